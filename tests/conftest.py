@@ -1,0 +1,38 @@
+"""Seeds for every test, and the devices that tests run on."""
+
+import random
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+SEED = 20
+
+
+def gpu_works() -> bool:
+    config = getattr(tk, "config", None)
+    return config is not None and bool(config.list_physical_devices("GPU"))
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    """The same random numbers for each test, whatever ran before it."""
+    random.seed(SEED)
+    np.random.seed(SEED)
+    generators = getattr(tk, "random", None)
+    if hasattr(generators, "set_seed"):
+        generators.set_seed(SEED)
+
+
+@pytest.fixture(params=["/cpu:0", pytest.param("/gpu:0", marks=pytest.mark.gpu)])
+def device(request):
+    """Name of each device in turn; the GPU's tests are skipped where none works."""
+    if request.param.startswith("/gpu") and not gpu_works():
+        pytest.skip("no working GPU")
+    return request.param
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(SEED)

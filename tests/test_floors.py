@@ -1,0 +1,206 @@
+"""Imports inside trainkit go down only: from lower floors, or from the own folder."""
+
+import ast
+import importlib.util
+import pathlib
+
+import pytest
+
+PACKAGE = pathlib.Path(importlib.util.find_spec("trainkit").submodule_search_locations[0])
+
+# What stands directly in trainkit/, a folder or a file, and its floor.
+FLOORS = {
+    "core": 0,
+    "kernels": 1,
+    "ops": 2,
+    "autodiff": 3,
+    "graph": 4,
+    "data": 4,
+    "summary": 4,
+    "checkpoints": 4,
+    "initializers": 5,
+    "regularizers": 5,
+    "constraints": 5,
+    "activations": 5,
+    "losses": 5,
+    "layers": 6,
+    "optimizers": 6,
+    "metrics": 6,
+    "callbacks": 7,
+    "models": 8,
+    "datasets": 8,
+    "tf_names": 9,
+    "keras": 9,
+    "eager": 9,
+    "__init__": 9,
+}
+
+# A file of core imports only files that stand before it here.
+CORE_ORDER = [
+    "shapes",
+    "dtypes",
+    "devices",
+    "rng",
+    "nest",
+    "trackable",
+    "recorder",
+    "tensor",
+    "variable",
+    "primitive",
+]
+
+
+def place(module: str, package: pathlib.Path = PACKAGE) -> tuple[str, ...]:
+    """What a dotted name stands for: ('core', 'shapes'), ('ops',) or ('__init__',)."""
+    parts = module.split(".")[1:]
+    found: list[str] = []
+    folder = package
+    for part in parts:
+        if (folder / part).is_dir():
+            found.append(part)
+            folder = folder / part
+        elif (folder / f"{part}.py").is_file():
+            return (*found, part)
+        else:
+            break  # a name inside the module found so far
+    return tuple(found) or ("__init__",)
+
+
+def only_for_types(node: ast.If) -> bool:
+    return ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def run_time_nodes(node: ast.AST):
+    """All nodes below, except what only a type checker reads."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if isinstance(child, ast.If) and only_for_types(child):
+            for otherwise in child.orelse:
+                yield otherwise
+                yield from run_time_nodes(otherwise)
+        else:
+            yield from run_time_nodes(child)
+
+
+def imported(source: str, package_name: str) -> list[tuple[int, str]]:
+    """Line and full dotted name of each trainkit import, those inside functions too."""
+    names = []
+    for node in run_time_nodes(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package_name.split(".")
+                base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [base])])
+            names += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+    return [(line, name) for line, name in names if name.split(".")[0] == "trainkit"]
+
+
+def fault(here: tuple[str, ...], there: tuple[str, ...]) -> str | None:
+    """Why the file `here` may not import `there`, or None when it may."""
+    ours, theirs = FLOORS[here[0]], FLOORS[there[0]]
+    if here[0] == there[0] == "core":
+        if len(here) == 1 or len(there) == 1:
+            return None if len(here) == 1 else "a file of core imports the core package as a whole"
+        ordered = CORE_ORDER.index(there[1]) < CORE_ORDER.index(here[1])
+        return None if ordered else f"core/{there[1]} is not listed before core/{here[1]}"
+    if here[0] == there[0]:
+        return None
+    if theirs < ours:
+        return None
+    if theirs > ours:
+        return f"floor {ours} imports from floor {theirs}"
+    both_files = len(here) == len(there) == 1
+    return None if both_files else f"{here[0]} and {there[0]} are folders of the same floor"
+
+
+def module_name(path: pathlib.Path) -> str:
+    parts = ["trainkit", *path.relative_to(PACKAGE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down(path):
+    name = module_name(path)
+    package_name = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    here = place(name)
+    found = []
+    for line, target in imported(path.read_text(encoding="utf-8"), package_name):
+        why = fault(here, place(target))
+        if why:
+            found.append(f"line {line} imports {target}: {why}")
+    assert not found, "\n".join(found)
+
+
+def test_everything_has_a_floor():
+    standing = {
+        path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or any(path.glob("*.py"))
+    }
+    assert standing <= set(FLOORS), "give each a floor in FLOORS"
+
+
+def test_every_core_file_has_its_turn():
+    standing = {path.stem for path in (PACKAGE / "core").glob("*.py")} - {"__init__"}
+    assert standing <= set(CORE_ORDER), "give each a place in CORE_ORDER"
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        (("ops", "linalg"), ("layers", "dense")),
+        (("data", "dataset"), ("graph", "function")),
+        (("layers", "dense"), ("optimizers", "adam")),
+        (("losses", "classification"), ("activations",)),
+        (("core", "shapes"), ("core", "tensor")),
+        (("core", "tensor"), ("core",)),
+        (("models", "model"), ("__init__",)),
+    ],
+    ids=lambda where: "-".join(where),
+)
+def test_an_arrow_up_or_sideways_is_a_fault(here, there):
+    assert fault(here, there)
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        (("layers", "dense"), ("ops", "linalg")),
+        (("layers", "dense"), ("layers", "layer")),
+        (("initializers",), ("activations",)),
+        (("core", "tensor"), ("core", "shapes")),
+        (("core",), ("core", "tensor")),
+        (("__init__",), ("keras",)),
+    ],
+    ids=lambda where: "-".join(where),
+)
+def test_an_arrow_down_or_within_the_folder_is_none(here, there):
+    assert fault(here, there) is None
+
+
+def test_all_kinds_of_import_are_read():
+    source = """
+import numpy
+import trainkit.ops
+from trainkit import core, layers as tall
+from . import tape
+from ..graph.function import function
+def late():
+    from trainkit.keras import layers
+if TYPE_CHECKING:
+    from trainkit.models import Model
+else:
+    import trainkit.eager
+"""
+    assert [name for _, name in imported(source, "trainkit.autodiff")] == [
+        "trainkit.ops",
+        "trainkit.core",
+        "trainkit.layers",
+        "trainkit.autodiff.tape",
+        "trainkit.graph.function.function",
+        "trainkit.keras.layers",
+        "trainkit.eager",
+    ]
