@@ -37,8 +37,9 @@ FLOORS = {
 
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
-    "shapes",
+    "errors",
     "dtypes",
+    "shapes",
     "devices",
     "rng",
     "nest",
@@ -103,7 +104,8 @@ def fault(here: tuple[str, ...], there: tuple[str, ...]) -> str | None:
     if here[0] == there[0] == "core":
         if len(here) == 1 or len(there) == 1:
             return None if len(here) == 1 else "a file of core imports the core package as a whole"
-        ordered = CORE_ORDER.index(there[1]) < CORE_ORDER.index(here[1])
+        listed_before = CORE_ORDER[: CORE_ORDER.index(here[1])] if here[1] in CORE_ORDER else []
+        ordered = there[1] in listed_before
         return None if ordered else f"core/{there[1]} is not listed before core/{here[1]}"
     if here[0] == there[0]:
         return None
