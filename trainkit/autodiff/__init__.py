@@ -1,0 +1,1 @@
+"""Gradients: tapes, custom rules and the check of rules against differences."""

@@ -1,0 +1,438 @@
+"""`GradientTape`: records operations, then walks them backwards.
+
+A tape is a list of entries `(primitive, inputs, output, settings)` in the order in which they ran. The walk
+goes from the last entry to the first and calls one rule per input that needs it. Rules are made of
+operations, so an outer tape that is recording sees them and can differentiate again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import get_ident
+from typing import Any
+
+from trainkit.core import nest, recorder
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.variable import Variable
+
+_TAPES = recorder.TAPES
+
+
+class UnconnectedGradients:
+    """What `gradient` gives for a source that the target does not depend on.
+
+    Attributes:
+        NONE: `None`, the default.
+        ZERO: zeros in the shape of the source.
+    """
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+class GradientTape:
+    """Records the operations of a block, so that their gradients can be asked for.
+
+    Reading a trainable variable inside the block watches it; tensors are watched by `watch`. A tape
+    that is not persistent gives one gradient and frees what it recorded on the way back.
+
+    Args:
+        persistent: keep the record, so that gradients can be asked for again and again.
+        watch_accessed_variables: watch trainable variables by themselves when they are read.
+
+    >>> x = tk.constant(3.0)
+    >>> with tk.GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = x * x
+    >>> float(tape.gradient(y, x))
+    6.0
+    """
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self._persistent = persistent
+        self._watches_variables = watch_accessed_variables
+        self._recording = False
+        self._spent = False
+        self.thread = get_ident()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.entries: list[Any] = []
+        self.tracked: set[Any] = set()
+        # id of a variable -> (variable, the tensors that reads of it gave)
+        self._reads: dict[int, tuple[Variable, list[Tensor]]] = {}
+
+    # ------------------------------------------------------------------ recording
+
+    def __enter__(self) -> GradientTape:
+        if self._recording:
+            raise ValueError("GradientTape: this tape is recording already")
+        self.thread = get_ident()
+        self._start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._recording:
+            self._stop()
+
+    def _start(self) -> None:
+        self._recording = True
+        _TAPES.append(self)
+
+    def _stop(self) -> None:
+        self._recording = False
+        _TAPES.remove(self)
+
+    def watch(self, tensor: Any) -> None:
+        """Track a tensor or variable, or a nest of them, from here on.
+
+        Raises:
+            ValueError: something in it is neither, or its dtype has no gradients.
+        """
+        for x in nest.flatten(tensor):
+            if not is_tensor(x):
+                raise ValueError(
+                    f"GradientTape.watch: {x!r} is no tensor and no variable; convert it with "
+                    "tk.convert_to_tensor first, and compute with the result"
+                )
+            if not x.dtype.is_differentiable:
+                raise ValueError(
+                    f"GradientTape.watch: a tensor of dtype {x.dtype.name} has no gradients; cast it to a "
+                    "floating dtype first"
+                )
+            if isinstance(x, Variable):
+                self._note(x, x.value())
+            else:
+                self.tracked.add(x)
+
+    def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
+        """Hear of a read; the recorder calls this."""
+        if self._watches_variables and variable.trainable or id(variable) in self._reads:
+            self._note(variable, snapshot)
+
+    def _note(self, variable: Variable, snapshot: Tensor) -> None:
+        if not variable.dtype.is_differentiable:
+            return
+        reads = self._reads.setdefault(id(variable), (variable, []))[1]
+        if not any(snapshot is seen for seen in reads):
+            reads.append(snapshot)
+            self.tracked.add(snapshot)
+
+    def stop_recording(self) -> _Pause:
+        """A context in which this tape records nothing."""
+        if not self._recording:
+            raise ValueError("GradientTape.stop_recording: the tape is not recording")
+        return _Pause(self)
+
+    def reset(self) -> None:
+        """Forget everything recorded and watched so far."""
+        self._forget()
+        self._spent = False
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The variables that are watched, in the order in which they were first read."""
+        return tuple(variable for variable, _ in self._reads.values())
+
+    # ------------------------------------------------------------------ gradients
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+    ) -> Any:
+        """The derivative of the sum of `target` by each of `sources`.
+
+        Args:
+            target: tensor, or nest of tensors, that was computed while the tape recorded.
+            sources: tensor or variable, or nest of them.
+            output_gradients: gradient by each target, of its shape; ones by default.
+            unconnected_gradients: `"none"` or `"zero"`, see `UnconnectedGradients`.
+
+        Returns:
+            A nest like `sources`: for each a tensor of its shape and dtype, or `None` when the target does not
+            depend on it.
+
+        Raises:
+            RuntimeError: the tape is not persistent and has given its gradient.
+            ValueError: `unconnected_gradients` is neither of the two, or `output_gradients` do not fit.
+        """
+        unconnected = getattr(unconnected_gradients, "value", unconnected_gradients)
+        if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
+            raise ValueError(
+                f"GradientTape.gradient: unconnected_gradients={unconnected!r}; use 'none' or 'zero'"
+            )
+        if self._spent:
+            raise RuntimeError(
+                "GradientTape.gradient can be called only once on a tape that is not persistent; "
+                "make it with GradientTape(persistent=True) to ask again"
+            )
+        targets = [self._as_target(t) for t in nest.flatten(target)]
+        seeds = self._seeds(targets, output_gradients)
+        flat = nest.flatten(sources)
+        leaves = [self._tensors_of(source) for source in flat]
+        pause = self._recording and not self._persistent
+        if pause:
+            self._stop()
+        try:
+            grads = self._walk(targets, seeds, {t for group in leaves for t in group})
+        finally:
+            if not self._persistent:
+                self._spent = True
+                self._forget()
+        results = [
+            self._result(source, group, grads, unconnected)
+            for source, group in zip(flat, leaves, strict=True)
+        ]
+        return nest.pack(sources, results)
+
+    @staticmethod
+    def _as_target(target: Any) -> Tensor:
+        if isinstance(target, Variable):
+            return target.value()
+        if not isinstance(target, Tensor):
+            raise ValueError(
+                f"GradientTape.gradient: the target {target!r} is no tensor, so nothing is known of how it was "
+                "computed"
+            )
+        return target
+
+    @staticmethod
+    def _seeds(targets: list[Tensor], output_gradients: Any) -> list[Tensor | None]:
+        given = [None] * len(targets) if output_gradients is None else nest.flatten(output_gradients)
+        if len(given) != len(targets):
+            raise ValueError(
+                f"GradientTape.gradient: {len(targets)} targets but {len(given)} output_gradients"
+            )
+        seeds: list[Tensor | None] = []
+        for t, g in zip(targets, given, strict=True):
+            if not t.dtype.is_differentiable:
+                seeds.append(None)
+            elif g is None:
+                seeds.append(ones_like(t))
+            else:
+                seed = convert_to_tensor(g, dtype_hint=t.dtype)
+                if tuple(seed.shape) != tuple(t.shape):
+                    raise InvalidArgumentError(
+                        f"GradientTape.gradient: a target has shape {t.shape}, its output gradient {seed.shape}"
+                    )
+                seeds.append(seed)
+        return seeds
+
+    def _tensors_of(self, source: Any) -> list[Tensor]:
+        """The tensors in the record that stand for a source."""
+        if isinstance(source, Variable):
+            return self._reads[id(source)][1] if id(source) in self._reads else []
+        if not isinstance(source, Tensor):
+            raise ValueError(
+                f"GradientTape.gradient: the source {source!r} is neither a tensor nor a variable"
+            )
+        return [source]
+
+    def _result(self, source: Any, group: list[Tensor], grads: dict[Tensor, Tensor], unconnected: str) -> Any:
+        found = [grads[t] for t in group if t in grads]
+        if not found:
+            if unconnected == UnconnectedGradients.ZERO:
+                return zeros_like(source.value() if isinstance(source, Variable) else source)
+            return None
+        total = found[0]
+        for more in found[1:]:
+            total = PRIMITIVES["add"].op(total, more)
+        return total
+
+    def _walk(
+        self, targets: Sequence[Tensor], seeds: Sequence[Tensor | None], wanted: set[Tensor]
+    ) -> dict[Tensor, Tensor]:
+        """Gradients by tensor for all of `wanted` that the targets depend on."""
+        grads: dict[Tensor, Tensor] = {}
+        for t, seed in zip(targets, seeds, strict=True):
+            if seed is not None:
+                grads[t] = PRIMITIVES["add"].op(grads[t], seed) if t in grads else seed
+        entries = list(self.entries) if self._persistent else self.entries
+        needed = self._needed(entries, wanted)
+        walk_back(entries, grads, needed, wanted)
+        return grads
+
+    def _needed(self, entries: list[Any], wanted: set[Tensor]) -> set[Tensor]:
+        """The tensors on the way from `wanted` to anything later."""
+        leaves = sum(len(group) for _, group in self._reads.values())
+        if self._reads and len(wanted) >= leaves and len(wanted & self.tracked) == leaves:
+            watched = leaves + len(wanted - self.tracked)
+            if watched == leaves and not self._watched_tensors(entries):
+                return self.tracked
+        needed = set(wanted)
+        for _, inputs, output, _ in entries:
+            if not needed.isdisjoint(inputs):
+                if type(output) is tuple:
+                    needed.update(output)
+                else:
+                    needed.add(output)
+        return needed
+
+    def _watched_tensors(self, entries: list[Any]) -> bool:
+        """Whether tensors other than reads of variables were watched."""
+        outputs = sum(len(e[2]) if type(e[2]) is tuple else 1 for e in entries)
+        reads = sum(len(group) for _, group in self._reads.values())
+        return len(self.tracked) > outputs + reads
+
+    # ------------------------------------------------------------------ jacobians
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The derivative of every element of `target` by every element of each of `sources`.
+
+        Args:
+            target: tensor of shape (...t).
+            sources: tensors or variables of shapes (...s), nested as you like.
+            unconnected_gradients: `"none"` or `"zero"`.
+            parallel_iterations, experimental_use_pfor: hints of TensorFlow's that change no result.
+
+        Returns:
+            A nest like `sources` of tensors (...t, ...s).
+
+        Raises:
+            RuntimeError: the tape is not persistent and has given its gradient.
+        """
+        target = self._as_target(target)
+        flat = nest.flatten(sources)
+        count = int(target.shape.num_elements() or 0)
+        spent, persistent = self._spent, self._persistent
+        if spent:
+            return self.gradient(target, sources)  # raises
+        self._persistent = True
+        was_recording = self._recording and not persistent
+        if was_recording:
+            self._stop()
+        try:
+            rows = [
+                self.gradient(target, flat, seed, unconnected_gradients)
+                for seed in unit_seeds(target, count)
+            ]
+        finally:
+            self._persistent = persistent
+            if not persistent:
+                self._spent = True
+                self._forget()
+        stack, reshape = PRIMITIVES["stack"].op, PRIMITIVES["reshape"].op
+        results = []
+        for i, source in enumerate(flat):
+            column = [row[i] for row in rows]
+            if not column or column[0] is None:
+                results.append(None)
+                continue
+            dims = tuple(target.shape) + tuple(source.shape)
+            results.append(reshape(stack(*column, axis=0), shape=dims))
+        return nest.pack(sources, results)
+
+
+class _Pause:
+    """What `stop_recording` gives."""
+
+    def __init__(self, tape: GradientTape) -> None:
+        self._tape = tape
+
+    def __enter__(self) -> None:
+        self._tape._stop()
+
+    def __exit__(self, *exc: object) -> None:
+        self._tape._start()
+
+
+def ones_like(x: Tensor) -> Tensor:
+    """Ones in the shape, dtype and place of `x`."""
+    if type(x) is Tensor:
+        from_array = x._array
+        return wrap(_module(from_array).ones(from_array.shape, from_array.dtype))
+    made: Tensor = PRIMITIVES["ones_like"].op(x)
+    return made
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros in the shape, dtype and place of `x`."""
+    if type(x) is Tensor:
+        from_array = x._array
+        return wrap(_module(from_array).zeros(from_array.shape, from_array.dtype))
+    made: Tensor = PRIMITIVES["zeros_like"].op(x)
+    return made
+
+
+def unit_seeds(target: Tensor, count: int) -> Iterable[Tensor]:
+    """One tensor like `target` per element, with a one there and zeros elsewhere."""
+    xp = _module(target._array)
+    for i in range(count):
+        seed = xp.zeros(count, target._array.dtype)
+        seed[i] = 1
+        yield wrap(seed.reshape(target._array.shape))
+
+
+def _module(array: Any) -> Any:
+    from trainkit.core.devices import XP_OF
+
+    return XP_OF[type(array)]
+
+
+def walk_back(
+    entries: list[Any], grads: dict[Tensor, Tensor], needed: set[Tensor], kept: set[Tensor]
+) -> None:
+    """Go through `entries` from the last to the first and fill `grads`; `entries` is emptied.
+
+    Args:
+        entries: what a tape recorded; popped one by one, so what they held is freed on the way.
+        grads: gradients by tensor so far, at first those of the targets.
+        needed: tensors whose gradient is of use; rules of other inputs are not called.
+        kept: tensors whose gradient stays in `grads` after their entry has been passed.
+    """
+    while entries:
+        primitive, inputs, output, settings = entries.pop()
+        if type(output) is tuple:
+            g = _gathered(output, grads, kept)
+        elif output in kept:
+            g = grads.get(output)
+        else:
+            g = grads.pop(output, None)
+        if g is None:
+            continue
+        if primitive.joint is not None:
+            given = primitive.joint(g, output, *inputs, **(settings or {}))
+            for x, gx in zip(inputs, given, strict=True):
+                if gx is not None and x in needed:
+                    _accumulate(grads, x, gx, primitive)
+            continue
+        rules = primitive.rules
+        for i, x in enumerate(inputs):
+            if x in needed:
+                rule = rules[i]
+                if rule is None:
+                    continue
+                gx = rule(g, output, *inputs, **settings) if settings else rule(g, output, *inputs)
+                if gx is not None:
+                    _accumulate(grads, x, gx, primitive)
+
+
+def _gathered(outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor]) -> Any:
+    """Gradients of several outputs, zeros where there is none; `None` when there is none at all."""
+    found = [grads.get(y) if y in kept else grads.pop(y, None) for y in outputs]
+    if all(g is None for g in found):
+        return None
+    return tuple(zeros_like(y) if g is None else g for y, g in zip(outputs, found, strict=True))
+
+
+def _accumulate(grads: dict[Tensor, Tensor], x: Tensor, gx: Tensor, primitive: Any) -> None:
+    if primitive.broadcasts and (type(gx) is not Tensor or gx._array.shape != x._array.shape):
+        gx = _summed_to(gx, x)
+    before = grads.get(x)
+    grads[x] = gx if before is None else PRIMITIVES["add"].op(before, gx)
+
+
+def _summed_to(gx: Tensor, x: Tensor) -> Tensor:
+    """`gx` summed over the axes along which `x` was broadcast."""
+    result: Tensor = PRIMITIVES["sum_to_like"].op(gx, x)
+    return result

@@ -1,0 +1,1 @@
+"""Tensors, variables and primitives: what everything else stands on."""

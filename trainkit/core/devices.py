@@ -1,0 +1,196 @@
+"""Devices: `tk.device`, the array module `xp` of each, and copies between them.
+
+This is the one place that imports CuPy, and only when a GPU is asked for or CuPy is installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import threading
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import DeviceError
+
+Array = Any
+ArrayModule = Any
+
+_NAME = re.compile(r"^/?(?:.*?/)?(?:device:)?(?P<kind>cpu|gpu)(?::(?P<index>\d+))?$", re.IGNORECASE)
+
+
+class Device:
+    """One place where arrays live and kernels run, such as `/cpu:0`.
+
+    Attributes:
+        kind: `"CPU"` or `"GPU"`.
+        index: which one, from 0.
+        name: `"/device:CPU:0"`.
+    """
+
+    __slots__ = ("index", "kind", "name")
+
+    def __init__(self, kind: str, index: int) -> None:
+        self.kind = kind
+        self.index = index
+        self.name = f"/device:{kind}:{index}"
+
+    @property
+    def xp(self) -> ArrayModule:
+        """The array module that works here: NumPy or CuPy."""
+        if self.kind == "CPU":
+            return np
+        cupy = _cupy()
+        if cupy is None:
+            raise DeviceError(missing_message(self.name))
+        return cupy
+
+    def __repr__(self) -> str:
+        return f"<Device {self.name}>"
+
+
+CPU = Device("CPU", 0)
+
+
+@lru_cache(maxsize=1)
+def _cupy() -> ModuleType | None:
+    """CuPy when it is installed and a GPU answers, else `None`."""
+    if importlib.util.find_spec("cupy") is None:
+        return None
+    try:
+        import cupy  # type: ignore[import-not-found, unused-ignore]
+
+        if cupy.cuda.runtime.getDeviceCount() < 1:
+            return None
+        cupy.zeros(1)
+    except Exception:  # a broken driver raises many kinds; the machine then has no usable GPU
+        return None
+    XP_OF[cupy.ndarray] = cupy
+    return cupy  # type: ignore[no-any-return, unused-ignore]
+
+
+class _ModuleOf(dict[type, Any]):
+    """The array module for each array type; NumPy's scalars and views count as NumPy."""
+
+    def __missing__(self, kind: type) -> Any:
+        return np
+
+
+XP_OF: dict[type, Any] = _ModuleOf({np.ndarray: np})
+
+
+def gpu_count() -> int:
+    """How many GPUs answer, 0 without CuPy."""
+    cupy = _cupy()
+    return 0 if cupy is None else int(cupy.cuda.runtime.getDeviceCount())
+
+
+@lru_cache(maxsize=None)
+def _gpu(index: int) -> Device:
+    return Device("GPU", index)
+
+
+def all_devices() -> list[Device]:
+    """The devices of this machine: the CPU, then the GPUs."""
+    return [CPU, *(_gpu(i) for i in range(gpu_count()))]
+
+
+def missing_message(name: str) -> str:
+    """What to say when the device `name` was asked for and is not there."""
+    there = ", ".join(d.name for d in all_devices())
+    return (
+        f"device {name!r} is not on this machine, which has {there}. For a GPU install the CuPy that "
+        "fits its CUDA driver: pip install 'trainkit[cuda13]' or 'trainkit[cuda12]'."
+    )
+
+
+@lru_cache(maxsize=None)
+def parse(name: str) -> Device:
+    """The device called `name`: `"/gpu:0"`, `"CPU"`, `"/device:GPU:1"` and TensorFlow's long names.
+
+    Raises:
+        DeviceError: the name is no device name, or this machine has no such device.
+    """
+    found = _NAME.match(name)
+    if not found:
+        there = ", ".join(d.name for d in all_devices())
+        raise DeviceError(f"{name!r} is not a device name; this machine has {there}")
+    kind, index = found["kind"].upper(), int(found["index"] or 0)
+    if kind == "CPU" and index == 0:
+        return CPU
+    if kind == "GPU" and index < gpu_count():
+        return _gpu(index)
+    raise DeviceError(missing_message(name))
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.chosen: list[Device] = []
+
+
+_STACK = _Stack()
+
+
+@lru_cache(maxsize=1)
+def _default() -> Device:
+    return _gpu(0) if gpu_count() else CPU
+
+
+def current() -> Device:
+    """The device on which new tensors are made."""
+    chosen = _STACK.chosen
+    return chosen[-1] if chosen else _default()
+
+
+class device:
+    """Context in which new tensors are made on the named device.
+
+    Operations run where their inputs are.
+
+    Args:
+        device_name: `"/cpu:0"`, `"CPU:0"`, `"/gpu:1"`, `"/device:GPU:0"`, or a `Device`.
+
+    Raises:
+        DeviceError: the name is no device name, or the machine has no such device.
+
+    >>> with device("/cpu:0"):
+    ...     current().name
+    '/device:CPU:0'
+    """
+
+    def __init__(self, device_name: Any) -> None:
+        is_device = isinstance(device_name, Device)
+        self._device = device_name if is_device else parse(str(getattr(device_name, "name", device_name)))
+
+    def __enter__(self) -> device:
+        _STACK.chosen.append(self._device)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _STACK.chosen.pop()
+
+
+def device_of(array: Array) -> Device:
+    """Where `array` lives."""
+    if XP_OF[type(array)] is np:
+        return CPU
+    return _gpu(int(array.device.id))
+
+
+def to_device(array: Array, where: Device) -> Array:
+    """`array` itself if it lives on `where`, else a copy there."""
+    here = device_of(array)
+    if here is where:
+        return array
+    if where is CPU:
+        return array.get()
+    with where.xp.cuda.Device(where.index):
+        return where.xp.asarray(array)
+
+
+def to_numpy(array: Array) -> Any:
+    """`array` as a NumPy array; from a GPU this copies."""
+    return array if XP_OF[type(array)] is np else array.get()

@@ -1,0 +1,298 @@
+"""Element types: `DType`, the names of all of them, and the promotion rule.
+
+Promotion is a lattice, as in Keras 3 and JAX (https://docs.jax.dev/en/latest/type_promotion.html):
+Python numbers are weak, and int32 with float32 gives float32.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+
+class DType:
+    """An element type, such as `tk.float32`.
+
+    Equal to its name, to the NumPy dtype and to the NumPy scalar type, so `x.dtype == "float32"` and
+    `x.dtype == tk.float32` both work. NumPy accepts it wherever it takes a dtype.
+
+    Attributes:
+        name: the name, such as `"float32"`.
+        as_numpy_dtype: the NumPy scalar type.
+        is_floating, is_integer, is_bool, is_complex, is_unsigned: the kind.
+        size: bytes of one element.
+        min, max, limits: the range of the type.
+    """
+
+    __slots__ = (
+        "as_numpy_dtype",
+        "dtype",
+        "is_bool",
+        "is_complex",
+        "is_floating",
+        "is_integer",
+        "is_unsigned",
+        "name",
+        "size",
+    )
+
+    def __init__(self, name: str, scalar: Any) -> None:
+        self.name = name
+        self.as_numpy_dtype = scalar
+        self.dtype = np.dtype(scalar)  # NumPy looks for this attribute
+        kind = self.dtype.kind
+        self.is_floating = kind == "f" or name == "bfloat16"
+        self.is_integer = kind in "iu"
+        self.is_unsigned = kind == "u"
+        self.is_bool = kind == "b"
+        self.is_complex = kind == "c"
+        self.size = self.dtype.itemsize
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether gradients exist for values of this type."""
+        return self.is_floating or self.is_complex
+
+    @property
+    def is_numpy_compatible(self) -> bool:
+        """Whether NumPy can hold values of this type: True for all of them."""
+        return True
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of the real part."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
+    def min(self) -> Any:
+        """The least value."""
+        return self.limits[0]
+
+    @property
+    def max(self) -> Any:
+        """The greatest finite value."""
+        return self.limits[1]
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The least and the greatest finite value."""
+        if self.is_bool:
+            return False, True
+        if self.is_integer:
+            return int(np.iinfo(self.dtype).min), int(np.iinfo(self.dtype).max)
+        if self.is_floating:
+            info: Any = ml_dtypes.finfo(self.dtype)
+            return float(info.min), float(info.max)
+        raise TypeError(f"{self.name} has no least or greatest value")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType):
+            return self.name == other.name
+        if isinstance(other, str):
+            return self.name == other
+        if isinstance(other, type | np.dtype):
+            try:
+                return bool(self.dtype == other)
+            except TypeError:
+                return False
+        return False
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"tf.{self.name}"
+
+    def __str__(self) -> str:
+        return f"<dtype: '{self.name}'>"
+
+    def __reduce__(self) -> Any:
+        return as_dtype, (self.name,)
+
+
+bool_ = DType("bool", np.bool_)
+uint8 = DType("uint8", np.uint8)
+uint16 = DType("uint16", np.uint16)
+uint32 = DType("uint32", np.uint32)
+uint64 = DType("uint64", np.uint64)
+int8 = DType("int8", np.int8)
+int16 = DType("int16", np.int16)
+int32 = DType("int32", np.int32)
+int64 = DType("int64", np.int64)
+float16 = DType("float16", np.float16)
+bfloat16 = DType("bfloat16", ml_dtypes.bfloat16)
+float32 = DType("float32", np.float32)
+float64 = DType("float64", np.float64)
+complex64 = DType("complex64", np.complex64)
+complex128 = DType("complex128", np.complex128)
+string = DType("string", np.str_)
+
+ALL = (
+    bool_,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    int8,
+    int16,
+    int32,
+    int64,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    complex64,
+    complex128,
+    string,
+)
+_BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
+_BY_NAME |= {"half": float16, "double": float64, "float": float32, "int": int32}
+BY_NUMPY: dict[Any, DType] = {d.dtype: d for d in ALL}
+
+_FLOATX = "float32"
+
+
+def floatx() -> str:
+    """The name of the default floating type: `"float32"` unless `set_floatx` changed it."""
+    return _FLOATX
+
+
+def set_floatx(value: str) -> None:
+    """Set the default floating type of layers.
+
+    Args:
+        value: one of `"float16"`, `"bfloat16"`, `"float32"`, `"float64"`.
+
+    Raises:
+        ValueError: `value` is another type.
+    """
+    global _FLOATX
+    allowed = ("float16", "bfloat16", "float32", "float64")
+    if value not in allowed:
+        raise ValueError(f"set_floatx: {value!r} is not a floating type; use one of {allowed}")
+    _FLOATX = value
+
+
+def as_dtype(value: Any) -> DType:
+    """Turn a name, a NumPy dtype, a Python type or a `DType` into a `DType`.
+
+    Python's `float` means float32, `int` int32, `bool` bool and `complex` complex64.
+
+    Raises:
+        TypeError: `value` names no known element type.
+
+    >>> as_dtype("float64").name
+    'float64'
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    if value is float:
+        return float32
+    if value is int:
+        return int32
+    if value is bool:
+        return bool_
+    if value is complex:
+        return complex64
+    try:
+        found = BY_NUMPY.get(np.dtype(value))
+    except TypeError:
+        found = None
+    if found is None:
+        if getattr(getattr(value, "dtype", value), "kind", "") == "U" or value is str:
+            return string
+        names = ", ".join(d.name for d in ALL)
+        raise TypeError(f"{value!r} is not an element type; there are {names}")
+    return found
+
+
+# The lattice: each type and the types directly above it. "i*", "f*" and "c*" are Python's weak int,
+# float and complex.
+_ABOVE: dict[str, tuple[str, ...]] = {
+    "bool": ("i*",),
+    "i*": ("uint8", "int8"),
+    "uint8": ("int16", "uint16"),
+    "uint16": ("int32", "uint32"),
+    "uint32": ("int64", "uint64"),
+    "uint64": ("f*",),
+    "int8": ("int16",),
+    "int16": ("int32",),
+    "int32": ("int64",),
+    "int64": ("f*",),
+    "f*": ("c*", "float16", "bfloat16"),
+    "float16": ("float32",),
+    "bfloat16": ("float32",),
+    "float32": ("float64", "complex64"),
+    "float64": ("complex128",),
+    "c*": ("complex64",),
+    "complex64": ("complex128",),
+    "complex128": (),
+}
+_WEAK = {"i*": "int32", "f*": "float32", "c*": "complex64"}
+
+
+@lru_cache(maxsize=None)
+def _reachable(name: str) -> frozenset[str]:
+    """All types at or above `name`."""
+    found = {name}
+    for above in _ABOVE[name]:
+        found |= _reachable(above)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=None)
+def _join(a: str, b: str) -> str:
+    """The least type above both."""
+    both = _reachable(a) & _reachable(b)
+    return next(n for n in both if both <= _reachable(n))
+
+
+@lru_cache(maxsize=None)
+def _result_name(*names: str) -> str:
+    result = names[0]
+    for name in names[1:]:
+        result = _join(result, name)
+    if result == "f*":
+        return _FLOATX if _FLOATX != "float64" else "float32"
+    return _WEAK.get(result, result)
+
+
+_WEAK_OF = {bool: "bool", int: "i*", float: "f*", complex: "c*"}
+
+
+def node_of(x: Any) -> str:
+    """The place in the lattice of a tensor, an array, a dtype or a Python number."""
+    weak = _WEAK_OF.get(type(x))
+    if weak is not None:
+        return weak
+    if isinstance(x, DType):
+        return x.name
+    if isinstance(x, type) and x in _WEAK_OF:
+        return _WEAK_OF[x]
+    if isinstance(x, str | np.dtype | type):
+        return as_dtype(x).name
+    return as_dtype(x.dtype).name
+
+
+def result_type(*values: Any) -> DType:
+    """The type that operands of these types promote to.
+
+    Args:
+        *values: tensors, arrays, dtypes, names of dtypes, or Python numbers (which are weak).
+
+    Returns:
+        The least type in the lattice that holds all of them.
+
+    >>> result_type("int32", "float16").name
+    'float16'
+    >>> result_type("float32", 2.0).name
+    'float32'
+    """
+    return _BY_NAME[_result_name(*map(node_of, values))]

@@ -1,0 +1,73 @@
+"""The error classes, under TensorFlow's names, as subclasses of the built-in ones they stand for.
+
+Each can be caught as TensorFlow's users do (`tk.errors.InvalidArgumentError`) and as Python's users do
+(`ValueError`, `IndexError`).
+"""
+
+from __future__ import annotations
+
+
+class OpError(Exception):
+    """Base of all errors raised by an operation.
+
+    Attributes:
+        message: the text without the class name.
+    """
+
+    @property
+    def message(self) -> str:
+        """The text of the error."""
+        return str(self.args[0]) if self.args else ""
+
+
+class InvalidArgumentError(OpError, ValueError):
+    """An operation was given values, shapes or dtypes that it can't take."""
+
+
+class ShapeError(InvalidArgumentError):
+    """Shapes do not fit each other or the operation."""
+
+
+class OutOfRangeError(OpError, IndexError):
+    """An iterator has no further element, or a position is outside its range."""
+
+
+class NotFoundError(OpError, FileNotFoundError):
+    """A file, checkpoint or name does not exist."""
+
+    # FileNotFoundError would print its arguments as an errno and a text.
+    __str__ = Exception.__str__
+
+
+class FailedPreconditionError(OpError, RuntimeError):
+    """The object is not in the state that the call needs."""
+
+
+class UnimplementedError(OpError, NotImplementedError):
+    """The combination of arguments is known but not supported; the text names what is."""
+
+
+class ResourceExhaustedError(OpError, MemoryError):
+    """A device has no memory left for the result."""
+
+
+class DataLossError(OpError, OSError):
+    """A file is damaged: a checksum or a size does not agree with its content."""
+
+    __str__ = Exception.__str__
+
+
+class InternalError(OpError, RuntimeError):
+    """The library broke one of its own promises; please report it."""
+
+
+class AbortedError(OpError, RuntimeError):
+    """The operation was stopped before it could finish."""
+
+
+class CancelledError(OpError, RuntimeError):
+    """The operation was cancelled by its caller."""
+
+
+class DeviceError(InvalidArgumentError, RuntimeError):
+    """A device was asked for that this machine does not have."""

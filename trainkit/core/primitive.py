@@ -1,0 +1,434 @@
+"""`@primitive`: a kernel, its shape rule and its gradient rules under one name.
+
+A call has three outcomes, decided in this order: an input is symbolic and the graph being traced gets a
+node; a tape tracks an input and gets an entry; or the kernel just runs. The callables made here are
+the hot path of the library: the usual case, plain tensors and Python numbers, is told by `type(x) is
+Tensor` alone, and everything else goes to `Primitive.slow`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices, dtypes, recorder, shapes
+from trainkit.core.errors import InvalidArgumentError, OpError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
+
+# An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would name a
+# line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"trainkit\.")
+
+Rule = Callable[..., Any]
+
+_new = object.__new__
+_TAPES = recorder.TAPES
+_XP = devices.XP_OF
+_F32 = np.dtype(np.float32)
+_FLOAT_DTYPES = frozenset(d.dtype for d in dtypes.ALL if d.is_differentiable)
+_KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.linalg.LinAlgError)
+
+
+class Primitive:
+    """One operation: what it computes, what shape that has, and how gradients go back.
+
+    Attributes:
+        name: the key in `PRIMITIVES`.
+        kernel: function of `(xp, *arrays, **settings)`; a ufunc takes the arrays alone.
+        shape_rule: function of `Spec`s and settings to the `Spec` of the result.
+        rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a gradient;
+            one rule serves all inputs when the primitive takes any number (`variadic`).
+        joint: one function that gives the gradients of all inputs at once, instead of `rules`.
+        broadcasts: the walk sums the gradient over axes along which an input was broadcast.
+        effect: the call does something besides its result, so a graph never drops or moves it.
+        op: the callable.
+    """
+
+    def __init__(self, name: str, kernel: Any, shape_rule: Rule) -> None:
+        self.name = name
+        self.kernel = kernel
+        self.shape_rule = shape_rule
+        self.rules: tuple[Rule | None, ...] | None = None
+        self.joint: Rule | None = None
+        self.broadcasts = shape_rule in (
+            shapes.broadcast,
+            shapes.broadcast_bool,
+            shapes.floating_broadcast,
+        )
+        self.is_ufunc = isinstance(kernel, np.ufunc)
+        self.effect = False
+        self.elementwise = self.is_ufunc
+        self.floats_only = shape_rule in (shapes.floating, shapes.floating_broadcast)
+        self.promotes = False
+        self.op: Callable[..., Any] = self.slow
+        self.gpu: Any = None
+
+    @property
+    def recorded(self) -> bool:
+        """Whether tapes take note of calls."""
+        return self.rules is not None or self.joint is not None
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The kernel's result on arrays, without a look at tapes or dtypes."""
+        if self.is_ufunc:
+            return self.kernel(*arrays)
+        xp = next((_XP[type(a)] for a in arrays if hasattr(a, "dtype")), np)
+        if self.gpu is not None and xp is not np:
+            return self.gpu(xp, *arrays, **settings)
+        return self.kernel(xp, *arrays, **settings)
+
+    def slow(self, *inputs: Any, **settings: Any) -> Any:
+        """A call with anything but plain tensors of one dtype: convert, promote, or trace."""
+        ready = [x.value() if hasattr(type(x), "_is_variable") else x for x in inputs]
+        self._convert(ready)
+        if any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready):
+            return self.trace(tuple(ready), settings)
+        self._promote(ready)
+        return self.execute(tuple(ready), settings)
+
+    def trace(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """Add a node to the graph being traced, and an entry to each tape that tracks an input."""
+        symbolic = next(x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor)
+        if hasattr(symbolic, "apply_primitive"):
+            return symbolic.apply_primitive(self, inputs, settings)
+        graph = recorder.current_trace()
+        if graph is None:
+            raise InvalidArgumentError(
+                f"{self.name}: {symbolic!r} belongs to a graph and has no value here. Return it from the "
+                "function that is being traced, or do this step inside that function."
+            )
+        y = graph.apply(self, inputs, settings)
+        if _TAPES and self.recorded:
+            recorder.record(self, inputs, y, settings)
+        return y
+
+    def execute(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """Run the kernel on tensors and numbers that are ready for it, and record the call."""
+        arrays = [x._array if type(x) is Tensor else x for x in inputs]
+        try:
+            result = self.run(arrays, settings)
+        except _KERNEL_ERRORS as error:
+            raise self.explained(error, inputs, settings) from error
+        if self.is_ufunc or self.promotes:
+            result = self._settled(result, arrays, settings)
+        y = _wrapped(result)
+        if _TAPES and self.recorded:
+            recorder.record(self, inputs, y, settings or None)
+        return y
+
+    def _settled(self, result: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """`result` in the dtype that the shape rule promises, where NumPy's own choice differs."""
+        if type(result) is tuple or self.shape_rule in (shapes.broadcast_bool, shapes.unchanged_bool):
+            return result
+        if self.shape_rule in (shapes.broadcast, shapes.floating_broadcast):
+            wanted = dtypes.result_type(*arrays)
+            if self.floats_only:
+                wanted = shapes.float_dtype(wanted)
+            if result.dtype != wanted.dtype and wanted.dtype.kind != "b":
+                return result.astype(wanted.dtype)
+        return result
+
+    def _convert(self, ready: list[Any]) -> None:
+        """Turn lists and arrays into tensors, numbers too where the kernel needs arrays."""
+        like = next((x for x in ready if isinstance(x, Tensor)), None)
+        for i, x in enumerate(ready):
+            if x is None or isinstance(x, Tensor):
+                continue
+            if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
+                if self.is_ufunc and like is not None and type(x) is not bool and _weak_fits(x, like):
+                    continue
+                ready[i] = _number(x, like)
+                continue
+            hint = like.dtype if like is not None and isinstance(x, list | tuple) else None
+            try:
+                ready[i] = convert_to_tensor(x, dtype_hint=hint)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self.name}: argument {i}: {error}") from None
+        if self.is_ufunc and not any(isinstance(x, Tensor) for x in ready):
+            ready[0] = convert_to_tensor(ready[0])
+
+    def _promote(self, ready: list[Any]) -> None:
+        """Cast tensors to the dtype they promote to."""
+        tensors = [x for x in ready if type(x) is Tensor]
+        if self.floats_only:
+            wanted = shapes.float_dtype(dtypes.result_type(*[x for x in ready if x is not None]))
+        elif (self.promotes or self.is_ufunc) and len(ready) > 1:
+            wanted = dtypes.result_type(*[x for x in ready if x is not None])
+        else:
+            return
+        if wanted.is_bool and self.is_ufunc:
+            return
+        cast = PRIMITIVES["cast"].op
+        for i, x in enumerate(ready):
+            if type(x) is Tensor and x.dtype != wanted:
+                ready[i] = cast(x, dtype=wanted.name)
+            elif x is not None and type(x) is not Tensor and len(tensors) and wanted.name == "bfloat16":
+                ready[i] = _number(x, ready[ready.index(tensors[0])])
+
+    # ------------------------------------------------------------------ errors
+
+    def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
+        """The error of a kernel as one that names the operation and shows the inputs."""
+        if isinstance(error, OpError):
+            return error
+        try:
+            self.shape_rule(*map(_spec, inputs), **settings)
+        except OpError as better:
+            return better
+        except Exception:  # the rule has no better words than the kernel
+            pass
+        return InvalidArgumentError(f"{self.name}: {error}\n{describe(inputs, settings)}")
+
+
+def _spec(x: Any) -> Any:
+    return Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x
+
+
+def describe(inputs: Sequence[Any], settings: dict[str, Any] | None = None) -> str:
+    """Shapes and dtypes of inputs and the settings, a line each, for error texts."""
+    lines = []
+    for i, x in enumerate(inputs):
+        if is_tensor(x):
+            lines.append(f"  input {i}  {tuple(x.shape)} {x.dtype.name}")
+        else:
+            lines.append(f"  input {i}  {short_text(x)}")
+    lines += [f"  {name}={short_text(value)}" for name, value in (settings or {}).items()]
+    return "\n".join(lines)
+
+
+def _wrapped(result: Any) -> Any:
+    if type(result) is tuple:
+        return tuple(_wrapped(item) for item in result)
+    y = _new(Tensor)
+    y._array = result
+    return y
+
+
+def _weak_fits(x: Any, like: Tensor) -> bool:
+    """Whether the Python number `x` leaves the dtype of `like` as it is."""
+    dtype = like.dtype
+    if isinstance(x, int):
+        return not dtype.is_bool
+    return dtype.is_complex or (dtype.is_floating and isinstance(x, float))
+
+
+def _number(x: Any, like: Tensor | None) -> Tensor:
+    """A Python number as a tensor, in the dtype to which it promotes with `like`."""
+    if like is None:
+        return convert_to_tensor(x)
+    dtype = dtypes.result_type(like.dtype, x)
+    where = devices.device_of(like._array) if type(like) is Tensor else devices.current()
+    y = _new(Tensor)
+    y._array = where.xp.asarray(x, dtype.dtype)
+    return y
+
+
+# ---------------------------------------------------------------------- callables
+
+
+def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
+    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
+    record, checked = recorder.record, prim.floats_only
+
+    def op(x: Any) -> Any:
+        if type(x) is not Tensor:
+            return slow(x)
+        array = x._array
+        try:
+            result = ufunc(array)
+        except _KERNEL_ERRORS as error:
+            raise prim.explained(error, (x,), {}) from error
+        if checked and result.dtype is not array.dtype:
+            return slow(x)
+        y = _new(Tensor)
+        y._array = result
+        if tapes and prim.rules:
+            record(prim, (x,), y, None)
+        return y
+
+    return op
+
+
+def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
+    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
+    record = recorder.record
+    any_result = prim.shape_rule is shapes.broadcast_bool
+
+    def op(x1: Any, x2: Any) -> Any:
+        if type(x1) is Tensor:
+            one = kept = x1._array
+            if type(x2) is Tensor:
+                two = x2._array
+            elif type(x2) is float or type(x2) is int:
+                two = x2
+            else:
+                return slow(x1, x2)
+        elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
+            one, two = x1, x2._array
+            kept = two
+        else:
+            return slow(x1, x2)
+        try:
+            result = ufunc(one, two)
+        except _KERNEL_ERRORS as error:
+            raise prim.explained(error, (x1, x2), {}) from error
+        if result.dtype is not kept.dtype and not any_result:
+            return slow(x1, x2)
+        y = _new(Tensor)
+        y._array = result
+        if tapes and prim.rules:
+            record(prim, (x1, x2), y, None)
+        return y
+
+    return op
+
+
+def _unary(prim: Primitive) -> Callable[..., Any]:
+    kernel, slow, tapes = prim.kernel, prim.slow, _TAPES
+    record, checked = recorder.record, prim.floats_only
+
+    def op(x: Any, **settings: Any) -> Any:
+        if type(x) is not Tensor:
+            return slow(x, **settings)
+        array = x._array
+        if checked and array.dtype is not _F32 and array.dtype not in _FLOAT_DTYPES:
+            return slow(x, **settings)
+        try:
+            result = (prim.run((array,), settings)) if prim.gpu else kernel(
+                _XP[type(array)], array, **settings
+            )
+        except _KERNEL_ERRORS as error:
+            raise prim.explained(error, (x,), settings) from error
+        if type(result) is tuple:
+            y = _wrapped(result)
+        else:
+            y = _new(Tensor)
+            y._array = result
+        if tapes and prim.recorded:
+            record(prim, (x,), y, settings or None)
+        return y
+
+    return op
+
+
+def _general(prim: Primitive) -> Callable[..., Any]:
+    slow, tapes = prim.slow, _TAPES
+    record, run = recorder.record, prim.run
+
+    def op(*inputs: Any, **settings: Any) -> Any:
+        arrays = []
+        dtype = None
+        for x in inputs:
+            if type(x) is Tensor:
+                array = x._array
+                if prim.promotes or prim.floats_only:
+                    if dtype is None:
+                        dtype = array.dtype
+                        if prim.floats_only and dtype not in _FLOAT_DTYPES:
+                            return slow(*inputs, **settings)
+                    elif array.dtype is not dtype:
+                        return slow(*inputs, **settings)
+                arrays.append(array)
+            elif x is None:
+                arrays.append(None)
+            else:
+                return slow(*inputs, **settings)
+        try:
+            result = run(arrays, settings)
+        except _KERNEL_ERRORS as error:
+            raise prim.explained(error, inputs, settings) from error
+        y = _wrapped(result)
+        if tapes and prim.recorded:
+            record(prim, inputs, y, settings or None)
+        return y
+
+    return op
+
+
+def _callable_for(prim: Primitive, arity: int | None) -> Callable[..., Any]:
+    if prim.is_ufunc:
+        return _unary_ufunc(prim) if arity == 1 else _binary_ufunc(prim)
+    return _unary(prim) if arity == 1 else _general(prim)
+
+
+def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Any:
+    if prim.name in PRIMITIVES:
+        raise ValueError(f"there is a primitive {prim.name!r} already")
+    PRIMITIVES[prim.name] = prim
+    prim.op = op
+    op.__name__ = op.__qualname__ = prim.name
+    op.__doc__ = doc
+    op.primitive = prim  # type: ignore[attr-defined]
+
+    def gradients(*rules: Rule | None) -> Any:
+        prim.rules = rules
+        return op
+
+    def joint_gradient(rule: Rule) -> Any:
+        prim.joint = rule
+        return rule
+
+    def gpu_kernel(kernel: Any) -> Any:
+        prim.gpu = kernel
+        return kernel
+
+    op.gradients = gradients  # type: ignore[attr-defined]
+    op.joint_gradient = joint_gradient  # type: ignore[attr-defined]
+    op.gpu_kernel = gpu_kernel  # type: ignore[attr-defined]
+    return op
+
+
+def primitive(
+    shape_rule: Rule,
+    *,
+    name: str | None = None,
+    promotes: bool = False,
+    elementwise: bool = False,
+    effect: bool = False,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Declare an operation by its kernel.
+
+    The kernel takes `xp` (NumPy or CuPy), then arrays by position, then settings by keyword; it gives an
+    array or a tuple of arrays. The callable that replaces it takes tensors in their place, and has
+    `gradients(*rules)` (a rule `(g, y, *inputs, **settings)` per input, or `None`), `joint_gradient(rule)`
+    (a rule that gives all of them at once) and `gpu_kernel(kernel)`.
+
+    Args:
+        shape_rule: gives the `Spec` of the result from `Spec`s and settings. `shapes.floating` and
+            `shapes.floating_broadcast` also make integers floats before the kernel runs.
+        name: the key in `PRIMITIVES`; by default the kernel's name.
+        promotes: inputs of different dtypes are cast to the one they promote to.
+        elementwise: the result depends on one element of each input, so graphs may fuse it.
+        effect: graphs keep the call even if nothing uses its result.
+    """
+
+    def declare(kernel: Callable[..., Any]) -> Any:
+        prim = Primitive(name or kernel.__name__, kernel, shape_rule)
+        prim.promotes = promotes or prim.shape_rule in (shapes.broadcast, shapes.floating_broadcast)
+        prim.elementwise = elementwise
+        prim.effect = effect
+        kinds = [p.kind for p in list(inspect.signature(kernel).parameters.values())[1:]]
+        variadic = inspect.Parameter.VAR_POSITIONAL in kinds
+        arity = None if variadic else kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return _register(prim, _callable_for(prim, arity), kernel.__doc__)
+
+    return declare
+
+
+def ufunc(name: str, function: np.ufunc, shape_rule: Rule, doc: str) -> Any:
+    """Declare an element-wise operation whose kernel is a NumPy ufunc (CuPy's serves GPU arrays by itself).
+
+    A ufunc of two inputs takes Python numbers as they are: they are weak.
+    """
+    prim = Primitive(name, function, shape_rule)
+    return _register(prim, _callable_for(prim, function.nin), doc)

@@ -1,0 +1,103 @@
+"""The stacks of active tapes and traces: what an operation looks at to know who is listening.
+
+Operations never import tapes or graphs; those put themselves here. `TAPES` is one plain list because
+an empty list is the cheapest thing an operation can test. A tape belongs to the thread that entered
+it, and an operation of another thread does not record on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from threading import get_ident
+from typing import Any, Protocol
+
+
+class TapeLike(Protocol):
+    """What `record` needs of a tape."""
+
+    thread: int
+    tracked: set[Any]
+    entries: list[Any]
+
+    def note_variable(self, variable: Any, snapshot: Any) -> None:
+        """Hear that `variable` was read and gave the tensor `snapshot`."""
+
+
+TAPES: list[TapeLike] = []
+
+
+class _ThreadState(threading.local):
+    """What is private to each thread: the graphs being traced there, innermost last."""
+
+    def __init__(self) -> None:
+        self.traces: list[Any] = []
+
+
+THREAD = _ThreadState()
+
+
+def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) -> None:
+    """Add one entry to each active tape of this thread that tracks one of `inputs`.
+
+    Args:
+        primitive: holds the gradient rules (`rules` or `joint`), `name` and `broadcasts`.
+        inputs: the tensors, Python numbers and `None`s that the primitive was called with.
+        output: the tensor, or tuple of tensors, that it gave.
+        settings: keyword settings of the call, or `None`.
+    """
+    thread = get_ident()
+    for tape in TAPES:
+        if tape.thread != thread:
+            continue
+        tracked = tape.tracked
+        for x in inputs:
+            if x in tracked:
+                tape.entries.append((primitive, inputs, output, settings))
+                if type(output) is tuple:
+                    tracked.update(output)
+                else:
+                    tracked.add(output)
+                break
+
+
+def note_variable(variable: Any, snapshot: Any) -> None:
+    """Tell each active tape of this thread that `variable` was read as `snapshot`."""
+    thread = get_ident()
+    for tape in TAPES:
+        if tape.thread == thread:
+            tape.note_variable(variable, snapshot)
+
+
+class _Silence:
+    """Suspends all tapes of the current thread while the block runs."""
+
+    __slots__ = ("_kept",)
+
+    def __enter__(self) -> None:
+        self._kept = list(TAPES)
+        thread = get_ident()
+        TAPES[:] = [tape for tape in TAPES if tape.thread != thread]
+
+    def __exit__(self, *exc: object) -> None:
+        mine = [tape for tape in self._kept if tape.thread == get_ident()]
+        TAPES.extend(tape for tape in mine if tape not in TAPES)
+
+
+def silence() -> _Silence:
+    """Make a context manager in which no tape of this thread records.
+
+    >>> with silence():
+    ...     pass
+    """
+    return _Silence()
+
+
+def current_trace() -> Any:
+    """The graph being traced in this thread, or `None`."""
+    traces = THREAD.traces
+    return traces[-1] if traces else None
+
+
+def executing_eagerly() -> bool:
+    """True unless a graph is being traced in this thread."""
+    return not THREAD.traces

@@ -1,0 +1,271 @@
+"""Shape arithmetic on tuples in which `None` is a size that is not known yet.
+
+Shape rules of primitives are made of these. They run while a graph is traced or a layer asked for
+its output shape, never on the eager path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, SupportsIndex
+
+from trainkit.core import dtypes
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import ShapeError as ShapeError
+
+Dims = tuple[int | None, ...]
+
+
+class TensorShape(tuple[Any, ...]):
+    """The shape of a tensor: a tuple of sizes, `None` where a size is not known.
+
+    Equal to tuples and lists of the same sizes.
+
+    >>> TensorShape([2, 3]).as_list()
+    [2, 3]
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, dims: Iterable[Any] = ()) -> TensorShape:
+        return super().__new__(cls, (None if d is None else int(d) for d in dims))
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self)
+
+    ndims = rank
+
+    @property
+    def dims(self) -> list[Any]:
+        """The sizes as a list."""
+        return list(self)
+
+    def as_list(self) -> list[Any]:
+        """The sizes as a list."""
+        return list(self)
+
+    def num_elements(self) -> int | None:
+        """The number of elements, `None` when a size is not known."""
+        return size(tuple(self))
+
+    def is_fully_defined(self) -> bool:
+        """Whether all sizes are known."""
+        return None not in self
+
+    def is_compatible_with(self, other: Iterable[Any]) -> bool:
+        """Whether both could describe one tensor: same rank, sizes equal where both are known."""
+        there = TensorShape(other)
+        return len(self) == len(there) and all(
+            a is None or b is None or a == b for a, b in zip(self, there, strict=True)
+        )
+
+    def assert_is_compatible_with(self, other: Iterable[Any]) -> None:
+        """Raise `ShapeError` unless both could describe one tensor."""
+        if not self.is_compatible_with(other):
+            raise ShapeError(f"shapes {self} and {TensorShape(other)} are not compatible")
+
+    def concatenate(self, other: Iterable[Any]) -> TensorShape:
+        """The sizes of both, one after the other."""
+        return TensorShape(tuple(self) + tuple(other))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, list):
+            other = tuple(other)
+        return tuple.__eq__(self, other) is True
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return TensorShape(found) if isinstance(key, slice) else found
+
+    def __add__(self, other: Any) -> TensorShape:
+        return TensorShape(tuple(self) + tuple(other))
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return TensorShape(tuple(other) + tuple(self))
+
+
+class Spec:
+    """Shape and dtype of a value that is not there yet; what shape rules take and give.
+
+    Attributes:
+        shape: sizes, `None` where not known.
+        dtype: a `DType`.
+    """
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Iterable[int | None], dtype: Any) -> None:
+        self.shape: Dims = tuple(shape)
+        self.dtype: DType = dtypes.as_dtype(dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"Spec({self.shape}, {self.dtype.name})"
+
+
+def size(shape: Sequence[int | None]) -> int | None:
+    """The number of elements, `None` when a size is not known."""
+    total = 1
+    for n in shape:
+        if n is None:
+            return None
+        total *= n
+    return total
+
+
+def canonical_axis(axis: SupportsIndex, rank: int, op: str = "operation") -> int:
+    """`axis` counted from the front.
+
+    Raises:
+        ShapeError: `axis` is not in [-rank, rank).
+    """
+    number = axis.__index__()
+    if not -rank <= number < rank:
+        raise ShapeError(
+            f"{op}: axis {number} is out of range for a tensor of rank {rank}; "
+            f"valid axes are {-rank} to {rank - 1}"
+        )
+    return number % rank
+
+
+def canonical_axes(axis: Any, rank: int, op: str = "operation") -> tuple[int, ...]:
+    """All axes that `axis` (an int, a sequence, or `None` for all) names, counted from the front.
+
+    Raises:
+        ShapeError: an axis is out of range or named twice.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    if hasattr(axis, "__index__") and not isinstance(axis, list | tuple):
+        return (canonical_axis(axis, rank, op),)
+    axes = tuple(canonical_axis(a, rank, op) for a in axis)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{op}: axis {tuple(axis)} names an axis twice")
+    return axes
+
+
+def _broadcast_dim(a: int | None, b: int | None) -> Iterator[int | None]:
+    if a == b or b == 1:
+        yield a
+    elif a == 1:
+        yield b
+    elif a is None or b is None:
+        yield a if b is None else b
+
+
+def broadcast_dims(*shapes: Sequence[int | None], op: str = "operation") -> Dims:
+    """The shape that all of `shapes` broadcast to, by NumPy's rule.
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    result: list[int | None] = [1] * rank
+    for shape in shapes:
+        for i, n in enumerate(shape, rank - len(shape)):
+            joined = tuple(_broadcast_dim(result[i], n))
+            if not joined:
+                listed = ", ".join(str(tuple(s)) for s in shapes)
+                raise ShapeError(f"{op}: shapes {listed} do not broadcast")
+            result[i] = joined[0]
+    return tuple(result)
+
+
+def reduced_dims(shape: Sequence[int | None], axis: Any, keepdims: bool) -> Dims:
+    """The shape left when the axes `axis` (`None` for all) are reduced."""
+    axes = canonical_axes(axis, len(shape))
+    if keepdims:
+        return tuple(1 if i in axes else n for i, n in enumerate(shape))
+    return tuple(n for i, n in enumerate(shape) if i not in axes)
+
+
+# ------------------------------------------------------------------ rules for whole families
+
+
+def shape_of(x: Any) -> Dims:
+    """The shape of a `Spec`, an array or a Python number."""
+    return tuple(getattr(x, "shape", ()))
+
+
+def unchanged(x: Spec, *rest: Any, **settings: Any) -> Spec:
+    """Rule: the result is like the first input."""
+    return Spec(x.shape, x.dtype)
+
+
+def broadcast(*inputs: Any, **settings: Any) -> Spec:
+    """Rule: inputs broadcast and promote together."""
+    return Spec(broadcast_dims(*map(shape_of, inputs)), dtypes.result_type(*inputs))
+
+
+def broadcast_bool(*inputs: Any, **settings: Any) -> Spec:
+    """Rule: inputs broadcast; the result is bool."""
+    return Spec(broadcast_dims(*map(shape_of, inputs)), dtypes.bool_)
+
+
+def unchanged_bool(x: Spec, **settings: Any) -> Spec:
+    """Rule: one bool for each element of the input."""
+    return Spec(x.shape, dtypes.bool_)
+
+
+def floating(x: Spec, **settings: Any) -> Spec:
+    """Rule: like the input, integers become the default float."""
+    return Spec(x.shape, float_dtype(x.dtype))
+
+
+def floating_broadcast(*inputs: Any, **settings: Any) -> Spec:
+    """Rule: inputs broadcast and promote, integers become the default float."""
+    dims = broadcast_dims(*map(shape_of, inputs))
+    return Spec(dims, float_dtype(dtypes.result_type(*inputs)))
+
+
+def reduced(x: Spec, *, axis: Any = None, keepdims: bool = False, **settings: Any) -> Spec:
+    """Rule: the axes `axis` go away; dtype stays."""
+    return Spec(reduced_dims(x.shape, axis, keepdims), x.dtype)
+
+
+def float_dtype(dtype: DType) -> DType:
+    """`dtype` if it is floating or complex, else the default float."""
+    if dtype.is_floating or dtype.is_complex:
+        return dtype
+    return dtypes.as_dtype(dtypes.floatx())
+
+
+def matmul_dims(a: Dims, b: Dims, op: str = "matmul") -> Dims:
+    """The shape of the product of (..., n, m) and (..., m, p), with vectors as NumPy has them.
+
+    Raises:
+        ShapeError: the inner sizes differ, or an input is a scalar.
+    """
+    if not a or not b:
+        raise ShapeError(f"{op}: both inputs need at least one axis, got shapes {a} and {b}")
+    inner_a, inner_b = a[-1], b[-2] if len(b) > 1 else b[0]
+    if inner_a is not None and inner_b is not None and inner_a != inner_b:
+        raise ShapeError(
+            f"{op}: the inner sizes differ, {inner_a} and {inner_b}.\n  a  {a}\n  b  {b}\n"
+            "The last axis of a and the second to last of b must be equal; transpose one of them, "
+            "or reshape it."
+        )
+    batch = broadcast_dims(a[:-2], b[:-2], op=op)
+    rows = a[-2:-1] if len(a) > 1 else ()
+    columns = b[-1:] if len(b) > 1 else ()
+    return batch + rows + columns
+
+
+def matmul(a: Spec, b: Spec, **settings: Any) -> Spec:
+    """Rule: matrix product of the last two axes."""
+    return Spec(matmul_dims(a.shape, b.shape), dtypes.result_type(a, b))

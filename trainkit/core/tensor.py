@@ -1,0 +1,492 @@
+"""`Tensor`: an immutable handle on one array; `convert_to_tensor`.
+
+Operators are not defined here: the operations that `ops` puts into `PRIMITIVES` install themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices, dtypes, nest
+from trainkit.core.devices import Array
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import TensorShape
+
+PRIMITIVES: dict[str, Any] = {}
+"""All primitives by name, filled by the `@primitive` decorator."""
+
+
+class Tensor:
+    """An array that never changes, on the CPU or on a GPU.
+
+    Made by `tk.constant`, `tk.convert_to_tensor` and by every operation. Python operators, indexing,
+    iteration, `len`, `bool`, `float` and `int` work as TensorFlow's do; NumPy functions take tensors.
+    Hashing goes by identity, comparison by value.
+    """
+
+    __slots__ = ("__weakref__", "_array")
+    __array_priority__ = 100  # an ndarray on the left leaves its operators to the tensor
+    _array: Array
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def shape(self) -> TensorShape:
+        """Sizes of the axes."""
+        return TensorShape(self._array.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return dtypes.BY_NUMPY[self._array.dtype]
+
+    @property
+    def device(self) -> str:
+        """Name of the device that holds the values, such as `"/device:CPU:0"`."""
+        return devices.device_of(self._array).name
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return self.shape.num_elements()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the values take."""
+        return int(self._array.nbytes)
+
+    def get_shape(self) -> TensorShape:
+        """Sizes of the axes."""
+        return self.shape
+
+    def ref(self) -> Reference:
+        """A hashable stand-in that equals another tensor's only for the same tensor."""
+        return Reference(self)
+
+    # ------------------------------------------------------------------ reading
+
+    def numpy(self) -> Any:
+        """The values as a NumPy array, without a copy on the CPU and read-only.
+
+        A scalar comes as a NumPy scalar.
+        """
+        array = devices.to_numpy(self._array)
+        if array.ndim == 0:
+            return array[()]
+        view = array.view()
+        view.flags.writeable = False
+        return view
+
+    def item(self, *args: Any) -> Any:
+        """The one element as a Python number."""
+        return devices.to_numpy(self._array).item(*args)
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return devices.to_numpy(self._array).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = np.asarray(self.numpy())
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"an array of {dtype} can't be had without a copy")
+            return array.astype(dtype)
+        return np.array(array) if copy else array
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        try:
+            return bool(self._array)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"the truth value of a tensor of shape {self.shape} is ambiguous; "
+                "use tk.reduce_all or tk.reduce_any"
+            ) from None
+
+    def __float__(self) -> float:
+        return float(self._one("float()"))
+
+    def __int__(self) -> int:
+        return int(self._one("int()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._one("complex()"))
+
+    def _one(self, what: str) -> Any:
+        if self._array.size != 1:
+            raise InvalidArgumentError(
+                f"{what} needs a tensor of one element, this one has shape {self.shape}"
+            )
+        return devices.to_numpy(self._array).reshape(())[()]
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iu" or self._array.ndim:
+            raise TypeError(
+                "only a scalar tensor of integers can be an index, this one has "
+                f"shape {self.shape} and dtype {self.dtype.name}"
+            )
+        return int(self._array)
+
+    def __len__(self) -> int:
+        if not self._array.shape:
+            raise TypeError("a scalar tensor has no length")
+        return int(self._array.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._array.shape:
+            raise TypeError("a scalar tensor can't be iterated")
+        return (self[i] for i in range(self._array.shape[0]))  # type: ignore[index]
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(np.isin(item, self.numpy()))
+
+    def __format__(self, spec: str) -> str:
+        return str(self) if not spec and self._array.ndim else format(self.numpy(), spec)
+
+    def __str__(self) -> str:
+        text = str(self.numpy())
+        if "\n" in text:
+            text = "\n" + text
+        return f"tf.Tensor({text}, shape={tuple(self.shape)}, dtype={self.dtype.name})"
+
+    def __repr__(self) -> str:
+        return (
+            f"<tf.Tensor: shape={tuple(self.shape)}, dtype={self.dtype.name}, "
+            f"numpy={value_text(self.numpy())}>"
+        )
+
+    # ------------------------------------------------------------------ copies
+
+    def cpu(self) -> Tensor:
+        """This tensor on the CPU; itself when it is there."""
+        return self._on(devices.CPU)
+
+    def gpu(self, gpu_index: int = 0) -> Tensor:
+        """This tensor on a GPU; itself when it is there.
+
+        Raises:
+            DeviceError: the machine has no such GPU.
+        """
+        return self._on(devices.parse(f"/gpu:{gpu_index}"))
+
+    def _on(self, where: devices.Device) -> Tensor:
+        if devices.device_of(self._array) is where:
+            return self
+        copied: Tensor = PRIMITIVES["copy_to_device"].op(self, device=where.name)
+        return copied
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self
+
+    def __reduce__(self) -> Any:
+        return constant_from, (devices.to_numpy(self._array),)
+
+    __hash__ = object.__hash__
+
+
+class Reference:
+    """What `Tensor.ref` and `Variable.ref` give: hashable, equal by identity."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def deref(self) -> Any:
+        """The tensor or variable itself."""
+        return self._value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._value!r}>"
+
+
+_new = object.__new__
+
+
+def wrap(array: Array) -> Tensor:
+    """A tensor on `array` itself, which must never be written to again."""
+    tensor = _new(Tensor)
+    tensor._array = array
+    return tensor
+
+
+def constant_from(array: Any) -> Tensor:
+    """A tensor on a copy of `array`, on the current device."""
+    return wrap(devices.to_device(np.array(array), devices.current()))
+
+
+def value_text(value: Any) -> str:
+    """A value as it stands after `numpy=` in TensorFlow's texts."""
+    if value.ndim == 0:
+        return str(value)
+    text = repr(value)
+    return "\n" + text if "\n" in text else text
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a tensor or a variable."""
+    return isinstance(x, Tensor) or hasattr(type(x), "_is_variable")
+
+
+def _has_tensor(x: Any) -> bool:
+    return any(is_tensor(leaf) for leaf in nest.flatten(x))
+
+
+_FITS_INT32 = (np.iinfo(np.int32).min, np.iinfo(np.int32).max)
+
+
+def array_of(value: Any, dtype: DType | None = None) -> Any:
+    """A new NumPy array with the values of a Python number, nested list or array.
+
+    Python floats become float32, ints int32 (int64 where they don't fit); arrays keep their type.
+
+    Raises:
+        InvalidArgumentError: the nested list is ragged, or holds something that is no number.
+        TypeError: the values can't be had in `dtype`.
+    """
+    try:
+        array = np.array(value)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must have "
+            "the same length."
+        ) from None
+    if array.dtype == object:
+        raise InvalidArgumentError(
+            f"can't make a tensor of {short_text(value)}: it holds {type(_first_leaf(value)).__name__}"
+        )
+    if array.dtype.kind in "US":
+        raise InvalidArgumentError(
+            f"can't make a tensor of {short_text(value)}: text has no tensor type; use NumPy arrays for it"
+        )
+    if dtype is None:
+        return _weakened(array, value)
+    if array.dtype.kind in "fc" and dtype.is_integer and not _has_dtype(value):
+        raise TypeError(f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast")
+    return _as(array, dtype)
+
+
+def _as(array: Any, dtype: DType) -> Any:
+    if dtype.is_integer and array.dtype.kind in "iu" and array.size:
+        low, high = dtype.limits
+        if int(array.min()) < low or int(array.max()) > high:
+            raise InvalidArgumentError(
+                f"values from {array.min()} to {array.max()} don't fit {dtype.name}, which holds "
+                f"{low} to {high}"
+            )
+    return array if array.dtype == dtype.dtype else array.astype(dtype.dtype)
+
+
+def _has_dtype(value: Any) -> bool:
+    return hasattr(_first_leaf(value), "dtype")
+
+
+def _first_leaf(value: Any) -> Any:
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return value
+
+
+def _weakened(array: Any, value: Any) -> Any:
+    """float64 and int64 of Python numbers as float32 and int32."""
+    kind = array.dtype.kind
+    if array.dtype.itemsize < 8 or _has_dtype(value) or kind not in "fic":
+        return array
+    if kind == "f":
+        return array.astype(np.float32)
+    if kind == "c":
+        return array.astype(np.complex128)
+    low, high = _FITS_INT32
+    fits = array.size == 0 or (array.min() >= low and array.max() <= high)
+    if not array.size and isinstance(value, list | tuple):
+        return array.astype(np.float32)
+    return array.astype(np.int32) if fits else array
+
+
+def short_text(value: Any) -> str:
+    """`repr(value)` on one line, cut where it grows long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def convert_to_tensor(
+    value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None
+) -> Tensor:
+    """Turn a Python number, nested list, NumPy array, variable or tensor into a tensor.
+
+    A list may hold tensors; they are stacked, and gradients flow through.
+
+    Args:
+        value: what to convert. Arrays are copied, tensors are not.
+        dtype: element type; by default float32 for Python floats, int32 for ints, that of an array.
+        dtype_hint: used for Python numbers when `dtype` is not given and the values fit.
+        name: not kept; tensors have no names outside graphs.
+
+    Returns:
+        A tensor on the current device, or `value` itself if it is a tensor of this dtype.
+
+    Raises:
+        InvalidArgumentError: the list is ragged, or a tensor has another dtype than `dtype`.
+        TypeError: `value` has no numbers, or they don't fit `dtype`.
+    """
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if is_tensor(value):
+        tensor: Tensor = value if isinstance(value, Tensor) else value.value()
+        if wanted is not None and tensor.dtype != wanted:
+            raise InvalidArgumentError(
+                f"convert_to_tensor: the tensor has dtype {tensor.dtype.name}, {wanted.name} was asked for; "
+                "use tk.cast"
+            )
+        return tensor
+    if isinstance(value, list | tuple) and _has_tensor(value):
+        return _stack(value, wanted)
+    if hasattr(value, "__tensor__"):
+        converted: Tensor = value.__tensor__(dtype)
+        return converted
+    if type(value) in devices.XP_OF and devices.XP_OF[type(value)] is not np:
+        return wrap(value.astype(wanted.dtype) if wanted else value.copy())
+    if wanted is None and dtype_hint is not None and not _has_dtype(value):
+        try:
+            return wrap_on_device(array_of(value, dtypes.as_dtype(dtype_hint)))
+        except (TypeError, ValueError):
+            return wrap_on_device(array_of(value))
+    return wrap_on_device(array_of(value, wanted))
+
+
+def wrap_on_device(array: Any) -> Tensor:
+    """A tensor on the NumPy `array` itself, or on its copy on the current device."""
+    where = devices.current()
+    return wrap(array if where is devices.CPU else devices.to_device(array, where))
+
+
+def _stack(value: Any, dtype: DType | None) -> Tensor:
+    """Items of nested lists, some of them tensors, stacked to one tensor."""
+    leaf = next(x for x in nest.flatten(value) if is_tensor(x))
+    wanted = dtype or leaf.dtype
+    items = [x if is_tensor(x) else convert_to_tensor(x, dtype_hint=wanted) for x in value]
+    stacked: Tensor = PRIMITIVES["stack"].op(*items, axis=0)
+    if dtype is not None and stacked.dtype != dtype:
+        stacked = PRIMITIVES["cast"].op(stacked, dtype=dtype.name)
+    return stacked
+
+
+class SymbolicTensor(Tensor):
+    """A tensor that has a shape and a dtype but no value yet: a place in a graph or a model.
+
+    Subclasses that are no part of a graph being traced define `apply_primitive(primitive, inputs,
+    settings)` and `apply_layer(layer, args, kwargs)`, to which operations and layers hand over.
+    """
+
+    __slots__ = ("_spec",)
+    _spec: Any
+
+    def __init__(self, spec: Any) -> None:
+        self._spec = spec
+
+    @property
+    def shape(self) -> TensorShape:
+        """Sizes of the axes, `None` where not known yet."""
+        return TensorShape(self._spec.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        dtype: DType = self._spec.dtype
+        return dtype
+
+    @property
+    def device(self) -> str:
+        """Name of the device: that on which new tensors are made."""
+        return devices.current().name
+
+    def _no_value(self, what: str) -> TypeError:
+        return TypeError(
+            f"{what} needs a value, and {self!r} has none: it stands for a value that is computed later. "
+            "Inside a tk.function use tensor operations (tk.cond, tk.while_loop, tk.print) in place of "
+            "Python's, or run it with tk.config.run_functions_eagerly(True)."
+        )
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("numpy", "item", "tolist", "_array"):
+            # hasattr(x, "numpy") is how users tell a value from a symbol.
+            raise AttributeError(f"a symbolic tensor has no {name!r}: it stands for a value computed later")
+        return object.__getattribute__(self, name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise self._no_value("a NumPy array")
+
+    def __bool__(self) -> bool:
+        raise self._no_value("bool()")
+
+    def __float__(self) -> float:
+        raise self._no_value("float()")
+
+    def __int__(self) -> int:
+        raise self._no_value("int()")
+
+    def __complex__(self) -> complex:
+        raise self._no_value("complex()")
+
+    def __index__(self) -> int:
+        raise self._no_value("an index")
+
+    def __len__(self) -> int:
+        if not self.shape or self.shape[0] is None:
+            raise self._no_value("len()")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape or self.shape[0] is None:
+            raise self._no_value("iteration")
+        return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+
+    def __contains__(self, item: Any) -> bool:
+        raise self._no_value("in")
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return f"Tensor(shape={tuple(self.shape)}, dtype={self.dtype.name})"
+
+    __repr__ = __str__
+
+    def _on(self, where: devices.Device) -> Tensor:
+        copied: Tensor = PRIMITIVES["copy_to_device"].op(self, device=where.name)
+        return copied
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise self._no_value("pickling")
+
+    __hash__ = object.__hash__

@@ -1,0 +1,197 @@
+"""`Trackable`: the base of everything that owns state, and `walk` over the tree of it.
+
+A trackable object's parts are those of its attributes that are trackable themselves, in the order in which
+they were first assigned. Lists, dicts, and tuples that are assigned to attributes become tracked
+containers, so what is added to them later belongs to the tree as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, SupportsIndex
+
+
+class Trackable:
+    """An object with named parts; checkpoints, `variables` and summaries all come from these.
+
+    A class that keeps state which is not in Variables overrides `state_arrays` and
+    `load_state_arrays`. Names in `_untracked` are never parts.
+    """
+
+    _untracked: frozenset[str] = frozenset()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = type(value)
+        if kind is list or kind is dict or kind is tuple:
+            value = tracked(value)
+        object.__setattr__(self, name, value)
+        if isinstance(value, Trackable) and name not in self._untracked:
+            self._part_added(name, value)
+
+    def _part_added(self, name: str, part: Trackable) -> None:
+        """Restore `part` when a checkpoint that was loaded earlier holds a value for it."""
+        pending = self.__dict__.get("_pending_restore")
+        if pending is not None:
+            pending.part_added(self, name, part)
+
+    def parts(self) -> dict[str, Trackable]:
+        """The trackable attributes by name, in the order of their first assignment."""
+        hidden = self._untracked
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if isinstance(value, Trackable) and name not in hidden
+        }
+
+    def state_arrays(self) -> dict[str, Any]:
+        """State outside of Variables, as NumPy arrays by name; what a checkpoint stores beside the parts."""
+        return {}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        """Take back what `state_arrays` gave.
+
+        Args:
+            arrays: NumPy arrays by name.
+
+        Raises:
+            ValueError: a name or shape is not what this object stores; nothing is changed then.
+        """
+        if arrays:
+            names = ", ".join(sorted(arrays))
+            raise ValueError(f"{type(self).__name__} stores no arrays of its own, the file has {names}")
+
+
+def tracked(value: Any) -> Any:
+    """A list or dict as a tracked container; a tuple only if something trackable is in it."""
+    if isinstance(value, Trackable):
+        return value
+    kind = type(value)
+    if kind is list:
+        return TrackedList(value)
+    if kind is dict:
+        return TrackedDict(value)
+    if kind is tuple:
+        items = [tracked(item) for item in value]
+        holds = any(isinstance(item, Trackable) for item in items)
+        return TrackedTuple(items) if holds else value
+    return value
+
+
+class TrackedList(list[Any], Trackable):
+    """A list whose trackable items are parts, named by their position."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        list.__init__(self, [tracked(item) for item in items])
+
+    def parts(self) -> dict[str, Trackable]:
+        """The trackable items by position."""
+        return {str(i): item for i, item in enumerate(self) if isinstance(item, Trackable)}
+
+    def _added(self) -> None:
+        if "_pending_restore" in self.__dict__:
+            for name, item in self.parts().items():
+                self._part_added(name, item)
+
+    def append(self, item: Any) -> None:
+        """Add `item` at the end."""
+        list.append(self, tracked(item))
+        self._added()
+
+    def extend(self, items: Iterable[Any]) -> None:
+        """Add all `items` at the end."""
+        list.extend(self, [tracked(item) for item in items])
+        self._added()
+
+    def insert(self, index: SupportsIndex, item: Any) -> None:
+        """Add `item` before position `index`."""
+        list.insert(self, index, tracked(item))
+        self._added()
+
+    def __iadd__(self, items: Iterable[Any]) -> TrackedList:  # type: ignore[override, misc]
+        self.extend(items)
+        return self
+
+    def __setitem__(self, key: Any, item: Any) -> None:
+        new = [tracked(x) for x in item] if isinstance(key, slice) else tracked(item)
+        list.__setitem__(self, key, new)
+        self._added()
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+    __hash__ = object.__hash__
+
+
+class TrackedDict(dict[Any, Any], Trackable):
+    """A dict whose trackable values are parts, named by their keys."""
+
+    def __init__(self, items: Any = (), **more: Any) -> None:
+        pairs = dict(items, **more)
+        dict.__init__(self, {key: tracked(value) for key, value in pairs.items()})
+
+    def parts(self) -> dict[str, Trackable]:
+        """The trackable values by key."""
+        return {str(key): item for key, item in self.items() if isinstance(item, Trackable)}
+
+    def __setitem__(self, key: Any, item: Any) -> None:
+        item = tracked(item)
+        dict.__setitem__(self, key, item)
+        if isinstance(item, Trackable):
+            self._part_added(str(key), item)
+
+    def update(self, *items: Any, **more: Any) -> None:
+        """Set all pairs of a dict or of keyword arguments."""
+        for key, value in dict(*items, **more).items():
+            self[key] = value
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The value of `key`, which becomes `default` when it is missing."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def __ior__(self, items: Any) -> TrackedDict:  # type: ignore[override, misc]
+        self.update(items)
+        return self
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+    __hash__ = object.__hash__
+
+
+class TrackedTuple(tuple[Any, ...], Trackable):
+    """A tuple whose trackable items are parts, named by their position."""
+
+    def parts(self) -> dict[str, Trackable]:
+        """The trackable items by position."""
+        return {str(i): item for i, item in enumerate(self) if isinstance(item, Trackable)}
+
+    def __reduce__(self) -> Any:
+        return tuple, (tuple(self),)
+
+    __hash__ = object.__hash__
+
+
+def walk(
+    root: Trackable, enter: Callable[[Trackable], bool] = lambda part: True
+) -> Iterator[tuple[tuple[str, ...], Trackable]]:
+    """All trackable objects under `root`, each once, under the first path that leads to it.
+
+    Depth first, in the order of assignment; cycles end where they close.
+
+    Args:
+        root: yielded first, with the empty path.
+        enter: tells of each object whether its parts are walked too.
+    """
+    seen: set[int] = set()
+    stack: list[tuple[tuple[str, ...], Trackable]] = [((), root)]
+    while stack:
+        path, part = stack.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield path, part
+        if enter(part):
+            below = [((*path, name), child) for name, child in part.parts().items()]
+            stack.extend(reversed(below))

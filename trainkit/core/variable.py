@@ -1,0 +1,332 @@
+"""`Variable`: a named, assignable value whose reads are tensors that never change."""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+
+
+from trainkit.core import devices, dtypes, recorder
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import TensorShape
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    Reference,
+    Tensor,
+    convert_to_tensor,
+    short_text,
+    value_text,
+    wrap,
+)
+from trainkit.core.trackable import Trackable
+
+_THREAD = recorder.THREAD
+_TAPES = recorder.TAPES
+
+
+class Variable(Trackable):
+    """A mutable cell that holds a tensor; what optimizers train and checkpoints store.
+
+    Reading gives a snapshot: what was read before an `assign` keeps its value. The buffer is written in
+    place when nothing else holds it, so updates allocate nothing.
+
+    Args:
+        initial_value: anything that converts to a tensor, or a function without arguments that
+            gives it.
+        trainable: whether tapes watch it by themselves.
+        name: what it is called in texts; `"Variable"` by default.
+        dtype: element type; by default that of the value.
+        shape: sizes that `assign` must keep to, `None` for any size; by default those of the value.
+
+    Raises:
+        ValueError: no initial value.
+        TypeError, InvalidArgumentError: the value does not convert to `dtype` or `shape`.
+
+    >>> v = Variable([1.0, 2.0], name="weight")
+    >>> v.assign_add([1.0, 1.0]).numpy()
+    array([2., 3.], dtype=float32)
+    """
+
+    _is_variable = True
+    __array_priority__ = 100
+    __setattr__ = object.__setattr__
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+        shape: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError("a Variable needs an initial value")
+        trace = recorder.current_trace()
+        if callable(initial_value) and not hasattr(initial_value, "dtype"):
+            with recorder.silence():
+                initial_value = initial_value()
+        if trace is not None:
+            initial_value = trace.initial_value(initial_value, name)
+        tensor = _converted(initial_value, dtype)
+        self._name = name or "Variable"
+        self.trainable = trainable
+        self._value = wrap(tensor._array if tensor._array.shape else devices_asarray(tensor._array))
+        self._shape = None if shape is None else TensorShape(shape)
+        if self._shape is not None and not self._shape.is_compatible_with(tensor.shape):
+            raise InvalidArgumentError(
+                f"variable {self._name!r}: the initial value has shape {tensor.shape}, "
+                f"shape={tuple(self._shape)} was asked for"
+            )
+        self.path = self._name
+        self.regularizer: Any = None
+        self.constraint: Any = None
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def name(self) -> str:
+        """The name with TensorFlow's output number, such as `"weight:0"`."""
+        return f"{self._name}:0"
+
+    @property
+    def shape(self) -> TensorShape:
+        """Sizes of the axes; `None` where `assign` may change a size."""
+        return self._shape if self._shape is not None else self._value.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._value.dtype
+
+    @property
+    def device(self) -> str:
+        """Name of the device that holds the value."""
+        return self._value.device
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return self.shape.num_elements()
+
+    def get_shape(self) -> TensorShape:
+        """Sizes of the axes."""
+        return self.shape
+
+    def ref(self) -> Reference:
+        """A hashable stand-in that equals another variable's only for the same variable."""
+        return Reference(self)
+
+    # ------------------------------------------------------------------ reading
+
+    def value(self) -> Tensor:
+        """The value now, as a tensor that later assignments leave alone."""
+        if _THREAD.traces:
+            read: Tensor = _THREAD.traces[-1].read_variable(self)
+            if _TAPES:
+                recorder.note_variable(self, read)
+            return read
+        if _TAPES:
+            recorder.note_variable(self, self._value)
+        return self._value
+
+    def read_value(self) -> Tensor:
+        """The value now, as a tensor that later assignments leave alone."""
+        return self.value()
+
+    def numpy(self) -> Any:
+        """The value as a read-only NumPy array, without a copy on the CPU."""
+        return self._value.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self._value.__array__(dtype, copy)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._value.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._value.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __float__(self) -> float:
+        return float(self.value())
+
+    def __int__(self) -> int:
+        return int(self.value())
+
+    def __index__(self) -> int:
+        return self.value().__index__()
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __iter__(self) -> Any:
+        return iter(self.value())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<tf.Variable '{self.name}' shape={tuple(self.shape)} dtype={self.dtype.name}, "
+            f"numpy={value_text(self._value.numpy())}>"
+        )
+
+    __str__ = __repr__
+
+    # ------------------------------------------------------------------ assigning
+
+    def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+        """Replace the value.
+
+        Args:
+            value: of the same shape and dtype (Python numbers and lists convert).
+            use_locking, name, read_value: accepted as TensorFlow does; an assignment is always whole, and the
+                variable itself is returned.
+
+        Returns:
+            This variable.
+
+        Raises:
+            InvalidArgumentError: shape or dtype differ; the value stays.
+        """
+        if _THREAD.traces:
+            _THREAD.traces[-1].assign_variable(self, self._fitting(value))
+            return self
+        self._store(self._fitting(value)._array)
+        return self
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+        """Add `delta`, which has the shape of the value or broadcasts to it."""
+        return self._assign_result("add", delta)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+        """Subtract `delta`, which has the shape of the value or broadcasts to it."""
+        return self._assign_result("subtract", delta)
+
+    def _assign_result(self, op: str, delta: Any) -> Variable:
+        old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
+        with recorder.silence() if _TAPES else _NOTHING:
+            if not isinstance(delta, Tensor | int | float):
+                delta = convert_to_tensor(delta, dtype_hint=self.dtype)
+            return self.assign(PRIMITIVES[op].op(old, delta))
+
+    def _fitting(self, value: Any) -> Tensor:
+        """`value` as a tensor that this variable can take."""
+        if isinstance(value, Tensor):
+            tensor = value
+        elif hasattr(type(value), "_is_variable"):
+            tensor = value.value()
+        else:
+            try:
+                tensor = convert_to_tensor(value, dtype=self.dtype if _is_weak(value) else None)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"variable {self.name!r}: {error}") from None
+            if tensor.dtype != self.dtype:
+                tensor = PRIMITIVES["cast"].op(tensor, dtype=self.dtype.name)
+        if tensor.dtype != self.dtype:
+            raise InvalidArgumentError(
+                f"variable {self.name!r} has dtype {self.dtype.name}, the value to assign has "
+                f"{tensor.dtype.name} ({short_text(value)}); use tk.cast"
+            )
+        if not self.shape.is_compatible_with(tensor.shape):
+            raise InvalidArgumentError(
+                f"variable {self.name!r} has shape {tuple(self.shape)}, the value to assign has shape "
+                f"{tuple(tensor.shape)}"
+            )
+        return tensor
+
+    def _store(self, array: Any) -> None:
+        """Take `array`, which belongs to an immutable tensor, as the new value."""
+        mine = self._value._array
+        # 2: the attribute and getrefcount's own argument; 3 more for the local name here.
+        if (
+            getrefcount(self._value) == 2
+            and getrefcount(mine) == 3
+            and mine.base is None  # a view shares its buffer with other tensors
+            and mine.shape == array.shape
+            and devices.device_of(mine) is devices.device_of(array)
+        ):
+            mine[...] = array
+        else:
+            here = devices.device_of(mine)
+            array = devices.to_device(array, here)
+            self._value = wrap(array if array.shape else devices_asarray(array))
+
+    def _writable(self) -> Any:
+        """The array to write a new value into: the buffer itself when nothing else holds it."""
+        mine = self._value._array
+        if getrefcount(self._value) != 2 or getrefcount(mine) != 3 or mine.base is not None:
+            mine = mine.copy()
+            self._value = wrap(mine)
+        return mine
+
+    def _changed(self, scatter: str, indices: Any, updates: Any) -> Variable:
+        old = self.value()
+        return self.assign(PRIMITIVES[scatter].op(old, indices, updates))
+
+    def scatter_nd_update(self, indices: Any, updates: Any, name: Any = None) -> Variable:
+        """Set the entries at `indices` (n, k) to `updates` (n, ...); the last of equal indices wins."""
+        return self._changed("scatter_update", indices, updates)
+
+    def scatter_nd_add(self, indices: Any, updates: Any, name: Any = None) -> Variable:
+        """Add `updates` (n, ...) to the entries at `indices` (n, k); equal indices add up."""
+        return self._changed("scatter_nd_add", indices, updates)
+
+    def scatter_nd_sub(self, indices: Any, updates: Any, name: Any = None) -> Variable:
+        """Subtract `updates` (n, ...) from the entries at `indices` (n, k)."""
+        return self._changed("scatter_nd_add", indices, PRIMITIVES["negative"].op(updates))
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        twin = Variable(self._value, self.trainable, self._name, shape=self._shape)
+        twin.path, twin.regularizer, twin.constraint = self.path, self.regularizer, self.constraint
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (self._value, self.trainable, self._name, self._shape, self.path)
+
+    __hash__ = object.__hash__
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+_NOTHING = _Nothing()
+
+
+def _rebuilt(value: Tensor, trainable: bool, name: str, shape: Any, path: str) -> Variable:
+    variable = Variable(value, trainable, name, shape=shape)
+    variable.path = path
+    return variable
+
+
+def _is_weak(value: Any) -> bool:
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return not hasattr(value, "dtype")
+
+
+def _converted(value: Any, dtype: Any) -> Tensor:
+    tensor = convert_to_tensor(value, dtype=dtype if _is_weak(value) else None)
+    if dtype is not None and tensor.dtype != dtypes.as_dtype(dtype):
+        tensor = PRIMITIVES["cast"].op(tensor, dtype=dtypes.as_dtype(dtype).name)
+    return tensor
+
+
+def devices_asarray(value: Any) -> Any:
+    """A zero-dimensional array of its own for a scalar, so that it can be written in place."""
+    return devices.XP_OF[type(value)].array(value)
+
+
