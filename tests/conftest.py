@@ -10,8 +10,16 @@ import trainkit as tk
 SEED = 20
 
 
+def part(name: str):
+    """A part of trainkit, or None while it does not exist."""
+    try:
+        return getattr(tk, name)
+    except (AttributeError, ModuleNotFoundError):
+        return None
+
+
 def gpu_works() -> bool:
-    config = getattr(tk, "config", None)
+    config = part("config")
     return config is not None and bool(config.list_physical_devices("GPU"))
 
 
@@ -20,8 +28,8 @@ def _seeded():
     """The same random numbers for each test, whatever ran before it."""
     random.seed(SEED)
     np.random.seed(SEED)
-    generators = getattr(tk, "random", None)
-    if hasattr(generators, "set_seed"):
+    generators = part("random")
+    if generators is not None:
         generators.set_seed(SEED)
 
 

@@ -1,0 +1,162 @@
+"""Summaries of numbers: `scalar` for curves, `histogram` for spreads, `write` for the rest."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from trainkit.summary.protos import set_metadata, set_numbers
+from trainkit.summary.writer import record
+
+BUCKETS = 30
+BLOCK = 1 << 16
+
+
+def scalar(name: str, data: Any, step: Any = None, description: str | None = None) -> bool:
+    """Record one number, a point of the curve that TensorBoard draws under `name`.
+
+    Args:
+        name: name of the curve; a `/` groups curves.
+        data: one real number, or a tensor or array of one. It is stored as float32.
+        step: place on the horizontal axis; None for the default step.
+        description: shown beside the curve, in Markdown.
+
+    Returns:
+        Whether it was recorded: there is a default writer and `record_if` agrees.
+
+    Raises:
+        ValueError: data is not one real number, or there is no step.
+    """
+    return record(_fill_scalar, name, data, step, description)
+
+
+def _fill_scalar(value: Any, data: np.ndarray, description: str | None) -> None:
+    if data.size != 1 or data.dtype.kind not in "fiubV":
+        raise ValueError(
+            f"summary {value.tag!r}: a scalar is one real number, data has shape {data.shape} "
+            f"and dtype {data.dtype}. Reduce it first, with tk.reduce_mean for instance."
+        )
+    value.simple_value = float(data.item())
+    if description is not None:
+        set_metadata(value, "scalars", description=description)
+
+
+def histogram(
+    name: str,
+    data: Any,
+    step: Any = None,
+    buckets: int | None = None,
+    description: str | None = None,
+) -> bool:
+    """Record how numbers are distributed, as counts in buckets of equal width.
+
+    NaN and infinite numbers are left out, with a warning that says how many.
+
+    Args:
+        name: name of the histogram; a `/` groups histograms.
+        data: real numbers, of any shape.
+        step: the step; None for the default step.
+        buckets: number of buckets, 30 by default.
+        description: shown beside the histogram, in Markdown.
+
+    Returns:
+        Whether it was recorded: there is a default writer and `record_if` agrees.
+
+    Raises:
+        ValueError: data is not of real numbers, `buckets` is below 1, or there is no step.
+    """
+    count = BUCKETS if buckets is None else buckets
+    return record(_fill_histogram, name, data, step, count, description)
+
+
+def _fill_histogram(value: Any, data: np.ndarray, count: int, description: str | None) -> None:
+    if count < 1:
+        raise ValueError(f"summary {value.tag!r}: buckets is {count}, expected 1 or more.")
+    if data.dtype.kind not in "fiubV":
+        raise ValueError(
+            f"summary {value.tag!r}: data has dtype {data.dtype}, expected real numbers."
+        )
+    numbers = data.ravel()
+    if numbers.dtype.kind == "V":  # bfloat16 and its kin warn when they are compared with NaN
+        numbers = numbers.astype(np.float32)
+    finite = finite_only(numbers)
+    if finite.size < numbers.size:
+        warnings.warn(
+            f"summary {value.tag!r}: {numbers.size - finite.size} of {numbers.size} numbers are "
+            "NaN or infinite and are left out of the histogram.",
+            stacklevel=5,
+        )
+    set_numbers(value, histogram_buckets(finite, count))
+    set_metadata(value, "histograms", description=description)
+
+
+def finite_only(numbers: np.ndarray) -> np.ndarray:
+    """Numbers without NaN and infinities; the same array if it has none."""
+    if numbers.dtype.kind in "iub" or not numbers.size:
+        return numbers
+    if math.isfinite(numbers.min()) and math.isfinite(numbers.max()):  # each passes NaN on
+        return numbers
+    return numbers[np.isfinite(numbers)]
+
+
+def histogram_buckets(numbers: np.ndarray, count: int) -> np.ndarray:
+    """Counts of finite numbers in buckets of equal width from the least to the greatest.
+
+    The last bucket holds its right edge, the others do not. If all numbers are the same they are
+    in the last bucket, and all edges are that number. Without numbers all is 0.
+
+    Args:
+        numbers: any real dtype, shape (numbers,).
+        count: number of buckets.
+
+    Returns:
+        float64 of shape (count, 3): left edge, right edge, number of members.
+    """
+    table = np.zeros((count, 3))
+    if not numbers.size:
+        return table
+    least, greatest = float(numbers.min()), float(numbers.max())
+    table[:, :2] = greatest
+    if least == greatest:
+        table[-1, 2] = numbers.size
+        return table
+    scale = 0.5 if math.isinf(greatest - least) else 1.0  # so that the range does not overflow
+    low, span = least * scale, greatest * scale - least * scale
+    edges = np.linspace(low, greatest * scale, count + 1) / scale
+    table[:, 0], table[:, 1] = edges[:-1], edges[1:]
+    for start in range(0, numbers.size, BLOCK):  # blocks that stay in the cache
+        place = numbers[start : start + BLOCK].astype(np.float64)
+        place *= scale
+        place -= low
+        place /= span
+        place *= count
+        bucket = place.astype(np.intp)
+        np.minimum(bucket, count - 1, out=bucket)
+        table[:, 2] += np.bincount(bucket, minlength=count)
+    return table
+
+
+def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None) -> bool:
+    """Record a tensor as it is, for a plugin of TensorBoard that knows what to do with it.
+
+    Args:
+        tag: name of the summary.
+        tensor: numbers, of any shape.
+        step: the step; None for the default step.
+        metadata: a SummaryMetadata proto (or one serialized to bytes) that names the plugin.
+
+    Returns:
+        Whether it was recorded: there is a default writer and `record_if` agrees.
+
+    Raises:
+        ValueError: the dtype cannot be stored, or there is no step.
+    """
+    return record(_fill_tensor, tag, tensor, step, metadata)
+
+
+def _fill_tensor(value: Any, data: np.ndarray, metadata: Any) -> None:
+    set_numbers(value, data)
+    if metadata is not None:
+        content = metadata if isinstance(metadata, bytes) else metadata.SerializeToString()
+        value.metadata.ParseFromString(content)

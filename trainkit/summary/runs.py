@@ -1,0 +1,144 @@
+"""Summaries of a run as a whole: `graph` for its model, `hparams` for its settings."""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.summary.protos import set_metadata, set_numbers
+from trainkit.summary.writer import SummaryWriter, as_array, current_writer, resolved_step
+
+SESSION_TAG = "_hparams_/session_start_info"
+EXPERIMENT_TAG = "_hparams_/experiment"
+
+Setting = bool | int | float | str
+
+
+def graph(graph_data: Any, step: Any = 0) -> bool:
+    """Record a graph of operations, which TensorBoard draws.
+
+    Args:
+        graph_data: a GraphDef proto, such as tensorboardX's or that of a `tk.function`'s
+            `graph.as_graph_def()`, one serialized to bytes, or an object with `as_graph_def()`.
+        step: the step.
+
+    Returns:
+        Whether it was recorded: there is a default writer and `record_if` agrees.
+
+    Raises:
+        TypeError: `graph_data` is none of these.
+    """
+    writer = current_writer()
+    if writer is None:
+        return False
+    writer.add_graph(_serialized(graph_data), resolved_step("graph", step))
+    return True
+
+
+def _serialized(graph_data: Any) -> bytes:
+    if hasattr(graph_data, "as_graph_def"):
+        graph_data = graph_data.as_graph_def()
+    if hasattr(graph_data, "SerializeToString"):
+        graph_data = graph_data.SerializeToString()
+    if not isinstance(graph_data, bytes):
+        raise TypeError(
+            f"summary graph: graph_data is of type {type(graph_data).__name__}, expected a "
+            "GraphDef proto, one serialized to bytes, or an object with as_graph_def()."
+        )
+    return graph_data
+
+
+def hparams(
+    hparams: Mapping[str, Setting],
+    metrics: Sequence[str] = (),
+    trial_id: str | None = None,
+    start_time_secs: float | None = None,
+) -> bool:
+    """Record the settings of a run, which TensorBoard sets beside its results.
+
+    Args:
+        hparams: settings by name: bools, numbers and strings.
+        metrics: names of scalars to show as results; without any, TensorBoard shows all it finds.
+        trial_id: groups runs that repeat one trial; by default those of the same settings.
+        start_time_secs: when the run began, in seconds since the epoch; now by default.
+
+    Returns:
+        Whether they were recorded: there is a default writer and `record_if` agrees.
+
+    Raises:
+        TypeError: a setting is of another type.
+    """
+    writer = current_writer()
+    if writer is None:
+        return False
+    settings = {name: _plain(name, setting) for name, setting in hparams.items()}
+    start = time.time() if start_time_secs is None else start_time_secs
+    if metrics:
+        _add(writer, EXPERIMENT_TAG, _experiment(settings, metrics, start))
+    _add(writer, SESSION_TAG, _session(settings, trial_id, start))
+    return True
+
+
+def _add(writer: SummaryWriter, tag: str, content: bytes) -> None:
+    nothing = np.zeros(0, np.float32)  # readers skip a value that has no content
+    writer.add(_fill_plugin, tag, 0, nothing, content)
+
+
+def _fill_plugin(value: Any, data: np.ndarray, content: bytes) -> None:
+    set_numbers(value, data)
+    set_metadata(value, "hparams", content)
+
+
+def _plain(name: str, setting: Any) -> Setting:
+    """A setting as a bool, float or string of Python."""
+    if isinstance(setting, str):
+        return setting
+    array = as_array(setting)
+    if array.size != 1 or array.dtype.kind not in "biufV":
+        raise TypeError(
+            f"summary hparams: {name} is {setting!r}, expected a bool, a number or a string."
+        )
+    return bool(array.item()) if array.dtype.kind == "b" else float(array.item())
+
+
+def _session(settings: Mapping[str, Setting], trial_id: str | None, start: float) -> bytes:
+    from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
+
+    data = HParamsPluginData()
+    info = data.session_start_info
+    for name, setting in settings.items():
+        setattr(info.hparams[name], _field(setting), setting)
+    info.group_name = _trial_of(settings) if trial_id is None else trial_id
+    info.start_time_secs = start
+    return data.SerializeToString()
+
+
+def _trial_of(settings: Mapping[str, Setting]) -> str:
+    listed = json.dumps(settings, sort_keys=True).encode()
+    return hashlib.sha256(listed).hexdigest()
+
+
+def _field(setting: Setting) -> str:
+    kinds = {bool: "bool_value", float: "number_value", str: "string_value"}
+    return kinds[type(setting)]
+
+
+def _experiment(settings: Mapping[str, Setting], metrics: Sequence[str], start: float) -> bytes:
+    from tensorboardX.proto import api_pb2
+    from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
+
+    data_types = {
+        bool: api_pb2.DATA_TYPE_BOOL,
+        float: api_pb2.DATA_TYPE_FLOAT64,
+        str: api_pb2.DATA_TYPE_STRING,
+    }
+    data = HParamsPluginData()
+    data.experiment.time_created_secs = start
+    for name, setting in settings.items():
+        data.experiment.hparam_infos.add(name=name, type=data_types[type(setting)])
+    for metric in metrics:
+        data.experiment.metric_infos.add().name.tag = metric
+    return data.SerializeToString()

@@ -1,0 +1,337 @@
+"""`create_file_writer`, the default writer, and when and at which step summaries are recorded."""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.summary.event_file import FILE_VERSION, EventFile
+
+MAX_QUEUE = 10
+FLUSH_MILLIS = 120_000
+SUFFIX = ".v2"
+
+Fill = Callable[..., None]
+
+
+class _Defaults(threading.local):
+    """What summaries of this thread use when they are not told otherwise."""
+
+    writer: "SummaryWriter | None" = None
+    step: Any = None
+    condition: Any = True
+
+
+DEFAULTS = _Defaults()
+
+
+class SummaryWriter:
+    """Writes summaries to an event file that TensorBoard shows. Made by `create_file_writer`."""
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str],
+        max_queue: int = MAX_QUEUE,
+        flush_millis: int = FLUSH_MILLIS,
+        filename_suffix: str = SUFFIX,
+        name: str | None = None,
+        purge_step: int | None = None,
+    ) -> None:
+        from tensorboardX.proto import event_pb2
+
+        self.logdir = os.fspath(logdir)
+        self.name = name
+        self._file = EventFile(self.logdir, max_queue, flush_millis / 1000, filename_suffix)
+        self._lock = threading.Lock()
+        self._new_event = event_pb2.Event
+        # one event serves all summaries: filling it again is far cheaper than making one
+        self._event = event_pb2.Event()
+        self._value = self._event.summary.value.add()
+        self._add(event_pb2.Event(file_version=FILE_VERSION))
+        if purge_step is not None:
+            self._purge(purge_step)
+        self._file.flush()
+
+    def __repr__(self) -> str:
+        name = f"{self.name!r} " if self.name else ""
+        return f"<SummaryWriter {name}of {self._file.path!r}{' (closed)' if self.closed else ''}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._file.closed
+
+    def init(self) -> None:
+        """Do nothing: the file exists from the start. For code written for TensorFlow.
+
+        Raises:
+            RuntimeError: the writer is closed.
+        """
+        self._check_open()
+
+    def set_as_default(self, step: Any = None) -> None:
+        """Send this thread's summaries here from now on.
+
+        Args:
+            step: default step of summaries, an int or a variable that counts; None leaves it.
+
+        Raises:
+            RuntimeError: the writer is closed.
+        """
+        self._check_open()
+        DEFAULTS.writer = self
+        if step is not None:
+            DEFAULTS.step = step
+
+    @contextlib.contextmanager
+    def as_default(self, step: Any = None) -> Iterator["SummaryWriter"]:
+        """Send this thread's summaries here within a `with` block, then flush.
+
+        Args:
+            step: default step within the block, an int or a variable that counts; None leaves it.
+
+        Raises:
+            RuntimeError: the writer is closed.
+        """
+        before = DEFAULTS.writer, DEFAULTS.step
+        self.set_as_default(step)
+        try:
+            yield self
+        finally:
+            if not self.closed:
+                self.flush()
+            DEFAULTS.writer = before[0]
+            if step is not None:
+                DEFAULTS.step = before[1]
+
+    def flush(self) -> None:
+        """Write what waits in the queue, so that TensorBoard sees it."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write what waits and close the file. Closing again does nothing."""
+        self._file.close()
+
+    def add(self, fill: Fill, tag: str, step: int, *args: Any) -> None:
+        """Record one summary: `fill(value, *args)` sets the fields of its proto but for the tag."""
+        self._check_open()
+        with self._lock:
+            value = self._value
+            value.Clear()
+            value.tag = tag
+            fill(value, *args)
+            self._event.step = step
+            self._add(self._event)
+
+    def add_graph(self, graph_def: bytes, step: int) -> None:
+        """Record a serialized GraphDef."""
+        self._check_open()
+        self._add(self._new_event(step=step, graph_def=graph_def))
+
+    def _purge(self, step: int) -> None:
+        """Have readers drop what they have read for this step and later ones.
+
+        A session's start does that, but for the first one in a folder, which counts as no restart.
+        """
+        event = self._new_event(step=step)
+        event.session_log.status = event.session_log.START
+        self._add(event)
+        self._add(event)
+
+    def _add(self, event: Any) -> None:
+        event.wall_time = time.time()
+        self._file.add(event.SerializeToString(), event.wall_time)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise RuntimeError(f"{self!r} takes no more summaries; create a new writer.")
+
+
+class _NoopWriter:
+    """Stands where a writer is asked for and records nothing."""
+
+    def set_as_default(self, step: Any = None) -> None:
+        """Record no summaries of this thread from now on."""
+        DEFAULTS.writer = None
+        if step is not None:
+            DEFAULTS.step = step
+
+    @contextlib.contextmanager
+    def as_default(self, step: Any = None) -> Iterator["_NoopWriter"]:
+        """Record no summaries of this thread within a `with` block."""
+        before = DEFAULTS.writer, DEFAULTS.step
+        self.set_as_default(step)
+        try:
+            yield self
+        finally:
+            DEFAULTS.writer, DEFAULTS.step = before
+
+    def init(self) -> None:
+        """Do nothing."""
+
+    def flush(self) -> None:
+        """Do nothing, as nothing waits."""
+
+    def close(self) -> None:
+        """Do nothing, as nothing is open."""
+
+
+def create_file_writer(
+    logdir: str | os.PathLike[str],
+    max_queue: int | None = None,
+    flush_millis: int | None = None,
+    filename_suffix: str | None = None,
+    name: str | None = None,
+    purge_step: int | None = None,
+) -> SummaryWriter:
+    """Make a writer of summaries with a new event file of its own.
+
+    What is written reaches the operating system, and thus TensorBoard, when the queue is full, when
+    `flush_millis` have passed, at the end of each `as_default` block, and when the program ends.
+
+    Args:
+        logdir: folder for event files, made if missing. TensorBoard shows each folder as a run.
+        max_queue: number of summaries that may wait before they are written, 10 by default.
+        flush_millis: longest time in milliseconds after which the next summary writes what waits,
+            two minutes by default.
+        filename_suffix: end of the file's name, `".v2"` by default.
+        name: shown by `repr` only.
+        purge_step: TensorBoard drops what older files of this folder have for this step and later
+            ones. For a run that resumes from a checkpoint: its step.
+
+    Raises:
+        ValueError: `max_queue`, `flush_millis` or `purge_step` is negative.
+        OSError: the folder or file cannot be made.
+
+    >>> import tempfile
+    >>> writer = tk.summary.create_file_writer(tempfile.mkdtemp())
+    >>> with writer.as_default():
+    ...     tk.summary.scalar("loss", 0.5, step=1)
+    True
+    """
+    for argument, value in (
+        ("max_queue", max_queue),
+        ("flush_millis", flush_millis),
+        ("purge_step", purge_step),
+    ):
+        if value is not None and value < 0:
+            raise ValueError(f"create_file_writer: {argument} is {value}, expected 0 or more.")
+    return SummaryWriter(
+        logdir,
+        MAX_QUEUE if max_queue is None else max_queue,
+        FLUSH_MILLIS if flush_millis is None else flush_millis,
+        SUFFIX if filename_suffix is None else filename_suffix,
+        name,
+        purge_step,
+    )
+
+
+def create_noop_writer() -> _NoopWriter:
+    """Make a writer that records nothing, for the processes that should not."""
+    return _NoopWriter()
+
+
+def flush(writer: SummaryWriter | None = None) -> None:
+    """Write what waits in the queue of `writer`, or of the default writer if there is one."""
+    chosen = DEFAULTS.writer if writer is None else writer
+    if chosen is not None:
+        chosen.flush()
+
+
+@contextlib.contextmanager
+def record_if(condition: Any) -> Iterator[None]:
+    """Record this thread's summaries within a `with` block only where `condition` is true.
+
+    Args:
+        condition: a bool, a tensor of one bool, or a function without arguments that gives either
+            and is called for each summary.
+    """
+    before = DEFAULTS.condition
+    DEFAULTS.condition = condition
+    try:
+        yield
+    finally:
+        DEFAULTS.condition = before
+
+
+def should_record_summaries() -> bool:
+    """Whether a summary would be recorded now: there is a default writer and `record_if` agrees."""
+    return current_writer() is not None
+
+
+def current_writer() -> SummaryWriter | None:
+    """The writer that takes this thread's summaries now, or None."""
+    writer = DEFAULTS.writer
+    if writer is None:
+        return None
+    condition = DEFAULTS.condition
+    return writer if (condition() if callable(condition) else condition) else None
+
+
+def get_step() -> Any:
+    """The default step of this thread's summaries as it was set, or None."""
+    return DEFAULTS.step
+
+
+def set_step(step: Any) -> None:
+    """Set the default step of this thread's summaries: an int, a variable that counts, or None."""
+    DEFAULTS.step = step
+
+
+def record(fill: Fill, tag: str, data: Any, step: Any, *args: Any) -> bool:
+    """Record `data` with the default writer, if there is one and the condition holds.
+
+    Args:
+        fill: called with a Summary.Value proto, `data` as an array, then `args`; sets its fields.
+        tag: name of the summary.
+        data: anything that NumPy makes an array of, or a tensor.
+        step: the step, or None for the default step.
+        args: handed to `fill`.
+
+    Returns:
+        Whether the summary was recorded.
+
+    Raises:
+        ValueError: no step is given and no default step is set, or the tag is empty.
+    """
+    writer = current_writer()
+    if writer is None:
+        return False
+    if type(tag) is not str or not tag:
+        raise ValueError(f"a summary's name is {tag!r}, expected a string that is not empty.")
+    writer.add(fill, tag, resolved_step(tag, step), as_array(data), *args)
+    return True
+
+
+def resolved_step(tag: str, step: Any) -> int:
+    """`step`, or else the default step, as an int.
+
+    Raises:
+        ValueError: there is none, or it is not one whole number.
+    """
+    if step is None:
+        step = DEFAULTS.step
+    if type(step) is int:
+        return step
+    if step is None:
+        raise ValueError(
+            f"summary {tag!r} has no step. Give step=..., or set a default with "
+            "writer.as_default(step=...) or tk.summary.experimental.set_step(...)."
+        )
+    array = as_array(step)
+    if array.size != 1 or array.dtype.kind not in "iu":
+        raise ValueError(f"summary {tag!r}: step is {step!r}, expected one whole number.")
+    return int(array.reshape(()))
+
+
+def as_array(data: Any) -> np.ndarray:
+    """`data` as a NumPy array, copied from the GPU if it is there."""
+    if hasattr(data, "numpy"):
+        data = data.numpy()
+    elif hasattr(data, "__cuda_array_interface__"):
+        data = data.get()
+    return np.asarray(data)
