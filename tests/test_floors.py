@@ -38,6 +38,7 @@ FLOORS = {
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
     "errors",
+    "registry",
     "dtypes",
     "shapes",
     "devices",
@@ -46,6 +47,8 @@ CORE_ORDER = [
     "trackable",
     "recorder",
     "tensor",
+    "tensor_spec",
+    "abstract",
     "variable",
     "primitive",
 ]

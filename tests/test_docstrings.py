@@ -1,0 +1,51 @@
+"""Every example in a docstring runs and gives what it shows."""
+
+import doctest
+import importlib
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+PACKAGE = pathlib.Path(tk.__file__).parent
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+
+
+def with_examples():
+    files = sorted(PACKAGE.rglob("*.py"))
+    return [path for path in files if ">>> " in path.read_text(encoding="utf-8")]
+
+
+def module_name(path):
+    parts = ["trainkit", *path.relative_to(PACKAGE).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def failures(module):
+    """Report of each example that gives something else than it shows, and how many ran."""
+    reports = []
+    runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
+    for test in doctest.DocTestFinder().find(module, extraglobs={"tk": tk, "np": np}):
+        runner.run(test, out=reports.append)
+    return reports, runner.summarize(verbose=False).attempted
+
+
+@pytest.mark.parametrize("path", with_examples(), ids=module_name)
+def test_examples_give_what_they_show(path):
+    reports, attempted = failures(importlib.import_module(module_name(path)))
+    assert not reports, "\n".join(reports)
+    assert attempted, f"the examples of {path} belong to nothing that doctest finds"
+
+
+def test_a_wrong_example_is_caught(tmp_path):
+    path = tmp_path / "wrong.py"
+    path.write_text('"""An example.\n\n>>> 1 + 1\n3\n"""\n')
+    spec = importlib.util.spec_from_file_location("wrong", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (report,), attempted = failures(module)
+    assert "Expected:\n    3" in report
+    assert attempted == 1
