@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dtypes import as_dtype
+from trainkit.core.devices import Array, ArrayModule, current, device_of
+from trainkit.core.dtypes import DType, as_dtype
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, wrap
 
 # ------------------------------------------------------------------ dtype and identity
 
@@ -74,6 +75,21 @@ identity.gradients(lambda g, y, x: g)
 
 # ------------------------------------------------------------------ arithmetic
 
+
+def along(g: Tensor, slope: Any) -> Tensor:
+    """`g` times the slope of a holomorphic function, conjugated as TensorFlow does for complex values."""
+    return multiply(g, conjugated(slope))  # type: ignore[no-any-return]
+
+
+def conjugated(x: Any) -> Any:
+    """The complex conjugate; a real `x` comes back as it is."""
+    if type(x) is Tensor:
+        return x if x._array.dtype.kind != "c" else PRIMITIVES["conj"].op(x)
+    if isinstance(x, Tensor) and x.dtype.is_complex:
+        return PRIMITIVES["conj"].op(x)
+    return x.conjugate() if type(x) is complex else x
+
+
 add = ufunc("add", np.add, shapes.broadcast, "Sum x1 + x2, element by element.")
 add.gradients(lambda g, y, a, b: g, lambda g, y, a, b: g)
 
@@ -81,7 +97,7 @@ subtract = ufunc("subtract", np.subtract, shapes.broadcast, "Difference x1 - x2.
 subtract.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(g))
 
 multiply = ufunc("multiply", np.multiply, shapes.broadcast, "Product x1 * x2.")
-multiply.gradients(lambda g, y, a, b: multiply(g, b), lambda g, y, a, b: multiply(g, a))
+multiply.gradients(lambda g, y, a, b: along(g, b), lambda g, y, a, b: along(g, a))
 
 divide = ufunc(
     "divide",
@@ -90,9 +106,351 @@ divide = ufunc(
     "Quotient x1 / x2; integers give the default float.",
 )
 divide.gradients(
-    lambda g, y, a, b: divide(g, b),
-    lambda g, y, a, b: negative(multiply(g, divide(y, b))),
+    lambda g, y, a, b: divide(g, conjugated(b)),
+    lambda g, y, a, b: negative(along(g, divide(y, b))),
 )
 
 negative = ufunc("negative", np.negative, shapes.unchanged, "The value with its sign changed.")
 negative.gradients(lambda g, y, x: negative(g))
+
+
+def number_like(x: Spec, **settings: Any) -> Spec:
+    """Rule: like the input, bool becomes int32."""
+    return Spec(x.shape, dtypes.int32 if x.dtype.is_bool else x.dtype)
+
+
+square = ufunc("square", np.square, number_like, "Square x * x.")
+square.gradients(lambda g, y, x: along(g, multiply(x, 2)))
+
+_power = ufunc("power", np.power, shapes.broadcast, "x1 to the power x2.")
+
+
+def _power_by_base(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
+    if not isinstance(b, Tensor):
+        return along(g, multiply(power(a, b - 1), b)) if b != 0 else multiply(g, 0)
+    # At b = 0 the slope is 0 whatever a is, also where a**-1 is infinite.
+    lower = power(a, where(equal(b, 0), 1, subtract(b, 1)))
+    return along(g, multiply(b, lower))
+
+
+def _power_by_exponent(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
+    if y.dtype.is_complex:
+        return along(g, multiply(y, log(where(equal(a, 0), 1, a))))
+    # y is constant in b where a is 0, and has no real slope where a is negative.
+    logarithm = log(where(greater(a, 0), cast(a, y.dtype), 1))
+    return multiply(g, multiply(y, logarithm))
+
+
+_power.gradients(_power_by_base, _power_by_exponent)
+
+
+def power(x1: Any, x2: Any) -> Tensor:
+    """`x1` to the power `x2`, element by element.
+
+    Args:
+        x1, x2: tensors whose shapes broadcast.
+
+    Returns:
+        A tensor of the promoted dtype.
+
+    Raises:
+        InvalidArgumentError: an integer has a negative exponent; cast it to a float first.
+    """
+    if type(x2) is int and x2 == 2:
+        return square(x1)  # type: ignore[no-any-return]
+    return _power(x1, x2)  # type: ignore[no-any-return]
+
+
+@primitive(shapes.floating, elementwise=True)
+def reciprocal(xp: ArrayModule, x: Array) -> Array:
+    """Reciprocal 1 / x; integers give the default float."""
+    return 1 / x
+
+
+reciprocal.gradients(lambda g, y, x: negative(along(g, square(y))))
+
+sqrt = ufunc("sqrt", np.sqrt, shapes.floating, "Square root; NaN for negative values.")
+sqrt.gradients(lambda g, y, x: divide(multiply(g, 0.5), conjugated(y)))
+
+
+@primitive(shapes.floating, elementwise=True)
+def rsqrt(xp: ArrayModule, x: Array) -> Array:
+    """Reciprocal square root 1 / sqrt(x)."""
+    return 1 / xp.sqrt(x)
+
+
+rsqrt.gradients(lambda g, y, x: along(g, multiply(multiply(y, square(y)), -0.5)))
+
+
+def _magnitude_rule(x: Spec) -> Spec:
+    return Spec(x.shape, x.dtype.real_dtype)
+
+
+absolute = ufunc("absolute", np.absolute, _magnitude_rule, "Magnitude |x|.")
+
+
+def _absolute_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    if x.dtype.is_complex:
+        return multiply(cast(g, x.dtype), sign(x))  # type: ignore[no-any-return]
+    return multiply(g, sign(x))  # type: ignore[no-any-return]
+
+
+absolute.gradients(_absolute_gradient)
+
+sign = ufunc(
+    "sign", np.sign, shapes.unchanged, "-1, 0 or 1 by the sign of x; x / |x| for complex values."
+)
+
+
+def _sign_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    if not x.dtype.is_complex:
+        return multiply(g, 0)  # type: ignore[no-any-return]
+    # d(x / |x|) turns dx by the part of it that is perpendicular to x, over |x|.
+    size = cast(absolute(x), x.dtype)
+    along_x = cast(PRIMITIVES["real"].op(multiply(conjugated(y), g)), x.dtype)
+    return divide(subtract(g, multiply(y, along_x)), size)  # type: ignore[no-any-return]
+
+
+sign.gradients(_sign_gradient)
+
+# ------------------------------------------------------------------ exponentials
+
+exp = ufunc("exp", np.exp, shapes.floating, "Exponential e**x.")
+exp.gradients(lambda g, y, x: along(g, y))
+
+expm1 = ufunc("expm1", np.expm1, shapes.floating, "e**x - 1, exact for small x.")
+expm1.gradients(lambda g, y, x: along(g, add(y, 1)))
+
+log = ufunc("log", np.log, shapes.floating, "Natural logarithm.")
+log.gradients(lambda g, y, x: divide(g, conjugated(x)))
+
+log1p = ufunc("log1p", np.log1p, shapes.floating, "log(1 + x), exact for small x.")
+log1p.gradients(lambda g, y, x: divide(g, conjugated(add(x, 1))))
+
+tanh = ufunc("tanh", np.tanh, shapes.floating, "Hyperbolic tangent.")
+tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
+
+# ------------------------------------------------------------------ comparison
+
+equal = ufunc("equal", np.equal, shapes.broadcast_bool, "Whether x1 == x2.")
+not_equal = ufunc("not_equal", np.not_equal, shapes.broadcast_bool, "Whether x1 != x2.")
+less = ufunc("less", np.less, shapes.broadcast_bool, "Whether x1 < x2.")
+less_equal = ufunc("less_equal", np.less_equal, shapes.broadcast_bool, "Whether x1 <= x2.")
+greater = ufunc("greater", np.greater, shapes.broadcast_bool, "Whether x1 > x2.")
+greater_equal = ufunc(
+    "greater_equal", np.greater_equal, shapes.broadcast_bool, "Whether x1 >= x2."
+)
+logical_and = ufunc("logical_and", np.logical_and, shapes.broadcast_bool, "Whether both are true.")
+logical_or = ufunc("logical_or", np.logical_or, shapes.broadcast_bool, "Whether one is true.")
+logical_xor = ufunc(
+    "logical_xor", np.logical_xor, shapes.broadcast_bool, "Whether exactly one is true."
+)
+logical_not = ufunc("logical_not", np.logical_not, shapes.unchanged_bool, "Whether x is false.")
+isfinite = ufunc("isfinite", np.isfinite, shapes.unchanged_bool, "Whether x is a finite number.")
+isinf = ufunc("isinf", np.isinf, shapes.unchanged_bool, "Whether x is infinite.")
+isnan = ufunc("isnan", np.isnan, shapes.unchanged_bool, "Whether x is not a number.")
+
+# ------------------------------------------------------------------ choice
+
+
+@primitive(shapes.unchanged, elementwise=True)
+def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
+    """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
+    return xp.where(mask, x, 0)
+
+
+keep_where.gradients(lambda g, y, x, mask: keep_where(g, mask), None)
+
+maximum = ufunc("maximum", np.maximum, shapes.broadcast, "The greater of x1 and x2; NaN wins.")
+maximum.gradients(
+    lambda g, y, a, b: keep_where(g, greater_equal(a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(greater_equal(a, b))),
+)
+minimum = ufunc("minimum", np.minimum, shapes.broadcast, "The lesser of x1 and x2; NaN wins.")
+minimum.gradients(
+    lambda g, y, a, b: keep_where(g, less_equal(a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(less_equal(a, b))),
+)
+
+
+def _where_rule(condition: Spec, x1: Spec, x2: Spec) -> Spec:
+    dims = shapes.broadcast_dims(condition.shape, x1.shape, x2.shape, op="where")
+    return Spec(dims, dtypes.result_type(x1, x2))
+
+
+@primitive(_where_rule, name="where", elementwise=True)
+def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
+    """x1 where the condition is true, else x2."""
+    return xp.where(condition, x1, x2)
+
+
+_where.primitive.broadcasts = True
+_where.gradients(
+    None,
+    lambda g, y, condition, a, b: _where(condition, g, zero_like(g)),
+    lambda g, y, condition, a, b: _where(condition, zero_like(g), g),
+)
+
+
+def zero_like(x: Tensor) -> Tensor:
+    """The scalar 0 in the dtype and place of `x`."""
+    return scalar_like(0, x.dtype, x)
+
+
+def scalar_like(value: Any, dtype: DType, like: Any) -> Tensor:
+    """The Python number `value` as a scalar tensor of `dtype`, where `like` is."""
+    where_it_is = device_of(like._array) if type(like) is Tensor else current()
+    return wrap(where_it_is.xp.asarray(value, dtype.dtype))
+
+
+def promoted(*values: Any) -> list[Tensor]:
+    """Tensors of one dtype, the one that `values` promote to; Python numbers are weak."""
+    ready = [
+        x if isinstance(x, Tensor | bool | int | float | complex) else convert_to_tensor(x)
+        for x in values
+    ]
+    wanted = dtypes.result_type(*ready)
+    like = next((x for x in ready if isinstance(x, Tensor)), None)
+    return [
+        cast(x, wanted) if isinstance(x, Tensor) else scalar_like(x, wanted, like) for x in ready
+    ]
+
+
+def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
+    """Choose `x1` where `condition` is true, else `x2`.
+
+    Args:
+        condition: tensor of bools, or of numbers, of which all but 0 count as true.
+        x1, x2: tensors; all three shapes broadcast. Leave both out to ask where the condition is true.
+
+    Returns:
+        A tensor of the dtype to which `x1` and `x2` promote; with the condition alone, a tuple of one
+        integer tensor of positions per axis.
+
+    Raises:
+        InvalidArgumentError: only one of `x1` and `x2` is given.
+    """
+    if x1 is None and x2 is None:
+        from trainkit.ops.indexing import nonzero
+
+        return nonzero(condition)
+    if x1 is None or x2 is None:
+        raise InvalidArgumentError("where: give both x1 and x2, or neither of them")
+    one, two = promoted(x1, x2)
+    return _where(cast(condition, "bool"), one, two)
+
+
+def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+@primitive(_clip_rule, name="clip", elementwise=True)
+def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
+    """Values below the number x_min become x_min, those above x_max become x_max."""
+    return xp.minimum(xp.maximum(x, x_min), x_max)
+
+
+def _clip_gradient(g: Tensor, y: Tensor, x: Tensor, *, x_min: float, x_max: float) -> Tensor:
+    inside = logical_and(greater_equal(x, x_min), less_equal(x, x_max))
+    return keep_where(g, inside)  # type: ignore[no-any-return]
+
+
+_clip.gradients(_clip_gradient)
+
+
+@primitive(shapes.broadcast, elementwise=True)
+def clip_by_tensors(xp: ArrayModule, x: Array, x_min: Array, x_max: Array) -> Array:
+    """Values below x_min become x_min, those above x_max become x_max; all three broadcast."""
+    return xp.minimum(xp.maximum(x, x_min), x_max)
+
+
+clip_by_tensors.gradients(
+    lambda g, y, x, low, high: keep_where(
+        g, logical_and(greater_equal(x, low), less_equal(x, high))
+    ),
+    lambda g, y, x, low, high: keep_where(g, logical_and(less(x, low), less_equal(low, high))),
+    lambda g, y, x, low, high: keep_where(g, greater(maximum(x, low), high)),
+)
+
+
+def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
+    """Limit the values of `x` to the range from `x_min` to `x_max`.
+
+    No gradient passes outside the range.
+
+    Args:
+        x: tensor of any shape.
+        x_min, x_max: numbers, or tensors whose shapes broadcast with that of `x`.
+
+    Returns:
+        A tensor of the promoted dtype.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    weak = (int, float)
+    if type(x_min) in weak and type(x_max) in weak:
+        wanted = dtypes.result_type(x.dtype, x_min, x_max)
+        x = x if x.dtype == wanted else cast(x, wanted)
+        return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
+    return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ rounding
+
+floor = ufunc("floor", np.floor, shapes.floating, "The greatest whole number not above x.")
+ceil = ufunc("ceil", np.ceil, shapes.floating, "The least whole number not below x.")
+_rint = ufunc("round", np.rint, shapes.unchanged, "The nearest whole number; halves go to even.")
+
+
+def round(x: Any, decimals: int = 0) -> Tensor:  # the name in keras.ops
+    """The nearest number with `decimals` places; halves go to the even neighbour.
+
+    Args:
+        x: tensor of any shape; integers are rounded only by negative `decimals`.
+        decimals: places after the point, negative for places before it.
+
+    Returns:
+        A tensor like `x`. It has no gradient.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if not x.dtype.is_differentiable:
+        return x if decimals >= 0 else _rounded_integer(x, decimals)
+    if not decimals:
+        return _rint(x)  # type: ignore[no-any-return]
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return divide(_rint(multiply(x, scale)), scale)  # type: ignore[no-any-return]
+    return multiply(_rint(divide(x, scale)), scale)  # type: ignore[no-any-return]
+
+
+def _rounded_integer(x: Tensor, decimals: int) -> Tensor:
+    scale = 10**-decimals
+    return cast(multiply(_rint(divide(cast(x, "float64"), scale)), scale), x.dtype)
+
+
+# ------------------------------------------------------------------ whole division
+
+
+def _whole_operands(xp: ArrayModule, b: Array, op: str) -> None:
+    """Raise where an integer would be divided by 0, which has no result (floats give inf or NaN)."""
+    if b.dtype.kind in "iu" and xp is np and not b.all():
+        raise InvalidArgumentError(f"{op}: division of an integer by zero")
+
+
+@primitive(shapes.broadcast)
+def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """Greatest whole number not above x1 / x2."""
+    _whole_operands(xp, x2, "floor_divide")
+    return xp.floor_divide(x1, x2)
+
+
+@primitive(shapes.broadcast)
+def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """Rest of the division x1 / x2, with the sign of x2."""
+    _whole_operands(xp, x2, "mod")
+    return xp.remainder(x1, x2)
+
+
+mod.gradients(
+    lambda g, y, a, b: g,
+    lambda g, y, a, b: negative(multiply(g, floor_divide(a, b))),
+)

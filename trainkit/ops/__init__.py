@@ -1,0 +1,90 @@
+"""Every operation under its `keras.ops` name, one line each."""
+
+# ------------------------------------------------------------------ bitwise.py
+from trainkit.ops.bitwise import bitwise_and as bitwise_and
+from trainkit.ops.bitwise import bitwise_not as bitwise_not
+from trainkit.ops.bitwise import bitwise_or as bitwise_or
+from trainkit.ops.bitwise import bitwise_xor as bitwise_xor
+from trainkit.ops.bitwise import left_shift as left_shift
+from trainkit.ops.bitwise import right_shift as right_shift
+
+# ------------------------------------------------------------------ elementwise.py
+from trainkit.ops.elementwise import absolute as abs
+from trainkit.ops.elementwise import absolute as absolute
+from trainkit.ops.elementwise import add as add
+from trainkit.ops.elementwise import cast as cast
+from trainkit.ops.elementwise import ceil as ceil
+from trainkit.ops.elementwise import clip as clip
+from trainkit.ops.elementwise import divide as divide
+from trainkit.ops.elementwise import equal as equal
+from trainkit.ops.elementwise import exp as exp
+from trainkit.ops.elementwise import expm1 as expm1
+from trainkit.ops.elementwise import floor as floor
+from trainkit.ops.elementwise import floor_divide as floor_divide
+from trainkit.ops.elementwise import greater as greater
+from trainkit.ops.elementwise import greater_equal as greater_equal
+from trainkit.ops.elementwise import isfinite as isfinite
+from trainkit.ops.elementwise import isinf as isinf
+from trainkit.ops.elementwise import isnan as isnan
+from trainkit.ops.elementwise import less as less
+from trainkit.ops.elementwise import less_equal as less_equal
+from trainkit.ops.elementwise import log as log
+from trainkit.ops.elementwise import log1p as log1p
+from trainkit.ops.elementwise import logical_and as logical_and
+from trainkit.ops.elementwise import logical_not as logical_not
+from trainkit.ops.elementwise import logical_or as logical_or
+from trainkit.ops.elementwise import logical_xor as logical_xor
+from trainkit.ops.elementwise import maximum as maximum
+from trainkit.ops.elementwise import minimum as minimum
+from trainkit.ops.elementwise import mod as mod
+from trainkit.ops.elementwise import multiply as multiply
+from trainkit.ops.elementwise import negative as negative
+from trainkit.ops.elementwise import not_equal as not_equal
+from trainkit.ops.elementwise import power as power
+from trainkit.ops.elementwise import reciprocal as reciprocal
+from trainkit.ops.elementwise import round as round
+from trainkit.ops.elementwise import rsqrt as rsqrt
+from trainkit.ops.elementwise import sign as sign
+from trainkit.ops.elementwise import sqrt as sqrt
+from trainkit.ops.elementwise import square as square
+from trainkit.ops.elementwise import subtract as subtract
+from trainkit.ops.elementwise import tanh as tanh
+from trainkit.ops.elementwise import where as where
+
+# ------------------------------------------------------------------ activations.py
+from trainkit.ops.activations import relu as relu
+from trainkit.ops.activations import sigmoid as sigmoid
+
+# ------------------------------------------------------------------ creation.py
+from trainkit.ops.creation import arange as arange
+from trainkit.ops.creation import empty as empty
+from trainkit.ops.creation import empty_like as empty_like
+from trainkit.ops.creation import eye as eye
+from trainkit.ops.creation import full as full
+from trainkit.ops.creation import full_like as full_like
+from trainkit.ops.creation import identity as identity
+from trainkit.ops.creation import linspace as linspace
+from trainkit.ops.creation import one_hot as one_hot
+from trainkit.ops.creation import ones as ones
+from trainkit.ops.creation import ones_like as ones_like
+from trainkit.ops.creation import tri as tri
+from trainkit.ops.creation import zeros as zeros
+from trainkit.ops.creation import zeros_like as zeros_like
+
+# ------------------------------------------------------------------ reductions.py
+from trainkit.ops.reductions import all as all
+from trainkit.ops.reductions import any as any
+from trainkit.ops.reductions import argmax as argmax
+from trainkit.ops.reductions import argmin as argmin
+from trainkit.ops.reductions import broadcast_like as broadcast_like
+from trainkit.ops.reductions import logsumexp as logsumexp
+from trainkit.ops.reductions import max as max
+from trainkit.ops.reductions import mean as mean
+from trainkit.ops.reductions import min as min
+from trainkit.ops.reductions import std as std
+from trainkit.ops.reductions import sum as sum
+from trainkit.ops.reductions import sum_to_like as sum_to_like
+from trainkit.ops.reductions import var as var
+
+# ------------------------------------------------------------------ operators.py
+import trainkit.ops.operators  # noqa: F401  (gives tensors and variables their Python operators)

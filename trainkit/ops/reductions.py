@@ -1,0 +1,506 @@
+"""Reductions: sums, means, extremes and counts along axes, and the sums that undo broadcasting.
+
+`axis` is an int, a sequence of ints, or `None` for all axes; `keepdims=True` keeps reduced axes with size 1.
+Sums of small integers are int32 or uint32, as in Keras 3; floats of 16 bits are summed in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.ops.elementwise import (
+    cast,
+    divide,
+    equal,
+    exp,
+    keep_where,
+    multiply,
+    sqrt,
+    subtract,
+)
+
+Axis = Any
+
+# ------------------------------------------------------------------ arguments
+
+
+def axis_setting(axis: Axis) -> int | tuple[int, ...] | None:
+    """`axis` as a setting of a primitive: an int, a tuple of ints, or `None` for all axes."""
+    if axis is None or type(axis) is int:
+        return axis
+    if hasattr(axis, "__index__"):
+        return int(axis.__index__())
+    return tuple(int(a.__index__()) for a in axis)
+
+
+_SUMMED_IN = {
+    np.dtype(np.bool_): np.dtype(np.int32),
+    np.dtype(np.int8): np.dtype(np.int32),
+    np.dtype(np.int16): np.dtype(np.int32),
+    np.dtype(np.uint8): np.dtype(np.uint32),
+    np.dtype(np.uint16): np.dtype(np.uint32),
+    np.dtype(np.int32): np.dtype(np.int32),
+    np.dtype(np.uint32): np.dtype(np.uint32),
+    dtypes.bfloat16.dtype: np.dtype(np.float32),
+    dtypes.float16.dtype: np.dtype(np.float32),
+}
+_HALVES = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
+
+
+def _check_scalar(x: Array, axis: Axis, op: str) -> None:
+    """NumPy takes axis 0 of a scalar for none at all; here it is an error as for any other rank."""
+    if axis is not None and axis != () and not x.shape:
+        shapes.canonical_axes(axis, 0, op)
+
+
+def summed_dtype(dtype: dtypes.DType) -> dtypes.DType:
+    """The dtype of a sum: small integers and bool grow to 32 bits, others stay."""
+    if dtype.is_floating:
+        return dtype
+    return dtypes.as_dtype(_SUMMED_IN.get(dtype.dtype, dtype.dtype))
+
+
+def _sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype))
+
+
+# ------------------------------------------------------------------ sums and their gradients
+
+
+@primitive(_sum_rule, name="sum")
+def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Sum along axes."""
+    if axis is not None:
+        _check_scalar(x, axis, "sum")
+    total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
+    return total.astype(x.dtype) if x.dtype in _HALVES else total
+
+
+def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+@primitive(_spread_rule)
+def spread(
+    xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool
+) -> Array:
+    """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
+
+    With `mean` each copy is divided by how many there are, as the gradient of a mean needs it.
+    """
+    if mean:
+        g = g / (x.size // g.size if g.size and x.size else 1)
+    if axis is not None and not keepdims and x.shape:
+        g = xp.expand_dims(g, shapes.canonical_axes(axis, len(x.shape)))
+    return xp.broadcast_to(g, x.shape)
+
+
+spread.gradients(
+    lambda g, y, short, x, *, axis, keepdims, mean: (_mean if mean else _sum)(
+        g, axis=axis, keepdims=keepdims
+    ),
+    None,
+)
+
+
+def _sum_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor:
+    return spread(g, x, axis=axis, keepdims=keepdims, mean=False)  # type: ignore[no-any-return]
+
+
+_sum.gradients(_sum_gradient)
+
+
+def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Sum of elements along `axis`.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`; bool and integers under 32 bits grow to 32 bits.
+
+    Raises:
+        ShapeError: an axis is out of range or named twice.
+    """
+    return _sum(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _to_like_rule(g: Spec, x: Spec) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+@primitive(_to_like_rule)
+def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
+    wanted, given = x.shape, g.shape
+    if wanted == given:
+        return g
+    added = len(given) - len(wanted)
+    axes = tuple(range(added)) + tuple(
+        i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
+    )
+    dtype = _SUMMED_IN[g.dtype] if g.dtype in _HALVES else g.dtype
+    total = xp.add.reduce(g, axes, dtype) if axes else g
+    if total.shape != wanted:
+        total = total.reshape(wanted)
+    return total.astype(g.dtype, copy=False)
+
+
+sum_to_like.gradients(lambda g, y, big, x: broadcast_like(g, big), None)
+
+
+@primitive(_to_like_rule)
+def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
+    """`x` repeated along axes to the shape of `like`."""
+    return xp.broadcast_to(x, like.shape)
+
+
+broadcast_like.gradients(lambda g, y, x, like: sum_to_like(g, x), None)
+
+# ------------------------------------------------------------------ means and moments
+
+
+def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype))
+
+
+@primitive(_mean_rule, name="mean")
+def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Mean along axes."""
+    if axis is not None:
+        _check_scalar(x, axis, "mean")
+    kind = x.dtype.kind
+    wanted = x.dtype if kind in "fcV" else np.dtype(dtypes.floatx())
+    total = xp.add.reduce(x, axis, np.float32 if x.dtype in _HALVES else wanted, None, keepdims)
+    count = x.size // total.size if total.size else 1
+    mean = total / count if count else total * np.nan
+    return mean.astype(wanted, copy=False)
+
+
+def _mean_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor | None:
+    if not x.dtype.is_differentiable:
+        return None
+    return spread(g, x, axis=axis, keepdims=keepdims, mean=True)  # type: ignore[no-any-return]
+
+
+_mean.gradients(_mean_gradient)
+
+
+def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Mean of elements along `axis`.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`, or of the default float if that is no float. The mean of nothing is NaN.
+
+    Raises:
+        ShapeError: an axis is out of range or named twice.
+    """
+    return _mean(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    dtype = shapes.float_dtype(x.dtype.real_dtype)
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
+
+
+@primitive(_variance_rule, name="var")
+def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Mean squared distance to the mean along axes."""
+    _check_scalar(x, axis, "var")
+    compute = x.dtype if x.dtype.kind in "fc" and x.dtype.itemsize > 2 else np.dtype(np.float32)
+    x_wide = x.astype(compute, copy=False)
+    centred = x_wide - xp.mean(x_wide, axis=axis, keepdims=True)
+    squares = (centred * centred.conj()).real if compute.kind == "c" else centred * centred
+    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype).real_dtype).dtype
+    return xp.mean(squares, axis=axis, keepdims=keepdims).astype(wanted, copy=False)
+
+
+def _variance_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool
+) -> Tensor | None:
+    if not x.dtype.is_differentiable:
+        return None
+    share = spread(g, x, axis=axis, keepdims=keepdims, mean=True)
+    centred = subtract(x, _mean(x, axis=axis, keepdims=True))
+    return multiply(cast(share, x.dtype), multiply(centred, 2))  # type: ignore[no-any-return]
+
+
+_variance.gradients(_variance_gradient)
+
+
+def var(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Variance along `axis`: the mean squared distance to the mean, dividing by n.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A real tensor of the dtype of `x`, or of the default float if that is no float.
+    """
+    return _variance(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def std(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Standard deviation along `axis`, the square root of `var`.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A real tensor of the dtype of `x`, or of the default float if that is no float.
+    """
+    return sqrt(var(x, axis, keepdims))  # type: ignore[no-any-return]
+
+
+@primitive(_mean_rule, name="logsumexp")
+def _logsumexp(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Logarithm of the sum of exponentials along axes."""
+    _check_scalar(x, axis, "logsumexp")
+    if x.dtype.kind in "iub":
+        x = x.astype(dtypes.floatx())
+    if not x.size:
+        return xp.log(_sum.primitive.kernel(xp, x, axis=axis, keepdims=keepdims))
+    top = xp.maximum.reduce(x, axis, None, None, True)
+    top = xp.where(xp.isfinite(top), top, 0)  # inf - inf would be NaN
+    total = xp.log(xp.add.reduce(xp.exp(x - top), axis, None, None, keepdims))
+    return total + top.reshape(total.shape)
+
+
+def _logsumexp_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool
+) -> Tensor | None:
+    if not x.dtype.is_differentiable:
+        return None
+    settings = {"axis": axis, "keepdims": keepdims, "mean": False}
+    return multiply(spread(g, x, **settings), exp(subtract(x, spread(y, x, **settings))))  # type: ignore[no-any-return]
+
+
+_logsumexp.gradients(_logsumexp_gradient)
+
+
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) along `axis`, without overflow.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`, or of the default float if that is no float.
+    """
+    return _logsumexp(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ extremes
+
+
+def _reduced_extreme(
+    xp: ArrayModule, x: Array, name: str, axis: Axis, keepdims: bool, initial: Any
+) -> Array:
+    _check_scalar(x, axis, name)
+    reduce = getattr(xp, "maximum" if name == "max" else "minimum").reduce
+    if initial is not None:
+        return reduce(x, axis, None, None, keepdims, initial)
+    return reduce(x, axis, None, None, keepdims)
+
+
+def _extreme_rule(x: Spec, *, axis: Axis, keepdims: bool, initial: Any) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), x.dtype)
+
+
+@primitive(_extreme_rule, name="max")
+def _max(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
+    """Greatest element along axes; NaN wins."""
+    return _reduced_extreme(xp, x, "max", axis, keepdims, initial)
+
+
+@primitive(_extreme_rule, name="min")
+def _min(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
+    """Least element along axes; NaN wins."""
+    return _reduced_extreme(xp, x, "min", axis, keepdims, initial)
+
+
+def _extreme_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool, initial: Any
+) -> Tensor:
+    """`g` in equal shares to the elements that have the extreme value."""
+    settings = {"axis": axis, "keepdims": keepdims, "mean": False}
+    reached = equal(x, spread(y, x, **settings))
+    count = _sum(cast(reached, g.dtype), axis=axis, keepdims=keepdims)
+    if initial is not None:  # nothing reaches an extreme that is the initial value
+        count = _max(count, axis=(), keepdims=False, initial=1)
+    return keep_where(spread(divide(g, count), x, **settings), reached)  # type: ignore[no-any-return]
+
+
+_max.gradients(_extreme_gradient)
+_min.gradients(_extreme_gradient)
+
+
+def _initial_setting(initial: Any) -> Any:
+    if initial is None or isinstance(initial, int | float):
+        return initial
+    return np.asarray(initial).item()
+
+
+def max(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
+    """Greatest element along `axis`. Equal greatest ones share the gradient equally.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+        initial: a number that counts as one more element; an empty axis needs it.
+
+    Returns:
+        A tensor of the dtype of `x`.
+
+    Raises:
+        InvalidArgumentError: an axis of size 0 is reduced without `initial`.
+    """
+    return _max(  # type: ignore[no-any-return]
+        x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
+    )
+
+
+def min(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
+    """Least element along `axis`. Equal least ones share the gradient equally.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+        initial: a number that counts as one more element; an empty axis needs it.
+
+    Returns:
+        A tensor of the dtype of `x`.
+
+    Raises:
+        InvalidArgumentError: an axis of size 0 is reduced without `initial`.
+    """
+    return _min(  # type: ignore[no-any-return]
+        x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
+    )
+
+
+def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
+
+
+@primitive(_position_rule, name="argmax")
+def _argmax(
+    xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str
+) -> Array:
+    """Position of the greatest element."""
+    _check_scalar(x, axis, "argmax")
+    return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+@primitive(_position_rule, name="argmin")
+def _argmin(
+    xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str
+) -> Array:
+    """Position of the least element."""
+    _check_scalar(x, axis, "argmin")
+    return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Position of the greatest element along `axis`; the first of equal ones.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, or `None` for the position in the flattened tensor.
+        keepdims: keep the reduced axis with size 1.
+
+    Returns:
+        An int32 tensor.
+
+    Raises:
+        InvalidArgumentError: the axis has size 0.
+    """
+    return _argmax(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]
+
+
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Position of the least element along `axis`; the first of equal ones.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, or `None` for the position in the flattened tensor.
+        keepdims: keep the reduced axis with size 1.
+
+    Returns:
+        An int32 tensor.
+
+    Raises:
+        InvalidArgumentError: the axis has size 0.
+    """
+    return _argmin(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ logic
+
+
+def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtypes.bool_)
+
+
+@primitive(_logic_rule, name="all")
+def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Whether all elements along axes are true."""
+    _check_scalar(x, axis, "all")
+    return xp.all(x, axis=axis, keepdims=keepdims)
+
+
+@primitive(_logic_rule, name="any")
+def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Whether one element along axes is true."""
+    _check_scalar(x, axis, "any")
+    return xp.any(x, axis=axis, keepdims=keepdims)
+
+
+def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements along `axis` are true; all but 0 count as true.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A bool tensor.
+    """
+    return _all(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether at least one element along `axis` is true; all but 0 count as true.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A bool tensor.
+    """
+    return _any(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
