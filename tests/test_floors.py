@@ -60,7 +60,7 @@ def place(module: str, package: pathlib.Path = PACKAGE) -> tuple[str, ...]:
     found: list[str] = []
     folder = package
     for part in parts:
-        if (folder / part).is_dir():
+        if (folder / part).is_dir() or (not found and part in FLOORS):
             found.append(part)
             folder = folder / part
         elif (folder / f"{part}.py").is_file():

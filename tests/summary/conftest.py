@@ -48,7 +48,7 @@ def events(tmp_path):
 @pytest.fixture(autouse=True)
 def _own_defaults():
     """Each test begins and ends without a default writer, step or condition."""
-    from trainkit.summary.writer import DEFAULTS
+    from trainkit.summary.defaults import DEFAULTS
 
     yield
     DEFAULTS.__dict__.clear()

@@ -1,6 +1,8 @@
 """Summaries for TensorBoard, written without TensorFlow: curves, histograms, images and more."""
 
 from trainkit.summary import experimental as experimental
+from trainkit.summary.defaults import record_if as record_if
+from trainkit.summary.defaults import should_record_summaries as should_record_summaries
 from trainkit.summary.media import audio as audio
 from trainkit.summary.media import image as image
 from trainkit.summary.media import text as text
@@ -13,5 +15,3 @@ from trainkit.summary.writer import SummaryWriter as SummaryWriter
 from trainkit.summary.writer import create_file_writer as create_file_writer
 from trainkit.summary.writer import create_noop_writer as create_noop_writer
 from trainkit.summary.writer import flush as flush
-from trainkit.summary.writer import record_if as record_if
-from trainkit.summary.writer import should_record_summaries as should_record_summaries

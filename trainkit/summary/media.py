@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.summary.png import COLOR_TYPES, encode_png
 from trainkit.summary.protos import set_metadata, set_strings
-from trainkit.summary.writer import record
+from trainkit.summary.recording import record
 
 MAX_OUTPUTS = 3
 WAV = 11  # AudioPluginData.Encoding

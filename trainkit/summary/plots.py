@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.summary.protos import set_metadata, set_numbers
-from trainkit.summary.writer import record
+from trainkit.summary.recording import record
 
 BUCKETS = 30
 BLOCK = 1 << 16

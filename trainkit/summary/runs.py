@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.summary.defaults import as_array, current_writer, whole_number
 from trainkit.summary.protos import set_metadata, set_numbers
-from trainkit.summary.writer import SummaryWriter, as_array, current_writer, resolved_step
+from trainkit.summary.writer import SummaryWriter
 
 SESSION_TAG = "_hparams_/session_start_info"
 EXPERIMENT_TAG = "_hparams_/experiment"
@@ -34,7 +35,7 @@ def graph(graph_data: Any, step: Any = 0) -> bool:
     writer = current_writer()
     if writer is None:
         return False
-    writer.add_graph(_serialized(graph_data), resolved_step("graph", step))
+    writer.add_graph(_serialized(graph_data), whole_number("graph", step))
     return True
 
 

@@ -1,4 +1,4 @@
-"""`create_file_writer`, the default writer, and when and at which step summaries are recorded."""
+"""Writers of summaries: `create_file_writer`, and how a writer becomes the default."""
 
 import contextlib
 import os
@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
+from trainkit.summary.defaults import DEFAULTS
 from trainkit.summary.event_file import FILE_VERSION, EventFile
 
 MAX_QUEUE = 10
@@ -16,17 +15,6 @@ FLUSH_MILLIS = 120_000
 SUFFIX = ".v2"
 
 Fill = Callable[..., None]
-
-
-class _Defaults(threading.local):
-    """What summaries of this thread use when they are not told otherwise."""
-
-    writer: "SummaryWriter | None" = None
-    step: Any = None
-    condition: Any = True
-
-
-DEFAULTS = _Defaults()
 
 
 class SummaryWriter:
@@ -240,98 +228,3 @@ def flush(writer: SummaryWriter | None = None) -> None:
     chosen = DEFAULTS.writer if writer is None else writer
     if chosen is not None:
         chosen.flush()
-
-
-@contextlib.contextmanager
-def record_if(condition: Any) -> Iterator[None]:
-    """Record this thread's summaries within a `with` block only where `condition` is true.
-
-    Args:
-        condition: a bool, a tensor of one bool, or a function without arguments that gives either
-            and is called for each summary.
-    """
-    before = DEFAULTS.condition
-    DEFAULTS.condition = condition
-    try:
-        yield
-    finally:
-        DEFAULTS.condition = before
-
-
-def should_record_summaries() -> bool:
-    """Whether a summary would be recorded now: there is a default writer and `record_if` agrees."""
-    return current_writer() is not None
-
-
-def current_writer() -> SummaryWriter | None:
-    """The writer that takes this thread's summaries now, or None."""
-    writer = DEFAULTS.writer
-    if writer is None:
-        return None
-    condition = DEFAULTS.condition
-    return writer if (condition() if callable(condition) else condition) else None
-
-
-def get_step() -> Any:
-    """The default step of this thread's summaries as it was set, or None."""
-    return DEFAULTS.step
-
-
-def set_step(step: Any) -> None:
-    """Set the default step of this thread's summaries: an int, a variable that counts, or None."""
-    DEFAULTS.step = step
-
-
-def record(fill: Fill, tag: str, data: Any, step: Any, *args: Any) -> bool:
-    """Record `data` with the default writer, if there is one and the condition holds.
-
-    Args:
-        fill: called with a Summary.Value proto, `data` as an array, then `args`; sets its fields.
-        tag: name of the summary.
-        data: anything that NumPy makes an array of, or a tensor.
-        step: the step, or None for the default step.
-        args: handed to `fill`.
-
-    Returns:
-        Whether the summary was recorded.
-
-    Raises:
-        ValueError: no step is given and no default step is set, or the tag is empty.
-    """
-    writer = current_writer()
-    if writer is None:
-        return False
-    if type(tag) is not str or not tag:
-        raise ValueError(f"a summary's name is {tag!r}, expected a string that is not empty.")
-    writer.add(fill, tag, resolved_step(tag, step), as_array(data), *args)
-    return True
-
-
-def resolved_step(tag: str, step: Any) -> int:
-    """`step`, or else the default step, as an int.
-
-    Raises:
-        ValueError: there is none, or it is not one whole number.
-    """
-    if step is None:
-        step = DEFAULTS.step
-    if type(step) is int:
-        return step
-    if step is None:
-        raise ValueError(
-            f"summary {tag!r} has no step. Give step=..., or set a default with "
-            "writer.as_default(step=...) or tk.summary.experimental.set_step(...)."
-        )
-    array = as_array(step)
-    if array.size != 1 or array.dtype.kind not in "iu":
-        raise ValueError(f"summary {tag!r}: step is {step!r}, expected one whole number.")
-    return int(array.reshape(()))
-
-
-def as_array(data: Any) -> np.ndarray:
-    """`data` as a NumPy array, copied from the GPU if it is there."""
-    if hasattr(data, "numpy"):
-        data = data.numpy()
-    elif hasattr(data, "__cuda_array_interface__"):
-        data = data.get()
-    return np.asarray(data)
