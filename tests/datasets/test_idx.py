@@ -95,3 +95,20 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, images, labels,
     with pytest.raises(ValueError, match=r"labels|images") as caught:
         read_labelled_images(*paths, size=size, classes=10)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_damage_anywhere_gives_an_array_or_a_value_error(tmp_path, images, rng, packed):
+    whole = gzip.compress(idx_bytes(images)) if packed else idx_bytes(images)
+    path = tmp_path / ("images.gz" if packed else "images")
+    refused = 0
+    for _ in range(300):
+        content = bytearray(whole)
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        path.write_bytes(content[: rng.integers(len(content) // 2, len(content) + 1)])
+        try:
+            assert read_idx(path, axes=3).ndim == 3
+        except ValueError as error:
+            assert str(path) in str(error)  # noqa: PT017  either outcome is allowed
+            refused += 1
+    assert refused > 250
