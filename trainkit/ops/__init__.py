@@ -86,5 +86,68 @@ from trainkit.ops.reductions import sum as sum
 from trainkit.ops.reductions import sum_to_like as sum_to_like
 from trainkit.ops.reductions import var as var
 
+# ------------------------------------------------------------------ shaping.py
+from trainkit.ops.shaping import broadcast_shapes as broadcast_shapes
+from trainkit.ops.shaping import broadcast_to as broadcast_to
+from trainkit.ops.shaping import copy_to_device as copy_to_device
+from trainkit.ops.shaping import expand_dims as expand_dims
+from trainkit.ops.shaping import moveaxis as moveaxis
+from trainkit.ops.shaping import ndim as ndim
+from trainkit.ops.shaping import ravel as ravel
+from trainkit.ops.shaping import reshape as reshape
+from trainkit.ops.shaping import shape as shape
+from trainkit.ops.shaping import size as size
+from trainkit.ops.shaping import squeeze as squeeze
+from trainkit.ops.shaping import swap_last_axes as swap_last_axes
+from trainkit.ops.shaping import swapaxes as swapaxes
+from trainkit.ops.shaping import transpose as transpose
+
+# ------------------------------------------------------------------ joining.py
+from trainkit.ops.joining import append as append
+from trainkit.ops.joining import array_split as array_split
+from trainkit.ops.joining import atleast_1d as atleast_1d
+from trainkit.ops.joining import atleast_2d as atleast_2d
+from trainkit.ops.joining import atleast_3d as atleast_3d
+from trainkit.ops.joining import concatenate as concatenate
+from trainkit.ops.joining import dsplit as dsplit
+from trainkit.ops.joining import dstack as dstack
+from trainkit.ops.joining import hsplit as hsplit
+from trainkit.ops.joining import hstack as hstack
+from trainkit.ops.joining import split as split
+from trainkit.ops.joining import stack as stack
+from trainkit.ops.joining import unstack as unstack
+from trainkit.ops.joining import vsplit as vsplit
+from trainkit.ops.joining import vstack as vstack
+
+# ------------------------------------------------------------------ arranging.py
+from trainkit.ops.arranging import flip as flip
+from trainkit.ops.arranging import fliplr as fliplr
+from trainkit.ops.arranging import flipud as flipud
+from trainkit.ops.arranging import pad as pad
+from trainkit.ops.arranging import repeat as repeat
+from trainkit.ops.arranging import roll as roll
+from trainkit.ops.arranging import rot90 as rot90
+from trainkit.ops.arranging import tile as tile
+
+# ------------------------------------------------------------------ products.py
+from trainkit.ops.products import dot as dot
+from trainkit.ops.products import inner as inner
+from trainkit.ops.products import kron as kron
+from trainkit.ops.products import matmul as matmul
+from trainkit.ops.products import outer as outer
+from trainkit.ops.products import tensordot as tensordot
+from trainkit.ops.products import vdot as vdot
+
+# ------------------------------------------------------------------ contraction.py
+from trainkit.ops.contraction import einsum as einsum
+
+# ------------------------------------------------------------------ diagonals.py
+from trainkit.ops.diagonals import diag as diag
+from trainkit.ops.diagonals import diagflat as diagflat
+from trainkit.ops.diagonals import diagonal as diagonal
+from trainkit.ops.diagonals import trace as trace
+from trainkit.ops.diagonals import tril as tril
+from trainkit.ops.diagonals import triu as triu
+
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401  (gives tensors and variables their Python operators)

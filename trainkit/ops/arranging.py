@@ -192,7 +192,8 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
     Raises:
         ShapeError: a repeat is negative, or there is not one for each slice.
-        InvalidArgumentError: `repeats` is a tensor whose value is not known while a graph is traced.
+        InvalidArgumentError: `repeats` is a tensor whose value is not known while a graph is
+            traced.
     """
     if axis is None:
         x, axis = ravel(x), 0
@@ -302,7 +303,7 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
 
 
 def rot90(array: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
-    """`array` turned by 90 degrees `k` times in the plane of two axes, from the first towards the second.
+    """`array` turned `k` times by 90 degrees, from the first of two axes towards the second.
 
     Args:
         array: tensor of rank 2 at least.
@@ -341,7 +342,8 @@ def _pad_rule(x: Spec, *, pad_width: Any, mode: str, value: Any) -> Spec:
         most = None if n is None else {"reflect": n - 1, "symmetric": n}.get(mode)
         if min(low, high) < 0 or (most is not None and max(low, high) > most):
             raise ShapeError(
-                f"pad: shape {x.shape} can't be padded by {pad_width} in mode {mode!r}: 'reflect' allows "
+                f"pad: shape {x.shape} can't be padded by {pad_width} in mode {mode!r}: "
+                "'reflect' allows "
                 "size - 1 at each end, 'symmetric' the size; none may be negative"
             )
     total = (None if n is None else n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True))

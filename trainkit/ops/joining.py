@@ -1,4 +1,4 @@
-"""Operations that join tensors or take one apart: concatenate, stack, split, unstack and their relatives.
+"""Operations that join tensors or take one apart: concatenate, stack, split, unstack.
 
 Joining and taking apart are each other's gradients.
 """
@@ -146,7 +146,8 @@ def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
         return
     if parts < 1 or (n is not None and n % parts):
         raise ShapeError(
-            f"split: axis {axis} of a tensor of shape {tuple(dims)} has size {n}, which {parts} does not "
+            f"split: axis {axis} of a tensor of shape {tuple(dims)} has size {n}, which {parts} "
+            "does not "
             "divide; give the cut positions, or use array_split"
         )
 
@@ -273,7 +274,8 @@ def _unstack_rule(x: Spec, *, axis: int, num: int) -> Any:
     place = shapes.canonical_axis(axis, len(x.shape), "unstack")
     if x.shape[place] not in (None, num):
         raise ShapeError(
-            f"unstack: axis {axis} of a tensor of shape {tuple(x.shape)} has size {x.shape[place]}, num={num}"
+            f"unstack: axis {axis} of a tensor of shape {tuple(x.shape)} has size "
+            f"{x.shape[place]}, num={num}"
         )
     piece = Spec((*x.shape[:place], *x.shape[place + 1 :]), x.dtype)
     return (piece,) * num

@@ -1,7 +1,7 @@
 """Operations that change a tensor's shape and keep its elements: reshape, transpose, broadcast_to.
 
-The gradient of each is the operation that undoes it. Where a size is not known while a graph is traced,
-the undoing operation reads the sizes from the arrays when it runs.
+The gradient of each is the operation that undoes it. Where a size is not known while a graph is
+traced, the undoing operation reads the sizes from the arrays when it runs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _whole(n: Any, op: str) -> int:
 
 @primitive(lambda x: Spec((len(x.shape),), dtypes.int32), name="shape")
 def shape_tensor(xp: ArrayModule, x: Array) -> Array:
-    """The sizes of the axes as an int32 tensor, also of axes whose size is known only at run time."""
+    """The sizes of the axes as an int32 tensor, also those that are known only at run time."""
     return np.array(x.shape, np.int32)
 
 
@@ -99,8 +99,8 @@ def shape(x: Any) -> tuple[Any, ...]:
         x: tensor of any shape.
 
     Returns:
-        A tuple of ints. While a graph is traced, a size that is not known yet is a scalar int32 tensor; in
-        the symbolic tensors of a functional model it is `None`.
+        A tuple of ints. While a graph is traced, a size that is not known yet is a scalar int32
+        tensor; in the symbolic tensors of a functional model it is `None`.
     """
     tensor = as_tensor(x)
     sizes = tuple(tensor.shape)
@@ -139,7 +139,8 @@ def _reshaped(dims: Dims, wanted: Sequence[int | None]) -> Dims:
     if -1 not in wanted:
         if total is not None and given is not None and total != given:
             raise ShapeError(
-                f"reshape: a tensor of shape {dims} has {total} elements, {tuple(wanted)} needs {given}"
+                f"reshape: a tensor of shape {dims} has {total} elements, {tuple(wanted)} needs "
+                f"{given}"
             )
         return tuple(wanted)
     if total is None or given is None:
@@ -180,7 +181,7 @@ def filled(shape: Sequence[int | None], sizes: Sequence[Any]) -> tuple[int, ...]
 
 @primitive(_sized_rule)
 def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]) -> Array:
-    """`reshape` to sizes of which some are scalar tensors; they stand for the `None`s of `shape`."""
+    """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return x.reshape(filled(shape, sizes))
 
 
@@ -287,7 +288,8 @@ def transpose(x: Any, axes: Any = None) -> Tensor:
 
     Args:
         x: tensor of any shape.
-        axes: axis `axes[i]` of `x` becomes axis i of the result; by default their order is reversed.
+        axes: axis `axes[i]` of `x` becomes axis i of the result; by default their order is
+            reversed.
 
     Returns:
         A tensor of shape `(x.shape[axes[0]], ...)`.
@@ -412,7 +414,8 @@ def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
     for i in places:
         if dims[i] not in (1, None):
             raise ShapeError(
-                f"squeeze: axis {i} of a tensor of shape {dims} has size {dims[i]}; only axes of size 1 go away"
+                f"squeeze: axis {i} of a tensor of shape {dims} has size {dims[i]}; only axes of "
+                "size 1 go away"
             )
     return tuple(n for i, n in enumerate(dims) if i not in places)
 
@@ -493,15 +496,6 @@ def broadcast_to_sized(
 @broadcast_to_sized.joint_gradient
 def _(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any) -> Any:
     return (PRIMITIVES["sum_to_like"].op(g, x), *[None] * len(sizes))
-
-
-@primitive(lambda x, like: Spec(_stretched(x.shape, like.shape), x.dtype))
-def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
-    """`x` broadcast to the shape of `like`, whose values are not looked at."""
-    return xp.broadcast_to(x, like.shape)
-
-
-broadcast_like.gradients(lambda g, y, x, like: PRIMITIVES["sum_to_like"].op(g, x), None)
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:
