@@ -25,6 +25,9 @@ class TapeLike(Protocol):
 
 TAPES: list[TapeLike] = []
 
+new_tape: Any = None
+"""Makes a gradient tape; set by `autodiff`, for operations whose second gradient replays a formula."""
+
 
 class _ThreadState(threading.local):
     """What is private to each thread: the graphs being traced there, innermost last."""

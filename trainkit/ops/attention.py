@@ -1,0 +1,126 @@
+"""Scaled dot-product attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor
+from trainkit.ops.activations import softmax
+from trainkit.ops.arranging import repeat
+from trainkit.ops.elementwise import add, cast, divide, multiply, tanh, where
+from trainkit.ops.products import matmul
+from trainkit.ops.shaping import as_tensor, transpose
+
+_FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
+
+
+def _by_head(x: Tensor) -> Tensor:
+    """(batch, length, heads, size) to (batch, heads, length, size), and back."""
+    return transpose(x, (0, 2, 1, 3))
+
+
+def _checked_heads(query: Tensor, key: Tensor, value: Tensor) -> int:
+    """How many heads of the query share a head of the key."""
+    shapes = (
+        f"  query  {tuple(query.shape)}\n  key    {tuple(key.shape)}\n  value  {tuple(value.shape)}"
+    )
+    if not len(query.shape) == len(key.shape) == len(value.shape) == 4:
+        raise ShapeError(
+            f"dot_product_attention: all three must be (batch, length, heads, size).\n{shapes}"
+        )
+    heads, shared = query.shape[2], key.shape[2]
+    if shared != value.shape[2] or heads % shared or query.shape[3] != key.shape[3]:
+        raise ShapeError(
+            "dot_product_attention: key and value must have as many heads, the query a multiple "
+            "of it, and query "
+            f"and key one size.\n{shapes}"
+        )
+    if key.shape[1] != value.shape[1] and None not in (key.shape[1], value.shape[1]):
+        raise ShapeError(f"dot_product_attention: key and value must have one length.\n{shapes}")
+    return int(heads // shared)
+
+
+def _causal(scores: Tensor) -> Any:
+    """True where a position may look: at itself and at earlier ones."""
+    rows, columns = scores.shape[-2], scores.shape[-1]
+    if rows is None or columns is None:
+        raise ShapeError(
+            f"dot_product_attention: is_causal needs known lengths, the scores have shape "
+            f"{tuple(scores.shape)}"
+        )
+    return np.tril(np.ones((1, 1, rows, columns), bool))
+
+
+def _seen(scores: Tensor, mask: Any) -> Tensor:
+    """Scores with those that `mask` forbids far below all others."""
+    return where(mask, scores, cast(as_tensor(_FAR_BELOW), scores.dtype))
+
+
+def dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    flash_attention: bool | None = None,
+    attn_logits_soft_cap: float | None = None,
+) -> Tensor:
+    """Each query's mean of the values, weighted by softmax(scale * query . key + bias).
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762; shared heads: Ainslie et al. 2023,
+        arXiv:2305.13245.
+
+    Args:
+        query: (batch, targets, heads, size).
+        key: (batch, sources, key heads, size); `heads` is a multiple of the key heads.
+        value: (batch, sources, key heads, value size).
+        bias: added to the scores, broadcasts against (batch, heads, targets, sources).
+        mask: bool, broadcasts like `bias`; a query sees a source where it is true.
+        scale: 1 / sqrt(size) by default.
+        is_causal: a query sees only sources up to its own position.
+        flash_attention: `None` or `False`; `True` asks for a kernel that is not there.
+        attn_logits_soft_cap: scores become cap * tanh(score / cap).
+
+    Returns:
+        (batch, targets, heads, value size).
+
+    Raises:
+        ShapeError: ranks, heads or sizes do not fit.
+        InvalidArgumentError: `flash_attention` is true, or the mask is not of bools.
+    """
+    if flash_attention:
+        raise InvalidArgumentError(
+            "dot_product_attention: flash_attention=True is not supported; use None or False"
+        )
+    q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
+    group = _checked_heads(q, k, v)
+    if group > 1:
+        k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
+    factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+    scores = matmul(multiply(_by_head(q), factor), transpose(k, (0, 2, 3, 1)))
+    scores = _adjusted(scores, bias, mask, is_causal, attn_logits_soft_cap)
+    return _by_head(matmul(softmax(scores), _by_head(v)))
+
+
+def _adjusted(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float | None) -> Tensor:
+    if bias is not None:
+        scores = add(scores, bias)
+    if cap is not None:
+        scores = multiply(tanh(divide(scores, cap)), cap)
+    if mask is not None:
+        mask = as_tensor(mask)
+        if not mask.dtype.is_bool:
+            raise InvalidArgumentError(
+                f"dot_product_attention: the mask must be of bools, not {mask.dtype.name}; use "
+                "ops.cast"
+            )
+        scores = _seen(scores, mask)
+    if is_causal:
+        scores = _seen(scores, _causal(scores))
+    return scores

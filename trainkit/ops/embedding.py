@@ -1,0 +1,95 @@
+"""Rows of a table by number, and the gradient that adds rows up by number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.ops.shaping import as_tensor
+
+
+def _lookup_rule(table: Spec, ids: Spec) -> Spec:
+    if not ids.dtype.is_integer:
+        raise InvalidArgumentError(f"embedding_lookup: ids must be integers, not {ids.dtype.name}")
+    if not table.shape:
+        raise InvalidArgumentError("embedding_lookup: the table must have an axis of rows")
+    return Spec((*ids.shape, *table.shape[1:]), table.dtype)
+
+
+def check_ids(ids: Array, rows: int) -> None:
+    """Raise unless all ids are in [0, rows).
+
+    Raises:
+        InvalidArgumentError: names the first id that is not, and its place.
+    """
+    if ids.size and not (ids.min() >= 0 and ids.max() < rows):
+        place = np.argwhere(np.asarray((ids < 0) | (ids >= rows)).reshape(ids.shape))[0]
+        at = ", ".join(map(str, place))
+        raise InvalidArgumentError(
+            f"embedding_lookup: ids[{at}] = {ids[tuple(place)]} is not in [0, {rows}): the table "
+            f"has {rows} rows"
+        )
+
+
+@primitive(_lookup_rule, name="embedding_lookup")
+def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
+    """Row `ids[...]` of `table` for each id."""
+    if ids.dtype.kind not in "iu" or not table.ndim:
+        raise ValueError("ids do not fit")  # the shape rule has the words
+    check_ids(ids, table.shape[0])
+    return xp.take(table, ids, axis=0)
+
+
+@primitive(lambda g, ids, table: Spec(table.shape, g.dtype), name="embedding_gradient")
+def _gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:
+    """Rows of `g` added up by their id, in the shape of `table`."""
+    flat = ids.reshape(-1)
+    rows = g.reshape(flat.shape[0], -1)
+    if xp is not np:
+        result = xp.zeros((table.shape[0], rows.shape[1]), g.dtype)
+        xp.add.at(result, flat, rows)
+        return result.reshape(table.shape)
+    return _summed_by_id(rows, flat, table.shape[0]).reshape(table.shape)
+
+
+def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:
+    """Rows sorted by id, then each run of equal ids summed in one go."""
+    wide = np.float32 if rows.dtype.itemsize < 4 else rows.dtype
+    result = np.zeros((count, rows.shape[1]), rows.dtype)
+    if not ids.size:
+        return result
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    result[ordered[starts]] = np.add.reduceat(rows[order].astype(wide, copy=False), starts, axis=0)
+    return result
+
+
+_lookup.gradients(lambda g, y, table, ids: _gradient(g, ids, table), None)
+_gradient.gradients(lambda gg, y, g, ids, table: _lookup(gg, ids), None, None)
+
+
+def embedding_lookup(params: Any, ids: Any) -> Tensor:
+    """Row `ids[...]` of a table for each id; the gradient adds rows up by their id.
+
+    Args:
+        params: the table, (rows, ...).
+        ids: integers in [0, rows), of any shape.
+
+    Returns:
+        (ids.shape..., ...), in the dtype of `params`.
+
+    Raises:
+        InvalidArgumentError: an id is not in [0, rows), or ids are no integers.
+
+    >>> embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 1, 0]).shape.as_list()
+    [3, 2]
+    """
+    rows: Tensor = _lookup(as_tensor(params), ids)
+    return rows
