@@ -1,0 +1,144 @@
+"""Constraints: functions that put a weight back into bounds after each optimizer step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.registry import Family, serialize_object
+from trainkit.core.tensor import Tensor, convert_to_tensor
+
+CONSTRAINTS = Family("constraints", "constraint")
+
+_EPSILON = 1e-7  # keeps a norm of 0 from dividing by 0
+
+
+class Constraint:
+    """Base of all constraints: a subclass has `__call__(w)`, which gives the new value."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__ == __name__:
+            CONSTRAINTS.add(cls)
+
+    def __call__(self, w: Any) -> Any:
+        """The value of the weight `w` within bounds."""
+        raise NotImplementedError(f"{type(self).__name__} has no method __call__(self, w)")
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of a like constraint."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Constraint:
+        """The constraint that `get_config` described."""
+        return cls(**config)
+
+
+def _norms(w: Tensor, axis: Any) -> Tensor:
+    return ops.sqrt(ops.sum(ops.square(w), axis=axis, keepdims=True))  # type: ignore[no-any-return]
+
+
+class MaxNorm(Constraint):
+    """Shrink vectors that are longer than `max_value` to that length.
+
+    Args:
+        max_value: greatest length.
+        axis: axis or axes along which the vectors lie: 0 for the inputs of a Dense kernel's units,
+            [0, 1, 2] for those of a Conv2D kernel's.
+    """
+
+    def __init__(self, max_value: float = 2, axis: Any = 0) -> None:
+        self.max_value = max_value
+        self.axis = axis
+
+    def __call__(self, w: Any) -> Any:
+        w = convert_to_tensor(w)
+        norms = _norms(w, self.axis)
+        return w * (ops.clip(norms, 0, self.max_value) / (_EPSILON + norms))
+
+    def get_config(self) -> dict[str, Any]:
+        return {"max_value": self.max_value, "axis": self.axis}
+
+
+class NonNeg(Constraint):
+    """Set negative values to 0."""
+
+    def __call__(self, w: Any) -> Any:
+        return ops.maximum(convert_to_tensor(w), 0.0)
+
+
+class UnitNorm(Constraint):
+    """Scale vectors to length 1.
+
+    Args:
+        axis: axis or axes along which the vectors lie.
+    """
+
+    def __init__(self, axis: Any = 0) -> None:
+        self.axis = axis
+
+    def __call__(self, w: Any) -> Any:
+        w = convert_to_tensor(w)
+        return w / (_EPSILON + _norms(w, self.axis))
+
+    def get_config(self) -> dict[str, Any]:
+        return {"axis": self.axis}
+
+
+class MinMaxNorm(Constraint):
+    """Bring the length of vectors into [min_value, max_value], or a part of the way there.
+
+    Args:
+        min_value, max_value: bounds of the length.
+        rate: share of the way, in (0, 1].
+        axis: axis or axes along which the vectors lie.
+    """
+
+    def __init__(
+        self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Any = 0
+    ) -> None:
+        self.min_value = min_value
+        self.max_value = max_value
+        self.rate = rate
+        self.axis = axis
+
+    def __call__(self, w: Any) -> Any:
+        w = convert_to_tensor(w)
+        norms = _norms(w, self.axis)
+        inside = ops.clip(norms, self.min_value, self.max_value)
+        wanted = self.rate * inside + (1 - self.rate) * norms
+        return w * (wanted / (_EPSILON + norms))
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "min_value": self.min_value,
+            "max_value": self.max_value,
+            "rate": self.rate,
+            "axis": self.axis,
+        }
+
+
+max_norm = MaxNorm
+non_neg = NonNeg
+unit_norm = UnitNorm
+min_max_norm = MinMaxNorm
+
+
+def get(identifier: Any) -> Any:
+    """A constraint from its name, config, class, or itself.
+
+    Raises:
+        ValueError: nothing goes by that name.
+    """
+    return CONSTRAINTS.get(identifier)
+
+
+def serialize(constraint: Any) -> Any:
+    """A constraint as a dict that `deserialize` reads."""
+    return serialize_object(constraint)
+
+
+def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+    """The constraint that `serialize` described."""
+    return CONSTRAINTS.deserialize(config, custom_objects)

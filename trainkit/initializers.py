@@ -1,0 +1,444 @@
+"""Initializers: what weights hold before training.
+
+Each is called with a shape. With an int seed, or none, one object gives the same values at each call,
+as in Keras 3; a generator as the seed moves on.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core import dtypes, rng
+from trainkit.core.errors import ShapeError
+from trainkit.core.registry import Family, serialize_object
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.ops import random
+
+INITIALIZERS = Family("initializers", "initializer")
+
+# The standard deviation of a standard normal distribution cut off at -2 and 2.
+_TRUNCATED_STDDEV = 0.87962566103423978
+
+
+class Initializer:
+    """Base of all initializers: a subclass has `__call__(shape, dtype)` and `get_config`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__ == __name__ and not cls.__name__.startswith("_"):
+            INITIALIZERS.add(cls)
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        """A tensor of `shape`; `dtype` by default float32."""
+        raise NotImplementedError(f"{type(self).__name__} has no method __call__(self, shape, dtype)")
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments of a like initializer."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        """The initializer that `get_config` described."""
+        return cls(**config)
+
+    def clone(self) -> Initializer:
+        """An initializer with the same settings."""
+        return type(self).from_config(self.get_config())
+
+
+class Zeros(Initializer):
+    """All zeros."""
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return ops.zeros(shape, dtype or dtypes.floatx())
+
+
+class Ones(Initializer):
+    """All ones."""
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return ops.ones(shape, dtype or dtypes.floatx())
+
+
+class Constant(Initializer):
+    """One number, or the values of an array that broadcasts to the shape.
+
+    Args:
+        value: the number or array.
+    """
+
+    def __init__(self, value: Any = 0.0) -> None:
+        self.value = value
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return ops.full(shape, self.value, dtype or dtypes.floatx())
+
+    def get_config(self) -> dict[str, Any]:
+        return {"value": serialize_object(self.value)}
+
+
+class Identity(Initializer):
+    """A matrix with `gain` on the diagonal.
+
+    Raises:
+        ShapeError: when called with a shape that is no matrix's.
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = gain
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        if len(shape) != 2:
+            raise ShapeError(f"Identity makes matrices, the shape {tuple(shape)} has {len(shape)} axes")
+        return self.gain * ops.eye(*shape, dtype=dtype or dtypes.floatx())  # type: ignore[no-any-return]
+
+    def get_config(self) -> dict[str, Any]:
+        return {"gain": self.gain}
+
+
+class RandomInitializer(Initializer):
+    """Base of the random ones.
+
+    Args:
+        seed: an int; `None` for one derived from `set_seed`; or a generator, which moves on.
+    """
+
+    def __init__(self, seed: Any = None) -> None:
+        self._given_seed = seed
+        self.seed = rng.next_seed() if seed is None else seed
+        if not hasattr(self.seed, "__index__") and not isinstance(self.seed, random.Generator):
+            raise ValueError(f"{type(self).__name__}: seed must be an int or a generator, got {seed!r}")
+
+    def get_config(self) -> dict[str, Any]:
+        given = self._given_seed
+        return {"seed": None if isinstance(given, random.Generator) else given}
+
+
+class RandomNormal(RandomInitializer):
+    """Draws of the normal distribution.
+
+    Args:
+        mean, stddev: of the distribution.
+        seed: see `RandomInitializer`.
+    """
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: Any = None) -> None:
+        super().__init__(seed)
+        self.mean = mean
+        self.stddev = stddev
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return random.normal(shape, self.mean, self.stddev, dtype, self.seed)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"mean": self.mean, "stddev": self.stddev, **super().get_config()}
+
+
+class TruncatedNormal(RandomNormal):
+    """Draws of the normal distribution that lie within two standard deviations of the mean.
+
+    Args:
+        mean, stddev: of the distribution before it is cut.
+        seed: see `RandomInitializer`.
+    """
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return random.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)
+
+
+class RandomUniform(RandomInitializer):
+    """Numbers in [minval, maxval), all equally likely; integers for an integer dtype.
+
+    Args:
+        minval, maxval: the bounds.
+        seed: see `RandomInitializer`.
+    """
+
+    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: Any = None) -> None:
+        super().__init__(seed)
+        self.minval = minval
+        self.maxval = maxval
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        if dtype is not None and dtypes.as_dtype(dtype).is_integer:
+            return random.randint(shape, self.minval, self.maxval, dtype, self.seed)
+        return random.uniform(shape, self.minval, self.maxval, dtype, self.seed)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"minval": self.minval, "maxval": self.maxval, **super().get_config()}
+
+
+class VarianceScaling(RandomInitializer):
+    """Draws whose variance is `scale / n`, n being the number of inputs or outputs of a unit.
+
+    Args:
+        scale: above 0.
+        mode: n is `"fan_in"`, `"fan_out"`, or their mean, `"fan_avg"`.
+        distribution: `"truncated_normal"`, `"untruncated_normal"` or `"uniform"`.
+        seed: see `RandomInitializer`.
+
+    Raises:
+        ValueError: an argument is none of these.
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: Any = None,
+    ) -> None:
+        if scale <= 0:
+            raise ValueError(f"VarianceScaling: scale must be above 0, got {scale}")
+        _one_of("mode", mode, ("fan_in", "fan_out", "fan_avg"))
+        distribution = "truncated_normal" if distribution == "normal" else distribution
+        _one_of("distribution", distribution, ("truncated_normal", "untruncated_normal", "uniform"))
+        super().__init__(seed)
+        self.scale = scale
+        self.mode = mode
+        self.distribution = distribution
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        fan_in, fan_out = fans(shape)
+        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
+        stddev = math.sqrt(self.scale / max(1.0, count))
+        if self.distribution == "uniform":
+            limit = stddev * math.sqrt(3)
+            return random.uniform(shape, -limit, limit, dtype, self.seed)
+        if self.distribution == "untruncated_normal":
+            return random.normal(shape, 0.0, stddev, dtype, self.seed)
+        return random.truncated_normal(shape, 0.0, stddev / _TRUNCATED_STDDEV, dtype, self.seed)
+
+    def get_config(self) -> dict[str, Any]:
+        config = {"scale": self.scale, "mode": self.mode, "distribution": self.distribution}
+        return {**config, **super().get_config()}
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"VarianceScaling: {name} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def fans(shape: Any) -> tuple[int, int]:
+    """How many inputs and outputs a unit has whose weights have `shape` (..., inputs, outputs)."""
+    shape = tuple(shape)
+    if len(shape) < 2:
+        return (shape[0], shape[0]) if shape else (1, 1)
+    receptive = math.prod(shape[:-2])
+    return shape[-2] * receptive, shape[-1] * receptive
+
+
+class _Preset(VarianceScaling):
+    """A `VarianceScaling` whose only argument is the seed."""
+
+    preset: tuple[float, str, str]
+
+    def __init__(self, seed: Any = None) -> None:
+        super().__init__(*self.preset, seed=seed)
+
+    def get_config(self) -> dict[str, Any]:
+        return RandomInitializer.get_config(self)
+
+
+class GlorotUniform(_Preset):
+    """Uniform, variance 2 / (inputs + outputs).
+
+    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward networks".
+    """
+
+    preset = (1.0, "fan_avg", "uniform")
+
+
+class GlorotNormal(_Preset):
+    """Truncated normal, variance 2 / (inputs + outputs).
+
+    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward networks".
+    """
+
+    preset = (1.0, "fan_avg", "truncated_normal")
+
+
+class HeNormal(_Preset):
+    """Truncated normal, variance 2 / inputs.
+
+    Source: He et al. 2015, arXiv:1502.01852.
+    """
+
+    preset = (2.0, "fan_in", "truncated_normal")
+
+
+class HeUniform(_Preset):
+    """Uniform, variance 2 / inputs.
+
+    Source: He et al. 2015, arXiv:1502.01852.
+    """
+
+    preset = (2.0, "fan_in", "uniform")
+
+
+class LecunNormal(_Preset):
+    """Truncated normal, variance 1 / inputs.
+
+    Source: Klambauer et al. 2017, arXiv:1706.02515.
+    """
+
+    preset = (1.0, "fan_in", "truncated_normal")
+
+
+class LecunUniform(_Preset):
+    """Uniform, variance 1 / inputs.
+
+    Source: LeCun et al. 1998, "Efficient backprop".
+    """
+
+    preset = (1.0, "fan_in", "uniform")
+
+
+class Orthogonal(RandomInitializer):
+    """A random orthogonal matrix times `gain`; all axes but the last count as its rows.
+
+    Source: Saxe et al. 2014, arXiv:1312.6120.
+
+    Args:
+        gain: factor.
+        seed: see `RandomInitializer`.
+    """
+
+    def __init__(self, gain: float = 1.0, seed: Any = None) -> None:
+        super().__init__(seed)
+        self.gain = gain
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        shape = tuple(shape)
+        if len(shape) < 2:
+            raise ShapeError(f"Orthogonal needs a shape of at least two axes, got {shape}")
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        tall = (max(rows, columns), min(rows, columns))
+        draws = random.normal(tall, dtype="float64", seed=self.seed).numpy()
+        q, r = np.linalg.qr(draws)
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)  # makes the result uniform over such matrices
+        matrix = q.T if rows < columns else q
+        wanted = dtypes.as_dtype(dtype or dtypes.floatx())
+        return ops.cast(convert_to_tensor(self.gain * matrix.reshape(shape)), wanted)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"gain": self.gain, **super().get_config()}
+
+
+_WINDOWS = {"hann": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08)}
+
+
+class STFT(Initializer):
+    """The kernels that make a convolution a short-time Fourier transform.
+
+    Kernel value at time t, bin k: window(t) cos(2 pi t k / n) or -window(t) sin(2 pi t k / n), with n twice
+    the number of bins less 2. Shape (frame_length, 1, bins).
+
+    Args:
+        side: `"real"` or `"imag"`.
+        window: `"hann"`, `"hamming"`, `"blackman"`, an array of length frame_length, or `None`.
+        scaling: `"density"` (unit energy), `"spectrum"` (unit sum), or `None`.
+        periodic: whether the window is periodic rather than symmetric.
+
+    Raises:
+        ValueError: an argument is none of these.
+    """
+
+    def __init__(
+        self,
+        side: str = "real",
+        window: Any = "hann",
+        scaling: str | None = "density",
+        periodic: bool = False,
+    ) -> None:
+        if side not in ("real", "imag"):
+            raise ValueError(f"STFT: side must be 'real' or 'imag', got {side!r}")
+        if isinstance(window, str) and window not in _WINDOWS:
+            raise ValueError(f"STFT: window must be one of {', '.join(_WINDOWS)}, or an array; got {window!r}")
+        if scaling not in ("density", "spectrum", None):
+            raise ValueError(f"STFT: scaling must be 'density', 'spectrum' or None, got {scaling!r}")
+        self.side = side
+        self.window = window
+        self.scaling = scaling
+        self.periodic = periodic
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        if len(shape) != 3:
+            raise ShapeError(f"STFT needs a shape (frame_length, channels, bins), got {tuple(shape)}")
+        frame, _, bins = shape
+        angle = 2 * np.pi * np.outer(np.arange(frame), np.arange(bins)) / ((bins - 1) * 2)
+        wave = np.cos(angle) if self.side == "real" else -np.sin(angle)
+        kernel = np.broadcast_to((wave * self._window(frame)[:, None])[:, None, :], shape)
+        return ops.cast(convert_to_tensor(kernel), dtype or dtypes.floatx())
+
+    def _window(self, length: int) -> Any:
+        if self.window is None:
+            window = np.ones(length)
+        elif isinstance(self.window, str):
+            period = length if self.periodic else max(length - 1, 1)
+            turn = 2 * np.pi * np.arange(length) / period
+            terms = _WINDOWS[self.window]
+            window = sum((-1) ** k * a * np.cos(k * turn) for k, a in enumerate(terms))
+        else:
+            window = np.asarray(self.window, np.float64)
+        if self.scaling == "density":
+            return window / np.sqrt(np.sum(window**2))
+        return window / np.sum(np.abs(window)) if self.scaling == "spectrum" else window
+
+    def get_config(self) -> dict[str, Any]:
+        window = serialize_object(self.window)
+        return {"side": self.side, "window": window, "scaling": self.scaling, "periodic": self.periodic}
+
+
+IdentityInitializer = Identity
+OrthogonalInitializer = Orthogonal
+
+for _kind, _aliases in {
+    Identity: ("IdentityInitializer", "identity"),
+    Orthogonal: ("OrthogonalInitializer", "orthogonal"),
+    Ones: ("one",),
+    Zeros: ("zero",),
+    RandomNormal: ("normal",),
+    RandomUniform: ("uniform",),
+    STFT: ("stft",),
+}.items():
+    INITIALIZERS.add(_kind, *_aliases)
+
+
+class _Given(Initializer):
+    """Values that are there already."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = convert_to_tensor(value)
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        if tuple(self.value.shape) != tuple(shape):
+            raise ShapeError(
+                f"the initial value has shape {tuple(self.value.shape)}, the weight has {tuple(shape)}"
+            )
+        return ops.cast(self.value, dtype or dtypes.floatx())
+
+
+def get(identifier: Any) -> Any:
+    """An initializer from its name, config, class, or itself; an array stands for its values.
+
+    Raises:
+        ValueError: nothing goes by that name.
+    """
+    if is_tensor(identifier) or isinstance(identifier, np.ndarray):
+        return _Given(identifier)
+    return INITIALIZERS.get(identifier)
+
+
+def serialize(initializer: Any) -> Any:
+    """An initializer as a dict that `deserialize` reads."""
+    return serialize_object(initializer)
+
+
+def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+    """The initializer that `serialize` described."""
+    return INITIALIZERS.deserialize(config, custom_objects)

@@ -1,0 +1,120 @@
+"""`InputSpec`: what a layer asks of its input, and the check of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+
+
+class InputSpec:
+    """Dtype, rank and sizes that an input must have.
+
+    Args:
+        dtype: name of the element type, `None` for any.
+        shape: all sizes, `None` for any size; it says the rank too.
+        ndim: the rank.
+        max_ndim, min_ndim: its bounds.
+        axes: sizes by axis, negative axes count from the end.
+        allow_last_axis_squeeze: a last axis of size 1 may be missing or too many in the input.
+        name: the key of the input where inputs come in a dict.
+        optional: whether the input may be `None`.
+    """
+
+    def __init__(
+        self,
+        dtype: Any = None,
+        shape: Any = None,
+        ndim: int | None = None,
+        max_ndim: int | None = None,
+        min_ndim: int | None = None,
+        axes: dict[int, int | None] | None = None,
+        allow_last_axis_squeeze: bool = False,
+        name: str | None = None,
+        optional: bool = False,
+    ) -> None:
+        self.dtype = dtype
+        self.shape = None if shape is None else tuple(shape)
+        self.ndim = len(self.shape) if self.shape is not None else ndim
+        self.max_ndim = max_ndim
+        self.min_ndim = min_ndim
+        self.axes = {int(k): v for k, v in (axes or {}).items()}
+        self.allow_last_axis_squeeze = allow_last_axis_squeeze
+        self.name = name
+        self.optional = optional
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> InputSpec:
+        """The spec that `get_config` described."""
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if v)
+        return f"InputSpec({told})"
+
+    def fault(self, shape: tuple[int | None, ...], dtype: Any) -> str | None:
+        """Why an input of this shape and dtype does not do, or `None` when it does."""
+        rank = len(shape)
+        if self.ndim is not None and rank != self.ndim and not self._squeezes(rank):
+            return f"the input must have {self.ndim} axes, it has {rank}"
+        if self.max_ndim is not None and rank > self.max_ndim:
+            return f"the input must have at most {self.max_ndim} axes, it has {rank}"
+        if self.min_ndim is not None and rank < self.min_ndim:
+            return f"the input must have at least {self.min_ndim} axes, it has {rank}"
+        if self.dtype is not None and dtype != self.dtype:
+            return f"the input must have dtype {self.dtype}, it has {dtype.name}"
+        return self._size_fault(shape)
+
+    def _squeezes(self, rank: int) -> bool:
+        return self.allow_last_axis_squeeze and self.ndim is not None and abs(rank - self.ndim) == 1
+
+    def _size_fault(self, shape: tuple[int | None, ...]) -> str | None:
+        for axis, wanted in self.axes.items():
+            have = shape[axis] if -len(shape) <= axis < len(shape) else None
+            if wanted is not None and have is not None and have != wanted:
+                which = "the last axis" if axis == -1 else f"axis {axis}"
+                return f"{which} of the input has size {have}, the layer was built for {wanted}"
+        if self.shape is not None and len(shape) == len(self.shape):
+            for axis, (have, wanted) in enumerate(zip(shape, self.shape, strict=True)):
+                if None not in (have, wanted) and have != wanted:
+                    return f"axis {axis} of the input has size {have}, the layer needs {wanted}"
+        return None
+
+
+def check_inputs(layer: Any, spec: Any, inputs: Any) -> None:
+    """Compare the inputs of a call with a layer's `input_spec`.
+
+    Raises:
+        ShapeError: a rank or size is not what the spec says.
+        InvalidArgumentError: the number of inputs, or a dtype, is not.
+    """
+    specs, values = nest.flatten(spec), nest.flatten(inputs)
+    if len(values) != len(specs):
+        raise InvalidArgumentError(
+            f"layer {layer.name!r} ({type(layer).__name__}) takes {len(specs)} inputs, it was given "
+            f"{len(values)}"
+        )
+    for wanted, x in zip(specs, values, strict=True):
+        if wanted is None or not hasattr(x, "shape"):
+            continue
+        why = wanted.fault(tuple(x.shape), x.dtype)
+        if why:
+            raise ShapeError(_told(layer, why, x))
+
+
+def _told(layer: Any, why: str, x: Any) -> str:
+    lines = [f"layer {layer.name!r} ({type(layer).__name__}): {why}."]
+    lines.append(f"  input  {tuple(x.shape)} {x.dtype.name}")
+    lines += [f"  {w._name}  {tuple(w.shape)}" for w in layer.weights[:4]]
+    built_for = "built for" in why
+    lines.append(
+        "Make a new layer for this input, or reshape the input to what the layer was built for."
+        if built_for
+        else "Reshape the input."
+    )
+    return "\n".join(lines)

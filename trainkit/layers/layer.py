@@ -1,0 +1,720 @@
+"""`Layer`: weights made at the first call, a `call` made of operations, and a config."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit import constraints, initializers, regularizers
+from trainkit.core import abstract, dtypes, nest, recorder
+from trainkit.core.errors import InvalidArgumentError, OpError, ShapeError
+from trainkit.core.registry import Family, deserialize_object, serialize_object
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor, short_text
+from trainkit.core.trackable import Trackable, tracked
+from trainkit.core.variable import Variable
+from trainkit.layers import masks, tracking
+from trainkit.layers.autocast import AutocastVariable, first_input, symbol_in, to_input
+from trainkit.layers.call_facts import FRAME, CallFacts
+from trainkit.layers.config import arguments_of
+from trainkit.layers.dtype_policy import DTypePolicy, policy_of
+from trainkit.layers.input_spec import InputSpec, check_inputs
+from trainkit.layers.naming import name_for
+
+LAYERS = Family("layers", "layer")
+_HELD = masks.HELD
+_UNCOPIED = ("_facts", "_losses", "_found", "_symbolic_call", "_pending_restore")
+_PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
+
+
+class Layer(Trackable):
+    """A function with weights; the base of all layers and models.
+
+    A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with `add_weight`,
+    and does its math in `call(inputs)`. `build` runs by itself at the first call. If `call` has an
+    argument `training`, it is what the caller says, else what the enclosing layer runs for, else its
+    default.
+
+    Args:
+        activity_regularizer: function of the output whose result counts as a loss.
+        trainable: whether the weights are trained.
+        dtype: dtype or `DTypePolicy` of weights and arithmetic; by default float32.
+        autocast: whether floating inputs are cast to the compute dtype.
+        name: by default the class name in snake case, numbered.
+
+    Raises:
+        TypeError: an argument that no layer has.
+    """
+
+    _untracked = frozenset({"_init_arguments", "_own", "_losses", "_pending_restore", "input_spec"})
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        layer = object.__new__(cls)
+        layer.__dict__.update(
+            _facts=_facts_of(cls),
+            _init_arguments=(args, kwargs),
+            _own=[],
+            _losses=[],
+            _losses_held=False,
+            _found=None,
+            _symbolic_call=None,
+            _ready_shape=None,
+            _ready_dtype=None,
+            built=False,
+        )
+        return layer
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "build" in cls.__dict__:
+            cls.build = _marking_built(cls.__dict__["build"])  # type: ignore[method-assign]
+        if cls.__module__.startswith("trainkit.") and not cls.__name__.startswith("_"):
+            LAYERS.add(cls)
+
+    def __init__(
+        self,
+        *,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        input_shape = _input_shape_in(kwargs)
+        if kwargs:
+            raise TypeError(
+                f"{type(self).__name__} got arguments that it does not have: {', '.join(sorted(kwargs))}"
+            )
+        if name is not None and (not isinstance(name, str) or "/" in name):
+            raise ValueError(f"{type(self).__name__}: name must be a string without '/', got {name!r}")
+        self.name = name_for(type(self)) if name is None else name
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        self.dtype_policy = policy_of(dtype)
+        self.autocast = autocast
+        self.supports_masking = False
+        self.input_spec: Any = None
+        self._trainable = bool(trainable)
+        if input_shape is not None:
+            self._input_shape_argument = input_shape
+
+    # ------------------------------------------------------------------ for subclasses
+
+    def build(self, input_shape: Any) -> None:
+        """Make the weights for inputs of this shape (`None` for the batch size).
+
+        A layer made of other layers needs none of its own: those are built by running `call` on shapes.
+        """
+        if tracking.sublayers(self, Layer) and not _all_built(self):
+            abstract.result_specs(self.call, _specs(input_shape, self.compute_dtype))
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output from the inputs."""
+        raise NotImplementedError(f"{type(self).__name__} has no method call(self, inputs)")
+
+    def add_weight(
+        self,
+        name: Any = None,
+        shape: Any = None,
+        initializer: Any = None,
+        dtype: Any = None,
+        trainable: bool = True,
+        autocast: bool = True,
+        regularizer: Any = None,
+        constraint: Any = None,
+    ) -> Variable:
+        """Make a weight of this layer.
+
+        Args:
+            name: such as `"kernel"`. A shape may stand here too, as the first argument in Keras 3.
+            shape: sizes; a scalar by default.
+            initializer: object or name; by default `"glorot_uniform"` for floats, else `"zeros"`.
+            dtype: by default that in which the layer keeps weights.
+            trainable: whether optimizers train it.
+            autocast: whether calls of a mixed-precision layer see it in the compute dtype.
+            regularizer: function of the weight whose result counts as a loss.
+            constraint: function that puts the weight back into bounds after each optimizer step.
+
+        Raises:
+            ValueError: a size is not known, or a name is that of no initializer, regularizer, constraint.
+        """
+        if name is not None and not isinstance(name, str):
+            name, shape, initializer = None, name, initializer if shape is None else shape
+        wanted = dtypes.as_dtype(dtype or self.variable_dtype)
+        label = name or "variable"
+        sizes = _known_sizes(self, label, () if shape is None else shape)
+        default = "glorot_uniform" if wanted.is_floating else "zeros"
+        make = initializers.get(default if initializer is None else initializer)
+        variable = self._new_variable(make(sizes, dtype=wanted.name), label, wanted, autocast)
+        variable.path = f"{self.name}/{label}"
+        variable.trainable = bool(trainable)
+        variable.regularizer = regularizers.get(regularizer)
+        variable.constraint = constraints.get(constraint)
+        if not self._trainable:
+            tracking.set_trainable(variable, False)
+        self._own.append(variable)
+        return variable
+
+    def _new_variable(self, value: Any, name: str, dtype: Any, autocast: bool) -> Variable:
+        mixed = self.compute_dtype != self.variable_dtype
+        if not (mixed and autocast and self.autocast and dtype.is_floating):
+            return Variable(value, name=name, dtype=dtype)
+        variable = AutocastVariable(value, name=name, dtype=dtype)
+        variable.compute_dtype = dtypes.as_dtype(self.compute_dtype)
+        return variable
+
+    def add_loss(self, loss: Any) -> None:
+        """Count the scalar tensor `loss`, or each of a list of them, as a loss of the current call.
+
+        Raises:
+            InvalidArgumentError: it is no scalar tensor.
+        """
+        for one in nest.flatten(loss):
+            if not is_tensor(one) or len(one.shape) > 0:
+                raise InvalidArgumentError(
+                    f"layer {self.name!r}: add_loss takes scalar tensors, got {short_text(one)}; "
+                    "reduce it with ops.mean or ops.sum"
+                )
+            self._losses.append(one)
+        self.__dict__["_losses_held"] = True
+        if FRAME.entry is not None:
+            FRAME.entry.__dict__["_losses_held"] = True
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """The mask of the output; by default that of the inputs."""
+        return previous_mask
+
+    # ------------------------------------------------------------------ calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        frame, facts = FRAME, self._facts
+        if not (
+            len(args) == 1
+            and not _HELD
+            and type(x := args[0]) is Tensor
+            and x._array.shape == self._ready_shape
+            and x._array.dtype is self._ready_dtype
+            and (not kwargs or (len(kwargs) == 1 and "training" in kwargs))
+        ):
+            symbol = symbol_in(args, kwargs)
+            if symbol is not None:
+                return symbol.apply_layer(self, args, kwargs)
+            if not self.built:
+                return self._first_call(args, kwargs)
+            args, kwargs = self._prepare(args, kwargs)
+        entry, outer = frame.entry, frame.training
+        training = outer
+        if kwargs and "training" in kwargs:
+            training = outer if kwargs["training"] is None else kwargs["training"]
+            if not facts.takes_training:
+                del kwargs["training"]
+        elif len(args) > facts.training_position:
+            position = facts.training_position
+            training = outer if args[position] is None else args[position]
+            args = args[:position] + args[position + 1 :]
+        if facts.takes_training:
+            if training is None:
+                training = facts.training_default
+            kwargs["training"] = training
+        frame.training = training
+        if entry is None:
+            frame.entry = self
+            if self._losses_held:
+                self._clear_losses()
+        try:
+            y = self.call(*args, **kwargs)
+            if self.activity_regularizer is not None:
+                self._regularize_activity(y)
+        except Exception as error:
+            self._explain(error, args)
+            raise
+        finally:
+            frame.entry, frame.training = entry, outer
+        if _HELD or (facts.makes_masks and self.supports_masking):
+            self._pass_mask_on(args, y)
+        return y
+
+    def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Build and call; a failure leaves this layer and those inside as they were."""
+        kept = _state_of_all(self) if FRAME.entry is None else []
+        try:
+            args, kwargs = self._prepare(args, kwargs)
+            self.built = True
+            return self(*args, **kwargs)
+        except BaseException:
+            _put_back(kept)
+            raise
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The arguments converted, checked and completed; the layer built."""
+        if "dtype_policy" not in self.__dict__:
+            raise RuntimeError(
+                f"{type(self).__name__} is not set up: call super().__init__() first in its __init__"
+            )
+        dtype = dtypes.as_dtype(self.compute_dtype) if self.autocast else None
+        if args:
+            args = (first_input(args[0]), *args[1:])
+        args = tuple(nest.map_structure(lambda x: to_input(x, dtype), a) for a in args)
+        kwargs = {k: nest.map_structure(lambda x: to_input(x, dtype), v) for k, v in kwargs.items()}
+        if self.input_spec is not None and (args or kwargs):
+            check_inputs(self, self.input_spec, args[0] if args else next(iter(kwargs.values())))
+        if not self.built:
+            self._build_for(args, kwargs)
+        if _HELD:
+            kwargs = self._with_masks(args, kwargs)
+        if len(args) == 1 and type(args[0]) is Tensor:
+            array = args[0]._array
+            self.__dict__.update(_ready_shape=array.shape, _ready_dtype=array.dtype)
+        return args, kwargs
+
+    def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Build for the shapes of these arguments."""
+        names = self._facts.build_names
+        given = self._facts.by_name(args, kwargs)
+        shapes = {name: _shapes(value) for name, value in given.items()}
+        first = _shapes(args[0]) if args else next(iter(shapes.values()), None)
+        if type(self).build is Layer.build:
+            return  # the call that follows builds the layers inside
+        more = {n: shapes[n[: -len("_shape")]] for n in names[1:] if n[: -len("_shape")] in shapes}
+        if names:
+            self.build(first, **more)
+        else:
+            self.build()  # type: ignore[call-arg]
+
+    def _with_masks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """`kwargs` with the masks of the inputs that `call` wants and the caller left out."""
+        wanted = [n for n in self._facts.mask_names if kwargs.get(n) is None]
+        if not wanted:
+            return kwargs
+        given = self._facts.by_name(args, kwargs)
+        first = self._facts.names[0] if self._facts.names else None
+        added = {}
+        for name in wanted:
+            source = first if name == "mask" else name[: -len("_mask")]
+            if source in given and name not in self._facts.names[: len(args)]:
+                mask = masks.masks_of(given[source])
+                if mask is not None:
+                    added[name] = mask
+        return {**kwargs, **added}
+
+    def _pass_mask_on(self, args: tuple[Any, ...], y: Any) -> None:
+        previous = masks.masks_of(args[0]) if args else None
+        if not self.supports_masking:
+            return
+        outputs = nest.flatten(y)
+        if outputs and all(masks.mask_of(out) is not None for out in outputs):
+            return
+        made = self.compute_mask(args[0] if args else None, previous)
+        if made is None:
+            return
+        for out, mask in zip(outputs, [made] if is_tensor(made) else nest.flatten(made), strict=False):
+            masks.set_mask(out, mask)
+
+    def _regularize_activity(self, y: Any) -> None:
+        for out in nest.flatten(y):
+            if is_tensor(out):
+                self.add_loss(self.activity_regularizer(out))
+
+    def _explain(self, error: Exception, args: tuple[Any, ...]) -> None:
+        """Add to an error of an operation in which layer it happened, with inputs and weights."""
+        if not isinstance(error, OpError) or getattr(error, "_names_layer", False):
+            return
+        error._names_layer = True  # type: ignore[attr-defined]
+        text = str(error.args[0]) if error.args else ""
+        head, colon, tail = text.partition(": ")
+        where = f"layer {self.name!r} ({type(self).__name__})"
+        text = f"{head} in {where}: {tail}" if colon and " " not in head else f"{where}: {text}"
+        lines = [f"  input  {tuple(x.shape)} {x.dtype.name}" for x in nest.flatten(args) if is_tensor(x)]
+        lines += [f"  {w._name}  {tuple(w.shape)}" for w in tracking.own_variables(self)[:4]]
+        error.args = ("\n".join([text, f"{where} was called with", *lines]), *error.args[1:])
+
+    # ------------------------------------------------------------------ shapes without values
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """`Spec`s of the result of a call, found without computing it; the layer gets built.
+
+        Args:
+            *args, **kwargs: arguments of the call, with `Spec`s or symbolic tensors for tensors.
+        """
+
+        def spec(x: Any) -> Any:
+            return Spec(x.shape, x.dtype) if isinstance(x, SymbolicTensor) else x
+
+        args, kwargs = nest.map_structure(spec, args), nest.map_structure(spec, kwargs)
+        try:
+            return abstract.result_specs(self, *args, **kwargs)
+        finally:
+            if self._losses_held:
+                self._clear_losses()
+
+    def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
+        """The shape of the output for inputs of these shapes; nothing is built or changed.
+
+        Args:
+            *input_shapes: one for each argument of `call`; a tuple with `None` for sizes that are not
+                known, or a list or dict of them.
+        """
+        shapes = list(input_shapes) + list(more.values())
+        specs = [_specs(shape, self.compute_dtype) for shape in shapes]
+        kept = _state_of_all(self)
+        try:
+            result = self.compute_output_spec(*specs)
+        finally:
+            _put_back(kept)
+        return nest.map_structure(lambda y: tuple(y.shape) if isinstance(y, Spec) else y, result)
+
+    def _call_on_specs(self, *args: Any, **kwargs: Any) -> Any:
+        return self.compute_output_spec(*args, **kwargs)
+
+    def _note_symbolic_call(self, inputs: Any, outputs: Any) -> None:
+        """Remember the symbolic tensors of the first call while a model was drawn up."""
+        if self._symbolic_call is None:
+            object.__setattr__(self, "_symbolic_call", (inputs, outputs))
+
+    @property
+    def input(self) -> Any:
+        """The symbolic input of the layer's first call in a functional model.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return self._symbolic(0)
+
+    @property
+    def output(self) -> Any:
+        """The symbolic output of the layer's first call in a functional model.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return self._symbolic(1)
+
+    def _symbolic(self, which: int) -> Any:
+        if self._symbolic_call is None:
+            raise AttributeError(
+                f"layer {self.name!r} has no input or output yet: it was never called on the symbolic "
+                "tensors of a functional model"
+            )
+        return self._symbolic_call[which]
+
+    # ------------------------------------------------------------------ weights
+
+    @property
+    def weights(self) -> list[Variable]:
+        """All weights: the own ones, trainable first, then those of the layers inside."""
+        inner = [w for layer in tracking.sublayers(self, Layer) for w in layer.weights]
+        return tracking.once([*tracking.own_variables(self), *inner])
+
+    @property
+    def variables(self) -> list[Variable]:
+        """All weights and the states of random generators."""
+        states = [generator.state for generator in tracking.generators(self)]
+        inner = [v for layer in tracking.sublayers(self, Layer) for v in layer.variables]
+        return tracking.once([*tracking.own_variables(self), *states, *inner])
+
+    @property
+    def trainable_weights(self) -> list[Variable]:
+        """The weights that optimizers train; none while the layer is frozen."""
+        return [w for w in self.weights if w.trainable] if self._trainable else []
+
+    @property
+    def non_trainable_weights(self) -> list[Variable]:
+        """The weights that optimizers leave alone; all of them while the layer is frozen."""
+        return [w for w in self.weights if not w.trainable] if self._trainable else self.weights
+
+    @property
+    def trainable_variables(self) -> list[Variable]:
+        """The variables that optimizers train; none while the layer is frozen."""
+        return [v for v in self.variables if v.trainable] if self._trainable else []
+
+    @property
+    def non_trainable_variables(self) -> list[Variable]:
+        """The variables that optimizers leave alone; all of them while the layer is frozen."""
+        return [v for v in self.variables if not v.trainable] if self._trainable else self.variables
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the weights are trained; setting it does so for all layers inside as well."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        object.__setattr__(self, "_trainable", bool(value))
+        for variable in tracking.own_variables(self):
+            tracking.set_trainable(variable, bool(value))
+        for layer in tracking.sublayers(self, Layer):
+            layer.trainable = value
+
+    def get_weights(self) -> list[np.ndarray]:
+        """Copies of the weights as NumPy arrays, in the order of `weights`."""
+        return [np.array(w.numpy()) for w in self.weights]
+
+    def set_weights(self, weights: Any) -> None:
+        """Replace all weights.
+
+        Args:
+            weights: arrays in the order of `weights`.
+
+        Raises:
+            ValueError: the number of arrays or a shape differs; no weight is changed then.
+        """
+        mine, arrays = self.weights, [np.asarray(w) for w in weights]
+        if len(mine) != len(arrays):
+            hint = "" if self.built else "; it makes its weights when it is built or first called"
+            raise ValueError(
+                f"layer {self.name!r} has {len(mine)} weights, {len(arrays)} arrays were given{hint}"
+            )
+        for w, array in zip(mine, arrays, strict=True):
+            if not w.shape.is_compatible_with(array.shape):
+                raise ShapeError(
+                    f"layer {self.name!r}: weight {w._name!r} has shape {tuple(w.shape)}, the array for it "
+                    f"has shape {array.shape}"
+                )
+        for w, array in zip(mine, arrays, strict=True):
+            w.assign(array)
+
+    def count_params(self) -> int:
+        """The number of scalars in all weights.
+
+        Raises:
+            ValueError: the layer is not built yet.
+        """
+        if not self.built and not self.weights:
+            raise ValueError(f"layer {self.name!r} has no weights to count yet: build or call it first")
+        return sum(int(w.size) for w in self.weights)
+
+    # ------------------------------------------------------------------ losses
+
+    @property
+    def losses(self) -> list[Any]:
+        """Scalar losses: those of the last call and those of weight regularizers."""
+        penalties = [w.regularizer(w) for w in self.trainable_weights if w.regularizer is not None]
+        return self._call_losses() + penalties
+
+    def _call_losses(self) -> list[Any]:
+        inner = [loss for layer in tracking.sublayers(self, Layer) for loss in layer._call_losses()]
+        return tracking.once([*self._losses, *inner])
+
+    def _clear_losses(self) -> None:
+        self.__dict__["_losses_held"] = False
+        self._losses.clear()
+        for layer in tracking.sublayers(self, Layer):
+            layer._clear_losses()
+
+    # ------------------------------------------------------------------ dtypes
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype in which weights are kept."""
+        return self.dtype_policy.variable_dtype
+
+    @property
+    def variable_dtype(self) -> str:
+        """Name of the dtype in which weights are kept."""
+        return self.dtype_policy.variable_dtype
+
+    @property
+    def compute_dtype(self) -> str:
+        """Name of the dtype of the arithmetic, to which floating inputs are cast."""
+        return self.dtype_policy.compute_dtype
+
+    # ------------------------------------------------------------------ config
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make a layer like this one, as plain values."""
+        config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
+        config["dtype"] = self.dtype_policy.name
+        if self.activity_regularizer is not None:
+            config["activity_regularizer"] = serialize_object(self.activity_regularizer)
+        return {**config, **arguments_of(self, self._init_arguments)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """A new layer made by what `get_config` gave."""
+        return cls(**{key: _argument(key, value) for key, value in config.items()})
+
+    def get_build_config(self) -> dict[str, Any]:
+        """The shapes that the layer was built with, empty before."""
+        shapes: dict[str, Any] = self.__dict__.get("_build_shapes", {})
+        return dict(shapes)
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Build with the shapes that `get_build_config` gave."""
+        if config and not self.built:
+            self.build(**{name: _tuples(shape) for name, shape in config.items()})
+
+    # ------------------------------------------------------------------ attributes and parts
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__["_found"] = None
+        if name == "input_spec":
+            self.__dict__["_ready_shape"] = None
+        Trackable.__setattr__(self, name, value)
+        if isinstance(value, Variable) and not any(value is v for v in self._own):
+            self._own.append(value)
+
+    def __delattr__(self, name: str) -> None:
+        value = self.__dict__.get(name)
+        self.__dict__["_found"] = None
+        object.__delattr__(self, name)
+        if isinstance(value, Variable):
+            self._own[:] = [v for v in self._own if v is not value]
+
+    def parts(self) -> dict[str, Trackable]:
+        """The trackable attributes by name, then weights that no attribute holds by theirs."""
+        parts = super().parts()
+        held = {id(part) for part in tracking.leaves(parts.values())}
+        for variable in self._own:
+            if id(variable) not in held:
+                name, count = variable._name, 1
+                while name in parts:
+                    name, count = f"{variable._name}_{count}", count + 1
+                parts[name] = variable
+        return parts
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in _UNCOPIED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            self.__dict__[name] = value if name in _PLAIN else tracked(value)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}, built={self.built}>"
+
+
+def _input_shape_in(kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The shape of a batch that the old arguments `input_shape` or `input_dim` of a first layer give."""
+    if "input_dim" in kwargs:
+        return (None, kwargs.pop("input_dim"))
+    if "batch_input_shape" in kwargs:
+        return tuple(kwargs.pop("batch_input_shape"))
+    if "input_shape" in kwargs:
+        return (None, *kwargs.pop("input_shape"))
+    return None
+
+
+def _facts_of(kind: type) -> CallFacts:
+    facts = kind.__dict__.get("_call_facts")
+    if facts is None:
+        facts = CallFacts(kind, Layer)
+        kind._call_facts = facts  # type: ignore[attr-defined]
+    return facts
+
+
+def _marking_built(build: Callable[..., None]) -> Callable[..., None]:
+    """`build` so that it runs at once even inside a trace, and a failure leaves the layer as it was."""
+
+    @functools.wraps(build)
+    def build_whole(self: Any, *args: Any, **kwargs: Any) -> None:
+        before = _state_of(self)
+        names = self._facts.build_names
+        shapes = {**dict(zip(names, args, strict=False)), **kwargs}
+        try:
+            with abstract.eagerly(), recorder.silence():
+                build(self, *args, **kwargs)
+        except BaseException:
+            _put_back([(self, before)])
+            raise
+        self.built = True
+        self.__dict__["_build_shapes"] = shapes
+        for name, part in self.parts().items():
+            if name not in self.__dict__:  # weights that no attribute holds
+                self._part_added(name, part)
+
+    return build_whole
+
+
+def _state_of(layer: Any) -> dict[str, Any]:
+    return {**layer.__dict__, "_own": list(layer._own), "_losses": list(layer._losses)}
+
+
+def _state_of_all(layer: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """What `layer` and the layers inside are made of now."""
+    return [(layer, _state_of(layer))] + [
+        pair for inner in tracking.sublayers(layer, Layer) for pair in _state_of_all(inner)
+    ]
+
+
+def _put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
+    for layer, state in states:
+        layer.__dict__.clear()
+        layer.__dict__.update(state)
+
+
+def _all_built(layer: Any) -> bool:
+    return all(inner.built and _all_built(inner) for inner in tracking.sublayers(layer, Layer))
+
+
+def _known_sizes(layer: Any, label: str, shape: Any) -> tuple[int, ...]:
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(n is None for n in sizes):
+        raise ShapeError(
+            f"layer {layer.name!r} ({type(layer).__name__}): weight {label!r} would have shape {sizes}; the "
+            "size of that axis of the input must be known when the layer is built"
+        )
+    return tuple(int(n) for n in sizes)
+
+
+def _shapes(x: Any) -> Any:
+    """The nest of shapes of nested tensors; `None` for what has none."""
+    return nest.map_structure(lambda t: tuple(t.shape) if hasattr(t, "shape") else None, x)
+
+
+def _is_shape(x: Any) -> bool:
+    return isinstance(x, list | tuple) and all(n is None or isinstance(n, int | np.integer) for n in x)
+
+
+def _specs(shape: Any, dtype: Any) -> Any:
+    """The nest of `Spec`s for nested shapes."""
+    if isinstance(shape, dict):
+        return {key: _specs(value, dtype) for key, value in shape.items()}
+    if shape is None:
+        return None
+    if _is_shape(shape):
+        return Spec(shape, dtype)
+    return type(shape)(_specs(item, dtype) for item in shape)
+
+
+def _tuples(shape: Any) -> Any:
+    """Shapes that came from JSON as tuples."""
+    if isinstance(shape, dict):
+        return {key: _tuples(value) for key, value in shape.items()}
+    if _is_shape(shape):
+        return tuple(shape)
+    return [_tuples(item) for item in shape] if isinstance(shape, list | tuple) else shape
+
+
+def _argument(key: str, value: Any) -> Any:
+    """An argument from a config: a layer or policy where a dict describes one."""
+    if key == "dtype":
+        return policy_of(value) if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        return deserialize_object(value)
+    return value
+
+
+def get(identifier: Any) -> Any:
+    """A layer from its config, class, name, or itself."""
+    return LAYERS.get(identifier)
+
+
+def serialize(layer: Any) -> dict[str, Any]:
+    """A layer as a dict that `deserialize` reads."""
+    described: dict[str, Any] = serialize_object(layer)
+    return described
+
+
+def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+    """The layer that `serialize` described, with new weights.
+
+    Raises:
+        ValueError: the config names an unknown class.
+    """
+    return LAYERS.deserialize(config, custom_objects)
+
+
+__all__ = ["DTypePolicy", "InputSpec", "Layer", "deserialize", "get", "serialize"]
