@@ -13,14 +13,14 @@ from trainkit.ops.elementwise import absolute as abs
 from trainkit.ops.elementwise import absolute as absolute
 from trainkit.ops.elementwise import add as add
 from trainkit.ops.elementwise import cast as cast
-from trainkit.ops.elementwise import ceil as ceil
+from trainkit.ops.rounding import ceil as ceil
 from trainkit.ops.elementwise import clip as clip
 from trainkit.ops.elementwise import divide as divide
 from trainkit.ops.elementwise import equal as equal
 from trainkit.ops.elementwise import exp as exp
 from trainkit.ops.elementwise import expm1 as expm1
-from trainkit.ops.elementwise import floor as floor
-from trainkit.ops.elementwise import floor_divide as floor_divide
+from trainkit.ops.rounding import floor as floor
+from trainkit.ops.rounding import floor_divide as floor_divide
 from trainkit.ops.elementwise import greater as greater
 from trainkit.ops.elementwise import greater_equal as greater_equal
 from trainkit.ops.elementwise import isfinite as isfinite
@@ -36,13 +36,13 @@ from trainkit.ops.elementwise import logical_or as logical_or
 from trainkit.ops.elementwise import logical_xor as logical_xor
 from trainkit.ops.elementwise import maximum as maximum
 from trainkit.ops.elementwise import minimum as minimum
-from trainkit.ops.elementwise import mod as mod
+from trainkit.ops.rounding import mod as mod
 from trainkit.ops.elementwise import multiply as multiply
 from trainkit.ops.elementwise import negative as negative
 from trainkit.ops.elementwise import not_equal as not_equal
 from trainkit.ops.elementwise import power as power
 from trainkit.ops.elementwise import reciprocal as reciprocal
-from trainkit.ops.elementwise import round as round
+from trainkit.ops.rounding import round as round
 from trainkit.ops.elementwise import rsqrt as rsqrt
 from trainkit.ops.elementwise import sign as sign
 from trainkit.ops.elementwise import sqrt as sqrt
@@ -148,6 +148,17 @@ from trainkit.ops.diagonals import diagonal as diagonal
 from trainkit.ops.diagonals import trace as trace
 from trainkit.ops.diagonals import tril as tril
 from trainkit.ops.diagonals import triu as triu
+
+# ------------------------------------------------------------------ indexing.py
+from trainkit.ops.indexing import get_item as get_item
+from trainkit.ops.indexing import get_item_at as get_item_at
+from trainkit.ops.indexing import put_item as put_item
+from trainkit.ops.indexing import put_item_at as put_item_at
+
+# ------------------------------------------------------------------ blocks.py
+from trainkit.ops.blocks import slice as slice
+from trainkit.ops.blocks import slice_like as slice_like
+from trainkit.ops.blocks import slice_update as slice_update
 
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401  (gives tensors and variables their Python operators)
