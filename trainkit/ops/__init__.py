@@ -151,14 +151,22 @@ from trainkit.ops.diagonals import triu as triu
 
 # ------------------------------------------------------------------ indexing.py
 from trainkit.ops.indexing import get_item as get_item
-from trainkit.ops.indexing import get_item_at as get_item_at
-from trainkit.ops.indexing import put_item as put_item
-from trainkit.ops.indexing import put_item_at as put_item_at
 
 # ------------------------------------------------------------------ blocks.py
 from trainkit.ops.blocks import slice as slice
-from trainkit.ops.blocks import slice_like as slice_like
 from trainkit.ops.blocks import slice_update as slice_update
+
+# ------------------------------------------------------------------ gathering.py
+from trainkit.ops.gathering import gather as gather
+from trainkit.ops.gathering import gather_nd as gather_nd
+from trainkit.ops.gathering import take as take
+from trainkit.ops.gathering import take_along_axis as take_along_axis
+from trainkit.ops.gathering import unravel_index as unravel_index
+
+# ------------------------------------------------------------------ scattering.py
+from trainkit.ops.scattering import scatter as scatter
+from trainkit.ops.scattering import scatter_nd_add as scatter_nd_add
+from trainkit.ops.scattering import scatter_update as scatter_update
 
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401  (gives tensors and variables their Python operators)
