@@ -1,91 +1,5 @@
 """Every operation under its `keras.ops` name, one line each."""
 
-# ------------------------------------------------------------------ bitwise.py
-from trainkit.ops.bitwise import bitwise_and as bitwise_and
-from trainkit.ops.bitwise import bitwise_not as bitwise_not
-from trainkit.ops.bitwise import bitwise_or as bitwise_or
-from trainkit.ops.bitwise import bitwise_xor as bitwise_xor
-from trainkit.ops.bitwise import left_shift as left_shift
-from trainkit.ops.bitwise import right_shift as right_shift
-
-# ------------------------------------------------------------------ elementwise.py
-from trainkit.ops.elementwise import absolute as abs
-from trainkit.ops.elementwise import absolute as absolute
-from trainkit.ops.elementwise import add as add
-from trainkit.ops.elementwise import cast as cast
-from trainkit.ops.rounding import ceil as ceil
-from trainkit.ops.elementwise import clip as clip
-from trainkit.ops.elementwise import divide as divide
-from trainkit.ops.elementwise import equal as equal
-from trainkit.ops.elementwise import exp as exp
-from trainkit.ops.elementwise import expm1 as expm1
-from trainkit.ops.rounding import floor as floor
-from trainkit.ops.rounding import floor_divide as floor_divide
-from trainkit.ops.elementwise import greater as greater
-from trainkit.ops.elementwise import greater_equal as greater_equal
-from trainkit.ops.elementwise import isfinite as isfinite
-from trainkit.ops.elementwise import isinf as isinf
-from trainkit.ops.elementwise import isnan as isnan
-from trainkit.ops.elementwise import less as less
-from trainkit.ops.elementwise import less_equal as less_equal
-from trainkit.ops.elementwise import log as log
-from trainkit.ops.elementwise import log1p as log1p
-from trainkit.ops.elementwise import logical_and as logical_and
-from trainkit.ops.elementwise import logical_not as logical_not
-from trainkit.ops.elementwise import logical_or as logical_or
-from trainkit.ops.elementwise import logical_xor as logical_xor
-from trainkit.ops.elementwise import maximum as maximum
-from trainkit.ops.elementwise import minimum as minimum
-from trainkit.ops.rounding import mod as mod
-from trainkit.ops.elementwise import multiply as multiply
-from trainkit.ops.elementwise import negative as negative
-from trainkit.ops.elementwise import not_equal as not_equal
-from trainkit.ops.elementwise import power as power
-from trainkit.ops.elementwise import reciprocal as reciprocal
-from trainkit.ops.rounding import round as round
-from trainkit.ops.elementwise import rsqrt as rsqrt
-from trainkit.ops.elementwise import sign as sign
-from trainkit.ops.elementwise import sqrt as sqrt
-from trainkit.ops.elementwise import square as square
-from trainkit.ops.elementwise import subtract as subtract
-from trainkit.ops.elementwise import tanh as tanh
-from trainkit.ops.elementwise import where as where
-
-# ------------------------------------------------------------------ activations.py
-from trainkit.ops.activations import relu as relu
-from trainkit.ops.activations import sigmoid as sigmoid
-
-# ------------------------------------------------------------------ creation.py
-from trainkit.ops.creation import arange as arange
-from trainkit.ops.creation import empty as empty
-from trainkit.ops.creation import empty_like as empty_like
-from trainkit.ops.creation import eye as eye
-from trainkit.ops.creation import full as full
-from trainkit.ops.creation import full_like as full_like
-from trainkit.ops.creation import identity as identity
-from trainkit.ops.creation import linspace as linspace
-from trainkit.ops.creation import one_hot as one_hot
-from trainkit.ops.creation import ones as ones
-from trainkit.ops.creation import ones_like as ones_like
-from trainkit.ops.creation import tri as tri
-from trainkit.ops.creation import zeros as zeros
-from trainkit.ops.creation import zeros_like as zeros_like
-
-# ------------------------------------------------------------------ reductions.py
-from trainkit.ops.reductions import all as all
-from trainkit.ops.reductions import any as any
-from trainkit.ops.reductions import argmax as argmax
-from trainkit.ops.reductions import argmin as argmin
-from trainkit.ops.reductions import broadcast_like as broadcast_like
-from trainkit.ops.reductions import logsumexp as logsumexp
-from trainkit.ops.reductions import max as max
-from trainkit.ops.reductions import mean as mean
-from trainkit.ops.reductions import min as min
-from trainkit.ops.reductions import std as std
-from trainkit.ops.reductions import sum as sum
-from trainkit.ops.reductions import sum_to_like as sum_to_like
-from trainkit.ops.reductions import var as var
-
 # ------------------------------------------------------------------ shaping.py
 from trainkit.ops.shaping import broadcast_shapes as broadcast_shapes
 from trainkit.ops.shaping import broadcast_to as broadcast_to
@@ -164,9 +78,209 @@ from trainkit.ops.gathering import take_along_axis as take_along_axis
 from trainkit.ops.gathering import unravel_index as unravel_index
 
 # ------------------------------------------------------------------ scattering.py
-from trainkit.ops.scattering import scatter as scatter
-from trainkit.ops.scattering import scatter_nd_add as scatter_nd_add
-from trainkit.ops.scattering import scatter_update as scatter_update
+
+# ------------------------------------------------------------------ activations.py
+from trainkit.ops.activations import celu as celu
+from trainkit.ops.activations import elu as elu
+from trainkit.ops.activations import gelu as gelu
+from trainkit.ops.activations import hard_shrink as hard_shrink
+from trainkit.ops.activations import hard_sigmoid as hard_sigmoid
+from trainkit.ops.activations import hard_silu as hard_silu
+from trainkit.ops.activations import hard_silu as hard_swish
+from trainkit.ops.activations import hard_tanh as hard_tanh
+from trainkit.ops.activations import leaky_relu as leaky_relu
+from trainkit.ops.activations import log_sigmoid as log_sigmoid
+from trainkit.ops.activations import mish as mish
+from trainkit.ops.activations import relu as relu
+from trainkit.ops.activations import relu6 as relu6
+from trainkit.ops.activations import selu as selu
+from trainkit.ops.activations import sigmoid as sigmoid
+from trainkit.ops.activations import silu as silu
+from trainkit.ops.activations import silu as swish
+from trainkit.ops.activations import soft_shrink as soft_shrink
+from trainkit.ops.activations import softplus as softplus
+from trainkit.ops.activations import softsign as softsign
+from trainkit.ops.activations import sparse_plus as sparse_plus
+from trainkit.ops.activations import sparse_sigmoid as sparse_sigmoid
+from trainkit.ops.activations import squareplus as squareplus
+from trainkit.ops.activations import tanh_shrink as tanh_shrink
+from trainkit.ops.activations import threshold as threshold
+
+# ------------------------------------------------------------------ axis_activations.py
+from trainkit.ops.axis_activations import glu as glu
+from trainkit.ops.axis_activations import log_softmax as log_softmax
+from trainkit.ops.axis_activations import softmax as softmax
+from trainkit.ops.axis_activations import sparsemax as sparsemax
+
+# ------------------------------------------------------------------ bessel.py
+from trainkit.ops.bessel import i0 as i0
+from trainkit.ops.bessel import i0e as i0e
+from trainkit.ops.bessel import i1 as i1
+from trainkit.ops.bessel import i1e as i1e
+
+# ------------------------------------------------------------------ bitwise.py
+from trainkit.ops.bitwise import bitwise_and as bitwise_and
+from trainkit.ops.bitwise import bitwise_not as bitwise_invert
+from trainkit.ops.bitwise import bitwise_not as bitwise_not
+from trainkit.ops.bitwise import bitwise_or as bitwise_or
+from trainkit.ops.bitwise import bitwise_xor as bitwise_xor
+from trainkit.ops.bitwise import left_shift as bitwise_left_shift
+from trainkit.ops.bitwise import left_shift as left_shift
+from trainkit.ops.bitwise import right_shift as bitwise_right_shift
+from trainkit.ops.bitwise import right_shift as right_shift
+
+# ------------------------------------------------------------------ complex_parts.py
+from trainkit.ops.complex_parts import angle as angle
+from trainkit.ops.complex_parts import conj as conj
+from trainkit.ops.complex_parts import conj as conjugate
+from trainkit.ops.complex_parts import imag as imag
+from trainkit.ops.complex_parts import isreal as isreal
+from trainkit.ops.complex_parts import polar as polar
+from trainkit.ops.complex_parts import real as real
+from trainkit.ops.complex_parts import view_as_complex as view_as_complex
+from trainkit.ops.complex_parts import view_as_real as view_as_real
+
+# ------------------------------------------------------------------ creation.py
+from trainkit.ops.creation import arange as arange
+from trainkit.ops.creation import empty as empty
+from trainkit.ops.creation import empty_like as empty_like
+from trainkit.ops.creation import eye as eye
+from trainkit.ops.creation import full as full
+from trainkit.ops.creation import full_like as full_like
+from trainkit.ops.creation import identity as identity
+from trainkit.ops.creation import linspace as linspace
+from trainkit.ops.creation import one_hot as one_hot
+from trainkit.ops.creation import ones as ones
+from trainkit.ops.creation import ones_like as ones_like
+from trainkit.ops.creation import tri as tri
+from trainkit.ops.creation import zeros as zeros
+from trainkit.ops.creation import zeros_like as zeros_like
+
+# ------------------------------------------------------------------ elementwise.py
+from trainkit.ops.elementwise import absolute as abs
+from trainkit.ops.elementwise import absolute as absolute
+from trainkit.ops.elementwise import add as add
+from trainkit.ops.elementwise import cast as cast
+from trainkit.ops.elementwise import clip as clip
+from trainkit.ops.elementwise import divide as divide
+from trainkit.ops.elementwise import divide as true_divide
+from trainkit.ops.elementwise import divide_no_nan as divide_no_nan
+from trainkit.ops.elementwise import equal as equal
+from trainkit.ops.elementwise import exp as exp
+from trainkit.ops.elementwise import expm1 as expm1
+from trainkit.ops.elementwise import absolute as fabs
+from trainkit.ops.elementwise import fmax as fmax
+from trainkit.ops.elementwise import fmin as fmin
+from trainkit.ops.elementwise import greater as greater
+from trainkit.ops.elementwise import greater_equal as greater_equal
+from trainkit.ops.elementwise import isfinite as isfinite
+from trainkit.ops.elementwise import isinf as isinf
+from trainkit.ops.elementwise import isnan as isnan
+from trainkit.ops.elementwise import less as less
+from trainkit.ops.elementwise import less_equal as less_equal
+from trainkit.ops.elementwise import log as log
+from trainkit.ops.elementwise import log1p as log1p
+from trainkit.ops.elementwise import logical_and as logical_and
+from trainkit.ops.elementwise import logical_not as logical_not
+from trainkit.ops.elementwise import logical_or as logical_or
+from trainkit.ops.elementwise import logical_xor as logical_xor
+from trainkit.ops.elementwise import maximum as maximum
+from trainkit.ops.elementwise import minimum as minimum
+from trainkit.ops.elementwise import multiply as multiply
+from trainkit.ops.elementwise import negative as negative
+from trainkit.ops.elementwise import not_equal as not_equal
+from trainkit.ops.elementwise import power as power
+from trainkit.ops.elementwise import reciprocal as reciprocal
+from trainkit.ops.elementwise import rsqrt as rsqrt
+from trainkit.ops.elementwise import sign as sign
+from trainkit.ops.elementwise import sqrt as sqrt
+from trainkit.ops.elementwise import square as square
+from trainkit.ops.elementwise import subtract as subtract
+from trainkit.ops.elementwise import tanh as tanh
+from trainkit.ops.elementwise import where as where
+
+# ------------------------------------------------------------------ exponentials.py
+from trainkit.ops.exponentials import cbrt as cbrt
+from trainkit.ops.exponentials import exp2 as exp2
+from trainkit.ops.exponentials import hypot as hypot
+from trainkit.ops.exponentials import ldexp as ldexp
+from trainkit.ops.exponentials import log2 as log2
+from trainkit.ops.exponentials import log10 as log10
+from trainkit.ops.exponentials import logaddexp as logaddexp
+from trainkit.ops.exponentials import logaddexp2 as logaddexp2
+from trainkit.ops.exponentials import xdivy as xdivy
+from trainkit.ops.exponentials import xlog1py as xlog1py
+from trainkit.ops.exponentials import xlogy as xlogy
+
+# ------------------------------------------------------------------ finiteness.py
+from trainkit.ops.finiteness import allclose as allclose
+from trainkit.ops.finiteness import isclose as isclose
+from trainkit.ops.finiteness import isneginf as isneginf
+from trainkit.ops.finiteness import isposinf as isposinf
+from trainkit.ops.finiteness import nan_to_num as nan_to_num
+
+# ------------------------------------------------------------------ gamma.py
+from trainkit.ops.gamma import digamma as digamma
+from trainkit.ops.gamma import lgamma as lgamma
+from trainkit.ops.gamma import polygamma as polygamma
+from trainkit.ops.gamma import zeta as zeta
+
+# ------------------------------------------------------------------ reductions.py
+from trainkit.ops.reductions import all as all
+from trainkit.ops.reductions import any as any
+from trainkit.ops.reductions import argmax as argmax
+from trainkit.ops.reductions import argmin as argmin
+from trainkit.ops.reductions import broadcast_like as broadcast_like
+from trainkit.ops.reductions import logsumexp as logsumexp
+from trainkit.ops.reductions import max as max
+from trainkit.ops.reductions import max as amax
+from trainkit.ops.reductions import mean as mean
+from trainkit.ops.reductions import min as min
+from trainkit.ops.reductions import min as amin
+from trainkit.ops.reductions import std as std
+from trainkit.ops.reductions import sum as sum
+from trainkit.ops.reductions import sum_to_like as sum_to_like
+from trainkit.ops.reductions import var as var
+
+# ------------------------------------------------------------------ rounding.py
+from trainkit.ops.rounding import ceil as ceil
+from trainkit.ops.rounding import copysign as copysign
+from trainkit.ops.rounding import floor as floor
+from trainkit.ops.rounding import floor_divide as floor_divide
+from trainkit.ops.rounding import fmod as fmod
+from trainkit.ops.rounding import gcd as gcd
+from trainkit.ops.rounding import heaviside as heaviside
+from trainkit.ops.rounding import lcm as lcm
+from trainkit.ops.rounding import mod as mod
+from trainkit.ops.rounding import nextafter as nextafter
+from trainkit.ops.rounding import round as round
+from trainkit.ops.rounding import saturate_cast as saturate_cast
+from trainkit.ops.rounding import signbit as signbit
+from trainkit.ops.rounding import trunc as trunc
+
+# ------------------------------------------------------------------ special.py
+from trainkit.ops.special import erf as erf
+from trainkit.ops.special import erfc as erfc
+from trainkit.ops.special import erfcinv as erfcinv
+from trainkit.ops.special import erfinv as erfinv
+from trainkit.ops.special import ndtri as ndtri
+
+# ------------------------------------------------------------------ trigonometry.py
+from trainkit.ops.trigonometry import arccos as arccos
+from trainkit.ops.trigonometry import arccosh as arccosh
+from trainkit.ops.trigonometry import arcsin as arcsin
+from trainkit.ops.trigonometry import arcsinh as arcsinh
+from trainkit.ops.trigonometry import arctan as arctan
+from trainkit.ops.trigonometry import arctan2 as arctan2
+from trainkit.ops.trigonometry import arctanh as arctanh
+from trainkit.ops.trigonometry import cos as cos
+from trainkit.ops.trigonometry import cosh as cosh
+from trainkit.ops.trigonometry import deg2rad as deg2rad
+from trainkit.ops.trigonometry import rad2deg as rad2deg
+from trainkit.ops.trigonometry import sin as sin
+from trainkit.ops.trigonometry import sinc as sinc
+from trainkit.ops.trigonometry import sinh as sinh
+from trainkit.ops.trigonometry import tan as tan
 
 # ------------------------------------------------------------------ operators.py
-import trainkit.ops.operators  # noqa: F401  (gives tensors and variables their Python operators)
+import trainkit.ops.operators  # noqa: F401, E402  (gives tensors and variables their operators)

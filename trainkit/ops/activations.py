@@ -1,47 +1,463 @@
-"""Activation functions of neural networks."""
+"""Activation functions of neural networks, element by element unless they say otherwise.
+
+Each is one primitive whose kernel makes few passes over memory; softmax and its relatives along an axis are in
+`axis_activations.py`.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
-
-import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
-from trainkit.core.tensor import Tensor
-from trainkit.ops.elementwise import along, greater, multiply, subtract
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.elementwise import (
+    absolute,
+    add,
+    along,
+    cast,
+    divide,
+    exp,
+    greater,
+    keep_where,
+    less,
+    less_equal,
+    logical_and,
+    maximum,
+    minimum,
+    multiply,
+    rsqrt,
+    square,
+    subtract,
+    tanh,
+    where,
+)
+from trainkit.ops.special import erf
 
 # ------------------------------------------------------------------ rectifiers
 
 
 @primitive(shapes.unchanged, elementwise=True)
-def _relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
-    """`g` where the output of relu is above 0, else 0."""
+def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
+    """`g` where the output `y` of a rectifier is above 0, else 0."""
     return g * (y > 0)
 
 
-_relu_gradient.gradients(lambda g, y, before, output: _relu_gradient(g, output), None)
+relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
 
 
 @primitive(shapes.unchanged, elementwise=True)
 def relu(xp: ArrayModule, x: Array) -> Array:
-    """Rectifier max(x, 0), element by element; the slope at 0 is 0.
+    """Rectifier max(x, 0); the slope at 0 is 0.
 
     Source: Nair and Hinton 2010, "Rectified linear units improve restricted Boltzmann machines".
     """
     return xp.maximum(x, 0)
 
 
-relu.gradients(lambda g, y, x: _relu_gradient(g, y))
+relu.gradients(lambda g, y, x: relu_gradient(g, y))
+
+
+@primitive(shapes.unchanged, elementwise=True)
+def relu6(xp: ArrayModule, x: Array) -> Array:
+    """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010."""
+    return xp.minimum(xp.maximum(x, 0), 6)
+
+
+relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(x, 0), less(x, 6))))
+
+
+
+
+@primitive(shapes.floating, name="leaky_relu", elementwise=True)
+def _leaky_relu(xp: ArrayModule, x: Array, *, negative_slope: float) -> Array:
+    """x above 0, negative_slope * x below it."""
+    return xp.where(x > 0, x, x * negative_slope)
+
+
+_leaky_relu.gradients(
+    lambda g, y, x, *, negative_slope: where(greater(x, 0), g, multiply(g, negative_slope))
+)
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
+    """`x` above 0 and `negative_slope * x` below it.
+
+    Source: Maas, Hannun and Ng 2013, "Rectifier nonlinearities improve neural network acoustic models".
+
+    Args:
+        x: tensor of any shape.
+        negative_slope: slope below 0.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _leaky_relu(x, negative_slope=float(negative_slope))  # type: ignore[no-any-return]
+
+
+def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
+    """`x` above `threshold` and `default_value` elsewhere.
+
+    Args:
+        x: tensor of any shape.
+        threshold: values up to it are replaced.
+        default_value: what replaces them.
+
+    Returns:
+        A tensor like `x`.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    return where(greater(x, threshold), x, default_value)  # type: ignore[no-any-return]
+
 
 # ------------------------------------------------------------------ sigmoids
 
 
 @primitive(shapes.floating, elementwise=True)
 def sigmoid(xp: ArrayModule, x: Array) -> Array:
-    """Logistic function 1 / (1 + exp(-x)), as (1 + tanh(x / 2)) / 2, which never overflows."""
-    return xp.tanh(x * 0.5) * 0.5 + 0.5
+    """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
+    return 1 / (1 + xp.exp(-x))
 
 
 sigmoid.gradients(lambda g, y, x: along(g, multiply(y, subtract(1, y))))
+
+
+@primitive(shapes.floating, elementwise=True)
+def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
+    """Logarithm of the logistic function, -log(1 + exp(-x)), without overflow."""
+    return -xp.logaddexp(-x, 0)
+
+
+log_sigmoid.gradients(lambda g, y, x: multiply(g, sigmoid(-x)))
+
+
+@primitive(shapes.floating, elementwise=True)
+def softplus(xp: ArrayModule, x: Array) -> Array:
+    """Smooth rectifier log(1 + exp(x)), without overflow.
+
+    Source: Dugas et al. 2001, "Incorporating second-order functional knowledge for better option pricing".
+    """
+    return xp.logaddexp(x, 0)
+
+
+softplus.gradients(lambda g, y, x: multiply(g, sigmoid(x)))
+
+
+@primitive(shapes.floating, elementwise=True)
+def softsign(xp: ArrayModule, x: Array) -> Array:
+    """x / (1 + |x|)."""
+    return x / (1 + xp.abs(x))
+
+
+softsign.gradients(lambda g, y, x: divide(g, square(add(absolute(x), 1))))
+
+
+@primitive(shapes.floating, elementwise=True)
+def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
+    """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above."""
+    return xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
+
+
+hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, _between(x, -3, 3)), 1 / 6))
+
+
+@primitive(shapes.floating, elementwise=True)
+def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
+    """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above."""
+    return xp.minimum(xp.maximum((x + 1) * 0.5, 0), 1)
+
+
+sparse_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, _between(x, -1, 1)), 0.5))
+
+
+@primitive(shapes.unchanged, elementwise=True)
+def hard_tanh(xp: ArrayModule, x: Array) -> Array:
+    """x limited to the range from -1 to 1."""
+    return xp.minimum(xp.maximum(x, -1), 1)
+
+
+hard_tanh.gradients(lambda g, y, x: keep_where(g, _between(x, -1, 1)))
+
+
+def _between(x: Any, low: float, high: float) -> Tensor:
+    """Whether `x` is inside an open interval."""
+    return logical_and(greater(x, low), less(x, high))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ gated by a sigmoid
+
+
+@primitive(shapes.floating, elementwise=True)
+def silu(xp: ArrayModule, x: Array) -> Array:
+    """Sigmoid linear unit x * sigmoid(x), also called swish.
+
+    Source: Ramachandran, Zoph and Le 2017, arXiv:1710.05941.
+    """
+    return x / (1 + xp.exp(-x))
+
+
+def _silu_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    s = sigmoid(x)
+    return multiply(g, add(s, multiply(y, subtract(1, s))))  # type: ignore[no-any-return]
+
+
+silu.gradients(_silu_gradient)
+
+
+@primitive(shapes.floating, elementwise=True)
+def hard_silu(xp: ArrayModule, x: Array) -> Array:
+    """x times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
+    return x * xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
+
+
+hard_silu.gradients(
+    lambda g, y, x: multiply(
+        g, add(hard_sigmoid(x), keep_where(multiply(x, 1 / 6), _between(x, -3, 3)))
+    )
+)
+
+
+@primitive(shapes.floating, elementwise=True)
+def mish(xp: ArrayModule, x: Array) -> Array:
+    """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681."""
+    return x * xp.tanh(xp.logaddexp(x, 0))
+
+
+def _mish_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    t = tanh(softplus(x))
+    bend = multiply(multiply(x, sigmoid(x)), subtract(1, square(t)))
+    return multiply(g, add(t, bend))  # type: ignore[no-any-return]
+
+
+mish.gradients(_mish_gradient)
+
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+
+
+@primitive(shapes.floating, elementwise=True)
+def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
+    """Gaussian error linear unit with the tanh approximation of the normal distribution."""
+    return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
+
+
+def _gelu_tanh_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    squared = square(x)
+    t = tanh(multiply(x, add(multiply(squared, _TANH_SCALE * _CUBIC), _TANH_SCALE)))
+    inner = add(multiply(squared, 3 * _TANH_SCALE * _CUBIC), _TANH_SCALE)
+    bend = multiply(multiply(x, inner), subtract(1, square(t)))
+    return multiply(g, multiply(add(add(t, bend), 1), 0.5))  # type: ignore[no-any-return]
+
+
+gelu_tanh.gradients(_gelu_tanh_gradient)
+
+
+@primitive(shapes.floating)
+def gelu_erf(xp: ArrayModule, x: Array) -> Array:
+    """Gaussian error linear unit: x times the normal distribution function of x."""
+    return 0.5 * x * (1 + erf.primitive.run((x * math.sqrt(0.5),), {}))
+
+
+def _gelu_erf_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    share = multiply(add(erf(multiply(x, math.sqrt(0.5))), 1), 0.5)
+    density = multiply(exp(multiply(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
+    return multiply(g, add(share, multiply(x, density)))  # type: ignore[no-any-return]
+
+
+gelu_erf.gradients(_gelu_erf_gradient)
+
+
+def gelu(x: Any, approximate: bool = True) -> Tensor:
+    """Gaussian error linear unit: `x` times the normal distribution function of `x`.
+
+    Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
+
+    Args:
+        x: tensor of any shape.
+        approximate: use the tanh approximation, which errs by at most 0.0005.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return gelu_tanh(x) if approximate else gelu_erf(x)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ exponential below 0
+
+
+@primitive(shapes.floating, name="elu", elementwise=True)
+def _elu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
+    """x above 0, alpha * (exp(x) - 1) below it."""
+    return xp.where(x > 0, x, alpha * xp.expm1(xp.minimum(x, 0)))
+
+
+_elu.gradients(
+    lambda g, y, x, *, alpha: multiply(
+        g, where(greater(x, 0), 1, multiply(exp(minimum(x, 0)), alpha))
+    )
+)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Tensor:
+    """Exponential linear unit: `x` above 0, `alpha * (exp(x) - 1)` below it.
+
+    Source: Clevert, Unterthiner and Hochreiter 2015, arXiv:1511.07289.
+
+    Args:
+        x: tensor of any shape.
+        alpha: the limit at minus infinity is `-alpha`.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _elu(x, alpha=float(alpha))  # type: ignore[no-any-return]
+
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+@primitive(shapes.floating, elementwise=True)
+def selu(xp: ArrayModule, x: Array) -> Array:
+    """Scaled exponential linear unit, which keeps mean 0 and variance 1 from layer to layer.
+
+    Source: Klambauer et al. 2017, arXiv:1706.02515; its constants alpha and lambda.
+    """
+    below = _SELU_ALPHA * xp.expm1(xp.minimum(x, 0))
+    return _SELU_SCALE * xp.where(x > 0, x, below)
+
+
+selu.gradients(
+    lambda g, y, x: multiply(
+        g,
+        where(
+            greater(x, 0),
+            _SELU_SCALE,
+            multiply(exp(minimum(x, 0)), _SELU_SCALE * _SELU_ALPHA),
+        ),
+    )
+)
+
+
+@primitive(shapes.floating, name="celu", elementwise=True)
+def _celu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
+    """x above 0, alpha * (exp(x / alpha) - 1) below it."""
+    return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0) / alpha)
+
+
+_celu.gradients(
+    lambda g, y, x, *, alpha: multiply(g, exp(divide(minimum(x, 0), alpha)))
+)
+
+
+def celu(x: Any, alpha: float = 1.0) -> Tensor:
+    """Exponential linear unit whose slope is continuous for every `alpha`.
+
+    `x` above 0, `alpha * (exp(x / alpha) - 1)` below it. Source: Barron 2017, arXiv:1704.07483.
+
+    Args:
+        x: tensor of any shape.
+        alpha: the limit at minus infinity is `-alpha`.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _celu(x, alpha=float(alpha))  # type: ignore[no-any-return]
+
+
+@primitive(shapes.floating, name="squareplus", elementwise=True)
+def _squareplus(xp: ArrayModule, x: Array, *, b: float) -> Array:
+    """(x + sqrt(x**2 + b)) / 2."""
+    return 0.5 * (x + xp.sqrt(x * x + b))
+
+
+_squareplus.gradients(
+    lambda g, y, x, *, b: multiply(
+        g, multiply(add(multiply(x, rsqrt(add(square(x), b))), 1), 0.5)
+    )
+)
+
+
+def squareplus(x: Any, b: float = 4) -> Tensor:
+    """Smooth rectifier (x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
+
+    Args:
+        x: tensor of any shape.
+        b: how wide the bend at 0 is.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _squareplus(x, b=float(b))  # type: ignore[no-any-return]
+
+
+@primitive(shapes.floating, elementwise=True)
+def sparse_plus(xp: ArrayModule, x: Array) -> Array:
+    """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x."""
+    bend = 0.25 * (x + 1) * (x + 1)
+    return xp.where(x >= 1, x, xp.where(x <= -1, 0, bend))
+
+
+sparse_plus.gradients(
+    lambda g, y, x: multiply(g, sparse_sigmoid(x)),
+)
+
+# ------------------------------------------------------------------ shrinkage
+
+
+@primitive(shapes.floating, name="soft_shrink", elementwise=True)
+def _soft_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
+    """x moved towards 0 by the threshold, 0 within it."""
+    return xp.maximum(x - threshold, 0) + xp.minimum(x + threshold, 0)
+
+
+@primitive(shapes.floating, name="hard_shrink", elementwise=True)
+def _hard_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
+    """x beyond the threshold, 0 within it."""
+    return xp.where(xp.abs(x) > threshold, x, 0)
+
+
+def _shrink_gradient(g: Tensor, y: Tensor, x: Tensor, *, threshold: float) -> Tensor:
+    return keep_where(g, greater(absolute(x), threshold))  # type: ignore[no-any-return]
+
+
+_soft_shrink.gradients(_shrink_gradient)
+_hard_shrink.gradients(_shrink_gradient)
+
+
+def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+    """`x` moved towards 0 by `threshold`, and 0 within it.
+
+    Args:
+        x: tensor of any shape.
+        threshold: not negative.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _soft_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
+
+
+def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+    """`x` where |x| is above `threshold`, and 0 within it.
+
+    Args:
+        x: tensor of any shape.
+        threshold: not negative.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _hard_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
+
+
+@primitive(shapes.floating, elementwise=True)
+def tanh_shrink(xp: ArrayModule, x: Array) -> Array:
+    """x - tanh(x)."""
+    return x - xp.tanh(x)
+
+
+tanh_shrink.gradients(lambda g, y, x: multiply(g, square(tanh(x))))

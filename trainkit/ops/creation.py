@@ -16,7 +16,14 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text, wrap
+from trainkit.core.tensor import (
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    short_text,
+    wrap,
+)
 from trainkit.ops.elementwise import cast
 
 # ------------------------------------------------------------------ arguments
@@ -289,6 +296,9 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     wanted = dtypes.result_type(*given) if dtype is None else as_dtype(dtype)
     if stop is None:
         start, stop = 0, start
+    if any(isinstance(x, SymbolicTensor) for x in given):
+        live: Tensor = _live_range(start, stop, 1 if step is None else step, dtype=wanted.name)
+        return live
     bounds = [_number(x) for x in (start, stop, 1 if step is None else step)]
     if bounds[2] == 0:
         raise InvalidArgumentError("arange: step is 0, so the end is never reached")
@@ -296,6 +306,14 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         return wrap(current().xp.arange(*bounds).astype(wanted.dtype))
     # Steps are counted in float64, so that no rounding adds an element.
     return wrap(current().xp.arange(*bounds, dtype=np.float64).astype(wanted.dtype))
+
+
+@primitive(lambda start, stop, step, dtype: Spec((None,), dtype), name="arange")
+def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtype: str) -> Array:
+    """Numbers between ends that are known only when a graph runs."""
+    if not step:
+        raise InvalidArgumentError("arange: step is 0, so the end is never reached")
+    return xp.arange(start.item(), stop.item(), step.item()).astype(as_dtype(dtype).dtype)
 
 
 def _number(x: Any) -> Any:

@@ -110,6 +110,18 @@ divide.gradients(
     lambda g, y, a, b: negative(along(g, divide(y, b))),
 )
 
+
+@primitive(shapes.floating_broadcast, elementwise=True)
+def divide_no_nan(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """Quotient x1 / x2, and 0 where x2 is 0."""
+    return xp.where(x2 == 0, 0, x1 / xp.where(x2 == 0, 1, x2))
+
+
+divide_no_nan.gradients(
+    lambda g, y, a, b: divide_no_nan(g, conjugated(b)),
+    lambda g, y, a, b: negative(along(g, divide_no_nan(y, b))),
+)
+
 negative = ufunc("negative", np.negative, shapes.unchanged, "The value with its sign changed.")
 negative.gradients(lambda g, y, x: negative(g))
 
@@ -393,64 +405,18 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
         return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
     return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
 
-
-# ------------------------------------------------------------------ rounding
-
-floor = ufunc("floor", np.floor, shapes.floating, "The greatest whole number not above x.")
-ceil = ufunc("ceil", np.ceil, shapes.floating, "The least whole number not below x.")
-_rint = ufunc("round", np.rint, shapes.unchanged, "The nearest whole number; halves go to even.")
-
-
-def round(x: Any, decimals: int = 0) -> Tensor:  # the name in keras.ops
-    """The nearest number with `decimals` places; halves go to the even neighbour.
-
-    Args:
-        x: tensor of any shape; integers are rounded only by negative `decimals`.
-        decimals: places after the point, negative for places before it.
-
-    Returns:
-        A tensor like `x`. It has no gradient.
-    """
-    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if not x.dtype.is_differentiable:
-        return x if decimals >= 0 else _rounded_integer(x, decimals)
-    if not decimals:
-        return _rint(x)  # type: ignore[no-any-return]
-    scale = 10.0 ** abs(decimals)
-    if decimals > 0:
-        return divide(_rint(multiply(x, scale)), scale)  # type: ignore[no-any-return]
-    return multiply(_rint(divide(x, scale)), scale)  # type: ignore[no-any-return]
-
-
-def _rounded_integer(x: Tensor, decimals: int) -> Tensor:
-    scale = 10**-decimals
-    return cast(multiply(_rint(divide(cast(x, "float64"), scale)), scale), x.dtype)
-
-
-# ------------------------------------------------------------------ whole division
-
-
-def _whole_operands(xp: ArrayModule, b: Array, op: str) -> None:
-    """Raise where an integer would be divided by 0, which has no result (floats give inf or NaN)."""
-    if b.dtype.kind in "iu" and xp is np and not b.all():
-        raise InvalidArgumentError(f"{op}: division of an integer by zero")
-
-
-@primitive(shapes.broadcast)
-def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Greatest whole number not above x1 / x2."""
-    _whole_operands(xp, x2, "floor_divide")
-    return xp.floor_divide(x1, x2)
-
-
-@primitive(shapes.broadcast)
-def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Rest of the division x1 / x2, with the sign of x2."""
-    _whole_operands(xp, x2, "mod")
-    return xp.remainder(x1, x2)
-
-
-mod.gradients(
-    lambda g, y, a, b: g,
-    lambda g, y, a, b: negative(multiply(g, floor_divide(a, b))),
+fmax = ufunc("fmax", np.fmax, shapes.broadcast, "The greater of x1 and x2; NaN loses.")
+fmax.gradients(
+    lambda g, y, a, b: keep_where(g, _wins(greater_equal(a, b), a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(_wins(greater_equal(a, b), a, b))),
 )
+fmin = ufunc("fmin", np.fmin, shapes.broadcast, "The lesser of x1 and x2; NaN loses.")
+fmin.gradients(
+    lambda g, y, a, b: keep_where(g, _wins(less_equal(a, b), a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(_wins(less_equal(a, b), a, b))),
+)
+
+
+def _wins(ahead: Tensor, a: Any, b: Any) -> Tensor:
+    """Whether `a` is the result: it is ahead, or `b` is NaN."""
+    return logical_or(ahead, not_equal(b, b))  # type: ignore[no-any-return]

@@ -8,21 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor, wrap
-from trainkit.core.shapes import ShapeError
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.core.variable import Variable
-from trainkit.ops import bitwise
+from trainkit.ops import bitwise, rounding
 from trainkit.ops import elementwise as ew
 
 # ------------------------------------------------------------------ arithmetic
-
-
-def _dtype_of(x: Any) -> Any:
-    if is_tensor(x):
-        return x.dtype
-    return ew.promoted(x)[0].dtype
 
 
 def true_divide(x1: Any, x2: Any) -> Tensor:
@@ -102,7 +93,7 @@ def _positive(self: Any) -> Any:
 
 def _round(self: Any, decimals: int | None = None) -> Any:
     """The nearest number with `decimals` places; halves go to the even neighbour."""
-    return ew.round(self, decimals or 0)
+    return rounding.round(self, decimals or 0)
 
 
 _BINARY = {
@@ -110,8 +101,8 @@ _BINARY = {
     "sub": ew.subtract,
     "mul": ew.multiply,
     "truediv": true_divide,
-    "floordiv": ew.floor_divide,
-    "mod": ew.mod,
+    "floordiv": rounding.floor_divide,
+    "mod": rounding.mod,
     "pow": ew.power,
     "matmul": _matmul,
     "and": _by_kind(ew.logical_and, bitwise.bitwise_and),
