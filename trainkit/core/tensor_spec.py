@@ -1,0 +1,89 @@
+"""`TensorSpec`: shape and dtype of tensors that a data set gives or a function takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from trainkit.core import dtypes
+from trainkit.core.dtypes import DType
+from trainkit.core.shapes import TensorShape
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+
+
+class TensorSpec:
+    """What is known of a tensor before it is there.
+
+    Args:
+        shape: sizes of the axes, `None` where any size goes.
+        dtype: element type.
+        name: a name for texts.
+
+    >>> TensorSpec((None, 3), "float32").is_compatible_with(TensorSpec((2, 3), "float32"))
+    True
+    """
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(
+        self, shape: Iterable[int | None] = (), dtype: Any = "float32", name: str | None = None
+    ) -> None:
+        self.shape = TensorShape(shape)
+        self.dtype: DType = dtypes.as_dtype(dtype)
+        self.name = name
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        """The spec of one tensor."""
+        return cls(tensor.shape, tensor.dtype, name)
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+        """The same spec, under another name if one is given."""
+        return cls(spec.shape, spec.dtype, name or getattr(spec, "name", None))
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether a tensor, or what converts to one, or another spec could be this one."""
+        if not (isinstance(other, TensorSpec) or is_tensor(other)):
+            try:
+                other = convert_to_tensor(other)
+            except (TypeError, ValueError):
+                return False
+        return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
+
+    def most_specific_compatible_type(self, other: TensorSpec) -> TensorSpec | None:
+        """The narrowest spec that both fit, `None` when rank or dtype differ."""
+        if self.dtype != other.dtype or len(self.shape) != len(other.shape):
+            return None
+        dims = (a if a == b else None for a, b in zip(self.shape, other.shape, strict=True))
+        return TensorSpec(dims, self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TensorSpec)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.name == other.name
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.name))
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={tuple(self.shape)}, dtype={self.dtype!r}, name={self.name!r})"
+
+    def __reduce__(self) -> Any:
+        return TensorSpec, (tuple(self.shape), self.dtype.name, self.name)
+
+
+def spec_of(x: Any) -> TensorSpec:
+    """The spec of a tensor, an array or a Python number."""
+    if is_tensor(x):
+        return TensorSpec.from_tensor(x)
+    tensor: Tensor = convert_to_tensor(x)
+    return TensorSpec.from_tensor(tensor)

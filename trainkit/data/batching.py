@@ -1,0 +1,351 @@
+"""Elements to batches and back: batch, padded_batch, unbatch, window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor_spec import TensorSpec
+from trainkit.data import structure
+from trainkit.data.node import (
+    INFINITE,
+    UNKNOWN,
+    Leaves,
+    Node,
+    Piped,
+    Rows,
+    Stage,
+    batched_spec,
+    stack_elements,
+)
+
+
+class BatchNode(Node):
+    """Elements stacked in groups."""
+
+    title = "Batch"
+
+    def __init__(self, source: Node, size: int, drop_remainder: bool) -> None:
+        if size < 1:
+            raise InvalidArgumentError(f"batch: batch_size must be at least 1, got {size}")
+        self.source, self.size, self.drop = source, size, drop_remainder
+
+    def spec(self) -> Any:
+        return batched_spec(self.source.spec(), self.size if self.drop else None)
+
+    def template(self) -> Any:
+        return self.source.template()
+
+    def count(self) -> int:
+        there = self.source.count()
+        if there in (INFINITE, UNKNOWN):
+            return there
+        return there // self.size if self.drop else -(-there // self.size)
+
+    def rows(self) -> Rows | None:
+        rows = self.source.rows()
+        return rows and BatchRows(rows, self.size, self.count())
+
+    def stage(self) -> Stage:
+        return BatchStage(self.source.stage(), self.size, self.drop)
+
+
+class BatchRows(Rows):
+    """Groups of rows by their number; a short group at the end can't be stacked with others."""
+
+    def __init__(self, rows: Rows, size: int, count: int) -> None:
+        self.rows, self.size, self.count = rows, size, count
+
+    def gather(self, indices: Any) -> Leaves:
+        return stack_elements([self.row(int(i)) for i in indices], "batch")
+
+    def row(self, index: int) -> Leaves:
+        start = index * self.size
+        return self.rows.slice(start, min(start + self.size, self.rows.count))
+
+
+class BatchStage(Piped):
+    """Takes the elements of a batch at once where its source can give them so."""
+
+    def __init__(self, source: Stage, size: int, drop: bool) -> None:
+        super().__init__(source)
+        self.size, self.drop = size, drop
+        self.give = self._block if source.in_blocks else self._stacked
+
+    def next(self) -> Leaves:
+        leaves = self.give()
+        if self.drop and len(leaves[0]) < self.size:
+            raise StopIteration
+        return leaves
+
+    def _block(self) -> Leaves:
+        leaves = self.source.block(self.size)
+        if leaves is None:
+            raise StopIteration
+        return leaves
+
+    def _stacked(self) -> Leaves:
+        elements = []
+        for _ in range(self.size):
+            try:
+                elements.append(self.source.next())
+            except StopIteration:
+                break
+        if not elements:
+            raise StopIteration
+        return stack_elements(elements, "batch")
+
+    def skip(self, count: int) -> int:
+        passed = self.source.skip(count * self.size)
+        return passed // self.size if self.drop else -(-passed // self.size)
+
+
+class PaddedBatchNode(BatchNode):
+    """Elements stacked in groups, each padded at the end to a common shape.
+
+    Args:
+        source: gives the elements.
+        size: how many make a batch.
+        shapes: nest of target shapes, `None` or -1 for the longest of the batch; `None` for all so.
+        values: nest of values to fill up with; one number for all.
+        drop_remainder: leave out a short batch at the end.
+    """
+
+    title = "PaddedBatch"
+
+    def __init__(
+        self, source: Node, size: int, shapes: Any, values: Any, drop_remainder: bool
+    ) -> None:
+        super().__init__(source, size, drop_remainder)
+        self.shapes, self.values = shapes, values
+        self.settings: list[tuple[Any, Any]] | None = None
+
+    def spec(self) -> Any:
+        size = self.size if self.drop else None
+        specs = nest.flatten(self.source.spec())
+        targets = self._targets(len(specs))
+        found = []
+        for spec, shape in zip(specs, targets, strict=True):
+            dims = (
+                [None] * spec.rank
+                if shape is None
+                else [None if n in (None, -1) else n for n in shape]
+            )
+            found.append(TensorSpec((size, *dims), spec.dtype))
+        return nest.pack(self.source.spec(), found)
+
+    def rows(self) -> Rows | None:
+        return None
+
+    def _targets(self, count: int) -> list[Any]:
+        if self.shapes is None:
+            return [None] * count
+        flat = _flat_shapes(self.shapes)
+        if len(flat) != count:
+            raise InvalidArgumentError(
+                f"padded_batch: padded_shapes has {len(flat)} shapes, the elements have {count} "
+                f"components"
+            )
+        return flat
+
+    def fills(self, count: int) -> list[Any]:
+        """The value to fill up each component with."""
+        values = nest.flatten(self.values)
+        values = values * count if len(values) == 1 else values
+        if len(values) != count:
+            raise InvalidArgumentError(
+                f"padded_batch: {len(values)} padding_values for elements of {count} components"
+            )
+        return values
+
+    def stage(self) -> Stage:
+        return PaddedBatchStage(self)
+
+
+def _flat_shapes(shapes: Any) -> list[Any]:
+    """The shapes in a nest of shapes."""
+    if isinstance(shapes, dict):
+        return [s for key in nest.sorted_keys(shapes) for s in _flat_shapes(shapes[key])]
+    if isinstance(shapes, list | tuple) and any(isinstance(s, list | tuple | dict) for s in shapes):
+        return [s for item in shapes for s in _flat_shapes(item)]
+    return [shapes]
+
+
+class PaddedBatchStage(BatchStage):
+    """Pads and stacks."""
+
+    def __init__(self, node: PaddedBatchNode) -> None:
+        super().__init__(node.source.stage(), node.size, node.drop)
+        self.node = node
+        self.give = self._padded
+
+    def _padded(self) -> Leaves:
+        elements = []
+        for _ in range(self.size):
+            try:
+                elements.append(self.source.next())
+            except StopIteration:
+                break
+        if not elements:
+            raise StopIteration
+        columns = list(zip(*elements, strict=True))
+        targets = self.node._targets(len(columns))
+        fills = self.node.fills(len(columns))
+        return [
+            _padded_stack(leaves, shape, fill)
+            for leaves, shape, fill in zip(columns, targets, fills, strict=True)
+        ]
+
+
+def _padded_stack(leaves: tuple[Any, ...], shape: Any, fill: Any) -> Any:
+    arrays = [np.asarray(leaf) for leaf in leaves]
+    longest = [max(sizes) for sizes in zip(*(a.shape for a in arrays), strict=True)]
+    if shape is not None:
+        if len(shape) != len(longest):
+            raise InvalidArgumentError(
+                f"padded_batch: padded shape {tuple(shape)} for components of shape "
+                f"{arrays[0].shape}"
+            )
+        for n, have in zip(shape, longest, strict=True):
+            if n not in (None, -1) and n < have:
+                raise InvalidArgumentError(
+                    f"padded_batch: an element has size {have} where the padded shape says {n}"
+                )
+        longest = [m if n in (None, -1) else n for n, m in zip(shape, longest, strict=True)]
+    fill = 0 if fill is None else np.asarray(fill)
+    out = np.full((len(arrays), *longest), fill, arrays[0].dtype)
+    for row, array in zip(out, arrays, strict=True):
+        row[tuple(slice(n) for n in array.shape)] = array
+    return out
+
+
+class UnbatchNode(Node):
+    """The rows of each element as elements."""
+
+    title = "Unbatch"
+
+    def __init__(self, source: Node) -> None:
+        self.source = source
+
+    def spec(self) -> Any:
+        return nest.map_structure(lambda s: TensorSpec(s.shape[1:], s.dtype), self.source.spec())
+
+    def template(self) -> Any:
+        return self.source.template()
+
+    def stage(self) -> Stage:
+        return UnbatchStage(self.source.stage())
+
+
+class UnbatchStage(Piped):
+    """Holds one element of its source and gives out its rows."""
+
+    def __init__(self, source: Stage) -> None:
+        super().__init__(source)
+        self.before = source.state()
+        self.held: Leaves | None = None
+        self.used = 0
+
+    def next(self) -> Leaves:
+        while self.held is None or self.used >= len(self.held[0]):
+            before = self.source.state()
+            self.held, self.used = None, 0
+            held = self.source.next()
+            structure.same_count(held, "unbatch")
+            self.before, self.held = before, held
+        self.used += 1
+        return [leaf[self.used - 1] for leaf in self.held]
+
+    def state(self) -> dict[str, Any]:
+        if self.held is None:
+            return {**super().state(), "used": 0}
+        return {"source": self.before, "used": self.used}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.held, self.used = None, 0
+        self.skip(int(state["used"]))
+
+
+class WindowNode(Node):
+    """Groups of elements as data sets of their own.
+
+    Args:
+        source: gives the elements.
+        size, shift, stride: of a window: how many, from one's start to the next one's, and between
+            its elements.
+        drop_remainder: leave out windows that are short.
+        make: turns a list of elements and a spec into a data set.
+    """
+
+    title = "Window"
+
+    def __init__(
+        self,
+        source: Node,
+        size: int,
+        shift: int | None,
+        stride: int,
+        drop_remainder: bool,
+        make: Callable[[Any, list[Leaves]], Any],
+    ) -> None:
+        shift = size if shift is None else shift
+        if min(size, shift, stride) < 1:
+            raise InvalidArgumentError(
+                f"window: size, shift and stride must be at least 1, got {size}, {shift}, {stride}"
+            )
+        self.source, self.size, self.shift, self.stride = source, size, shift, stride
+        self.drop, self.make = drop_remainder, make
+
+    def spec(self) -> Any:
+        return nest.map_structure(structure.DatasetSpec, self.source.spec())
+
+    def template(self) -> Any:
+        return self.source.template()
+
+    def count(self) -> int:
+        there = self.source.count()
+        if there < 0:
+            return there
+        span = (self.size - 1) * self.stride + 1
+        if self.drop:
+            return max(0, (there - span) // self.shift + 1)
+        return -(-there // self.shift)
+
+    def stage(self) -> Stage:
+        return WindowStage(self)
+
+
+class WindowStage(Piped):
+    """Keeps the elements that later windows need."""
+
+    def __init__(self, node: WindowNode) -> None:
+        super().__init__(node.source.stage())
+        self.node = node
+        self.buffer: list[Leaves] = []
+        self.ended = False
+
+    def next(self) -> Leaves:
+        node = self.node
+        span = (node.size - 1) * node.stride + 1
+        while not self.ended and len(self.buffer) < max(span, node.shift):
+            try:
+                self.buffer.append(self.source.next())
+            except StopIteration:
+                self.ended = True
+        chosen = self.buffer[: span : node.stride]
+        if not chosen or (node.drop and len(chosen) < node.size):
+            raise StopIteration
+        del self.buffer[: node.shift]
+        return [node.make(i, chosen) for i in range(len(chosen[0]))]
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "buffer": [list(b) for b in self.buffer], "ended": self.ended}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.buffer, self.ended = [list(b) for b in state["buffer"]], bool(state["ended"])

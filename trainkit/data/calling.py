@@ -1,0 +1,170 @@
+"""Calling the user's functions on elements, and finding out what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import abstract, devices, nest, recorder
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor_spec import TensorSpec
+from trainkit.data import structure
+from trainkit.data.node import Leaves, Node
+
+_ON_CPU = devices.device(devices.CPU)
+
+
+def _heard() -> bool:
+    """Whether a tape or a trace of this thread would notice operations."""
+    if recorder.THREAD.traces:
+        return True
+    thread = get_ident()
+    return any(tape.thread == thread for tape in recorder.TAPES)
+
+
+class Caller:
+    """A user's function with the structure of what it takes and gives.
+
+    It runs on the CPU, and neither tapes nor graphs being traced see it.
+
+    Args:
+        function: called with the components of a tuple, or with the element itself.
+        source: gives the elements.
+        extra: template of an argument that comes before the element.
+    """
+
+    def __init__(self, function: Callable[..., Any], source: Node, extra: Any = None) -> None:
+        if not callable(function):
+            raise TypeError(f"a function of an element is needed, got {function!r}")
+        self.function, self.source, self.extra = function, source, extra
+        self._pack: Callable[[Leaves], Any] | None = None
+        self._given: Any = None
+        self._size = 0
+
+    def arguments(self, element: Any) -> tuple[Any, ...]:
+        """The positional arguments for one element."""
+        if self.extra is not None:
+            return tuple(element)
+        return element if type(element) is tuple else (element,)
+
+    def __call__(self, leaves: Leaves) -> Any:
+        """The function's result for one element."""
+        if self._pack is None:
+            inner = self.source.template()
+            self._pack = structure.packer(inner if self.extra is None else (self.extra, inner))
+        arguments = self.arguments(self._pack(structure.tensors(leaves)))
+        if _heard():
+            with ExitStack() as stack:
+                stack.enter_context(recorder.silence())
+                stack.enter_context(abstract.eagerly())
+                stack.enter_context(_ON_CPU)
+                return self.function(*arguments)
+        with _ON_CPU:
+            return self.function(*arguments)
+
+    def flat(self, leaves: Leaves) -> Leaves:
+        """The leaves of the function's result; it must have the same structure each time."""
+        result = self(leaves)
+        found = structure.flat(result)
+        if self._given is None:
+            self._given, self._size = structure.template_of(result), len(found)
+        elif len(found) != self._size:
+            raise ValueError(
+                f"the function gave an element of {len(found)} components, "
+                f"{structure.template_of(result)}, "
+                f"after elements of {self._size}, {self._given}"
+            )
+        return found
+
+    def template(self) -> Any:
+        """The structure of what the function gives."""
+        if self._given is None:
+            self._given = structure.template_of(self.spec())
+            self._size = len(nest.flatten(self._given))
+        return self._given
+
+    def spec(self) -> Any:
+        """The spec of what the function gives for an element of the source."""
+        return self.spec_after(self.source.spec())
+
+    def spec_after(self, *specs: Any) -> Any:
+        """The spec of what the function gives for such arguments.
+
+        Found by running it on symbols. A function that needs values runs on one element instead; of
+        its results only rank and dtype are taken to hold for all.
+        """
+        element = specs if self.extra is not None else specs[0]
+        try:
+            return self._symbolic(element)
+        except Exception:  # whatever it is, the real call below shows the real error
+            return self._tried(element)
+
+    def _symbolic(self, element: Any) -> Any:
+        given: list[Any] = []
+
+        def run(*arguments: Any) -> tuple[Any, ...]:
+            result = self.function(*arguments)
+            given.append(structure.template_of(result))
+            return tuple(_leaves(result))
+
+        symbols = nest.map_structure(_core_spec, element)
+        with _ON_CPU:
+            specs = abstract.result_specs(run, *self.arguments(symbols))
+        return nest.pack(given[0], [_public_spec(s) for s in specs])
+
+    def _tried(self, element: Any) -> Any:
+        rows = self.source.rows() if self.extra is None else None
+        if rows is not None and rows.count:
+            leaves = rows.row(0)
+        else:
+            leaves = [_example(s) for s in nest.flatten(element)]
+        result = self(leaves)
+        specs = [structure.spec_of_leaf(leaf) for leaf in structure.flat(result)]
+        loose = [
+            s if not isinstance(s, TensorSpec) else TensorSpec([None] * s.rank, s.dtype)
+            for s in specs
+        ]
+        return nest.pack(structure.template_of(result), loose)
+
+
+def _leaves(result: Any) -> list[Any]:
+    """Components of a result with symbols in it."""
+    if isinstance(result, dict):
+        return [leaf for key in nest.sorted_keys(result) for leaf in _leaves(result[key])]
+    if isinstance(result, tuple):
+        return [leaf for item in result for leaf in _leaves(item)]
+    if is_tensor(result) or hasattr(result, "node"):
+        return [result]
+    return [convert_to_tensor(result)]
+
+
+def _core_spec(spec: Any) -> Any:
+    if not isinstance(spec, TensorSpec):
+        raise TypeError("a data set has no symbol")
+    return Spec(spec.shape, spec.dtype)
+
+
+def _public_spec(spec: Any) -> Any:
+    if isinstance(spec, Spec):
+        return TensorSpec(spec.shape, spec.dtype)
+    if hasattr(spec, "node"):
+        return structure.DatasetSpec(spec.element_spec)
+    return TensorSpec(np.shape(spec), spec.dtype)
+
+
+def _example(spec: Any) -> Any:
+    if not isinstance(spec, TensorSpec):
+        raise TypeError(
+            f"the structure of what a function makes of {spec!r} is known after its first call"
+        )
+    return np.zeros([1 if n is None else n for n in spec.shape], spec.dtype.dtype)
+
+
+def is_symbol(x: Any) -> bool:
+    """Whether `x` is a symbolic tensor."""
+    return isinstance(x, SymbolicTensor)

@@ -1,0 +1,389 @@
+"""Several sources to one: zip, concatenate, flat_map, interleave, and choosing among sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest, rng
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor_spec import TensorSpec
+from trainkit.data import structure
+from trainkit.data.calling import Caller
+from trainkit.data.node import INFINITE, UNKNOWN, Leaves, Node, Piped, Rows, Stage, join_blocks
+
+
+class ZipNode(Node):
+    """Elements of several sources side by side, up to the end of the shortest."""
+
+    title = "Zip"
+    _untracked = frozenset({"structure"})
+
+    def __init__(self, sources: Any) -> None:
+        self.structure = sources
+        self.sources = nest.flatten(sources)
+
+    def _side_by_side(self, of: Callable[[Node], Any]) -> Any:
+        return nest.map_structure(of, self.structure)
+
+    def spec(self) -> Any:
+        return self._side_by_side(lambda node: node.spec())
+
+    def template(self) -> Any:
+        return self._side_by_side(lambda node: node.template())
+
+    def count(self) -> int:
+        counts = [node.count() for node in self.sources]
+        finite = [n for n in counts if n >= 0]
+        if UNKNOWN in counts:
+            return UNKNOWN
+        return min(finite) if finite else INFINITE
+
+    def rows(self) -> Rows | None:
+        rows = [node.rows() for node in self.sources]
+        return ZippedRows([r for r in rows if r]) if all(r is not None for r in rows) else None
+
+    def stage(self) -> Stage:
+        return ZipStage([node.stage() for node in self.sources])
+
+
+class ZippedRows(Rows):
+    """Rows of several sources side by side."""
+
+    def __init__(self, parts: list[Rows]) -> None:
+        self.parts = parts
+        self.count = min(part.count for part in parts)
+
+    def gather(self, indices: Any) -> Leaves:
+        return [leaf for part in self.parts for leaf in part.gather(indices)]
+
+    def slice(self, start: int, stop: int) -> Leaves:
+        return [leaf for part in self.parts for leaf in part.slice(start, stop)]
+
+    def row(self, index: int) -> Leaves:
+        return [leaf for part in self.parts for leaf in part.row(index)]
+
+
+class ManyStage(Stage):
+    """A pass made of several others."""
+
+    def __init__(self, parts: list[Stage]) -> None:
+        self.parts = parts
+
+    def state(self) -> dict[str, Any]:
+        return {"parts": [part.state() for part in self.parts]}
+
+    def load(self, state: dict[str, Any]) -> None:
+        for part, inner in zip(self.parts, state["parts"], strict=True):
+            part.load(inner)
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.close()
+
+
+class ZipStage(ManyStage):
+    """One element of each part at a time."""
+
+    def __init__(self, parts: list[Stage]) -> None:
+        super().__init__(parts)
+        self.in_blocks = all(part.in_blocks for part in parts)
+
+    def next(self) -> Leaves:
+        return [leaf for part in self.parts for leaf in part.next()]
+
+    def block(self, size: int) -> Leaves | None:
+        blocks: list[Leaves] = []
+        for part in self.parts:
+            block = part.block(size)
+            if block is None:
+                return None
+            size = min(size, len(block[0]))
+            blocks.append(block)
+        return [leaf[:size] for block in blocks for leaf in block]
+
+
+class ConcatenateNode(Node):
+    """One source after the other."""
+
+    title = "Concatenate"
+
+    def __init__(self, first: Node, second: Node) -> None:
+        self.sources = [first, second]
+        one, two = first.spec(), second.spec()
+        if not _alike(one, two):
+            raise TypeError(f"concatenate: the elements differ, {one} and {two}")
+
+    def spec(self) -> Any:
+        one, two = (node.spec() for node in self.sources)
+        return nest.map_structure(_wider, one, two)
+
+    def template(self) -> Any:
+        return self.sources[0].template()
+
+    def count(self) -> int:
+        counts = [node.count() for node in self.sources]
+        if INFINITE in counts:
+            return INFINITE
+        return UNKNOWN if UNKNOWN in counts else sum(counts)
+
+    def stage(self) -> Stage:
+        return ConcatenateStage([node.stage() for node in self.sources])
+
+
+def _alike(one: Any, two: Any) -> bool:
+    """Whether two specs have one structure, equal dtypes and equal ranks."""
+    try:
+        pairs = nest.map_structure(lambda a, b: (a, b), one, two)
+    except (ValueError, AttributeError):
+        return False
+    flat = nest.flatten(pairs)
+    return all(
+        isinstance(b, TensorSpec) and a.dtype == b.dtype
+        for a, b in zip(flat[::2], flat[1::2], strict=True)
+        if isinstance(a, TensorSpec)
+    )
+
+
+def _wider(a: Any, b: Any) -> Any:
+    if not isinstance(a, TensorSpec) or a.rank != b.rank:
+        return a
+    return a.most_specific_compatible_type(b)
+
+
+class ConcatenateStage(ManyStage):
+    """Goes on with the next part where one ends."""
+
+    def __init__(self, parts: list[Stage]) -> None:
+        super().__init__(parts)
+        self.at = 0
+        self.in_blocks = all(part.in_blocks for part in parts)
+
+    def next(self) -> Leaves:
+        while self.at < len(self.parts):
+            try:
+                return self.parts[self.at].next()
+            except StopIteration:
+                self.at += 1
+        raise StopIteration
+
+    def block(self, size: int) -> Leaves | None:
+        blocks: list[Leaves] = []
+        while size and self.at < len(self.parts):
+            block = self.parts[self.at].block(size)
+            if block is None:
+                self.at += 1
+                continue
+            if blocks and any(
+                a.shape[1:] != b.shape[1:] for a, b in zip(blocks[0], block, strict=True)
+            ):
+                raise InvalidArgumentError(
+                    "batch: concatenated data sets have elements of different shapes, which can't "
+                    "be stacked"
+                )
+            size -= len(block[0])
+            blocks.append(block)
+        return join_blocks(blocks) if blocks else None
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "at": self.at}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.at = int(state["at"])
+
+
+class InterleaveNode(Node):
+    """Data sets that a function makes of elements, several open at a time.
+
+    Args:
+        source: gives the elements.
+        function: makes a data set of one.
+        cycle: how many are open; 1 walks one after the other.
+        block: how many elements each gives in its turn.
+    """
+
+    title = "Interleave"
+
+    def __init__(self, source: Node, function: Callable[..., Any], cycle: int, block: int) -> None:
+        if min(cycle, block) < 1:
+            raise InvalidArgumentError(
+                f"interleave: cycle_length and block_length must be at least 1, got {cycle} and "
+                f"{block}"
+            )
+        self.source, self.cycle, self.block = source, cycle, block
+        self.caller = Caller(function, source)
+        self.inner: Any = None
+        if cycle == 1:
+            self.title = "FlatMap"
+
+    def open(self, leaves: Leaves) -> Node:
+        """The data set for one element."""
+        made = self.caller(leaves)
+        if not hasattr(made, "node"):
+            raise TypeError(f"{self.title}: the function must give a Dataset, it gave {made!r}")
+        if self.inner is None:
+            self.inner = structure.template_of(made.node.template())
+        return made.node
+
+    def _spec(self) -> Any:
+        spec = self.caller.spec()
+        if not isinstance(spec, structure.DatasetSpec):
+            raise TypeError(f"{self.title}: the function must give a Dataset, it gives {spec!r}")
+        return spec.element_spec
+
+    def spec(self) -> Any:
+        return self._spec()
+
+    def template(self) -> Any:
+        return self._spec() if self.inner is None else self.inner
+
+    def stage(self) -> Stage:
+        return InterleaveStage(self)
+
+
+class InterleaveStage(Piped):
+    """Goes round the open data sets; where one ends, the next element opens another."""
+
+    def __init__(self, node: InterleaveNode) -> None:
+        super().__init__(node.source.stage())
+        self.node = node
+        # Per place: the element that made the data set, and the pass over it; None where it is
+        # empty.
+        self.open: list[Any] = [None] * node.cycle
+        self.place, self.given = 0, 0
+        self.ended = False
+
+    def _turn(self) -> None:
+        self.place, self.given = (self.place + 1) % self.node.cycle, 0
+
+    def next(self) -> Leaves:
+        while True:
+            if self.open[self.place] is None and not self.ended:
+                try:
+                    made_of = self.source.next()
+                    self.open[self.place] = (made_of, self.node.open(made_of).stage())
+                except StopIteration:
+                    self.ended = True
+            if self.open[self.place] is None:
+                if self.ended and not any(self.open):
+                    raise StopIteration
+                self._turn()
+                continue
+            try:
+                leaves = self.open[self.place][1].next()
+            except StopIteration:
+                self.open[self.place] = None
+                self._turn()
+                continue
+            self.given += 1
+            if self.given == self.node.block:
+                self._turn()
+            return leaves
+
+    def state(self) -> dict[str, Any]:
+        places = [
+            {} if held is None else {"element": list(held[0]), "stage": held[1].state()}
+            for held in self.open
+        ]
+        here = {"place": self.place, "given": self.given, "ended": self.ended}
+        return {**super().state(), "open": places, **here}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.open = []
+        for held in state["open"]:
+            if not held:
+                self.open.append(None)
+                continue
+            stage = self.node.open(held["element"]).stage()
+            stage.load(held["stage"])
+            self.open.append((held["element"], stage))
+        self.place, self.given = int(state["place"]), int(state["given"])
+        self.ended = bool(state["ended"])
+
+
+class ChooseNode(Node):
+    """At each step an element of the source that another data set, or a draw by weight, names.
+
+    Args:
+        sources: to choose from.
+        choice: a data set of int scalars, or `None` to draw.
+        weights: chances of the sources, when drawn.
+        seed: of the draws.
+        stop_on_empty: end with the first source that ends; else go on with the others.
+    """
+
+    title = "DirectedInterleave"
+
+    def __init__(
+        self,
+        sources: list[Node],
+        choice: Node | None,
+        weights: Any,
+        seed: int | None,
+        stop_on_empty: bool,
+    ) -> None:
+        self.sources, self.choice, self.stop = sources, choice, stop_on_empty
+        self.weights = None if weights is None else np.asarray(weights, np.float64)
+        self.seed = rng.next_seed() if seed is None else int(seed)
+
+    def spec(self) -> Any:
+        return self.sources[0].spec()
+
+    def template(self) -> Any:
+        return self.sources[0].template()
+
+    def stage(self) -> Stage:
+        return ChooseStage(self)
+
+
+class ChooseStage(ManyStage):
+    """Draws, or reads, which part comes next."""
+
+    def __init__(self, node: ChooseNode) -> None:
+        super().__init__([source.stage() for source in node.sources])
+        self.node = node
+        if node.choice is not None:
+            self.parts.append(node.choice.stage())
+        self.live = [True] * len(node.sources)
+        self.drawn = 0
+
+    def _chosen(self) -> int:
+        if self.node.choice is not None:
+            index = int(np.asarray(self.parts[-1].next()[0]))
+            if not 0 <= index < len(self.live):
+                raise InvalidArgumentError(
+                    f"choose_from_datasets: the choice {index} is not in [0, {len(self.live)})"
+                )
+            return index
+        chances = np.ones(len(self.live)) if self.node.weights is None else self.node.weights
+        chances = np.where(self.live, chances, 0.0)
+        if not chances.any():
+            raise StopIteration
+        self.drawn += 1
+        draw = rng.uniform_floats(self.node.seed, self.drawn, 1, np.float64)[0]
+        place = np.searchsorted(np.cumsum(chances), draw * chances.sum(), side="right")
+        return int(min(place, np.flatnonzero(chances)[-1]))
+
+    def next(self) -> Leaves:
+        while any(self.live):
+            index = self._chosen()
+            if not self.live[index]:
+                continue
+            try:
+                return self.parts[index].next()
+            except StopIteration:
+                self.live[index] = False
+                if self.node.stop:
+                    self.live = [False] * len(self.live)
+        raise StopIteration
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "live": [int(x) for x in self.live], "drawn": self.drawn}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.live, self.drawn = [bool(x) for x in state["live"]], int(state["drawn"])

@@ -1,0 +1,162 @@
+"""`DatasetIterator`: one pass over a data set, which a checkpoint can store and take up again."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices
+from trainkit.core.errors import OutOfRangeError
+from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.trackable import Trackable, walk
+from trainkit.data import structure
+from trainkit.data.node import Leaves, Node, Stage
+
+
+class DatasetIterator(Trackable):
+    """Gives the elements of one pass over a data set, on the current device.
+
+    A checkpoint that tracks it stores where the pass stands, and so the order of all that follows:
+    after a restore the same elements come as would have come. For data in memory that is a few
+    numbers; a buffer of elements that can't be had again is stored itself.
+
+    Args:
+        dataset: a `Dataset`.
+    """
+
+    _untracked = frozenset({"dataset"})
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self._node: Node = dataset.node
+        self._stage: Stage = self._node.stage()
+        self._pack: Callable[[Leaves], Any] | None = None
+
+    # The node belongs to the data set; here only the stage's state is stored.
+    def parts(self) -> dict[str, Trackable]:
+        return {}
+
+    def __iter__(self) -> DatasetIterator:
+        return self
+
+    def __next__(self) -> Any:
+        leaves = self._stage.next()
+        if self._pack is None:
+            self._pack = structure.packer(structure.template_of(self._node.template()))
+        where = devices.current()
+        if where is devices.CPU:
+            return self._pack([wrap(a) if type(a) is np.ndarray else _plain(a) for a in leaves])
+        return self._pack([_placed(leaf, where) for leaf in leaves])
+
+    def get_next(self) -> Any:
+        """The next element.
+
+        Raises:
+            OutOfRangeError: there is none.
+        """
+        try:
+            return next(self)
+        except StopIteration:
+            raise OutOfRangeError("the data set has no further element") from None
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure, shapes and dtypes of an element."""
+        return self._node.spec()
+
+    def close(self) -> None:
+        """End the threads that work for this pass, as happens when nothing holds it any more."""
+        self._stage.close()
+
+    def __del__(self) -> None:
+        stage = self.__dict__.get("_stage")
+        if stage is not None:
+            stage.close()
+
+    def state_arrays(self) -> dict[str, Any]:
+        arrays: dict[str, Any] = {"steps": np.int64(_steps(self._node))}
+        encode(self._stage.state(), "", arrays)
+        return arrays
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        arrays = dict(arrays)
+        if int(arrays.pop("steps", -1)) != _steps(self._node):
+            raise ValueError(_OTHER_STEPS.format(self.dataset))
+        before = self._stage.state()
+        try:
+            self._stage.load(decode(arrays))
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            self._stage.load(before)
+            raise ValueError(f"{_OTHER_STEPS.format(self.dataset)} ({error!r})") from error
+
+    def __repr__(self) -> str:
+        return f"<DatasetIterator over {self.dataset!r}>"
+
+
+_OTHER_STEPS = (
+    "the stored position does not fit this pipeline, {!r}: it was stored by one with other steps"
+)
+
+
+def _steps(node: Node) -> int:
+    """A number that stands for the kinds of steps from which a pipeline is made."""
+    return zlib.crc32("/".join(getattr(part, "title", "") for _, part in walk(node)).encode())
+
+
+def _plain(leaf: Any) -> Any:
+    return leaf if hasattr(leaf, "node") else wrap(leaf)
+
+
+def _placed(leaf: Any, where: devices.Device) -> Any:
+    if hasattr(leaf, "node"):
+        return leaf
+    tensor: Tensor = wrap(devices.to_device(np.asarray(leaf), where))
+    return tensor
+
+
+_LENGTH = "length"
+_LIST = "item_"
+
+
+def encode(value: Any, path: str, into: dict[str, Any]) -> None:
+    """Write a nest of dicts, lists, numbers and arrays as arrays by path."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            encode(item, f"{path}.{name}" if path else name, into)
+    elif isinstance(value, list | tuple) and not (value and all(type(x) is int for x in value)):
+        into[f"{path}.{_LENGTH}"] = np.int64(len(value))
+        for i, item in enumerate(value):
+            encode(item, f"{path}.{_LIST}{i}", into)
+    elif hasattr(value, "node"):
+        raise ValueError(
+            "a data set of data sets is buffered at this point, which a checkpoint can't store; "
+            "save between "
+            "windows, or batch them first"
+        )
+    else:
+        into[path] = np.asarray(value)
+
+
+def decode(arrays: dict[str, Any]) -> dict[str, Any]:
+    """What `encode` wrote."""
+    tree: dict[str, Any] = {}
+    for path, array in arrays.items():
+        here = tree
+        *folders, last = path.split(".")
+        for folder in folders:
+            here = here.setdefault(folder, {})
+        here[last] = array
+    found: dict[str, Any] = _lists(tree)
+    return found
+
+
+def _lists(tree: Any) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    if _LENGTH in tree:
+        # An empty dict leaves no trace in the file.
+        return [_lists(tree.get(f"{_LIST}{i}", {})) for i in range(int(tree[_LENGTH]))]
+    return {name: _lists(item) for name, item in tree.items()}

@@ -1,0 +1,177 @@
+"""Where elements come from: arrays in memory, ranges, generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor_spec import TensorSpec
+from trainkit.data import structure
+from trainkit.data.node import UNKNOWN, Leaves, Node, Rows, RowStage, Stage
+
+
+class ArrayRows(Rows):
+    """Arrays cut along their first axis."""
+
+    def __init__(self, arrays: list[Any], count: int) -> None:
+        self.arrays = arrays
+        self.count = count
+
+    def gather(self, indices: Any) -> Leaves:
+        return [array.take(indices, axis=0) for array in self.arrays]
+
+    def slice(self, start: int, stop: int) -> Leaves:
+        return [array[start:stop].copy() for array in self.arrays]
+
+    def row(self, index: int) -> Leaves:
+        return [array[index].copy() for array in self.arrays]
+
+
+class SlicesNode(Node):
+    """Arrays cut along their first axis."""
+
+    title = "TensorSlice"
+    _untracked = frozenset({"arrays"})
+
+    def __init__(self, value: Any) -> None:
+        self.shape_of, self.arrays = structure.arrays_of(value, "from_tensor_slices")
+        self.size = structure.same_count(self.arrays, "from_tensor_slices")
+        # take() would copy all of an array whose rows lie scattered, for each batch.
+        self.arrays = [np.ascontiguousarray(array) for array in self.arrays]
+
+    def spec(self) -> Any:
+        specs = [TensorSpec(array.shape[1:], array.dtype) for array in self.arrays]
+        return nest.pack(self.shape_of, specs)
+
+    def template(self) -> Any:
+        return self.shape_of
+
+    def count(self) -> int:
+        return self.size
+
+    def rows(self) -> Rows:
+        return ArrayRows(self.arrays, self.size)
+
+    def stage(self) -> Stage:
+        return RowStage(self.rows())
+
+
+class TensorsNode(SlicesNode):
+    """One element."""
+
+    title = "Tensor"
+
+    def __init__(self, value: Any) -> None:
+        self.shape_of, arrays = structure.arrays_of(value, "from_tensors")
+        self.arrays = [np.asarray(array)[None] for array in arrays]
+        self.size = 1
+
+
+class RangeNode(Node):
+    """Numbers at equal distances."""
+
+    title = "Range"
+
+    def __init__(self, start: int, stop: int, step: int, dtype: Any) -> None:
+        if step == 0:
+            raise InvalidArgumentError("Dataset.range: the step is 0")
+        self.numbers = range(start, stop, step)
+        self.dtype = dtype
+
+    def spec(self) -> Any:
+        return TensorSpec((), self.dtype)
+
+    def count(self) -> int:
+        return len(self.numbers)
+
+    def rows(self) -> Rows:
+        return RangeRows(self.numbers, self.dtype.dtype)
+
+    def stage(self) -> Stage:
+        return RowStage(self.rows())
+
+
+class RangeRows(Rows):
+    """Numbers at equal distances."""
+
+    def __init__(self, numbers: range, dtype: Any) -> None:
+        self.numbers, self.dtype = numbers, dtype
+        self.count = len(numbers)
+
+    def gather(self, indices: Any) -> Leaves:
+        return [(self.numbers.start + np.asarray(indices) * self.numbers.step).astype(self.dtype)]
+
+
+class GeneratorNode(Node):
+    """What a Python generator yields, checked against a signature."""
+
+    title = "FlatMap"
+
+    def __init__(self, make: Callable[..., Any], args: tuple[Any, ...], signature: Any) -> None:
+        self.make, self.args, self.signature = make, args, signature
+
+    def spec(self) -> Any:
+        return self.signature
+
+    def count(self) -> int:
+        return UNKNOWN
+
+    def stage(self) -> Stage:
+        return GeneratorStage(self)
+
+
+class GeneratorStage(Stage):
+    """One run of a generator; going back to a position means running it again up to there."""
+
+    def __init__(self, node: GeneratorNode) -> None:
+        self.node = node
+        self.specs = nest.flatten(node.signature)
+        self.running: Iterator[Any] | None = None
+        self.position = 0
+
+    def next(self) -> Leaves:
+        if self.running is None:
+            self.running = iter(self.node.make(*self.node.args))
+        leaves = self._checked(next(self.running))
+        self.position += 1
+        return leaves
+
+    def _checked(self, element: Any) -> Leaves:
+        signature = self.node.signature
+        if isinstance(signature, tuple) and isinstance(element, list):
+            element = tuple(element)
+        items = nest.flatten(element) if isinstance(signature, tuple | dict) else [element]
+        if len(items) != len(self.specs):
+            items = structure.flat(element)
+        if len(items) != len(self.specs):
+            raise InvalidArgumentError(
+                f"from_generator: element {self.position} has {len(items)} components, the "
+                f"signature "
+                f"{signature!r} has {len(self.specs)}"
+            )
+        return [self._fitted(x, spec) for x, spec in zip(items, self.specs, strict=True)]
+
+    def _fitted(self, value: Any, spec: TensorSpec) -> Any:
+        array = np.array(value, dtype=spec.dtype.dtype)
+        if not spec.shape.is_compatible_with(array.shape):
+            raise InvalidArgumentError(
+                f"from_generator: element {self.position} has a component of shape {array.shape}, "
+                f"the "
+                f"signature says {tuple(spec.shape)}"
+            )
+        return array if array.ndim else array[()]
+
+    def state(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.running, self.position = None, 0
+        self.skip(int(state["position"]))
+
+    def close(self) -> None:
+        if self.running is not None and hasattr(self.running, "close"):
+            self.running.close()
