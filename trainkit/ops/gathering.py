@@ -98,7 +98,7 @@ def _untake_rule(g: Spec, indices: Spec, x: Spec, *, axis: int) -> Spec:
 
 @primitive(_untake_rule)
 def take_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
-    """Zeros in the shape of `x`, whose values are not looked at, to which `take`'s picks are added."""
+    """Zeros in the shape of `x` to which the picks of `take` are added."""
     axis %= x.ndim
     indices = xp.asarray(indices)
     n = x.shape[axis]

@@ -123,8 +123,9 @@ def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) 
         np.multiply.at(out, rows_as_index(np, x, indices, "scatter_multiply") or ..., updates)
         return out
     host = np.array(out.get())
-    np.multiply.at(host, rows_as_index(np, host, indices.get(), "scatter_multiply") or ...,
-    updates.get()) return xp.asarray(host)
+    where_ = rows_as_index(np, host, indices.get(), "scatter_multiply")
+    np.multiply.at(host, where_ or ..., updates.get())
+    return xp.asarray(host)
 
 
 def _multiply_gradient(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> Any:
