@@ -1,1 +1,92 @@
-"""trainkit."""
+"""trainkit: a Keras-style training toolkit with eager custom loops.
+
+`import trainkit as tk` gives TensorFlow 2's names for tensors, tapes, functions, data and checkpoints, and
+Keras's for layers, models, optimizers, losses, metrics and callbacks. What a script does not use is
+not imported: the names of whole families are loaded when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from trainkit.autodiff.custom import custom_gradient as custom_gradient
+from trainkit.autodiff.custom import recompute_grad as recompute_grad
+from trainkit.autodiff.custom import stop_gradient as stop_gradient
+from trainkit.autodiff.tape import GradientTape as GradientTape
+from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
+from trainkit.core import errors as errors
+from trainkit.core.devices import device as device
+from trainkit.core.dtypes import DType as DType
+from trainkit.core.dtypes import as_dtype as as_dtype
+from trainkit.core.dtypes import bfloat16 as bfloat16
+from trainkit.core.dtypes import bool_ as bool
+from trainkit.core.dtypes import complex64 as complex64
+from trainkit.core.dtypes import complex128 as complex128
+from trainkit.core.dtypes import float16 as float16
+from trainkit.core.dtypes import float32 as float32
+from trainkit.core.dtypes import float64 as float64
+from trainkit.core.dtypes import int8 as int8
+from trainkit.core.dtypes import int16 as int16
+from trainkit.core.dtypes import int32 as int32
+from trainkit.core.dtypes import int64 as int64
+from trainkit.core.dtypes import string as string
+from trainkit.core.dtypes import uint8 as uint8
+from trainkit.core.dtypes import uint16 as uint16
+from trainkit.core.dtypes import uint32 as uint32
+from trainkit.core.dtypes import uint64 as uint64
+from trainkit.core.recorder import executing_eagerly as executing_eagerly
+from trainkit.core.shapes import TensorShape as TensorShape
+from trainkit.core.tensor import Tensor as Tensor
+from trainkit.core.tensor import convert_to_tensor as convert_to_tensor
+from trainkit.core.tensor import is_tensor as is_tensor
+from trainkit.core.variable import Variable as Variable
+
+if TYPE_CHECKING:
+    from trainkit import layers as layers
+    from trainkit import models as models
+
+__version__ = "0.1.0"
+
+# name: the module that is the value, or that holds it
+_FAMILIES = {
+    "activations": "trainkit.activations",
+    "callbacks": "trainkit.callbacks",
+    "checkpoints": "trainkit.checkpoints",
+    "constraints": "trainkit.constraints",
+    "data": "trainkit.data",
+    "datasets": "trainkit.datasets",
+    "eager": "trainkit.eager",
+    "initializers": "trainkit.initializers",
+    "keras": "trainkit.keras",
+    "layers": "trainkit.layers",
+    "losses": "trainkit.losses",
+    "metrics": "trainkit.metrics",
+    "models": "trainkit.models",
+    "ops": "trainkit.ops",
+    "optimizers": "trainkit.optimizers",
+    "random": "trainkit.random",
+    "regularizers": "trainkit.regularizers",
+    "summary": "trainkit.summary",
+}
+_MEMBERS = {
+    "Input": "trainkit.models",
+    "Model": "trainkit.models",
+    "Sequential": "trainkit.models",
+    "TensorSpec": "trainkit.core.tensor_spec",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FAMILIES:
+        value: Any = importlib.import_module(_FAMILIES[name])
+    elif name in _MEMBERS:
+        value = getattr(importlib.import_module(_MEMBERS[name]), name)
+    elif name.startswith("__"):
+        raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
+    else:
+        value = getattr(importlib.import_module("trainkit.tf_names"), name, None)
+        if value is None:
+            raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
+    globals()[name] = value
+    return value

@@ -108,7 +108,7 @@ class GradientTape:
 
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
         """Hear of a read; the recorder calls this."""
-        if self._watches_variables and variable.trainable or id(variable) in self._reads:
+        if (self._watches_variables and variable.trainable) or id(variable) in self._reads:
             self._note(variable, snapshot)
 
     def _note(self, variable: Variable, snapshot: Tensor) -> None:
@@ -201,7 +201,9 @@ class GradientTape:
 
     @staticmethod
     def _seeds(targets: list[Tensor], output_gradients: Any) -> list[Tensor | None]:
-        given = [None] * len(targets) if output_gradients is None else nest.flatten(output_gradients)
+        given = (
+            [None] * len(targets) if output_gradients is None else nest.flatten(output_gradients)
+        )
         if len(given) != len(targets):
             raise ValueError(
                 f"GradientTape.gradient: {len(targets)} targets but {len(given)} output_gradients"
@@ -231,7 +233,9 @@ class GradientTape:
             )
         return [source]
 
-    def _result(self, source: Any, group: list[Tensor], grads: dict[Tensor, Tensor], unconnected: str) -> Any:
+    def _result(
+        self, source: Any, group: list[Tensor], grads: dict[Tensor, Tensor], unconnected: str
+    ) -> Any:
         found = [grads[t] for t in group if t in grads]
         if not found:
             if unconnected == UnconnectedGradients.ZERO:
@@ -401,7 +405,10 @@ def walk_back(
         if g is None:
             continue
         if primitive.joint is not None:
-            given = primitive.joint(g, output, *inputs, **(settings or {}))
+            keywords = settings or {}
+            if primitive.joint_asks:
+                keywords = {**keywords, "needed": tuple(x in needed for x in inputs)}
+            given = primitive.joint(g, output, *inputs, **keywords)
             for x, gx in zip(inputs, given, strict=True):
                 if gx is not None and x in needed:
                     _accumulate(grads, x, gx, primitive)
@@ -436,3 +443,6 @@ def _summed_to(gx: Tensor, x: Tensor) -> Tensor:
     """`gx` summed over the axes along which `x` was broadcast."""
     result: Tensor = PRIMITIVES["sum_to_like"].op(gx, x)
     return result
+
+
+recorder.new_tape = GradientTape

@@ -70,4 +70,6 @@ def result_specs(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
             result = function(*args, **kwargs)
     finally:
         recorder.THREAD.traces.pop()
-    return nest.map_structure(lambda y: Spec(y.shape, y.dtype) if isinstance(y, Tensor) else y, result)
+    return nest.map_structure(
+        lambda y: Spec(y.shape, y.dtype) if isinstance(y, Tensor) else y, result
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import threading
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -88,7 +88,7 @@ def gpu_count() -> int:
     return 0 if cupy is None else int(cupy.cuda.runtime.getDeviceCount())
 
 
-@lru_cache(maxsize=None)
+@cache
 def _gpu(index: int) -> Device:
     return Device("GPU", index)
 
@@ -107,7 +107,7 @@ def missing_message(name: str) -> str:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse(name: str) -> Device:
     """The device called `name`: `"/gpu:0"`, `"CPU"`, `"/device:GPU:1"` and TensorFlow's long names.
 
@@ -163,7 +163,9 @@ class device:
 
     def __init__(self, device_name: Any) -> None:
         is_device = isinstance(device_name, Device)
-        self._device = device_name if is_device else parse(str(getattr(device_name, "name", device_name)))
+        self._device = (
+            device_name if is_device else parse(str(getattr(device_name, "name", device_name)))
+        )
 
     def __enter__(self) -> device:
         _STACK.chosen.append(self._device)

@@ -6,7 +6,7 @@ Python numbers are weak, and int32 with float32 gives float32.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -238,7 +238,7 @@ _ABOVE: dict[str, tuple[str, ...]] = {
 _WEAK = {"i*": "int32", "f*": "float32", "c*": "complex64"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _reachable(name: str) -> frozenset[str]:
     """All types at or above `name`."""
     found = {name}
@@ -247,14 +247,14 @@ def _reachable(name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _join(a: str, b: str) -> str:
     """The least type above both."""
     both = _reachable(a) & _reachable(b)
     return next(n for n in both if both <= _reachable(n))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _result_name(*names: str) -> str:
     result = names[0]
     for name in names[1:]:

@@ -57,6 +57,20 @@ class DataLossError(OpError, OSError):
     __str__ = Exception.__str__
 
 
+class CheckpointError(DataLossError):
+    """A checkpoint is damaged, hostile, or does not fit the objects that are to take its values."""
+
+
+class CheckpointMismatchError(CheckpointError, ValueError):
+    """A whole checkpoint does not fit the objects that are to take its values; they stay as they were.
+
+    Attributes:
+        report: all differences, a `tk.checkpoints.Report`, or None.
+    """
+
+    report: object = None
+
+
 class InternalError(OpError, RuntimeError):
     """The library broke one of its own promises; please report it."""
 

@@ -44,6 +44,7 @@ class Primitive:
         rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a gradient;
             one rule serves all inputs when the primitive takes any number (`variadic`).
         joint: one function that gives the gradients of all inputs at once, instead of `rules`.
+        joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
         broadcasts: the walk sums the gradient over axes along which an input was broadcast.
         effect: the call does something besides its result, so a graph never drops or moves it.
         op: the callable.
@@ -55,6 +56,7 @@ class Primitive:
         self.shape_rule = shape_rule
         self.rules: tuple[Rule | None, ...] | None = None
         self.joint: Rule | None = None
+        self.joint_asks = False
         self.broadcasts = shape_rule in (
             shapes.broadcast,
             shapes.broadcast_bool,
@@ -91,9 +93,9 @@ class Primitive:
         """A call with anything but plain tensors of one dtype: convert, promote, or trace."""
         ready = [x.value() if hasattr(type(x), "_is_variable") else x for x in inputs]
         self._convert(ready)
+        self._promote(ready)
         if any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready):
             return self.trace(tuple(ready), settings)
-        self._promote(ready)
         return self.execute(tuple(ready), settings)
 
     def trace(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
@@ -128,13 +130,21 @@ class Primitive:
 
     def _settled(self, result: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
         """`result` in the dtype that the shape rule promises, where NumPy's own choice differs."""
-        if type(result) is tuple or self.shape_rule in (shapes.broadcast_bool, shapes.unchanged_bool):
+        if type(result) is tuple or self.shape_rule in (
+            shapes.broadcast_bool,
+            shapes.unchanged_bool,
+        ):
             return result
         if self.shape_rule in (shapes.broadcast, shapes.floating_broadcast):
             wanted = dtypes.result_type(*arrays)
             if self.floats_only:
                 wanted = shapes.float_dtype(wanted)
             if result.dtype != wanted.dtype and wanted.dtype.kind != "b":
+                return result.astype(wanted.dtype)
+        elif self.is_ufunc and self.shape_rule not in (shapes.unchanged, shapes.floating):
+            specs = [Spec(x.shape, x.dtype) if hasattr(x, "shape") else x for x in arrays]
+            wanted = self.shape_rule(*specs, **settings).dtype
+            if result.dtype != wanted.dtype:
                 return result.astype(wanted.dtype)
         return result
 
@@ -145,7 +155,12 @@ class Primitive:
             if x is None or isinstance(x, Tensor):
                 continue
             if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
-                if self.is_ufunc and like is not None and type(x) is not bool and _weak_fits(x, like):
+                if (
+                    self.is_ufunc
+                    and like is not None
+                    and type(x) is not bool
+                    and _weak_fits(x, like)
+                ):
                     continue
                 ready[i] = _number(x, like)
                 continue
@@ -159,21 +174,24 @@ class Primitive:
 
     def _promote(self, ready: list[Any]) -> None:
         """Cast tensors to the dtype they promote to."""
-        tensors = [x for x in ready if type(x) is Tensor]
+        given = [x for x in ready if x is not None]
         if self.floats_only:
-            wanted = shapes.float_dtype(dtypes.result_type(*[x for x in ready if x is not None]))
+            wanted = shapes.float_dtype(dtypes.result_type(*given))
         elif (self.promotes or self.is_ufunc) and len(ready) > 1:
-            wanted = dtypes.result_type(*[x for x in ready if x is not None])
+            wanted = dtypes.result_type(*given)
         else:
             return
         if wanted.is_bool and self.is_ufunc:
             return
         cast = PRIMITIVES["cast"].op
+        weak_fails = wanted.name == "bfloat16"  # NumPy's own promotion knows nothing of it
+        like = next((x for x in given if isinstance(x, Tensor)), None)
         for i, x in enumerate(ready):
-            if type(x) is Tensor and x.dtype != wanted:
-                ready[i] = cast(x, dtype=wanted.name)
-            elif x is not None and type(x) is not Tensor and len(tensors) and wanted.name == "bfloat16":
-                ready[i] = _number(x, ready[ready.index(tensors[0])])
+            if isinstance(x, Tensor):
+                if x.dtype != wanted:
+                    ready[i] = cast(x, dtype=wanted.name)
+            elif x is not None and weak_fails:
+                ready[i] = _number(x, like)
 
     # ------------------------------------------------------------------ errors
 
@@ -238,7 +256,7 @@ def _number(x: Any, like: Tensor | None) -> Tensor:
 
 def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
     ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record, checked = recorder.record, prim.floats_only
+    record, checked = recorder.record, prim.shape_rule is not shapes.unchanged_bool
 
     def op(x: Any) -> Any:
         if type(x) is not Tensor:
@@ -304,8 +322,10 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
         if checked and array.dtype is not _F32 and array.dtype not in _FLOAT_DTYPES:
             return slow(x, **settings)
         try:
-            result = (prim.run((array,), settings)) if prim.gpu else kernel(
-                _XP[type(array)], array, **settings
+            result = (
+                (prim.run((array,), settings))
+                if prim.gpu
+                else kernel(_XP[type(array)], array, **settings)
             )
         except _KERNEL_ERRORS as error:
             raise prim.explained(error, (x,), settings) from error
@@ -376,6 +396,7 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Any:
 
     def joint_gradient(rule: Rule) -> Any:
         prim.joint = rule
+        prim.joint_asks = "needed" in inspect.signature(rule).parameters
         return rule
 
     def gpu_kernel(kernel: Any) -> Any:

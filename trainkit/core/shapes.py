@@ -107,9 +107,7 @@ class Spec:
         self.dtype: DType = dtypes.as_dtype(dtype)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
-        )
+        return isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype))

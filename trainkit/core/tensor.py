@@ -290,7 +290,9 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
     if dtype is None:
         return _weakened(array, value)
     if array.dtype.kind in "fc" and dtype.is_integer and not _has_dtype(value):
-        raise TypeError(f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast")
+        raise TypeError(
+            f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
+        )
     return _as(array, dtype)
 
 
@@ -437,7 +439,9 @@ class SymbolicTensor(Tensor):
     def __getattribute__(self, name: str) -> Any:
         if name in ("numpy", "item", "tolist", "_array"):
             # hasattr(x, "numpy") is how users tell a value from a symbol.
-            raise AttributeError(f"a symbolic tensor has no {name!r}: it stands for a value computed later")
+            raise AttributeError(
+                f"a symbolic tensor has no {name!r}: it stands for a value computed later"
+            )
         return object.__getattribute__(self, name)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

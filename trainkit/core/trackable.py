@@ -34,6 +34,12 @@ class Trackable:
         if pending is not None:
             pending.part_added(self, name, part)
 
+    def _slot_added(self, slot_name: str, weight: Trackable, slot: Trackable) -> None:
+        """Restore `slot`, new in an optimizer, when a checkpoint that was loaded earlier holds it."""
+        pending = self.__dict__.get("_pending_restore")
+        if pending is not None:
+            pending.slot_added(self, slot_name, weight, slot)
+
     def parts(self) -> dict[str, Trackable]:
         """The trackable attributes by name, in the order of their first assignment."""
         hidden = self._untracked
@@ -58,7 +64,9 @@ class Trackable:
         """
         if arrays:
             names = ", ".join(sorted(arrays))
-            raise ValueError(f"{type(self).__name__} stores no arrays of its own, the file has {names}")
+            raise ValueError(
+                f"{type(self).__name__} stores no arrays of its own, the file has {names}"
+            )
 
 
 def tracked(value: Any) -> Any:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from sys import getrefcount
 from typing import Any
 
-
-
 from trainkit.core import devices, dtypes, recorder
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
@@ -184,7 +182,9 @@ class Variable(Trackable):
 
     # ------------------------------------------------------------------ assigning
 
-    def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+    def assign(
+        self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Variable:
         """Replace the value.
 
         Args:
@@ -204,11 +204,15 @@ class Variable(Trackable):
         self._store(self._fitting(value)._array)
         return self
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Variable:
         """Add `delta`, which has the shape of the value or broadcasts to it."""
         return self._assign_result("add", delta)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Variable:
         """Subtract `delta`, which has the shape of the value or broadcasts to it."""
         return self._assign_result("subtract", delta)
 
@@ -260,6 +264,10 @@ class Variable(Trackable):
             here = devices.device_of(mine)
             array = devices.to_device(array, here)
             self._value = wrap(array if array.shape else devices_asarray(array))
+
+    def _take(self, array: Any) -> None:
+        """Hold `array`, which nobody else will write to, without a copy."""
+        self._value = wrap(array if array.shape else devices_asarray(array))
 
     def _writable(self) -> Any:
         """The array to write a new value into: the buffer itself when nothing else holds it."""
@@ -328,5 +336,3 @@ def _converted(value: Any, dtype: Any) -> Tensor:
 def devices_asarray(value: Any) -> Any:
     """A zero-dimensional array of its own for a scalar, so that it can be written in place."""
     return devices.XP_OF[type(value)].array(value)
-
-

@@ -1,0 +1,105 @@
+"""The check behind `custom_gradient(check=True)`: a given rule beside central differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.devices import to_numpy
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, constant_from
+
+_TOLERANCE = {"float64": 1e-5, "float32": 1e-2, "float16": 1e-1, "bfloat16": 2e-1}
+_MOST_ELEMENTS = 64
+
+
+class GradientMismatchError(InvalidArgumentError):
+    """A gradient rule disagrees with finite differences."""
+
+
+def compare_with_differences(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> None:
+    """Compare the rule that `f` returns with central differences of its result.
+
+    At most 64 elements of each argument are moved, spread evenly over it. Values at which the
+    differences themselves are not finite are left out.
+
+    Args:
+        f: returns `(result, grad_fn)`.
+        args: its arguments, nested; the tensors of floating dtype among them are checked.
+        kwargs: its keyword arguments.
+
+    Raises:
+        GradientMismatchError: they disagree; the text shows both, element by element.
+    """
+    flat = nest.flatten(args)
+    result, backward = f(*args, **kwargs)
+    outputs = [to_numpy(y._array) for y in nest.flatten(result)]
+    upstream = [np.cos(1.0 + np.arange(y.size)).reshape(y.shape).astype(y.dtype) for y in outputs]
+    wants = _given(backward, upstream)
+    tensors = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
+    for position, gx in zip(tensors, wants, strict=True):
+        x = flat[position]
+        if gx is None or not x.dtype.is_floating:
+            continue
+        given = np.asarray(gx.numpy() if hasattr(gx, "numpy") else gx, np.float64)
+        _compare(f, args, kwargs, position, np.broadcast_to(given, x.shape), upstream)
+
+
+def _given(backward: Callable[..., Any], upstream: list[Any]) -> list[Any]:
+    seeds = [constant_from(u) for u in upstream]
+    try:
+        given = backward(*seeds)
+    except TypeError:
+        given = backward(*seeds, variables=[])[0]
+    return nest.flatten([given])
+
+
+def _compare(
+    f: Callable[..., Any], args: Any, kwargs: Any, position: int, given: Any, upstream: list[Any]
+) -> None:
+    flat = nest.flatten(args)
+    x = flat[position]
+    base = np.asarray(x.numpy(), np.float64)
+    name = x.dtype.name
+    eps = float(np.finfo(np.float64 if name == "float64" else np.float32).eps)
+    chosen = np.unique(np.linspace(0, base.size - 1, min(base.size, _MOST_ELEMENTS)).astype(int))
+
+    def total(values: Any) -> float:
+        moved = list(flat)
+        moved[position] = constant_from(values.astype(x.dtype.dtype))
+        out = nest.flatten(f(*nest.pack(args, moved), **kwargs)[0])
+        pairs = zip(out, upstream, strict=True)
+        return float(sum(np.sum(np.asarray(y.numpy(), np.float64) * u) for y, u in pairs))
+
+    worse = []
+    for i in chosen:
+        step = eps ** (1 / 3) * max(1.0, abs(float(base.flat[i])))
+        up, down = base.copy(), base.copy()
+        up.flat[i] += step
+        down.flat[i] -= step
+        slope = (total(up) - total(down)) / (2 * step)
+        mine = float(given.flat[i])
+        if np.isfinite(slope) and not abs(mine - slope) <= _TOLERANCE[name] * max(1.0, abs(slope)):
+            worse.append((np.unravel_index(i, base.shape), float(base.flat[i]), mine, slope))
+    if worse:
+        raise GradientMismatchError(_text(f, position, worse))
+
+
+def _text(f: Callable[..., Any], position: int, worse: list[Any]) -> str:
+    code = getattr(f, "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    lines = [
+        f"custom_gradient of {getattr(f, '__name__', 'function')!r}{where}: the rule for argument {position} "
+        f"disagrees with finite differences at {len(worse)} of the elements tried.",
+        "  element        at x           given          differences",
+    ]
+    for index, at, mine, slope in worse[:8]:
+        where_ = str(tuple(int(n) for n in index))
+        lines.append(f"  {where_:<14} {at:<14.6g} {mine:<14.6g} {slope:.6g}")
+    lines.append(
+        "Correct the gradient function, or leave out check=True if the difference is meant."
+    )
+    return "\n".join(lines)

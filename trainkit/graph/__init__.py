@@ -1,0 +1,1 @@
+"""Graphs: functions traced once per signature, optimised, and replayed without Python's cost."""

@@ -1,0 +1,200 @@
+"""`print`, assertions and calls back into Python as operations that a graph keeps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices, nest, recorder
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, is_tensor, wrap
+
+
+def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
+    return ()
+
+
+class Template:
+    """The texts of a `print` with holes for the tensors; hashable, so that it can be a setting."""
+
+    def __init__(
+        self, parts: tuple[Any, ...], sep: str, end: str, stream: Any, summarize: int
+    ) -> None:
+        self.parts = parts
+        self.sep = sep
+        self.end = end
+        self.stream = stream
+        self.summarize = summarize
+
+    def write(self, arrays: Any) -> None:
+        """Fill the holes and print."""
+        values = iter(arrays)
+        parts = [
+            nest.map_structure(lambda x: next(values) if x is HOLE else x, part)
+            for part in self.parts
+        ]
+        texts = [formatted(part, self.summarize) for part in parts]
+        out = self.stream
+        if callable(out):
+            out = out()
+        if isinstance(out, str):
+            with open(out.removeprefix("file://"), "a") as file:
+                file.write(self.sep.join(texts) + self.end)
+            return
+        out.write(self.sep.join(texts) + self.end)
+        out.flush()
+
+    def __repr__(self) -> str:
+        return repr(self.sep.join(str(part) for part in self.parts))
+
+
+class _Hole:
+    def __repr__(self) -> str:
+        return "{}"
+
+
+HOLE = _Hole()
+
+
+@primitive(_nothing, name="print", effect=True)
+def _print(xp: Any, *arrays: Any, template: Template) -> tuple[Any, ...]:
+    """Print a text with the values of tensors in it."""
+    template.write([np.asarray(devices.to_numpy(a)) for a in arrays])
+    return ()
+
+
+def formatted(x: Any, summarize: int = 3) -> str:
+    """A value as TensorFlow's `print` shows it: whole floats without a fraction, rows in brackets."""
+    if isinstance(x, np.ndarray | np.generic):
+        return _array_text(np.asarray(x), summarize)
+    if isinstance(x, list | tuple):
+        inner = ", ".join(_quoted(item, summarize) for item in x)
+        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
+    if isinstance(x, dict):
+        return "{" + ", ".join(f"{k!r}: {_quoted(v, summarize)}" for k, v in x.items()) + "}"
+    return str(x)
+
+
+def _quoted(x: Any, summarize: int) -> str:
+    return repr(x) if isinstance(x, str) else formatted(x, summarize)
+
+
+def _number_text(x: Any) -> str:
+    if isinstance(x, bool | np.bool_):
+        return "1" if x else "0"
+    if isinstance(x, int | np.integer):
+        return str(int(x))
+    if isinstance(x, complex | np.complexfloating):
+        return f"({_number_text(x.real)},{_number_text(x.imag)})"
+    text = f"{float(x):.9g}" if x.dtype == np.float32 else f"{float(x):.17g}"
+    short = np.format_float_positional(x, trim="-") if 1e-5 <= abs(x) < 1e16 or x == 0 else text
+    return short
+
+
+def _array_text(x: Any, summarize: int) -> str:
+    if x.ndim == 0:
+        return _number_text(x[()])
+    count = len(x)
+    if summarize < 0 or count <= 2 * summarize:
+        items = [_array_text(np.asarray(row), summarize) for row in x]
+    else:
+        first = [_array_text(np.asarray(row), summarize) for row in x[:summarize]]
+        last = [_array_text(np.asarray(row), summarize) for row in x[-summarize:]]
+        items = [*first, "...", *last]
+    joint = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " "
+    return "[" + joint.join(items) + "]"
+
+
+def print_(
+    *inputs: Any,
+    output_stream: Any = None,
+    summarize: int = 3,
+    sep: str = " ",
+    end: str = "\n",
+    name: str | None = None,
+) -> None:
+    """Print tensors and other values, now or, inside a traced function, each time the graph runs.
+
+    Args:
+        *inputs: tensors, texts, numbers, and nests of them.
+        output_stream: a file object (`sys.stderr` by default) or `"file://path"`, to which is appended.
+        summarize: how many first and last items of each axis are shown; -1 shows all.
+        sep: between the inputs.
+        end: after the last.
+        name: not kept.
+    """
+    stream = (lambda: sys.stderr) if output_stream is None else output_stream
+    tensors: list[Any] = []
+
+    def hole(x: Any) -> Any:
+        if is_tensor(x):
+            tensors.append(x.value() if not isinstance(x, Tensor) else x)
+            return HOLE
+        return x
+
+    parts = tuple(nest.map_structure(hole, x) for x in inputs)
+    template = Template(parts, sep, end, stream, summarize)
+    if recorder.current_trace() is not None:
+        recorder.current_trace().apply(_print.primitive, tuple(tensors), {"template": template})
+    else:
+        template.write([np.asarray(t.numpy()) for t in tensors])
+
+
+@primitive(_nothing, name="assert_true", effect=True)
+def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any, ...]:
+    """Raise unless all elements of `condition` hold."""
+    if not bool(condition.all()):
+        texts = [f"\n  {devices.to_numpy(x)!r}" for x in shown]
+        raise InvalidArgumentError(message + "".join(texts))
+    return ()
+
+
+class HostFunction:
+    """A Python function as a setting of `host_call`: what it gives is told by `specs`."""
+
+    def __init__(self, function: Callable[..., Any], specs: tuple[Spec, ...]) -> None:
+        self.function = function
+        self.specs = specs
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", "function")
+
+
+def _host_rule(*inputs: Any, function: HostFunction, as_numpy: bool) -> tuple[Spec, ...]:
+    return function.specs
+
+
+@primitive(_host_rule, name="host_call", effect=True)
+def _host_call(xp: Any, *arrays: Any, function: HostFunction, as_numpy: bool) -> tuple[Any, ...]:
+    """Call a Python function on the values of tensors."""
+    given = [devices.to_numpy(a) if as_numpy else wrap(a) for a in arrays]
+    with recorder.silence():
+        result = function.function(*given)
+    items = result if isinstance(result, list | tuple) else [result]
+    return tuple(
+        xp.asarray(getattr(item, "_array", item), dtype=spec.dtype.dtype)
+        for item, spec in zip(items, function.specs, strict=True)
+    )
+
+
+def host_function(func: Callable[..., Any], inp: Any, Tout: Any, as_numpy: bool) -> Any:
+    """Call `func` on the values of the tensors `inp` each time the graph runs.
+
+    Args:
+        func: takes NumPy arrays (`as_numpy`) or eager tensors.
+        inp: list of tensors.
+        Tout: dtype of its result, or a list of them.
+        as_numpy: which of the two `func` takes.
+
+    Returns:
+        A tensor, or a list when `Tout` is one; their shapes are not known while tracing.
+    """
+    many = isinstance(Tout, list | tuple)
+    specs = tuple(Spec((), dtype) for dtype in (Tout if many else [Tout]))
+    results = _host_call(*inp, function=HostFunction(func, specs), as_numpy=as_numpy)
+    return list(results) if many else results[0]

@@ -1,0 +1,167 @@
+"""The executor: a graph as a flat Python program over arrays.
+
+The program has one line per node. There are no tensors, no dtype checks and no tapes in it: a line calls
+a kernel on local names, and names are dropped after their last use, so memory is freed as it goes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.primitive import _KERNEL_ERRORS
+from trainkit.core.tensor import wrap
+from trainkit.graph.graph import Graph, GraphTensor, Node, located, needed_nodes
+
+
+class Program:
+    """A graph made executable: call it with one array per input, get one array per output.
+
+    For a graph that is no branch, the values of its variables are read when it is called, and the assigned
+    ones are given back by `run`.
+
+    Attributes:
+        source: the generated Python text, a line per node.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        writer = _Writer(graph)
+        self.source = writer.source()
+        self._nodes = writer.line_nodes
+        namespace = writer.namespace
+        exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
+        self._function: Callable[..., Any] = namespace["run"]
+        self.variables = writer.variables
+        self.assigned = [slot.variable for slot in graph.assigned] if graph.outer is None else []
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Run on arrays; assigned variables are stored."""
+        try:
+            results: list[Any] = self._function(*arrays, *[v._value._array for v in self.variables])
+        except _KERNEL_ERRORS as error:
+            raise self._explained(error) from error
+        if not self.assigned:
+            return results
+        count = len(results) - len(self.assigned)
+        for variable, array in zip(self.assigned, results[count:], strict=True):
+            variable._take(array)
+        return results[:count]
+
+    def _explained(self, error: Exception) -> Exception:
+        """A kernel's error with the operation, the shapes and the user's line."""
+        traceback = error.__traceback__
+        node = None
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == f"<graph {self.graph.name}>":
+                node = self._nodes.get(traceback.tb_lineno)
+                values = traceback.tb_frame.f_locals
+                break
+            traceback = traceback.tb_next
+        if node is None or node.primitive is None:
+            return error
+        inputs = tuple(
+            wrap(values[_local(x)]) if isinstance(x, GraphTensor) and _local(x) in values else x
+            for x in node.inputs
+        )
+        settings = {k: v for k, v in node.settings.items() if not isinstance(v, Graph)}
+        return located(node.primitive.explained(error, inputs, settings), node)
+
+
+def compile_graph(graph: Graph) -> Program:
+    """Optimise `graph` and write its program."""
+    from trainkit.graph.passes import optimised
+
+    return Program(optimised(graph))
+
+
+def _local(x: GraphTensor) -> str:
+    """The name of the local that holds `x`."""
+    return f"t{id(x.node):x}_{x.index}"
+
+
+class _Writer:
+    """Writes the text of a program and collects what it refers to."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.namespace: dict[str, Any] = {"np": np}
+        self.variables: list[Any] = []
+        self.line_nodes: dict[int, Node] = {}
+        self._lines: list[str] = []
+
+    def source(self) -> str:
+        nodes = needed_nodes(self.graph)
+        results = list(self.graph.outputs)
+        if self.graph.outer is None:
+            results += [slot.now for slot in self.graph.assigned]
+        last = self._last_uses(nodes, results)
+        variable_names = []
+        for node in nodes:
+            if node.kind == "variable":
+                self.variables.append(node.value)
+                variable_names.append(_local(node.outputs[0]))
+        parameters = [_local(x) for x in self.graph.inputs] + variable_names
+        self._lines.append(f"def run({', '.join(parameters)}):")
+        for node in nodes:
+            if node.kind == "constant":
+                self.namespace[_local(node.outputs[0])] = node.value._array
+            elif node.kind == "op":
+                self._write(node, last.get(node, ()))
+        self._lines.append(f"    return [{', '.join(_local(y) for y in results)}]")
+        return "\n".join(self._lines)
+
+    @staticmethod
+    def _last_uses(nodes: list[Node], results: list[GraphTensor]) -> dict[Node, list[str]]:
+        """For each node the locals that nothing after it uses."""
+        kept = set(results)
+        user: dict[GraphTensor, Node] = {}
+        for node in nodes:
+            for x in node.inputs:
+                if isinstance(x, GraphTensor) and x.node.kind == "op":
+                    user[x] = node
+        dropped: dict[Node, list[str]] = {}
+        for x, node in user.items():
+            if x not in kept:
+                dropped.setdefault(node, []).append(_local(x))
+        return dropped
+
+    def _write(self, node: Node, dropped: Any) -> None:
+        kernel = f"k{len(self._lines)}"
+        self.namespace[kernel] = bound_kernel(node)
+        values = ", ".join(
+            _local(x) if isinstance(x, GraphTensor) else self._literal(x) for x in node.inputs
+        )
+        targets = ", ".join(_local(y) for y in node.outputs)
+        if node.many:
+            targets += ","
+        line = (
+            f"    {targets} = {kernel}({values})"
+            if targets.strip(",")
+            else f"    {kernel}({values})"
+        )
+        self._lines.append(line)
+        self.line_nodes[len(self._lines)] = node
+        if dropped:
+            self._lines.append(f"    del {', '.join(sorted(dropped))}")
+
+    def _literal(self, x: Any) -> str:
+        if x is None or type(x) in (int, bool) or (type(x) is float and np.isfinite(x)):
+            return repr(x)
+        name = f"c{len(self.namespace)}"
+        self.namespace[name] = x
+        return name
+
+
+def bound_kernel(node: Node) -> Callable[..., Any]:
+    """The kernel of a node with its settings, as a function of arrays alone."""
+    primitive = node.primitive
+    if primitive.is_ufunc:
+        kernel: Callable[..., Any] = primitive.kernel
+        return kernel
+    if node.settings:
+        return functools.partial(primitive.kernel, np, **node.settings)
+    return functools.partial(primitive.kernel, np)

@@ -1,0 +1,544 @@
+"""`Graph`, its nodes and the symbolic tensors between them.
+
+A graph is an ordered list of nodes over the primitives. Variables are no nodes with side effects: reading
+gives the symbolic value that the variable has at that point, assigning replaces it, and what has been
+assigned when the graph ends is stored when it has run. So a run that fails leaves variables alone,
+and order is a matter of data alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from typing import Any
+
+from trainkit.core import recorder
+from trainkit.core.abstract import eagerly
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, wrap
+from trainkit.core.variable import Variable
+
+# TensorFlow's names of the operations that people look for in a listing.
+_TYPES = {
+    "matmul": "MatMul",
+    "add": "AddV2",
+    "subtract": "Sub",
+    "multiply": "Mul",
+    "divide": "RealDiv",
+    "negative": "Neg",
+    "gather": "GatherV2",
+    "take": "GatherV2",
+    "sum": "Sum",
+    "mean": "Mean",
+    "cond": "If",
+    "while_loop": "While",
+    "for_each": "ForEach",
+    "conv": "Conv2D",
+    "arange": "Range",
+    "expand_dims": "ExpandDims",
+    "one_hot": "OneHot",
+    "print": "PrintV2",
+}
+
+
+def type_name(primitive_name: str) -> str:
+    """The name under which a primitive stands in a listing: TensorFlow's, or the words run together."""
+    known = _TYPES.get(primitive_name)
+    return known or "".join(part.capitalize() for part in primitive_name.split("_"))
+
+
+class GraphTensor(SymbolicTensor):
+    """One output of a node.
+
+    Attributes:
+        node: the node that computes it.
+        index: which of the node's outputs it is.
+    """
+
+    __slots__ = ("index", "node")
+
+    def __init__(self, spec: Spec, node: Node, index: int) -> None:
+        super().__init__(spec)
+        self.node = node
+        self.index = index
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it belongs to."""
+        return self.node.graph
+
+    @property
+    def op(self) -> Node:
+        """The node that computes it."""
+        return self.node
+
+    @property
+    def name(self) -> str:
+        """The node's name and the number of the output, such as `"MatMul:0"`."""
+        return f"{self.node.name}:{self.index}"
+
+    def __str__(self) -> str:
+        dims = tuple(self.shape)
+        return f'Tensor("{self.name}", shape={dims}, dtype={self.dtype.name})'
+
+    def __repr__(self) -> str:
+        return f"<tf.{self}>"
+
+    __hash__ = object.__hash__
+
+
+class Node:
+    """One call of a primitive in a graph, or an input, a constant or a variable's first value.
+
+    Attributes:
+        kind: `"op"`, `"input"`, `"constant"` or `"variable"`.
+        primitive: what is called, for kind `"op"`.
+        inputs: symbolic tensors of the same graph, Python numbers and `None`s.
+        settings: keyword settings of the call; graphs of branches and loop bodies are among them.
+        outputs: one symbolic tensor per result.
+        value: the tensor of a constant, or the variable.
+        where: `(file, line, text)` of the user's code that made it, or `None`.
+    """
+
+    __slots__ = (
+        "graph",
+        "inputs",
+        "kind",
+        "many",
+        "name",
+        "outputs",
+        "primitive",
+        "settings",
+        "value",
+        "where",
+    )
+
+    def __init__(
+        self,
+        graph: Graph,
+        kind: str,
+        name: str,
+        specs: tuple[Spec, ...],
+        primitive: Any = None,
+        inputs: tuple[Any, ...] = (),
+        settings: dict[str, Any] | None = None,
+        value: Any = None,
+    ) -> None:
+        self.graph = graph
+        self.kind = kind
+        self.name = graph.unique_name(name)
+        self.primitive = primitive
+        self.inputs = inputs
+        self.settings = settings or {}
+        self.value = value
+        self.many = False
+        self.where: tuple[str, int, str] | None = None
+        self.outputs = tuple(GraphTensor(spec, self, i) for i, spec in enumerate(specs))
+
+    @property
+    def type(self) -> str:
+        """The kind of operation, by TensorFlow's names."""
+        if self.kind == "op":
+            return type_name(self.primitive.name)
+        return {"input": "Placeholder", "constant": "Const", "variable": "ReadVariableOp"}[
+            self.kind
+        ]
+
+    @property
+    def effect(self) -> bool:
+        """Whether the node does something besides its results."""
+        return self.kind == "op" and (
+            self.primitive.effect or any(g.has_effects for g in self.subgraphs())
+        )
+
+    def subgraphs(self) -> list[Graph]:
+        """The graphs of branches and loop bodies."""
+        return [value for value in self.settings.values() if isinstance(value, Graph)]
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation '{self.name}' type={self.type}>"
+
+
+class VariableSlot:
+    """What a graph knows of one variable: its value at the start and its value now."""
+
+    __slots__ = ("assigned", "first", "now", "variable")
+
+    def __init__(self, variable: Variable, first: GraphTensor) -> None:
+        self.variable = variable
+        self.first = first
+        self.now: Any = first
+        self.assigned = False
+
+
+class Graph:
+    """An ordered list of nodes with named inputs and outputs.
+
+    Attributes:
+        name: what it is called in listings.
+        nodes: in the order in which they were made, inputs of a node before it.
+        inputs: the symbolic tensors that a call gives values to, arguments first, captures after.
+        outputs: the symbolic tensors that a call gives.
+        outer: the graph in which this one is a branch or a loop body, else `None`.
+        slots: the variables that are read or assigned, by `id`.
+    """
+
+    def __init__(self, name: str = "graph", outer: Graph | None = None) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.inputs: list[GraphTensor] = []
+        self.outputs: list[GraphTensor] = []
+        self.outer = outer
+        self.slots: dict[int, VariableSlot] = {}
+        self.captures: dict[GraphTensor, GraphTensor] = {}
+        self.may_create_variables = outer.may_create_variables if outer else True
+        # tapes that record in the graph around, and hear of variables that are read in here
+        self.watchers: list[Any] = []
+        self._constants: dict[int, GraphTensor] = {}
+        self._names: dict[str, int] = {}
+        self._program: Any = None
+
+    # ------------------------------------------------------------------ names
+
+    def unique_name(self, name: str) -> str:
+        """`name`, with a number after it where it is taken."""
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return name if not count else f"{name}_{count}"
+
+    # ------------------------------------------------------------------ building
+
+    def _add(self, node: Node) -> Node:
+        self.nodes.append(node)
+        return node
+
+    def add_input(self, spec: Spec, name: str = "input") -> GraphTensor:
+        """Add an input at the end of the list."""
+        node = self._add(Node(self, "input", name, (spec,)))
+        self.inputs.append(node.outputs[0])
+        return node.outputs[0]
+
+    def constant(self, tensor: Tensor) -> GraphTensor:
+        """The symbolic tensor that stands for the value `tensor`; one for each tensor."""
+        found = self._constants.get(id(tensor))
+        if found is None:
+            spec = Spec(tensor.shape, tensor.dtype)
+            node = self._add(Node(self, "constant", "Const", (spec,), value=tensor))
+            found = self._constants[id(tensor)] = node.outputs[0]
+        return found
+
+    def lift(self, x: Any) -> GraphTensor:
+        """`x` as a symbolic tensor of this graph: a constant, a capture, or itself.
+
+        Raises:
+            InvalidArgumentError: `x` belongs to a graph that is neither this one nor around it.
+        """
+        if not isinstance(x, GraphTensor):
+            tensor = x if isinstance(x, Tensor) else self._eager_tensor(x)
+            if isinstance(tensor, SymbolicTensor):
+                if isinstance(tensor, GraphTensor):
+                    return self.lift(tensor)
+                raise InvalidArgumentError(f"{tensor!r} is no part of the function being traced")
+            return self.constant(tensor)
+        if x.node.graph is self:
+            return x
+        return self._capture(x)
+
+    @staticmethod
+    def _eager_tensor(x: Any) -> Tensor:
+        if isinstance(x, Variable):
+            return x.value()
+        with eagerly():
+            return convert_to_tensor(x)
+
+    def _capture(self, x: GraphTensor) -> GraphTensor:
+        found = self.captures.get(x)
+        if found is not None:
+            return found
+        if self.outer is None or not self.outer.encloses(x):
+            raise InvalidArgumentError(
+                f"{x!r} belongs to another function ({x.node.graph.name!r}), whose tracing is over, so it has no "
+                f"value in {self.name!r}. A tensor leaked out of a trace: return it from the function that made "
+                "it, or store it in a tk.Variable."
+            )
+        self.outer.lift(x)
+        inner = self.add_input(Spec(x.shape, x.dtype), x.node.name)
+        self.captures[x] = inner
+        return inner
+
+    def encloses(self, x: GraphTensor) -> bool:
+        """Whether `x` belongs to this graph or to one around it."""
+        graph: Graph | None = self
+        while graph is not None:
+            if x.node.graph is graph:
+                return True
+            graph = graph.outer
+        return False
+
+    def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """Add a call of `primitive`; its inputs are symbolic or eager tensors, numbers, `None`s."""
+        lifted = tuple(self.lift(x) if isinstance(x, Tensor) else x for x in inputs)
+        specs = [x._spec if isinstance(x, GraphTensor) else x for x in lifted]
+        result = primitive.shape_rule(*specs, **settings)
+        many = isinstance(result, tuple)
+        node = Node(
+            self,
+            "op",
+            type_name(primitive.name),
+            result if many else (result,),
+            primitive,
+            lifted,
+            settings,
+        )
+        node.many = many
+        node.where = user_line()
+        self._add(node)
+        return node.outputs if many else node.outputs[0]
+
+    # ------------------------------------------------------------------ variables
+
+    def slot_of(self, variable: Variable) -> VariableSlot:
+        """What this graph knows of `variable`, which becomes known by this."""
+        slot = self.slots.get(id(variable))
+        if slot is None:
+            if self.outer is not None:
+                symbol = self.outer.read_variable(variable)
+                for tape in self.watchers:
+                    tape.note_variable(variable, symbol)
+                first = self.lift(symbol)
+            else:
+                spec = Spec(variable.shape, variable.dtype)
+                name = getattr(variable, "_name", "variable")
+                node = self._add(Node(self, "variable", name, (spec,), value=variable))
+                first = node.outputs[0]
+            slot = self.slots[id(variable)] = VariableSlot(variable, first)
+        return slot
+
+    def read_variable(self, variable: Variable) -> Any:
+        """The symbolic value that `variable` has at this point."""
+        return self.slot_of(variable).now
+
+    def assign_variable(self, variable: Variable, value: Any) -> None:
+        """Let `variable` have the value `value` from this point on."""
+        slot = self.slot_of(variable)
+        slot.now = self.apply(PRIMITIVES["identity"], (self.lift(value),), {})
+        slot.assigned = True
+
+    def initial_value(self, value: Any, name: str | None) -> Any:
+        """The eager initial value of a variable that is made while tracing.
+
+        Raises:
+            ValueError: variables may not be made in this call, or the value is symbolic.
+        """
+        if not self.may_create_variables:
+            raise ValueError(
+                f"the variable {name or 'Variable'!r} was created on a later call of {self.root().name!r}; a "
+                "function may create variables only the first time it is called. Create it outside, or "
+                "keep it on an object and create it only when it is not there yet."
+            )
+        if isinstance(value, GraphTensor):
+            raise ValueError(
+                f"the initial value of the variable {name or 'Variable'!r} is computed inside {self.root().name!r}, "
+                "where it has no value yet; pass a function that makes it, or create the variable outside"
+            )
+        return value
+
+    def root(self) -> Graph:
+        """The outermost graph around this one."""
+        graph = self
+        while graph.outer is not None:
+            graph = graph.outer
+        return graph
+
+    @property
+    def assigned(self) -> list[VariableSlot]:
+        """The variables that the graph assigns, in the order in which they were first met."""
+        return [slot for slot in self.slots.values() if slot.assigned]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether a node does something besides its results."""
+        return any(node.effect for node in self.nodes)
+
+    # ------------------------------------------------------------------ control flow
+
+    def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
+        """Both branches as one node; what `ops.cond` does while tracing."""
+        from trainkit.graph.control_flow import traced_cond
+
+        return traced_cond(self, pred, true_fn, false_fn)
+
+    def while_loop(
+        self, cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None
+    ) -> Any:
+        """A loop as one node; what `ops.while_loop` does while tracing."""
+        from trainkit.graph.control_flow import traced_while
+
+        return traced_while(self, cond, body, loop_vars, maximum_iterations=maximum_iterations)
+
+    def convert(self, function: Any) -> Any:
+        """`function` with its `if`, `while` and `for` rewritten for tensors."""
+        from trainkit.graph.autograph import converted
+
+        return converted(function)
+
+    # ------------------------------------------------------------------ looking
+
+    def get_operations(self) -> list[Node]:
+        """All nodes, in order."""
+        return list(self.nodes)
+
+    def get_operation_by_name(self, name: str) -> Node:
+        """The node called `name`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(f"graph {self.name!r} has no operation {name!r}")
+
+    def get_tensor_by_name(self, name: str) -> GraphTensor:
+        """The tensor called `name`, such as `"MatMul:0"`."""
+        node, _, index = name.partition(":")
+        return self.get_operation_by_name(node).outputs[int(index or 0)]
+
+    def as_graph_def(self) -> Any:
+        """A `GraphDef` protocol buffer (tensorboardX's) for TensorBoard's graph page."""
+        from trainkit.graph.listing import graph_def
+
+        return graph_def(self)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        from trainkit.graph.listing import dot
+
+        return dot(self)
+
+    def __str__(self) -> str:
+        from trainkit.graph.listing import listing
+
+        return listing(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
+
+    # ------------------------------------------------------------------ running
+
+    def program(self) -> Any:
+        """The executable form, made on first use: a function of arrays to a list of arrays."""
+        if self._program is None:
+            from trainkit.graph.executor import compile_graph
+
+            self._program = compile_graph(self)
+        return self._program
+
+    def __enter__(self) -> Graph:
+        recorder.THREAD.traces.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        recorder.THREAD.traces.remove(self)
+
+    def as_default(self) -> Graph:
+        """This graph as a context in which operations become its nodes."""
+        return self
+
+
+def replay(graph: Graph, values: list[Any]) -> list[Any]:
+    """Run the nodes of `graph` one by one as operations on tensors.
+
+    Tapes that record see each operation; inside another trace the nodes are added there.
+
+    Args:
+        graph: its variables are read and assigned for real (or in the trace around).
+        values: one tensor for each of its inputs.
+
+    Returns:
+        The tensors of its outputs.
+    """
+    env: dict[Any, Any] = dict(zip(graph.inputs, values, strict=True))
+    for node in needed_nodes(graph):
+        if node.kind == "op":
+            ready = [env[x] if isinstance(x, GraphTensor) else x for x in node.inputs]
+            try:
+                result = node.primitive.op(*ready, **node.settings)
+            except Exception as error:
+                raise located(error, node) from None
+            for symbol, y in zip(node.outputs, result if node.many else (result,), strict=True):
+                env[symbol] = y
+        elif node.kind == "constant":
+            env[node.outputs[0]] = node.value
+        elif node.kind == "variable":
+            env[node.outputs[0]] = node.value.value()
+    if graph.outer is None:
+        for slot in graph.assigned:
+            slot.variable.assign(env[slot.now])
+    return [env[y] for y in graph.outputs]
+
+
+def needed_nodes(graph: Graph) -> list[Node]:
+    """The nodes that an output, an assignment or an effect needs, in order."""
+    wanted: set[Node] = set()
+    stack = [y.node for y in graph.outputs]
+    if graph.outer is None:
+        stack += [slot.now.node for slot in graph.assigned]
+    stack += [node for node in graph.nodes if node.effect]
+    while stack:
+        node = stack.pop()
+        if node in wanted:
+            continue
+        wanted.add(node)
+        stack.extend(x.node for x in node.inputs if isinstance(x, GraphTensor))
+    return [node for node in graph.nodes if node in wanted]
+
+
+_PACKAGE = __name__.split(".")[0]
+
+
+def user_line() -> tuple[str, int, str] | None:
+    """File, line and function of the innermost frame outside this package."""
+    frame = sys._getframe(2)
+    for _ in itertools.count():
+        if frame is None:
+            return None
+        module = frame.f_globals.get("__name__", "")
+        if not (module == _PACKAGE or module.startswith(_PACKAGE + ".")) and not module.startswith(
+            "malt."
+        ):
+            origin = origin_of(frame.f_code.co_filename, frame.f_lineno)
+            return origin or (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+# Generated file -> {line in it: (file, line, function) in the user's source}.
+SOURCE_MAPS: dict[str, dict[int, tuple[str, int, str]]] = {}
+
+
+def origin_of(filename: str, line: int) -> tuple[str, int, str] | None:
+    """Where a line that AutoGraph generated comes from."""
+    return SOURCE_MAPS.get(filename, {}).get(line)
+
+
+def located(error: Exception, node: Node) -> Exception:
+    """`error` with the user's line that made `node` added to its text."""
+    if node.where is None or not error.args or not isinstance(error.args[0], str):
+        return error
+    file, line, function = node.where
+    note = f'\n  in node {node.name!r}, made at "{file}", line {line}, in {function}'
+    if "\n  in node " in error.args[0]:
+        return error
+    try:
+        return type(error)(error.args[0] + note)
+    except TypeError:
+        return error
+
+
+def symbol_like(x: Any, graph: Graph, name: str) -> GraphTensor:
+    """A new input of `graph` with the shape and dtype of the tensor `x`."""
+    dtype: DType = x.dtype
+    return graph.add_input(Spec(x.shape, dtype), name)

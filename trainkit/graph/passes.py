@@ -1,0 +1,195 @@
+"""Passes: plain functions from graph to graph, and the list in which they run.
+
+A pass builds a new graph and leaves the old one alone. `rebuild` does the copying; a pass says what
+becomes of each operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core.tensor import wrap
+from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot, needed_nodes
+
+Visit = Callable[[Graph, Node, tuple[Any, ...]], Any]
+
+
+def rebuild(graph: Graph, visit: Visit) -> Graph:
+    """A copy of the nodes that are needed, each operation replaced by what `visit` gives.
+
+    Args:
+        graph: stays as it is.
+        visit: function of the new graph, the old node and its new inputs to a tuple of outputs in the
+            new graph, or `None` to copy the node.
+    """
+    new = Graph(graph.name, graph.outer)
+    env: dict[GraphTensor, Any] = {}
+    for x in graph.inputs:
+        env[x] = new.add_input(x._spec, x.node.name)
+    for node in needed_nodes(graph):
+        if node.kind == "op":
+            inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            outputs = visit(new, node, inputs)
+            if outputs is None:
+                outputs = copied(new, node, inputs)
+            env.update(zip(node.outputs, outputs, strict=True))
+        elif node.kind == "constant":
+            env[node.outputs[0]] = new.constant(node.value)
+        elif node.kind == "variable":
+            env[node.outputs[0]] = new.slot_of(node.value).now
+    new.outputs = [env[y] for y in graph.outputs]
+    for key, slot in graph.slots.items():
+        kept = new.slots.get(key)
+        if graph.outer is None and (slot.assigned or kept is not None):
+            if kept is None:
+                kept = new.slots[key] = VariableSlot(slot.variable, slot.first)
+            kept.assigned = slot.assigned
+            if slot.assigned:
+                kept.now = env[slot.now]
+    return new
+
+
+def copied(new: Graph, node: Node, inputs: tuple[Any, ...]) -> tuple[GraphTensor, ...]:
+    """The outputs of a copy of `node` in the graph `new`."""
+    twin = Node(
+        new,
+        "op",
+        node.name,
+        tuple(y._spec for y in node.outputs),
+        node.primitive,
+        inputs,
+        node.settings,
+    )
+    twin.many, twin.where = node.many, node.where
+    new.nodes.append(twin)
+    return twin.outputs
+
+
+def prune(graph: Graph) -> Graph:
+    """Leave out what no output, assignment or effect needs."""
+    return rebuild(graph, lambda new, node, inputs: None)
+
+
+_FOLD_LIMIT = 1 << 20  # bytes; a larger constant is better computed than stored
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Compute what depends on constants alone."""
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        if node.effect or node.subgraphs() or not inputs:
+            return None
+        if not all(not isinstance(x, GraphTensor) or x.node.kind == "constant" for x in inputs):
+            return None
+        arrays = [x.node.value._array if isinstance(x, GraphTensor) else x for x in inputs]
+        try:
+            result = node.primitive.run(arrays, node.settings)
+        except Exception:  # the error belongs to the run, where it names the user's line
+            return None
+        results = result if node.many else (result,)
+        if sum(r.nbytes for r in results) > _FOLD_LIMIT:
+            return None
+        return tuple(new.constant(wrap(r)) for r in results)
+
+    return rebuild(graph, visit)
+
+
+def share(graph: Graph) -> Graph:
+    """Compute equal calls once."""
+    seen: dict[Any, tuple[GraphTensor, ...]] = {}
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        if node.effect or node.subgraphs():
+            return None
+        key_inputs = tuple(x if isinstance(x, GraphTensor) else (type(x), repr(x)) for x in inputs)
+        try:
+            key = (node.primitive, key_inputs, tuple(sorted(node.settings.items(), key=str)))
+            found = seen.get(key)
+        except TypeError:  # a setting that can't be hashed
+            return None
+        if found is None:
+            found = seen[key] = copied(new, node, inputs)
+        return found
+
+    return rebuild(graph, visit)
+
+
+def simplify(graph: Graph) -> Graph:
+    """Take out calls that change nothing: identity, a cast or reshape to what is there, + 0, * 1, - - x."""
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        rule = _SIMPLER.get(node.primitive.name)
+        found = rule(node, inputs) if rule else None
+        return None if found is None else (found,)
+
+    return rebuild(graph, visit)
+
+
+def _same(node: Node, inputs: tuple[Any, ...]) -> Any:
+    return inputs[0]
+
+
+def _same_if_spec(node: Node, inputs: tuple[Any, ...]) -> Any:
+    x, y = inputs[0], node.outputs[0]
+    known = None not in tuple(x.shape)
+    return x if known and x._spec == y._spec else None
+
+
+def _unit(neutral: float, places: tuple[int, ...]) -> Callable[[Node, tuple[Any, ...]], Any]:
+    """A rule that drops a neutral Python number or scalar constant in one of `places`."""
+
+    def rule(node: Node, inputs: tuple[Any, ...]) -> Any:
+        for place in places:
+            other, x = inputs[place], inputs[1 - place]
+            if isinstance(x, GraphTensor) and _is_number(other, neutral):
+                if x._spec == node.outputs[0]._spec:
+                    return x
+        return None
+
+    return rule
+
+
+def _is_number(x: Any, value: float) -> bool:
+    if isinstance(x, GraphTensor):
+        if x.node.kind != "constant" or tuple(x.shape) != ():
+            return False
+        return bool(x.node.value._array == value)
+    return type(x) in (int, float) and x == value
+
+
+def _double(name: str) -> Callable[[Node, tuple[Any, ...]], Any]:
+    """A rule for a function that undoes itself."""
+
+    def rule(node: Node, inputs: tuple[Any, ...]) -> Any:
+        inner = inputs[0].node
+        if inner.kind == "op" and inner.primitive.name == name and inner.settings == node.settings:
+            return inner.inputs[0]
+        return None
+
+    return rule
+
+
+_SIMPLER: dict[str, Callable[[Node, tuple[Any, ...]], Any]] = {
+    "identity": _same,
+    "stop_gradient": _same,
+    "cast": _same_if_spec,
+    "reshape": _same_if_spec,
+    "broadcast_to": _same_if_spec,
+    "sum_to_like": _same_if_spec,
+    "add": _unit(0, (0, 1)),
+    "subtract": _unit(0, (1,)),
+    "multiply": _unit(1, (0, 1)),
+    "divide": _unit(1, (1,)),
+    "negative": _double("negative"),
+    "logical_not": _double("logical_not"),
+}
+
+PASSES: list[Callable[[Graph], Graph]] = [prune, simplify, fold_constants, share, simplify, prune]
+
+
+def optimised(graph: Graph) -> Graph:
+    """`graph` after all passes."""
+    for run in PASSES:
+        graph = run(graph)
+    return graph

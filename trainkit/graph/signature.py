@@ -1,0 +1,154 @@
+"""What makes two calls of a traced function the same: keys of arguments.
+
+Tensors count by dtype and shape, Python values by value, everything else by identity.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.dtypes import BY_NUMPY
+from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
+
+_VALUES = (bool, int, float, complex, str, bytes, type(None))
+
+
+class ById:
+    """An object in a key: equal only to itself, without keeping it alive where it can be helped."""
+
+    __slots__ = ("_hash", "_ref", "_strong")
+
+    def __init__(self, value: Any) -> None:
+        self._hash = id(value)
+        self._strong: Any = None
+        try:
+            self._ref: Any = weakref.ref(value)
+        except TypeError:
+            self._ref = None
+            self._strong = value
+
+    def value(self) -> Any:
+        """The object, `None` when it is gone."""
+        return self._ref() if self._ref is not None else self._strong
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ById):
+            return False
+        mine = self.value()
+        return mine is not None and mine is other.value()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"{type(self.value()).__name__} object"
+
+
+class Place:
+    """A tensor in a key: its shape and dtype."""
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(self, shape: Any, dtype: Any, name: str | None = None) -> None:
+        self.shape = TensorShape(shape)
+        self.dtype = dtype
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self.shape == other.shape and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.shape), self.dtype))
+
+    def __repr__(self) -> str:
+        return f"tensor of shape {tuple(self.shape)} and dtype {self.dtype.name}"
+
+    @property
+    def spec(self) -> Spec:
+        """The shape and dtype as a `Spec`."""
+        return Spec(self.shape, self.dtype)
+
+    def takes(self, other: Place) -> bool:
+        """Whether a trace made for this place also serves `other`."""
+        return (
+            self.dtype == other.dtype
+            and self.shape.is_compatible_with(other.shape)
+            and all(
+                mine is None or theirs is not None
+                for mine, theirs in zip(self.shape, other.shape, strict=True)
+            )
+        )
+
+
+def key_of(x: Any) -> Any:
+    """The hashable key of one argument, nested like it."""
+    kind = type(x)
+    if kind is Tensor:
+        array = x._array
+        return Place(array.shape, BY_NUMPY[array.dtype])
+    if kind in _VALUES:
+        return (kind, x) if x == x else (kind, repr(x))
+    if isinstance(x, list | tuple):
+        return (kind, *(key_of(item) for item in x))
+    if isinstance(x, dict):
+        return (dict, *((k, key_of(x[k])) for k in nest.sorted_keys(x)))
+    if isinstance(x, np.ndarray | np.generic):
+        return Place(x.shape, BY_NUMPY.get(x.dtype) or key_error(x))
+    if isinstance(x, SymbolicTensor):
+        return Place(x.shape, x.dtype)
+    if is_spec(x):
+        return Place(x.shape, x.dtype, getattr(x, "name", None))
+    return ById(x)
+
+
+def key_error(x: Any) -> Any:
+    """Refuse an array whose dtype no tensor has."""
+    raise TypeError(f"an array of dtype {x.dtype} can't be an argument of a traced function")
+
+
+def is_spec(x: Any) -> bool:
+    """Whether `x` describes a tensor, as `tk.TensorSpec` does."""
+    return isinstance(x, Spec) or type(x).__name__ == "TensorSpec"
+
+
+def is_tensor_like(x: Any) -> bool:
+    """Whether `x` is given to a graph as an input: a tensor, an array, or a description of one."""
+    if hasattr(type(x), "_is_variable"):
+        return False
+    return is_tensor(x) or isinstance(x, np.ndarray | np.generic) or is_spec(x)
+
+
+class Arguments:
+    """The parameters of a Python function, and how calls fill them."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(function)
+        parameters = list(self.signature.parameters.values())
+        self.names = [p.name for p in parameters]
+        self.simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+        self.count = len(parameters)
+        self.variable = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+
+    def canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Positional and keyword arguments with defaults filled in, the same for equal calls.
+
+        Raises:
+            TypeError: the call does not fit the function's parameters.
+        """
+        if self.simple and not kwargs and len(args) == self.count:
+            return args, kwargs
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name."""
+        bound = self.signature.bind(*args, **kwargs)
+        return dict(bound.arguments)
