@@ -1,0 +1,9 @@
+"""Checkpoints: crash-safe HDF5 files of everything that a tree of objects holds."""
+
+from trainkit.checkpoints.checkpoint import Checkpoint as Checkpoint
+from trainkit.checkpoints.checkpoint import latest_checkpoint as latest_checkpoint
+from trainkit.checkpoints.hdf5 import CheckpointOptions as CheckpointOptions
+from trainkit.checkpoints.report import Difference as Difference
+from trainkit.checkpoints.report import Report as Report
+from trainkit.checkpoints.restoring import IncompleteRestoreWarning as IncompleteRestoreWarning
+from trainkit.checkpoints.status import RestoreStatus as RestoreStatus

@@ -1,0 +1,261 @@
+"""`Checkpoint`: save and restore what a tree of objects holds; `latest_checkpoint`."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainkit.checkpoints.hdf5 import CheckpointOptions, as_json, write_file
+from trainkit.checkpoints.manifest import manifest
+from trainkit.checkpoints.matching import COUNTER
+from trainkit.checkpoints.restoring import Restore
+from trainkit.checkpoints.saved import SavedFile, order_of
+from trainkit.checkpoints.status import NothingRestored, RestoreStatus
+from trainkit.checkpoints.tree import Plan, slot_variables
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.trackable import Trackable, tracked
+from trainkit.core.variable import Variable
+
+_NUMBERED = re.compile(r"^(?P<prefix>.*)-(?P<number>\d+)$", re.DOTALL)
+
+
+class Checkpoint(Trackable):
+    """A group of objects that are saved and restored together.
+
+    Values are matched by the path of attributes that leads to them, not by names or order. A part
+    that does not exist yet when a file is restored takes its value the moment it is created.
+
+    Args:
+        root: an object whose own parts stand at the top of the file.
+        **parts: objects by the name that they have in the file: models, optimizers, metrics,
+            variables,
+            generators, iterators, other checkpoints; lists and dicts of these.
+
+    Attributes:
+        save_counter: how often `save` was called, int64; made by the first `save` or `restore`.
+
+    Raises:
+        InvalidArgumentError: an object holds no state that could be saved, or `root` has a part of
+            that name.
+
+    >>> import tempfile
+    >>> x = Variable(2.0)
+    >>> checkpoint = Checkpoint(x=x)
+    >>> path = checkpoint.save(tempfile.mkdtemp() + "/ckpt")
+    >>> x.assign(11.0).numpy() and checkpoint.restore(path).assert_consumed() and float(x)
+    2.0
+    """
+
+    _untracked = frozenset({"_stands_for"})
+
+    def __init__(self, root: Trackable | None = None, **parts: Any) -> None:
+        if root is not None:
+            _require_state("root", root)
+        self._stands_for = root
+        for name, part in parts.items():
+            part = tracked(part)
+            _require_state(name, part)
+            if root is not None and name in root.parts():
+                raise InvalidArgumentError(
+                    f"Checkpoint: the root has a part called {name!r} already"
+                )
+            setattr(self, name, part)
+
+    # ------------------------------------------------------------------ the tree
+
+    def parts(self) -> dict[str, Trackable]:
+        """The parts of the root, then those given by name."""
+        root = self._stands_for
+        return {**(root.parts() if root is not None else {}), **super().parts()}
+
+    def state_arrays(self) -> dict[str, Any]:
+        """The arrays of the root."""
+        return {} if self._stands_for is None else self._stands_for.state_arrays()
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        """Give the root its arrays back."""
+        if self._stands_for is not None:
+            self._stands_for.load_state_arrays(arrays)
+
+    def slot_variables(self) -> list[tuple[str, Any, Any]]:
+        """The slots of the root, when that is an optimizer."""
+        return [] if self._stands_for is None else slot_variables(self._stands_for)
+
+    @property
+    def _checkpoint_kind(self) -> str:
+        root = self._stands_for
+        return type(self).__name__ if root is None else type(root).__name__
+
+    def _before_restore(self, saved: dict[str, Any]) -> None:
+        """Make the counter when the file has one."""
+        if COUNTER in saved:
+            self._counter()
+
+    def _counter(self) -> Variable:
+        if COUNTER not in self.__dict__:
+            self.save_counter = Variable(np.int64(0), trainable=False, name=COUNTER, dtype="int64")
+        return self.save_counter
+
+    # ------------------------------------------------------------------ saving
+
+    def save(
+        self, file_prefix: str | os.PathLike[str], options: CheckpointOptions | None = None
+    ) -> str:
+        """Write a numbered checkpoint.
+
+        Args:
+            file_prefix: folder and beginning of the file's name, such as `"./run/ckpt"`.
+            options: how values are stored.
+
+        Returns:
+            The path of the file: `file_prefix`, a dash and the new value of `save_counter`.
+
+        Raises:
+            OSError: it can't be written. An older file of that name is untouched, the counter too.
+        """
+        counter = self._counter()
+        before = int(counter.numpy())
+        counter.assign(np.int64(before + 1))
+        try:
+            return self.write(f"{os.fspath(file_prefix)}-{before + 1}", options)
+        except BaseException:
+            counter.assign(np.int64(before))
+            raise
+
+    def write(
+        self, file_prefix: str | os.PathLike[str], options: CheckpointOptions | None = None
+    ) -> str:
+        """Write a checkpoint under exactly this path, without counting it.
+
+        Args:
+            file_prefix: path of the file.
+            options: how values are stored.
+
+        Returns:
+            The path.
+
+        Raises:
+            OSError: it can't be written. An older file of that name is untouched.
+        """
+        return self._write(os.fspath(file_prefix), options, {})
+
+    def _write(self, path: str, options: CheckpointOptions | None, notes: dict[str, Any]) -> str:
+        plan = Plan(self)
+        root = {"manifest": as_json(manifest(self, notes))}
+        if plan.cyclic:
+            root["cycles"] = "yes"
+        write_file(path, plan.entries, root, options, next_order(path))
+        return path
+
+    # ------------------------------------------------------------------ restoring
+
+    def restore(
+        self, save_path: str | os.PathLike[str] | None, options: CheckpointOptions | None = None
+    ) -> RestoreStatus | NothingRestored:
+        """Take the values of a checkpoint that `save` wrote.
+
+        The whole file is checked before the first variable changes. What does not exist yet is
+        restored when it is created; what has no counterpart is left as it is, and shown by the
+        status.
+
+        Args:
+            save_path: what `save` returned or `latest_checkpoint` found; None does nothing.
+            options: how the values were stored is known from the file; only None or options that
+                say nothing about reading are of use here.
+
+        Returns:
+            A status to assert on.
+
+        Raises:
+            NotFoundError: there is no such file.
+            CheckpointError: it is damaged, hostile, or not a checkpoint; nothing is changed.
+            CheckpointMismatchError: a value has another shape or dtype; nothing is changed.
+        """
+        if save_path is None:
+            return NothingRestored()
+        status = self.read(save_path, options)
+        self._counter()
+        return status
+
+    def read(
+        self, save_path: str | os.PathLike[str], options: CheckpointOptions | None = None
+    ) -> RestoreStatus:
+        """Take the values of a checkpoint that `write` wrote; see `restore`."""
+        return RestoreStatus(self._restore(save_path, strict=False), self)
+
+    def _restore(self, path: str | os.PathLike[str], strict: bool) -> Restore:
+        saved = SavedFile(path)
+        saved.require_checkpoint()
+        restore = Restore(saved, self)
+        restore.start(strict)
+        return restore
+
+
+def _require_state(name: str, part: Any) -> None:
+    if not isinstance(part, Trackable) or (isinstance(part, Variable) and name == "root"):
+        raise InvalidArgumentError(
+            f"Checkpoint: {name} is a {type(part).__name__}, which can't be saved by "
+            "itself. Variables, layers, models, optimizers, metrics, iterators of datasets, "
+            "generators and tk.Module objects can; keep a number or an array in a tk.Variable."
+        )
+
+
+def next_order(path: str) -> int:
+    """The order of a file that is written now: the time, but later than its numbered siblings."""
+    found = _NUMBERED.match(os.path.basename(path))
+    now = time.time_ns()
+    if not found:
+        return now
+    orders = [order for _, order in numbered(Path(path).parent, found["prefix"])]
+    return max([now, *(order + 1 for order in orders)])
+
+
+def numbered(folder: Path, prefix: str | None = None) -> list[tuple[Path, int]]:
+    """The whole files `PREFIX-NUMBER` in `folder` with their orders, sorted by these.
+
+    Args:
+        folder: need not exist.
+        prefix: that of the files; None takes all.
+    """
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for name in names:
+        match = _NUMBERED.match(name)
+        if match and prefix in (None, match["prefix"]):
+            order = order_of(folder / name)
+            if order is not None:
+                found.append((order, int(match["number"]), name))
+    return [(folder / name, order) for order, _, name in sorted(found)]
+
+
+def latest_checkpoint(
+    checkpoint_dir: str | os.PathLike[str], latest_filename: str | None = None
+) -> str | None:
+    """The path of the checkpoint that was saved last in a folder.
+
+    Files that were cut short are passed over.
+
+    Args:
+        checkpoint_dir: the folder.
+        latest_filename: must be None: which one is the latest is known from the files themselves.
+
+    Returns:
+        The path, or None when there is no checkpoint or no folder.
+
+    Raises:
+        InvalidArgumentError: `latest_filename` was given.
+    """
+    if latest_filename is not None:
+        raise InvalidArgumentError(
+            "latest_checkpoint: latest_filename is not supported, no file lists the checkpoints"
+        )
+    found = numbered(Path(checkpoint_dir))
+    return os.path.join(os.fspath(checkpoint_dir), found[-1][0].name) if found else None

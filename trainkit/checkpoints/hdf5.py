@@ -1,0 +1,271 @@
+"""The checkpoint file: writing a tree of arrays as sealed HDF5, and opening one again.
+
+The root group's attributes are `format` (`"trainkit"`), `version`, `manifest` (JSON) and, when
+groups contain themselves, `cycles`. A group is an object and has its class as `type`; a dataset is
+a value and has the `checksum` of its bytes. A second name of the same object is an HDF5 hard link.
+Values that HDF5 has no type for (bfloat16, texts) or that were narrowed say in `dtype` what they
+stand for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainkit.checkpoints.atomic import AtomicFile
+from trainkit.checkpoints.checksum import SMALL, checksum
+from trainkit.checkpoints.positioned import H5Stream
+from trainkit.checkpoints.seal import BLOCK, write_seal
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+
+FORMAT = "trainkit"
+VERSION = "1"
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """How a checkpoint's values are stored.
+
+    Args:
+        compression: None, or `"gzip"` for smaller files that take longer to write and to read.
+        compression_level: 1 (fast) to 9 (small).
+        slot_dtype: None, `"float16"` or `"bfloat16"`: the type in which optimizer slots of more
+            bits are stored. They lose precision by it, so a run that goes on from there is close to
+            the uninterrupted one but not equal to it. Values beyond the range of float16 refuse to
+            be saved.
+
+    Raises:
+        InvalidArgumentError: a setting is not one of these.
+    """
+
+    compression: str | None = None
+    compression_level: int = 4
+    slot_dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.compression not in (None, "gzip"):
+            raise InvalidArgumentError(
+                f"compression is {self.compression!r}; it can be None or 'gzip'"
+            )
+        if self.compression_level not in range(1, 10):
+            raise InvalidArgumentError(
+                f"compression_level is {self.compression_level!r}; it goes from 1 to 9"
+            )
+        if self.slot_dtype not in (None, "float16", "bfloat16"):
+            raise InvalidArgumentError(
+                f"slot_dtype is {self.slot_dtype!r}; it can be None, 'float16' or 'bfloat16'"
+            )
+
+
+@dataclass(frozen=True)
+class Group:
+    """An object to write: where, and its class."""
+
+    path: str
+    attributes: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Link:
+    """One more name of what was written before at `target`."""
+
+    path: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Values:
+    """An array to write: where, a function that gives it, and whether it is an optimizer's slot."""
+
+    path: str
+    read: Callable[[], Any]
+    slot: bool = False
+
+
+Entry = Group | Link | Values
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    entries: list[Entry],
+    root: dict[str, str],
+    options: CheckpointOptions | None = None,
+    order: int = 0,
+) -> None:
+    """Write `entries` as the sealed file `path`, which appears whole or not at all.
+
+    One array at a time is in memory beside those that `entries` refer to.
+
+    Args:
+        path: the file to make or replace.
+        entries: in an order in which each comes after the group that it stands in.
+        root: the attributes of the root group.
+        options: compression and narrow slots.
+        order: see `Header.order`.
+
+    Raises:
+        OSError: the file can't be written; the old one, if any, is untouched.
+        InvalidArgumentError: a value is of a type that can't be stored, or does not fit
+            `slot_dtype`.
+    """
+    import h5py
+
+    with AtomicFile(path) as target:
+        stream = H5Stream(target.fd)
+        try:
+            with h5py.File(stream, "w", userblock_size=BLOCK) as file:
+                extents = _Writer(h5py, file, options or CheckpointOptions()).write(entries, root)
+        except Exception:
+            if stream.error is not None:
+                raise stream.error from None
+            raise
+        if stream.error is not None:
+            raise stream.error
+        write_seal(target.fd, extents, order)
+        target.commit()
+
+
+class _Writer:
+    """Writes entries into one open file, and notes where the big arrays are."""
+
+    def __init__(self, h5py: Any, file: Any, options: CheckpointOptions) -> None:
+        self._h5 = h5py
+        self._file = file.id
+        self._options = options
+        self._parents = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+        self._parents.set_create_intermediate_group(True)
+        self._extents: list[tuple[int, int]] = []
+
+    def write(self, entries: list[Entry], root: dict[str, str]) -> list[tuple[int, int]]:
+        for name, text in {"format": FORMAT, "version": VERSION, **root}.items():
+            self._attribute(self._file, name, text)
+        for entry in entries:
+            if isinstance(entry, Values):
+                self._values(entry)
+            elif isinstance(entry, Link):
+                self._file.links.create_hard(
+                    entry.path.encode(),
+                    self._file,
+                    entry.target.encode() or b"/",
+                    lcpl=self._parents,
+                )
+            else:
+                self._group(entry)
+        return self._extents
+
+    def _group(self, entry: Group) -> None:
+        group = self._file
+        if entry.path:
+            group = self._h5.h5g.create(self._file, entry.path.encode(), lcpl=self._parents)
+        for name, text in entry.attributes.items():
+            self._attribute(group, name, text)
+
+    def _values(self, entry: Values) -> None:
+        attributes: dict[str, str] = {}
+        array = self._stored(entry, np.asarray(entry.read()), attributes)
+        attributes["checksum"] = checksum(array)
+        h5 = self._h5
+        kind = h5.h5t.py_create(array.dtype, logical=True)
+        space = h5.h5s.create_simple(array.shape) if array.shape else h5.h5s.create(h5.h5s.SCALAR)
+        dataset = h5.h5d.create(
+            self._file, entry.path.encode(), kind, space, self._plan(array), lcpl=self._parents
+        )
+        if array.size:
+            dataset.write(h5.h5s.ALL, h5.h5s.ALL, array, kind)
+        for name, text in attributes.items():
+            self._attribute(dataset, name, text)
+        offset = dataset.get_offset()
+        if offset is not None and array.nbytes > SMALL:
+            self._extents.append((offset, array.nbytes))
+
+    def _plan(self, array: Any) -> Any:
+        plan = self._h5.h5p.create(self._h5.h5p.DATASET_CREATE)
+        plan.set_fill_time(self._h5.h5d.FILL_TIME_NEVER)
+        plan.set_obj_track_times(False)
+        if self._options.compression and array.nbytes > 4096:
+            plan.set_chunk(_chunk_shape(array))
+            plan.set_shuffle()
+            plan.set_deflate(self._options.compression_level)
+        return plan
+
+    def _stored(self, entry: Values, array: Any, attributes: dict[str, str]) -> Any:
+        """`array` as it goes into the file: contiguous, of a type that HDF5 has."""
+        narrow = self._options.slot_dtype
+        if entry.slot and narrow and array.dtype.kind == "f" and array.itemsize > 2:
+            attributes["dtype"] = array.dtype.name
+            attributes["narrow"] = narrow
+            array = _narrowed(entry.path, array, narrow)
+        elif array.dtype.name == "bfloat16":
+            attributes["dtype"] = "bfloat16"
+        if array.dtype.name == "bfloat16":
+            array = array.view(np.uint16)
+        if array.dtype.kind == "U":
+            attributes["dtype"] = "str"
+            array = np.char.encode(array, "utf-8")
+        if array.dtype.kind not in "biufcS":
+            raise UnimplementedError(
+                f"'{entry.path}' is of dtype {array.dtype}, which is not stored"
+            )
+        if array.dtype.itemsize == 0:
+            array = array.astype("S1")
+        return np.require(array, requirements="C").astype(array.dtype.newbyteorder("="), copy=False)
+
+    def _attribute(self, owner: Any, name: str, text: str) -> None:
+        h5 = self._h5
+        data = text.encode("utf-8")
+        kind = h5.h5t.C_S1.copy()
+        kind.set_size(max(1, len(data)))
+        kind.set_cset(h5.h5t.CSET_UTF8)
+        attribute = h5.h5a.create(owner, name.encode(), kind, h5.h5s.create(h5.h5s.SCALAR))
+        attribute.write(np.array(data, f"S{max(1, len(data))}"), kind)
+
+
+def _narrowed(path: str, array: Any, dtype: str) -> Any:
+    import ml_dtypes
+
+    target = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16)
+    with np.errstate(over="ignore"):
+        narrow = array.astype(target)
+    if not np.array_equal(np.isfinite(narrow), np.isfinite(array)):
+        raise InvalidArgumentError(
+            f"'{path}' has values beyond the range of {dtype}; use 'bfloat16' or None"
+        )
+    return narrow
+
+
+def _chunk_shape(array: Any) -> tuple[int, ...]:
+    """Chunks of whole leading rows, about 1 MiB each."""
+    shape = list(array.shape)
+    for axis in range(len(shape)):
+        inner = int(np.prod(shape[axis + 1 :], dtype=np.int64)) * array.itemsize
+        if inner <= 1 << 20:
+            shape[axis] = min(shape[axis], max(1, (1 << 20) // inner))
+            break
+        shape[axis] = 1
+    return tuple(shape)
+
+
+def as_json(value: dict[str, Any]) -> str:
+    """Compact JSON text."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+@contextmanager
+def opened(fd: int, name: str) -> Iterator[Any]:
+    """The HDF5 file that `fd` is open on, for reading, as an `h5py.File`."""
+    import h5py
+
+    from trainkit.checkpoints.guard import open_error
+
+    try:
+        file = h5py.File(H5Stream(fd), "r")
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise open_error(name, error) from error
+    with file:
+        yield file

@@ -1,0 +1,121 @@
+"""Reading and writing at a position of an open file, and the file that HDF5 works through."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any
+
+import numpy as np
+
+_STEP = 1 << 20
+_HAS_POSITIONS = hasattr(os, "pwrite")
+
+
+def _write_once(fd: int, view: memoryview, offset: int) -> int:
+    if _HAS_POSITIONS:
+        return os.pwrite(fd, view, offset)
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.write(fd, view)
+
+
+def _read_once(fd: int, view: memoryview, offset: int) -> int:
+    if hasattr(os, "preadv"):
+        return os.preadv(fd, [view], offset)
+    if _HAS_POSITIONS:  # macOS before Python 3.10 knew preadv
+        part = os.pread(fd, len(view), offset)
+    else:
+        os.lseek(fd, offset, os.SEEK_SET)
+        part = os.read(fd, len(view))
+    view[: len(part)] = part
+    return len(part)
+
+
+def write_at(fd: int, data: Any, offset: int) -> None:
+    """Write all of `data`, a contiguous buffer, at `offset`; the system may take less at a time."""
+    view = memoryview(data).cast("B")
+    while view:
+        done = _write_once(fd, view, offset)
+        view, offset = view[done:], offset + done
+
+
+def read_into(fd: int, buffer: Any, offset: int) -> int:
+    """Fill `buffer`, contiguous and writable, from `offset` on.
+
+    Returns:
+        How many bytes there were; less than asked for at the end of the file.
+    """
+    view = memoryview(buffer).cast("B")
+    total = 0
+    while view:
+        done = _read_once(fd, view, offset + total)
+        if not done:
+            break
+        view, total = view[done:], total + done
+    return total
+
+
+def read_at(fd: int, size: int, offset: int) -> bytes:
+    """`size` bytes at `offset`, less at the end of the file; the caller bounds `size`."""
+    buffer = np.empty(size, np.uint8)
+    return buffer[: read_into(fd, buffer, offset)].tobytes()
+
+
+class H5Stream(io.RawIOBase):
+    """An open file as h5py's `fileobj` driver wants it; all of HDF5's input and output passes here.
+
+    Once a write has failed the rest is dropped, so that HDF5 can still close the file it believes
+    in; the failure is kept in `error`.
+
+    Args:
+        fd: stays open.
+    """
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self.fd = fd
+        self.error: OSError | None = None
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence)
+        self._position = offset + (os.fstat(self.fd).st_size if start is None else start)
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        done = read_into(self.fd, buffer, self._position)
+        self._position += done
+        return done
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        if self.error is None:
+            try:
+                write_at(self.fd, data, self._position)
+            except OSError as error:
+                self.error = error
+                raise
+        self._position += size
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        size = self._position if size is None else size
+        if self.error is None:
+            try:
+                os.ftruncate(self.fd, size)
+            except OSError as error:
+                self.error = error
+                raise
+        return size

@@ -1,0 +1,247 @@
+"""`SavedFile`: an open checkpoint, checked before anything is taken from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.checkpoints.checksum import CHUNK, SMALL, Checksum, as_bytes, checksum, in_threads
+from trainkit.checkpoints.guard import ArrayNode, GroupNode, Guard, Node
+from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
+from trainkit.checkpoints.positioned import read_at, read_into
+from trainkit.checkpoints.seal import BLOCK, is_sealed, read_header, verify_seal
+from trainkit.core.errors import CheckpointError, NotFoundError
+
+_H5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_CACHE = 1 << 24  # bytes of small arrays that are kept from the check until they are used
+
+
+class SavedFile:
+    """A checkpoint file, open for reading; its structure is in `root`.
+
+    The file stays readable when it is replaced or removed later.
+
+    Args:
+        path: the file.
+        foreign: whether HDF5 without trainkit's seal is taken too, as Keras writes it.
+
+    Attributes:
+        name: what errors call the file.
+        sealed: whether it has a seal.
+        order: grows with each save; 0 without a seal.
+        root: the root group.
+        manifest: what the file says about its making.
+
+    Raises:
+        NotFoundError: there is no such file.
+        CheckpointError: it is damaged, hostile, or no checkpoint.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], foreign: bool = False) -> None:
+        self.name = os.fspath(path)
+        self._fd = _open(self.name)
+        self._closer = weakref.finalize(self, os.close, self._fd)
+        self._cached_bytes = 0
+        try:
+            self._read_structure(foreign)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read_structure(self, foreign: bool) -> None:
+        start = read_at(self._fd, BLOCK, 0)
+        self.sealed = is_sealed(start) or not foreign
+        self.order = 0
+        if self.sealed:
+            header, self._extents = verify_seal(self._fd, self.name)
+            self.order = header.order
+        elif not start.startswith(_H5_SIGNATURE):
+            raise CheckpointError(f"{self.name} is not an HDF5 file, or its beginning is damaged")
+        with opened(self._fd, self.name) as file:
+            size = os.fstat(self._fd).st_size
+            cycles = self.sealed and "cycles" in file.attrs
+            self.root = Guard(file, self.name, size, cycles).tree()
+        self.manifest = self._manifest()
+
+    def _manifest(self) -> dict[str, Any]:
+        try:
+            manifest = json.loads(self.root.attributes.get("manifest", "{}"))
+        except (ValueError, RecursionError):
+            manifest = None
+        if not isinstance(manifest, dict):
+            raise CheckpointError(f"{self.name} is refused: its manifest is not a JSON object")
+        return manifest
+
+    def require_checkpoint(self) -> None:
+        """Refuse files that are not object-based checkpoints of this version."""
+        attributes = self.root.attributes
+        if attributes.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{self.name} is not a checkpoint; weights files are for model.load_weights"
+            )
+        if attributes.get("version") != VERSION:
+            raise CheckpointError(
+                f"{self.name} has version {attributes.get('version')!r}, "
+                f"this trainkit reads {VERSION!r}"
+            )
+
+    # ------------------------------------------------------------------ values
+
+    def arrays(self) -> list[ArrayNode]:
+        """All datasets, each once."""
+        return [node for node in nodes(self.root) if isinstance(node, ArrayNode)]
+
+    def verify(self) -> None:
+        """Read every dataset and compare it with its checksum.
+
+        Raises:
+            CheckpointError: one differs; the error names it.
+        """
+        arrays = self.arrays()
+        plain = [node for node in arrays if node.offset is not None]
+        in_threads(self._verify, plain, sum(node.stored_bytes for node in plain))
+        for node in arrays:  # what HDF5 has to read is read by one thread
+            if node.offset is None:
+                self._verify(node)
+
+    def _verify(self, node: ArrayNode) -> None:
+        if node.offset is None or node.stored_bytes <= SMALL:
+            value = self._checked(node)
+            if node.stored_bytes <= SMALL and self._cached_bytes < _CACHE:
+                self._cached_bytes += node.stored_bytes
+                node.cached = value
+            return
+        scratch = np.empty(CHUNK, np.uint8)
+        digest = Checksum(node.stored_bytes)
+        for start in range(0, node.stored_bytes, CHUNK):
+            part = scratch[: min(CHUNK, node.stored_bytes - start)]
+            self._read(node, part, node.offset + start)
+            digest.update(part)
+        self._compare(node, digest.hexdigest())
+
+    def _read(self, node: ArrayNode, part: Any, offset: int) -> None:
+        try:
+            done = read_into(self._fd, part, offset)
+        except OSError as error:
+            raise CheckpointError(f"{self.name}: '{node.path}' can't be read: {error}") from error
+        if done < part.size:
+            raise CheckpointError(f"{self.name} is damaged: '{node.path}' is cut short")
+
+    def _compare(self, node: ArrayNode, actual: str) -> None:
+        saved = node.attributes.get("checksum")
+        if saved is None and not self.sealed:
+            return
+        if saved != actual:
+            raise CheckpointError(
+                f"{self.name} is damaged: '{node.path}' does not fit its checksum"
+            )
+
+    def _checked(self, node: ArrayNode) -> Any:
+        """The values as stored, compared with their checksum."""
+        array = np.empty(node.shape, node.stored)
+        if array.nbytes == 0:
+            self._compare(node, checksum(array))
+        elif node.offset is None:
+            self._read_by_h5py(node, array)
+            self._compare(node, checksum(array))
+        else:
+            self._fill(node, array)
+        return array
+
+    def _read_by_h5py(self, node: ArrayNode, array: Any) -> None:
+        with opened(self._fd, self.name) as file:
+            try:
+                file[node.path].read_direct(array)
+            except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+                raise CheckpointError(f"{self.name} is damaged: '{node.path}': {error}") from error
+
+    def _fill(self, node: ArrayNode, array: Any) -> None:
+        """Read the bytes of `node` into `array`, contiguous, comparing on the way."""
+        data = as_bytes(array)
+        digest = Checksum(data.size)
+        assert node.offset is not None
+        for start in range(0, data.size, CHUNK):
+            part = data[start : start + CHUNK]
+            self._read(node, part, node.offset + start)
+            digest.update(part)
+        self._compare(node, digest.hexdigest())
+
+    def value(self, node: ArrayNode) -> Any:
+        """The values of `node` as a NumPy array of `node.dtype`."""
+        stored = self._checked(node) if node.cached is None else node.cached
+        if node.dtype == stored.dtype:
+            return stored.copy() if node.cached is not None else stored
+        if node.dtype.kind == "U":
+            return np.char.decode(stored, "utf-8")
+        if node.dtype.name == "bfloat16":
+            return stored.view(node.dtype)
+        return _widened(stored, node)
+
+    def read_direct(self, node: ArrayNode, array: Any) -> bool:
+        """Read `node` straight into `array`; False when that can't be done."""
+        direct = node.offset is not None and node.cached is None and node.dtype.kind != "U"
+        same = node.dtype == array.dtype and "narrow" not in node.attributes
+        if not (direct and same and array.flags.c_contiguous and array.shape == node.shape):
+            return False
+        self._fill(node, array)
+        return True
+
+    def close(self) -> None:
+        """Give the file back; nothing can be read any more."""
+        self._closer()
+
+
+def _widened(stored: Any, node: ArrayNode) -> Any:
+    import ml_dtypes
+
+    if node.attributes.get("narrow") == "bfloat16":
+        stored = stored.view(ml_dtypes.bfloat16)
+    return stored.astype(node.dtype)
+
+
+def _open(name: str) -> int:
+    try:
+        fd = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no checkpoint {name!r}") from None
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {name!r} can't be opened: {error.strerror}") from error
+    return fd
+
+
+def nodes(root: Node) -> Iterator[Node]:
+    """All nodes under `root`, each once, parents first."""
+    seen: set[int] = set()
+    stack: list[Node] = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if isinstance(node, GroupNode):
+            stack.extend(reversed(node.children.values()))
+
+
+def order_of(path: str | os.PathLike[str]) -> int | None:
+    """The order of a sealed file whose length and header are right, else None."""
+    try:
+        fd = _open(os.fspath(path))
+    except (CheckpointError, NotFoundError):
+        return None
+    try:
+        return read_header(fd, os.fspath(path)).order
+    except (CheckpointError, OSError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def total_bytes(arrays: Iterable[ArrayNode]) -> int:
+    """Bytes of all the values as stored."""
+    return sum(node.stored_bytes for node in arrays)
