@@ -65,6 +65,7 @@ from trainkit.ops.diagonals import triu as triu
 
 # ------------------------------------------------------------------ indexing.py
 from trainkit.ops.indexing import get_item as get_item
+from trainkit.ops.indexing import nonzero as nonzero
 
 # ------------------------------------------------------------------ blocks.py
 from trainkit.ops.blocks import slice as slice
@@ -78,6 +79,26 @@ from trainkit.ops.gathering import take_along_axis as take_along_axis
 from trainkit.ops.gathering import unravel_index as unravel_index
 
 # ------------------------------------------------------------------ scattering.py
+
+# ------------------------------------------------------------------ sorting.py
+from trainkit.ops.sorting import argpartition as argpartition
+from trainkit.ops.sorting import argsort as argsort
+from trainkit.ops.sorting import digitize as digitize
+from trainkit.ops.sorting import in_top_k as in_top_k
+from trainkit.ops.sorting import searchsorted as searchsorted
+from trainkit.ops.sorting import sort as sort
+from trainkit.ops.sorting import top_k as top_k
+from trainkit.ops.sorting import unique as unique
+
+# ------------------------------------------------------------------ segments.py
+from trainkit.ops.segments import segment_max as segment_max
+from trainkit.ops.segments import segment_min as segment_min
+from trainkit.ops.segments import segment_prod as segment_prod
+from trainkit.ops.segments import segment_sum as segment_sum
+# ------------------------------------------------------------------ scattering.py
+from trainkit.ops.scattering import scatter as scatter
+from trainkit.ops.scattering import scatter_nd_add as scatter_nd_add
+from trainkit.ops.scattering import scatter_update as scatter_update
 
 # ------------------------------------------------------------------ activations.py
 from trainkit.ops.activations import celu as celu
@@ -139,6 +160,7 @@ from trainkit.ops.complex_parts import polar as polar
 from trainkit.ops.complex_parts import real as real
 from trainkit.ops.complex_parts import view_as_complex as view_as_complex
 from trainkit.ops.complex_parts import view_as_real as view_as_real
+from trainkit.ops.complex_parts import complex_from as complex_from
 
 # ------------------------------------------------------------------ creation.py
 from trainkit.ops.creation import arange as arange
@@ -282,5 +304,58 @@ from trainkit.ops.trigonometry import sinc as sinc
 from trainkit.ops.trigonometry import sinh as sinh
 from trainkit.ops.trigonometry import tan as tan
 
+# ------------------------------------------------------------------ cumulative.py
+from trainkit.ops.cumulative import cumprod as cumprod
+from trainkit.ops.cumulative import cumsum as cumsum
+from trainkit.ops.cumulative import cumulative_logsumexp as cumulative_logsumexp
+from trainkit.ops.cumulative import prod as prod
+
+# ------------------------------------------------------------------ nan_reductions.py
+from trainkit.ops.nan_reductions import nanargmax as nanargmax
+from trainkit.ops.nan_reductions import nanargmin as nanargmin
+from trainkit.ops.nan_reductions import nancumprod as nancumprod
+from trainkit.ops.nan_reductions import nancumsum as nancumsum
+from trainkit.ops.nan_reductions import nanmax as nanmax
+from trainkit.ops.nan_reductions import nanmean as nanmean
+from trainkit.ops.nan_reductions import nanmedian as nanmedian
+from trainkit.ops.nan_reductions import nanmin as nanmin
+from trainkit.ops.nan_reductions import nanpercentile as nanpercentile
+from trainkit.ops.nan_reductions import nanprod as nanprod
+from trainkit.ops.nan_reductions import nanquantile as nanquantile
+from trainkit.ops.nan_reductions import nanstd as nanstd
+from trainkit.ops.nan_reductions import nansum as nansum
+from trainkit.ops.nan_reductions import nanvar as nanvar
+
+# ------------------------------------------------------------------ statistics.py
+from trainkit.ops.statistics import average as average
+from trainkit.ops.statistics import bincount as bincount
+from trainkit.ops.statistics import count_nonzero as count_nonzero
+from trainkit.ops.statistics import histogram as histogram
+from trainkit.ops.statistics import median as median
+from trainkit.ops.statistics import percentile as percentile
+from trainkit.ops.statistics import ptp as ptp
+from trainkit.ops.statistics import quantile as quantile
+
+# ------------------------------------------------------------------ windows.py
+from trainkit.ops.windows import bartlett as bartlett
+from trainkit.ops.windows import blackman as blackman
+from trainkit.ops.windows import geomspace as geomspace
+from trainkit.ops.windows import hamming as hamming
+from trainkit.ops.windows import hanning as hanning
+from trainkit.ops.windows import kaiser as kaiser
+from trainkit.ops.windows import logspace as logspace
+from trainkit.ops.windows import meshgrid as meshgrid
+from trainkit.ops.windows import vander as vander
+
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401, E402  (gives tensors and variables their operators)
+
+# ------------------------------------------------------------------ control_flow.py
+from trainkit.ops.control_flow import associative_scan as associative_scan
+from trainkit.ops.control_flow import cond as cond
+from trainkit.ops.control_flow import fori_loop as fori_loop
+from trainkit.ops.control_flow import map as map
+from trainkit.ops.control_flow import scan as scan
+from trainkit.ops.control_flow import switch as switch
+from trainkit.ops.control_flow import vectorized_map as vectorized_map
+from trainkit.ops.control_flow import while_loop as while_loop

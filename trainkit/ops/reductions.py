@@ -54,10 +54,15 @@ _SUMMED_IN = {
 _HALVES = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
 
 
-def _check_scalar(x: Array, axis: Axis, op: str) -> None:
-    """NumPy takes axis 0 of a scalar for none at all; here it is an error as for any other rank."""
+def check_axes(x: Array, axis: Axis, op: str) -> None:
+    """Raise for an axis of a scalar, which NumPy would take for no axis at all."""
     if axis is not None and axis != () and not x.shape:
         shapes.canonical_axes(axis, 0, op)
+
+
+def wide_sum_dtype(dtype: Any) -> Any:
+    """The NumPy dtype in which halves are summed, else `None`."""
+    return _SUMMED_IN[dtype] if dtype in _HALVES else None
 
 
 def summed_dtype(dtype: dtypes.DType) -> dtypes.DType:
@@ -78,7 +83,7 @@ def _sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Sum along axes."""
     if axis is not None:
-        _check_scalar(x, axis, "sum")
+        check_axes(x, axis, "sum")
     total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
     return total.astype(x.dtype) if x.dtype in _HALVES else total
 
@@ -177,7 +182,7 @@ def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean along axes."""
     if axis is not None:
-        _check_scalar(x, axis, "mean")
+        check_axes(x, axis, "mean")
     kind = x.dtype.kind
     wanted = x.dtype if kind in "fcV" else np.dtype(dtypes.floatx())
     total = xp.add.reduce(x, axis, np.float32 if x.dtype in _HALVES else wanted, None, keepdims)
@@ -220,7 +225,7 @@ def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 @primitive(_variance_rule, name="var")
 def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean squared distance to the mean along axes."""
-    _check_scalar(x, axis, "var")
+    check_axes(x, axis, "var")
     compute = x.dtype if x.dtype.kind in "fc" and x.dtype.itemsize > 2 else np.dtype(np.float32)
     x_wide = x.astype(compute, copy=False)
     centred = x_wide - xp.mean(x_wide, axis=axis, keepdims=True)
@@ -273,7 +278,7 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 @primitive(_mean_rule, name="logsumexp")
 def _logsumexp(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Logarithm of the sum of exponentials along axes."""
-    _check_scalar(x, axis, "logsumexp")
+    check_axes(x, axis, "logsumexp")
     if x.dtype.kind in "iub":
         x = x.astype(dtypes.floatx())
     if not x.size:
@@ -316,7 +321,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def _reduced_extreme(
     xp: ArrayModule, x: Array, name: str, axis: Axis, keepdims: bool, initial: Any
 ) -> Array:
-    _check_scalar(x, axis, name)
+    check_axes(x, axis, name)
     reduce = getattr(xp, "maximum" if name == "max" else "minimum").reduce
     if initial is not None:
         return reduce(x, axis, None, None, keepdims, initial)
@@ -410,7 +415,7 @@ def _argmax(
     xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str
 ) -> Array:
     """Position of the greatest element."""
-    _check_scalar(x, axis, "argmax")
+    check_axes(x, axis, "argmax")
     return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
 
 
@@ -419,7 +424,7 @@ def _argmin(
     xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str
 ) -> Array:
     """Position of the least element."""
-    _check_scalar(x, axis, "argmin")
+    check_axes(x, axis, "argmin")
     return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)
 
 
@@ -467,14 +472,14 @@ def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 @primitive(_logic_rule, name="all")
 def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether all elements along axes are true."""
-    _check_scalar(x, axis, "all")
+    check_axes(x, axis, "all")
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
 @primitive(_logic_rule, name="any")
 def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether one element along axes is true."""
-    _check_scalar(x, axis, "any")
+    check_axes(x, axis, "any")
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 

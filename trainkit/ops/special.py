@@ -117,7 +117,8 @@ def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     if x.dtype != np.float64:
         wide = xp.minimum(xp.maximum(_wide(xp, x), -4), 4)
-        return (wide * _ratio(_ERF32_TOP, _ERF32_BOTTOM, wide * wide)).astype(x.dtype, copy=False)
+        value = wide * _ratio(_ERF32_TOP, _ERF32_BOTTOM, wide * wide)
+        return xp.minimum(xp.maximum(value, -1), 1).astype(x.dtype, copy=False)
     size = xp.minimum(xp.abs(x), 6)  # beyond 6 the result is 1 to the last place
     centre = x * _ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
     outside = 1 - xp.exp(-size * size) * _ratio(_ERFC_TOP, _ERFC_BOTTOM, size)

@@ -1,0 +1,263 @@
+"""Windows of signal processing, and grids of numbers: logspace, geomspace, meshgrid, vander."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule, current
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.ops.bessel import i0
+from trainkit.ops.creation import arange, linspace
+from trainkit.ops.elementwise import (
+    absolute,
+    cast,
+    divide,
+    log,
+    multiply,
+    power,
+    promoted,
+    sign,
+    sqrt,
+    square,
+    subtract,
+)
+
+# ------------------------------------------------------------------ windows
+
+
+def _length(x: Any, op: str) -> int:
+    """The length `x` of a window, an int or an integer scalar tensor."""
+    value = x.numpy() if is_tensor(x) else x
+    if not hasattr(value, "__index__"):
+        raise InvalidArgumentError(f"{op}: the length must be an int, got {value!r}")
+    return int(value.__index__())
+
+
+def _window(x: Any, op: str) -> Tensor:
+    n = _length(x, op)
+    values = getattr(np, op)(n) if n > 0 else np.zeros(0)
+    return wrap(current().xp.asarray(values, dtype=as_dtype(dtypes.floatx()).dtype))
+
+
+def bartlett(x: Any) -> Tensor:
+    """Triangular window 1 - |2 n / (x - 1) - 1| for n = 0, ..., x - 1.
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "bartlett")
+
+
+def blackman(x: Any) -> Tensor:
+    """Blackman's window 0.42 - 0.5 cos(t) + 0.08 cos(2 t) with t = 2 pi n / (x - 1).
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "blackman")
+
+
+def hamming(x: Any) -> Tensor:
+    """Hamming's window 0.54 - 0.46 cos(2 pi n / (x - 1)).
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "hamming")
+
+
+def hanning(x: Any) -> Tensor:
+    """Hann's window 0.5 - 0.5 cos(2 pi n / (x - 1)).
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "hanning")
+
+
+def kaiser(x: Any, beta: Any) -> Tensor:
+    """Kaiser's window I0(beta sqrt(1 - (2 n / (x - 1) - 1)**2)) / I0(beta).
+
+    Args:
+        x: number of points.
+        beta: how steep it is, a number or a scalar tensor, to which gradients flow.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    n = _length(x, "kaiser")
+    wanted = as_dtype(dtypes.floatx())
+    steepness = cast(beta, wanted)
+    if n <= 1:
+        return convert_to_tensor(np.ones(max(n, 0)), dtype=wanted)
+    place = subtract(multiply(cast(arange(n), wanted), 2 / (n - 1)), 1)
+    # Rounding must not make 1 - place**2 negative at the ends.
+    inside = sqrt(PRIMITIVES["relu"].op(subtract(1, square(place))))
+    return divide(i0(multiply(steepness, inside)), i0(steepness))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ spaces
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
+    """Numbers from base**start to base**stop whose logarithms are evenly spaced.
+
+    Args:
+        start, stop: exponents, numbers or tensors whose shapes broadcast.
+        num: how many numbers.
+        endpoint: whether base**stop is the last of them.
+        base: what is raised to these powers.
+        dtype: element type; by default the float to which the ends promote.
+        axis: where the new axis stands, for ends that are no scalars.
+
+    Returns:
+        A tensor with an axis of size `num`.
+
+    Raises:
+        InvalidArgumentError: `num` is negative.
+    """
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    values = power(cast(base, exponents.dtype), exponents)
+    return values if dtype is None else cast(values, dtype)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
+    """Numbers from `start` to `stop`, each the same multiple of the one before.
+
+    Args:
+        start, stop: the ends, numbers or tensors of the same sign, whose shapes broadcast.
+        num: how many numbers.
+        endpoint: whether `stop` is the last of them.
+        dtype: element type; by default the float to which the ends promote.
+        axis: where the new axis stands, for ends that are no scalars.
+
+    Returns:
+        A tensor with an axis of size `num`.
+
+    Raises:
+        InvalidArgumentError: `num` is negative.
+    """
+    low, high = promoted(start, stop)
+    wide = shapes.float_dtype(low.dtype)
+    low, high = cast(low, wide), cast(high, wide)
+    logs = linspace(log(absolute(low)), log(absolute(high)), num, endpoint, axis=axis)
+    signs = linspace(sign(low), sign(low), num, endpoint, axis=axis)
+    values = multiply(signs, PRIMITIVES["exp"].op(logs))
+    return values if dtype is None else cast(values, dtype)
+
+
+# ------------------------------------------------------------------ grids
+
+
+def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
+    """Coordinates of all points of a grid, one tensor per axis.
+
+    Args:
+        *x: 1-d tensors, the coordinates along each axis.
+        indexing: `"ij"` for results of shape (len(x[0]), len(x[1]), ...), `"xy"` with the first two axes
+            exchanged.
+
+    Returns:
+        As many tensors as there are axes, all of the shape of the grid.
+
+    Raises:
+        InvalidArgumentError: `indexing` is neither of the two.
+        ShapeError: one of `x` has two or more axes.
+    """
+    if indexing not in ("xy", "ij"):
+        raise InvalidArgumentError(f"meshgrid: indexing={indexing!r}; use 'xy' or 'ij'")
+    from trainkit.ops.shaping import broadcast_to, reshape
+
+    tensors = [t if isinstance(t, Tensor) else convert_to_tensor(t) for t in x]
+    for t in tensors:
+        if len(t.shape) > 1:
+            raise ShapeError(f"meshgrid: the inputs must have one axis, one has shape {t.shape}")
+    sizes = [t.shape[0] if t.shape else 1 for t in tensors]
+    places = list(range(len(tensors)))
+    if indexing == "xy" and len(tensors) > 1:
+        places[:2] = [1, 0]
+    dims = [sizes[places.index(i)] for i in range(len(tensors))]
+    grids = []
+    for t, place in zip(tensors, places, strict=True):
+        column = reshape(t, tuple(-1 if i == place else 1 for i in range(len(tensors))))
+        grids.append(broadcast_to(column, tuple(dims)))
+    return grids
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Powers of the elements of `x`, a row per element.
+
+    Args:
+        x: tensor (n,).
+        N: number of powers; by default n.
+        increasing: whether the powers grow from left to right.
+
+    Returns:
+        A tensor (n, N).
+
+    Raises:
+        ShapeError: `x` has another number of axes than one.
+        InvalidArgumentError: `N` is negative.
+    """
+    from trainkit.ops.shaping import expand_dims
+
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if len(x.shape) != 1:
+        raise ShapeError(f"vander: x must have one axis, its shape is {x.shape}")
+    columns = x.shape[0] if N is None else int(N)
+    if columns is None or columns < 0:
+        raise InvalidArgumentError(f"vander: N={N!r}; the number of powers must be 0 or more")
+    exponents = range(columns) if increasing else range(columns - 1, -1, -1)
+    return _vander(expand_dims(x, -1), exponents=tuple(exponents))  # type: ignore[no-any-return]
+
+
+@primitive(lambda x, *, exponents: shapes.Spec((*x.shape[:-1], len(exponents)), x.dtype), name="vander")
+def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
+    """Each element on the last axis, of size 1, raised to each of the exponents."""
+    if x.dtype.kind == "b":
+        x = x.astype(np.int32)
+    return xp.power(x, xp.asarray(exponents, x.dtype if x.dtype.kind in "iu" else np.int32)).astype(x.dtype)
+
+
+def _vander_gradient(g: Tensor, y: Tensor, x: Tensor, *, exponents: tuple[int, ...]) -> Tensor:
+    from trainkit.ops.reductions import sum
+
+    factors = convert_to_tensor(np.asarray(exponents), dtype=g.dtype)
+    lower = _vander(x, exponents=tuple(max(n - 1, 0) for n in exponents))
+    return sum(multiply(g, multiply(lower, factors)), axis=-1, keepdims=True)
+
+
+_vander.gradients(_vander_gradient)
