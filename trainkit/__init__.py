@@ -53,6 +53,7 @@ _FAMILIES = {
     "activations": "trainkit.activations",
     "callbacks": "trainkit.callbacks",
     "checkpoints": "trainkit.checkpoints",
+    "compat": "trainkit.compat",
     "constraints": "trainkit.constraints",
     "data": "trainkit.data",
     "datasets": "trainkit.datasets",
@@ -79,13 +80,16 @@ _MEMBERS = {
 
 def __getattr__(name: str) -> Any:
     if name in _FAMILIES:
-        value: Any = importlib.import_module(_FAMILIES[name])
+        try:
+            value: Any = importlib.import_module(_FAMILIES[name])
+        except ModuleNotFoundError as error:
+            raise AttributeError(str(error)) from error
     elif name in _MEMBERS:
         value = getattr(importlib.import_module(_MEMBERS[name]), name)
     elif name.startswith("__"):
         raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
     else:
-        value = getattr(importlib.import_module("trainkit.tf_names"), name, None)
+        value = getattr(importlib.import_module("trainkit.tf"), name, None)
         if value is None:
             raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
     globals()[name] = value

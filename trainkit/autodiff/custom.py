@@ -35,6 +35,7 @@ class CustomRule:
     name = "custom_gradient"
     rules = None
     broadcasts = False
+    joint_asks = False
 
     def __init__(
         self, function: Any, backward: Callable[..., Any], variables: list[Variable]

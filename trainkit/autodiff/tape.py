@@ -355,7 +355,7 @@ def ones_like(x: Tensor) -> Tensor:
     if type(x) is Tensor:
         from_array = x._array
         return wrap(_module(from_array).ones(from_array.shape, from_array.dtype))
-    made: Tensor = PRIMITIVES["ones_like"].op(x)
+    made: Tensor = PRIMITIVES["ones_like"].op(x, dtype=None)
     return made
 
 
@@ -364,7 +364,7 @@ def zeros_like(x: Tensor) -> Tensor:
     if type(x) is Tensor:
         from_array = x._array
         return wrap(_module(from_array).zeros(from_array.shape, from_array.dtype))
-    made: Tensor = PRIMITIVES["zeros_like"].op(x)
+    made: Tensor = PRIMITIVES["zeros_like"].op(x, dtype=None)
     return made
 
 

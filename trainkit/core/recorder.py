@@ -11,6 +11,8 @@ import threading
 from threading import get_ident
 from typing import Any, Protocol
 
+from trainkit.core.errors import FailedPreconditionError
+
 
 class TapeLike(Protocol):
     """What `record` needs of a tape."""
@@ -104,3 +106,15 @@ def current_trace() -> Any:
 def executing_eagerly() -> bool:
     """True unless a graph is being traced in this thread."""
     return not THREAD.traces
+
+
+def enable_eager_execution() -> None:
+    """Leave things as they are: execution is eager from the start.
+
+    Scripts of TensorFlow 1 call this first.
+
+    Raises:
+        FailedPreconditionError: a graph is being traced.
+    """
+    if THREAD.traces:
+        raise FailedPreconditionError("enable_eager_execution: a graph is being traced")

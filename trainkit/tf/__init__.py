@@ -6,18 +6,13 @@ division of integers ...), the functions here mean what TensorFlow means.
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainkit import ops
-from trainkit.core import devices, dtypes
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.graph.effects import host_function
 from trainkit.graph.effects import print_ as print
 from trainkit.graph.function import function as function
-from trainkit.graph.function import functions_run_eagerly, run_functions_eagerly
 from trainkit.graph.graph import Graph as Graph
 
 
@@ -89,3 +84,43 @@ def reduce_mean(
     return ops.cast(
         ops.trunc(ops.divide(ops.cast(total, "float64"), ops.cast(count, "float64"))), x.dtype
     )
+
+
+def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: Any = None) -> Tensor:
+    """Numbers from `start` (0 when `limit` is left out) up to, not including, `limit`."""
+    if limit is None:
+        start, limit = 0, start
+    result: Tensor = ops.arange(start, limit, delta, dtype=dtype)
+    return result
+
+
+def while_loop(
+    cond: Any,
+    body: Any,
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: Any = None,
+) -> Any:
+    """Run `body` while `cond` holds; sizes that change in the loop become unknown by themselves."""
+    return ops.while_loop(cond, body, loop_vars, maximum_iterations)
+
+
+_RENAMED = {
+    "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_all": "all", "reduce_any": "any",
+    "pow": "power", "concat": "concatenate", "gather": "take",
+}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in ("math", "nn", "linalg", "image", "debugging", "config", "train", "dtypes", "nest", "autograph"):
+        return importlib.import_module(f"trainkit.tf.{name}")
+    try:
+        return getattr(ops, _RENAMED.get(name, name))
+    except AttributeError:
+        raise AttributeError(name) from None

@@ -1,0 +1,148 @@
+"""Gradients of functions, as functions: the style of the first eager API."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
+from trainkit.core import nest
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.variable import Variable
+
+
+def _positions(f: Callable[..., Any], params: Any, count: int) -> list[int]:
+    """The positions of the arguments that `params` (positions, names, or `None` for all) means."""
+    if params is None:
+        return list(range(count))
+    names = list(inspect.signature(f).parameters)
+    positions = []
+    for p in params:
+        if isinstance(p, str):
+            if p not in names:
+                raise ValueError(f"params: {f!r} has no parameter {p!r}, only {names}")
+            p = names.index(p)
+        if not 0 <= p < count:
+            raise ValueError(f"params: position {p}, but {count} arguments were given")
+        positions.append(p)
+    return positions
+
+
+def _watched(arg: Any) -> Any:
+    """An argument with its numbers and arrays as tensors; variables as what they hold."""
+
+    def leaf(x: Any) -> Any:
+        return x.value() if isinstance(x, Variable) else convert_to_tensor(x)
+
+    return nest.map_structure(leaf, arg)
+
+
+def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> Callable[..., Any]:
+    """A function that gives the value of `f` and its gradients by the arguments.
+
+    Args:
+        f: function of tensors (or numbers) to a tensor; the gradient is that of the sum of its elements.
+        params: positions or names of the arguments to differentiate by; all by default.
+
+    Returns:
+        A function with the arguments of `f` that returns `(value, [gradients])`. What does not depend on an argument
+        has a gradient of zeros. A keyword argument `dy` weighs the elements of the value.
+
+    Raises:
+        ValueError: `f` returns `None`, or `params` names no parameter.
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
+        positions = _positions(f, params, len(args))
+        ready = [_watched(a) if i in positions else a for i, a in enumerate(args)]
+        sources = [ready[i] for i in positions]
+        with GradientTape() as tape:
+            tape.watch([x for x in nest.flatten(sources) if x.dtype.is_differentiable])
+            value = f(*ready, **kwargs)
+        if value is None:
+            raise ValueError(f"{getattr(f, '__name__', f)!r} returns None, so it has no gradient")
+        target = nest.map_structure(_as_tensor, value)
+        grads = tape.gradient(target, sources, dy, UnconnectedGradients.ZERO)
+        return target, grads
+
+    return run
+
+
+def _as_tensor(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else convert_to_tensor(x)
+
+
+def gradients_function(f: Callable[..., Any], params: Any = None) -> Callable[..., Any]:
+    """A function that gives the gradients of `f` by its arguments, of any order by nesting.
+
+    Args:
+        f: function of tensors (or numbers) to a tensor.
+        params: positions or names of the arguments to differentiate by; all by default.
+
+    Returns:
+        A function with the arguments of `f` that returns a list of gradients.
+
+    >>> square = lambda x: x * x
+    >>> float(gradients_function(square)(3.0)[0])
+    6.0
+    """
+    both = value_and_gradients_function(f, params)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return run
+
+
+def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives the value of `f` and `(gradient, variable)` pairs for the variables it uses.
+
+    Args:
+        f: function of anything to a tensor that reads trainable variables.
+
+    Returns:
+        A function with the arguments of `f` that returns `(value, pairs)`; the pairs are what an optimizer's
+        `apply_gradients` takes.
+
+    Raises:
+        ValueError: `f` returns `None`, or reads no trainable variable.
+    """
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with GradientTape() as tape:
+            value = f(*args, **kwargs)
+        name = getattr(f, "__name__", repr(f))
+        if value is None:
+            raise ValueError(f"{name!r} returns None, so it has no gradient")
+        variables = list(tape.watched_variables())
+        if not variables:
+            raise ValueError(f"{name!r} reads no trainable variable, so there is nothing to differentiate by")
+        return value, list(zip(tape.gradient(value, variables), variables, strict=True))
+
+    return run
+
+
+def implicit_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that gives `(gradient, variable)` pairs for the trainable variables that `f` uses.
+
+    Args:
+        f: function of anything to a tensor.
+
+    Returns:
+        A function with the arguments of `f` that returns the pairs.
+
+    Raises:
+        ValueError: `f` returns `None`, or reads no trainable variable.
+    """
+    both = implicit_value_and_gradients(f)
+
+    @functools.wraps(f)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return run

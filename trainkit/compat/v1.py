@@ -1,0 +1,307 @@
+"""TensorFlow 1's graphs and sessions, on the same graphs that `tk.function` makes.
+
+A graph is built first, inside `Graph().as_default()`; a `Session` then runs the part of it that is asked for.
+Variables are ordinary ones, so a checkpoint moves between this and eager use. Names that are not here are
+those of `trainkit` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, nest, recorder
+from trainkit.core.abstract import eagerly
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
+from trainkit.core.recorder import enable_eager_execution as enable_eager_execution
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.variable import Variable as Variable
+from trainkit.graph.executor import compile_graph
+from trainkit.graph.graph import Graph as Graph
+from trainkit.graph.graph import GraphTensor, VariableSlot
+
+
+class _Reuse:
+    def __repr__(self) -> str:
+        return "AUTO_REUSE"
+
+
+AUTO_REUSE = _Reuse()
+"""For `variable_scope(reuse=...)`: take the variable if there is one, else make it."""
+
+
+class _GraphState:
+    """What version 1 keeps with a graph: its variables by name, and the scopes that are open."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Variable] = {}
+        self.initial: dict[int, Tensor] = {}
+        self.regularization: list[Any] = []
+        self.scopes: list[tuple[str, Any]] = []
+
+
+def _state(graph: Graph) -> _GraphState:
+    state: _GraphState | None = graph.__dict__.get("_v1_state")
+    if state is None:
+        state = graph.__dict__["_v1_state"] = _GraphState()
+    return state
+
+
+def get_default_graph() -> Graph:
+    """The graph that is being built.
+
+    Raises:
+        FailedPreconditionError: no `with graph.as_default():` block is open.
+    """
+    graph = recorder.current_trace()
+    if not isinstance(graph, Graph):
+        raise FailedPreconditionError(
+            "there is no default graph: build graphs of version 1 inside `with tk.compat.v1.Graph().as_default():`"
+        )
+    return graph
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> GraphTensor:
+    """A tensor of the graph whose value `Session.run` is fed with.
+
+    Args:
+        dtype: element type.
+        shape: sizes, `None` for any; an int stands for one axis. The rank must be known.
+        name: what it is called.
+
+    Raises:
+        ValueError: `shape` is left out.
+    """
+    if shape is None:
+        raise ValueError("placeholder: give a shape; its sizes may be None, its rank must be known")
+    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    graph = get_default_graph()
+    return graph.add_input(Spec(dims, dtypes.as_dtype(dtype)), name or "Placeholder")
+
+
+class variable_scope:
+    """Context that puts `name/` before the names of variables that `get_variable` makes.
+
+    Args:
+        name_or_scope: the prefix.
+        reuse: `None` or `False` make new variables, `True` finds existing ones, `AUTO_REUSE` does either.
+    """
+
+    def __init__(self, name_or_scope: Any, reuse: Any = None) -> None:
+        self.name = getattr(name_or_scope, "name", name_or_scope)
+        self._reuse = reuse
+
+    def __enter__(self) -> variable_scope:
+        _state(get_default_graph()).scopes.append((self.name, self._reuse))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _state(get_default_graph()).scopes.pop()
+
+
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Callable[[Any], Any] | None = None,
+    trainable: bool = True,
+) -> Variable:
+    """The variable of the default graph called `name` in the open scopes; it is made if the scope allows.
+
+    Args:
+        name: without the scopes.
+        shape: needed unless `initializer` is a value.
+        dtype: element type, float32 by default.
+        initializer: a value, or a function of `shape` and `dtype`; Glorot's uniform by default.
+        regularizer: function of the variable to a loss, kept in `get_regularization_losses`.
+        trainable: whether tapes watch it.
+
+    Raises:
+        ValueError: the variable exists and may not be reused, or does not exist and may not be made.
+    """
+    graph = get_default_graph()
+    state = _state(graph)
+    full = "/".join([scope for scope, _ in state.scopes] + [name])
+    reuse = next((r for _, r in reversed(state.scopes) if r is not None), None)
+    found = state.variables.get(full)
+    if found is not None:
+        if not reuse:
+            raise ValueError(f"variable {full!r} exists already; open the scope with reuse=AUTO_REUSE or True")
+        return found
+    if reuse is True:
+        raise ValueError(f"variable {full!r} does not exist, and reuse=True makes none; use AUTO_REUSE")
+    with eagerly():
+        value = _initial(full, shape, dtype, initializer)
+        made = Variable(value, trainable=trainable, name=full, dtype=dtype)
+        state.initial[id(made)] = made.value()
+    state.variables[full] = made
+    if regularizer is not None:
+        state.regularization.append(regularizer(made))
+    return made
+
+
+def _initial(name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
+    if initializer is not None and not callable(initializer):
+        return initializer
+    if shape is None:
+        raise ValueError(f"get_variable {name!r}: give a shape, or a value as initializer")
+    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    if initializer is None:
+        from trainkit.initializers import GlorotUniform
+
+        initializer = GlorotUniform()
+    return initializer(dims, dtype=dtype or "float32")
+
+
+def get_regularization_losses() -> list[Any]:
+    """The losses of the regularizers that `get_variable` was given in the default graph."""
+    return list(_state(get_default_graph()).regularization)
+
+
+class Operation:
+    """Something a session runs for its effect: an initializer or an assignment."""
+
+    def __init__(self, name: str, run: Callable[[Session, Any], Any]) -> None:
+        self.name = name
+        self._run = run
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation {self.name!r}>"
+
+
+def global_variables_initializer() -> Operation:
+    """An operation that gives all variables of the default graph their initial values."""
+    state = _state(get_default_graph())
+
+    def run(session: Session, feed: Any) -> None:
+        with eagerly():
+            for variable in state.variables.values():
+                variable.assign(state.initial[id(variable)])
+
+    return Operation("init", run)
+
+
+def assign(ref: Variable, value: Any, name: str | None = None) -> Operation:
+    """An operation that stores `value`, a tensor of the graph or a number, in the variable `ref`."""
+
+    def run(session: Session, feed: Any) -> Any:
+        new = session.run(value, feed) if isinstance(value, GraphTensor) else value
+        with eagerly():
+            ref.assign(new)
+        return ref.numpy()
+
+    return Operation(name or "Assign", run)
+
+
+class Session:
+    """Runs parts of a graph.
+
+    Args:
+        graph: the graph; by default the one being built.
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        if target:
+            raise InvalidArgumentError(f"Session: target {target!r}: only sessions of this process are supported")
+        if config is not None:
+            raise InvalidArgumentError("Session: config is not supported; use tk.config")
+        self.graph = graph or get_default_graph()
+        self._programs: dict[Any, Any] = {}
+        self._closed = False
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session; it runs nothing after that."""
+        self._closed = True
+
+    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
+        """The values of `fetches`.
+
+        Args:
+            fetches: tensor, variable or operation of the graph, or a nest of them.
+            feed_dict: a value for each placeholder that they depend on.
+
+        Returns:
+            A nest like `fetches` of NumPy arrays; `None` for operations without a value.
+
+        Raises:
+            RuntimeError: the session is closed.
+            InvalidArgumentError: a placeholder is not fed, or fed with another shape.
+            TypeError: something else is to be fetched or fed.
+        """
+        if self._closed:
+            raise RuntimeError("Session.run: the session is closed")
+        feed = feed_dict or {}
+        results: dict[int, Any] = {}
+        leaves = nest.flatten(fetches)
+        tensors = [x for x in leaves if isinstance(x, GraphTensor)]
+        for x in leaves:
+            if isinstance(x, Operation):
+                results[id(x)] = x._run(self, feed)
+            elif isinstance(x, Variable):
+                results[id(x)] = x.numpy()
+            elif not isinstance(x, GraphTensor):
+                raise TypeError(f"Session.run: can't fetch {x!r}; fetch tensors, variables or operations")
+        results |= {id(x): y for x, y in zip(tensors, self._values(tensors, feed), strict=True)}
+        return nest.map_structure(lambda x: results[id(x)], fetches)
+
+    def _values(self, tensors: list[GraphTensor], feed: Any) -> list[Any]:
+        if not tensors:
+            return []
+        key = tuple(id(x) for x in tensors)
+        if key not in self._programs:
+            self._programs[key] = self._part(tensors)
+        inputs, program = self._programs[key]
+        given = {id(k): v for k, v in feed.items()}
+        arrays = [self._fed(x, given) for x in inputs]
+        return [np.asarray(y) if np.ndim(y) else y[()] for y in program(arrays)]
+
+    def _fed(self, x: GraphTensor, given: dict[int, Any]) -> Any:
+        if id(x) not in given:
+            raise InvalidArgumentError(
+                f"Session.run: the placeholder {x.name!r} of shape {tuple(x.shape)} and dtype {x.dtype.name} is "
+                "needed, and feed_dict has no value for it"
+            )
+        with eagerly():
+            value = convert_to_tensor(np.asarray(given[id(x)]).astype(x.dtype.dtype))
+        if not x.shape.is_compatible_with(value.shape):
+            raise InvalidArgumentError(
+                f"Session.run: the placeholder {x.name!r} has shape {tuple(x.shape)}, it is fed with "
+                f"{tuple(value.shape)}"
+            )
+        return value._array
+
+    def _part(self, tensors: list[GraphTensor]) -> Any:
+        """The placeholders that `tensors` depend on, and a program for them."""
+        needed = set()
+        stack = [x.node for x in tensors]
+        while stack:
+            node = stack.pop()
+            if node not in needed:
+                needed.add(node)
+                stack += [x.node for x in node.inputs if isinstance(x, GraphTensor)]
+        part = Graph("session")
+        part.nodes = [node for node in self.graph.nodes if node in needed]
+        part.inputs = [x for x in self.graph.inputs if x.node in needed]
+        part.outputs = list(tensors)
+        for key, slot in self.graph.slots.items():
+            if slot.first.node in needed:
+                kept = part.slots[key] = VariableSlot(slot.variable, slot.first)
+                if not slot.variable.trainable:  # the state of a random generator goes on
+                    kept.now, kept.assigned = slot.now, slot.assigned
+        return part.inputs, compile_graph(part)
+
+
+def __getattr__(name: str) -> Any:
+    import trainkit
+
+    return getattr(trainkit, name)
