@@ -9,8 +9,8 @@ import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
-from trainkit.ops.activations import softmax
 from trainkit.ops.arranging import repeat
+from trainkit.ops.axis_activations import softmax
 from trainkit.ops.elementwise import add, cast, divide, multiply, tanh, where
 from trainkit.ops.products import matmul
 from trainkit.ops.shaping import as_tensor, transpose

@@ -15,7 +15,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
-from trainkit.ops.activations import log_softmax, sigmoid, softmax, softplus
+from trainkit.ops.activations import sigmoid, softplus
+from trainkit.ops.axis_activations import log_softmax, softmax
 from trainkit.ops.creation import one_hot
 from trainkit.ops.elementwise import (
     add,

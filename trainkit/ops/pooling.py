@@ -29,7 +29,7 @@ from trainkit.ops.convolution import (
     windowed_dims,
 )
 from trainkit.ops.elementwise import cast
-from trainkit.ops.indexing import take
+from trainkit.ops.gathering import take
 from trainkit.ops.products import tensordot
 from trainkit.ops.shaping import as_tensor, moveaxis
 

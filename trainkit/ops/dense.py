@@ -1,0 +1,194 @@
+"""A dense layer's arithmetic in one operation: product, bias and rectifier share one buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.ops.activations import relu_gradient
+from trainkit.ops.elementwise import add, multiply
+from trainkit.ops.products import matmul
+
+ACTIVATIONS = (None, "relu")
+"""What `dense` and `conv_with_bias` can apply to their result in place."""
+
+
+def check_activation(op: str, activation: str | None) -> None:
+    """Raise unless `activation` is one that is applied in place.
+
+    Raises:
+        InvalidArgumentError: names those that are.
+    """
+    if activation not in ACTIVATIONS:
+        raise InvalidArgumentError(
+            f"{op}: activation={activation!r} must be None or 'relu'; apply others to the result"
+        )
+
+
+def _dense_rule(x: Spec, kernel: Spec, bias: Any, *, activation: str | None) -> Spec:
+    given = f"  input   {x.shape}\n  kernel  {kernel.shape}"
+    if not x.shape or len(kernel.shape) != 2:
+        raise ShapeError(
+            f"dense: the input needs an axis of features, and the kernel two axes.\n{given}"
+        )
+    (inside, units), features = kernel.shape, x.shape[-1]
+    if features != inside and None not in (features, inside):
+        raise ShapeError(
+            f"dense: the input has {features} features, the kernel takes {inside}.\n{given}"
+        )
+    if bias is not None and bias.shape != (units,) and None not in (units, *bias.shape):
+        raise ShapeError(f"dense: the kernel has {units} units, the bias shape {bias.shape}")
+    return Spec((*x.shape[:-1], units), dtypes.result_type(x, kernel))
+
+
+def _rows(x: Array) -> Array:
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _wide(x: Any) -> Any:
+    """16-bit floats as float32: the CPU's BLAS has no shorter type."""
+    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+
+
+@primitive(_dense_rule, name="dense", promotes=True)
+def _dense(
+    xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None
+) -> Array:
+    """Product of the last axis of `x` with `kernel`, plus `bias`, rectified if asked for."""
+    if x.shape[-1] != kernel.shape[0]:  # a kernel of one axis more would broadcast
+        raise ValueError("the inner sizes differ")
+    dtype = x.dtype
+    if dtype.itemsize < 4:
+        x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
+    y = xp.matmul(_rows(x), kernel)
+    if bias is not None:
+        y += bias
+    if activation == "relu":
+        xp.maximum(y, 0, out=y)
+    if x.ndim != 2:
+        y = y.reshape(*x.shape[:-1], kernel.shape[1])
+    return y if y.dtype == dtype else y.astype(dtype)
+
+
+def _gradient_rule(
+    g: Spec, y: Spec, x: Spec, kernel: Spec, *, activation: Any, wanted: tuple[bool, ...]
+) -> Any:
+    every = (x, kernel, Spec(kernel.shape[1:], kernel.dtype))
+    return tuple(Spec(s.shape, g.dtype) for s, use in zip(every, wanted, strict=True) if use)
+
+
+@primitive(_gradient_rule, name="dense_gradient")
+def _dense_gradient(
+    xp: ArrayModule,
+    g: Array,
+    y: Array,
+    x: Array,
+    kernel: Array,
+    *,
+    activation: str | None,
+    wanted: tuple[bool, ...],
+) -> Any:
+    """What `dense` sends back to those of input, kernel and bias that are wanted."""
+    dtype = g.dtype
+    if dtype.itemsize < 4:
+        g, x, kernel = _wide(g), _wide(x), _wide(kernel)
+    if activation == "relu":
+        g = g * (y > 0)
+    flat = _rows(g)
+    result = []
+    if wanted[0]:
+        by_x = xp.matmul(flat, kernel.T)
+        result.append(by_x if x.ndim == 2 else by_x.reshape(x.shape))
+    if wanted[1]:
+        result.append(xp.matmul(_rows(x).T, flat))
+    if wanted[2]:
+        result.append(flat.sum(axis=0))
+    return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
+
+
+def _joint(
+    g: Tensor,
+    y: Tensor,
+    x: Tensor,
+    kernel: Tensor,
+    bias: Any,
+    *,
+    activation: str | None,
+    needed: tuple[bool, ...],
+) -> Any:
+    return spread(_dense_gradient(g, y, x, kernel, activation=activation, wanted=needed), needed)
+
+
+def spread(found: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, ...]:
+    """`found`, one for each that is wanted, with `None` for those that are not."""
+    rest = iter(found)
+    return tuple(next(rest) if use else None for use in wanted)
+
+
+def _second(
+    gg: Any,
+    out: Any,
+    g: Tensor,
+    y: Tensor,
+    x: Tensor,
+    kernel: Tensor,
+    *,
+    activation: str | None,
+    wanted: tuple[bool, ...],
+) -> Any:
+    def rectified(h: Tensor) -> Tensor:
+        return relu_gradient(h, y) if activation == "relu" else h
+
+    def one(index: int, *arrays: Tensor) -> Tensor:
+        only = tuple(i == index for i in range(3))
+        part: Tensor = _dense_gradient(*arrays, activation=None, wanted=only)[0]
+        return part
+
+    gg_x, gg_kernel, gg_bias = spread(gg, wanted)
+    gz = rectified(g)
+    by_g = [matmul(gg_x, kernel)] if wanted[0] else []
+    by_g += [matmul(x, gg_kernel)] if wanted[1] else []
+    total: Any = by_g[0] if by_g else None
+    for more in by_g[1:]:
+        total = add(total, more)
+    if wanted[2]:
+        total = add(multiply(gz, 0.0) if total is None else total, gg_bias)
+    by_x = one(0, gz, y, x, gg_kernel) if wanted[1] else None
+    by_kernel = one(1, gz, y, gg_x, kernel) if wanted[0] else None
+    return rectified(total), None, by_x, by_kernel
+
+
+_dense.joint_gradient(_joint)
+_dense_gradient.joint_gradient(_second)
+
+
+def dense(x: Any, kernel: Any, bias: Any = None, activation: str | None = None) -> Tensor:
+    """Features times kernel plus bias, in one operation: activation(x @ kernel + bias).
+
+    Args:
+        x: (..., features).
+        kernel: (features, units).
+        bias: (units,), or `None`.
+        activation: `None`, or "relu", which is applied in place.
+
+    Returns:
+        (..., units).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        InvalidArgumentError: the activation is another.
+
+    >>> dense([[1.0, 2.0]], [[1.0], [-1.0]], [0.5], "relu").numpy()
+    array([[0.]], dtype=float32)
+    """
+    if activation not in ACTIVATIONS:
+        check_activation("dense", activation)
+    y: Tensor = _dense(x, kernel, bias, activation=activation)
+    return y
