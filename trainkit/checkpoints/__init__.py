@@ -3,6 +3,8 @@
 from trainkit.checkpoints.checkpoint import Checkpoint as Checkpoint
 from trainkit.checkpoints.checkpoint import latest_checkpoint as latest_checkpoint
 from trainkit.checkpoints.hdf5 import CheckpointOptions as CheckpointOptions
+from trainkit.checkpoints.manager import CheckpointManager as CheckpointManager
+from trainkit.checkpoints.manager import DamagedCheckpointWarning as DamagedCheckpointWarning
 from trainkit.checkpoints.report import Difference as Difference
 from trainkit.checkpoints.report import Report as Report
 from trainkit.checkpoints.restoring import IncompleteRestoreWarning as IncompleteRestoreWarning

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.hdf5 import CheckpointOptions, as_json, write_file
+from trainkit.checkpoints.background import BackgroundWriter
+from trainkit.checkpoints.hdf5 import CheckpointOptions, Entry, as_json, write_file
 from trainkit.checkpoints.manifest import manifest
 from trainkit.checkpoints.matching import COUNTER
 from trainkit.checkpoints.restoring import Restore
@@ -118,11 +119,19 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched, the counter too.
         """
+        return self._save(os.fspath(file_prefix), None, options, None)
+
+    def _save(
+        self, prefix: str, number: int | None, options: CheckpointOptions | None, keeping: Any
+    ) -> str:
+        """Count and write; `keeping` is what a manager wants to be told."""
         counter = self._counter()
         before = int(counter.numpy())
         counter.assign(np.int64(before + 1))
         try:
-            return self.write(f"{os.fspath(file_prefix)}-{before + 1}", options)
+            return self._write(
+                f"{prefix}-{before + 1 if number is None else number}", options, keeping
+            )
         except BaseException:
             counter.assign(np.int64(before))
             raise
@@ -142,15 +151,57 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched.
         """
-        return self._write(os.fspath(file_prefix), options, {})
+        return self._write(os.fspath(file_prefix), options, None)
 
-    def _write(self, path: str, options: CheckpointOptions | None, notes: dict[str, Any]) -> str:
+    def _write(self, path: str, options: CheckpointOptions | None, keeping: Any) -> str:
         plan = Plan(self)
+        notes = {} if keeping is None else keeping.note(path)
         root = {"manifest": as_json(manifest(self, notes))}
         if plan.cyclic:
             root["cycles"] = "yes"
-        write_file(path, plan.entries, root, options, next_order(path))
+
+        def write(entries: list[Entry]) -> None:
+            try:
+                write_file(path, entries, root, options, next_order(path))
+            except BaseException:
+                if keeping is not None:
+                    keeping.failed()
+                raise
+            if keeping is not None:
+                keeping.written()
+
+        try:
+            if options is None or not options.enable_async:
+                self.sync()
+            else:
+                self._background().submit(plan.entries, write)
+                return path
+        except BaseException:
+            if keeping is not None:
+                keeping.failed()
+            raise
+        write(plan.entries)
         return path
+
+    def _background(self) -> BackgroundWriter:
+        writer = self.__dict__.get("_writer")
+        if writer is None:
+            writer = BackgroundWriter()
+            object.__setattr__(self, "_writer", writer)
+        return writer
+
+    def sync(self) -> None:
+        """Wait until everything that was saved in the background is on the disk.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        writer = self.__dict__.get("_writer")
+        if writer is not None:
+            writer.wait()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_writer"}
 
     # ------------------------------------------------------------------ restoring
 
@@ -178,6 +229,7 @@ class Checkpoint(Trackable):
         """
         if save_path is None:
             return NothingRestored()
+        self.sync()
         status = self.read(save_path, options)
         self._counter()
         return status

@@ -39,6 +39,8 @@ class CheckpointOptions:
             bits are stored. They lose precision by it, so a run that goes on from there is close to
             the uninterrupted one but not equal to it. Values beyond the range of float16 refuse to
             be saved.
+        enable_async: copy the values and write them in the background. A failure is raised by the
+            next save or by `sync`.
 
     Raises:
         InvalidArgumentError: a setting is not one of these.
@@ -47,6 +49,7 @@ class CheckpointOptions:
     compression: str | None = None
     compression_level: int = 4
     slot_dtype: str | None = None
+    enable_async: bool = False
 
     def __post_init__(self) -> None:
         if self.compression not in (None, "gzip"):
