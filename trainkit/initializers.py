@@ -34,7 +34,9 @@ class Initializer:
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         """A tensor of `shape`; `dtype` by default float32."""
-        raise NotImplementedError(f"{type(self).__name__} has no method __call__(self, shape, dtype)")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no method __call__(self, shape, dtype)"
+        )
 
     def get_config(self) -> dict[str, Any]:
         """The arguments of a like initializer."""
@@ -93,7 +95,9 @@ class Identity(Initializer):
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         if len(shape) != 2:
-            raise ShapeError(f"Identity makes matrices, the shape {tuple(shape)} has {len(shape)} axes")
+            raise ShapeError(
+                f"Identity makes matrices, the shape {tuple(shape)} has {len(shape)} axes"
+            )
         return self.gain * ops.eye(*shape, dtype=dtype or dtypes.floatx())  # type: ignore[no-any-return]
 
     def get_config(self) -> dict[str, Any]:
@@ -111,7 +115,9 @@ class RandomInitializer(Initializer):
         self._given_seed = seed
         self.seed = rng.next_seed() if seed is None else seed
         if not hasattr(self.seed, "__index__") and not isinstance(self.seed, random.Generator):
-            raise ValueError(f"{type(self).__name__}: seed must be an int or a generator, got {seed!r}")
+            raise ValueError(
+                f"{type(self).__name__}: seed must be an int or a generator, got {seed!r}"
+            )
 
     def get_config(self) -> dict[str, Any]:
         given = self._given_seed
@@ -220,7 +226,9 @@ class VarianceScaling(RandomInitializer):
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ValueError(f"VarianceScaling: {name} must be one of {', '.join(allowed)}, got {value!r}")
+        raise ValueError(
+            f"VarianceScaling: {name} must be one of {', '.join(allowed)}, got {value!r}"
+        )
 
 
 def fans(shape: Any) -> tuple[int, int]:
@@ -358,9 +366,13 @@ class STFT(Initializer):
         if side not in ("real", "imag"):
             raise ValueError(f"STFT: side must be 'real' or 'imag', got {side!r}")
         if isinstance(window, str) and window not in _WINDOWS:
-            raise ValueError(f"STFT: window must be one of {', '.join(_WINDOWS)}, or an array; got {window!r}")
+            raise ValueError(
+                f"STFT: window must be one of {', '.join(_WINDOWS)}, or an array; got {window!r}"
+            )
         if scaling not in ("density", "spectrum", None):
-            raise ValueError(f"STFT: scaling must be 'density', 'spectrum' or None, got {scaling!r}")
+            raise ValueError(
+                f"STFT: scaling must be 'density', 'spectrum' or None, got {scaling!r}"
+            )
         self.side = side
         self.window = window
         self.scaling = scaling
@@ -368,7 +380,9 @@ class STFT(Initializer):
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         if len(shape) != 3:
-            raise ShapeError(f"STFT needs a shape (frame_length, channels, bins), got {tuple(shape)}")
+            raise ShapeError(
+                f"STFT needs a shape (frame_length, channels, bins), got {tuple(shape)}"
+            )
         frame, _, bins = shape
         angle = 2 * np.pi * np.outer(np.arange(frame), np.arange(bins)) / ((bins - 1) * 2)
         wave = np.cos(angle) if self.side == "real" else -np.sin(angle)
@@ -391,7 +405,12 @@ class STFT(Initializer):
 
     def get_config(self) -> dict[str, Any]:
         window = serialize_object(self.window)
-        return {"side": self.side, "window": window, "scaling": self.scaling, "periodic": self.periodic}
+        return {
+            "side": self.side,
+            "window": window,
+            "scaling": self.scaling,
+            "periodic": self.periodic,
+        }
 
 
 IdentityInitializer = Identity

@@ -31,7 +31,9 @@ class Regularizer:
             NotImplementedError: a subclass has settings and no `get_config`.
         """
         if vars(self):
-            raise NotImplementedError(f"{type(self).__name__} has settings, it needs a get_config method")
+            raise NotImplementedError(
+                f"{type(self).__name__} has settings, it needs a get_config method"
+            )
         return {}
 
     @classmethod
@@ -135,7 +137,9 @@ class OrthogonalRegularizer(Regularizer):
     def __init__(self, factor: float = 0.01, mode: str = "rows") -> None:
         self.factor = _factor("OrthogonalRegularizer", "factor", factor)
         if mode not in ("rows", "columns"):
-            raise ValueError(f"OrthogonalRegularizer: mode must be 'rows' or 'columns', got {mode!r}")
+            raise ValueError(
+                f"OrthogonalRegularizer: mode must be 'rows' or 'columns', got {mode!r}"
+            )
         self.mode = mode
 
     def __call__(self, x: Any) -> Any:
@@ -158,7 +162,6 @@ orthogonal_regularizer = OrthogonalRegularizer
 l1 = L1
 l2 = L2
 
-REGULARIZERS.add(L1L2, "l1_l2")
 REGULARIZERS.add(OrthogonalRegularizer, "orthogonal")
 
 

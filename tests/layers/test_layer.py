@@ -179,7 +179,9 @@ def test_regularizers_and_activity_regularizer_count_as_losses():
     layer.kernel.regularizer = lambda w: ops.sum(w)
     layer.set_weights([np.full((5, 2), 0.5, "float32"), np.zeros(2)])
     layer(X)
-    np.testing.assert_allclose([float(v) for v in layer.losses], [0.01 * 6 * 2.5**2, 5.0], rtol=1e-6)
+    np.testing.assert_allclose(
+        [float(v) for v in layer.losses], [0.01 * 6 * 2.5**2 / 3, 5.0], rtol=1e-6
+    )
 
 
 def test_shapes_are_found_without_building():

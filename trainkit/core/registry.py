@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -39,7 +39,9 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[^_])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", plain).lower()
 
 
-def register_keras_serializable(package: str = "Custom", name: str | None = None) -> Callable[[T], T]:
+def register_keras_serializable(
+    package: str = "Custom", name: str | None = None
+) -> Callable[[T], T]:
     """Make a decorator that lets a class or function be found by name when a config is read.
 
     Args:
@@ -140,7 +142,11 @@ class Family:
 
         known = sorted({k for k in self.named if k == k.lower()})
         near = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known are {', '.join(known)}"
+        hint = (
+            f"did you mean {' or '.join(map(repr, near))}?"
+            if near
+            else f"known are {', '.join(known)}"
+        )
         return f"{name!r} is no {self.singular}; {hint}"
 
     def get(self, identifier: Any) -> Any:
@@ -201,7 +207,6 @@ def _made(target: Any, config: dict[str, Any]) -> Any:
     settings = config.get("config") or {}
     from_config = getattr(target, "from_config", None)
     return from_config(dict(settings)) if from_config else target(**settings)
-
 
 
 def serialize_object(target: Any) -> Any:

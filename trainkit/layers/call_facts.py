@@ -25,7 +25,9 @@ class CallFacts:
     def __init__(self, kind: type, base: type) -> None:
         call: Any = kind.call  # type: ignore[attr-defined]
         parameters = list(inspect.signature(call).parameters.values())[1:]
-        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        positional = [
+            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
         self.names = [p.name for p in positional]
         keywords = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD}
         self.takes_anything = any(p.kind is p.VAR_KEYWORD for p in parameters)

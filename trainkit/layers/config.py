@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from trainkit.core.registry import serialize_object
@@ -12,7 +12,7 @@ from trainkit.core.registry import serialize_object
 _BASE = {"name", "trainable", "dtype", "activity_regularizer", "autocast"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parameters(kind: type) -> tuple[tuple[str, bool], ...]:
     """Name of each `__init__` parameter and whether this package wrote it, bases included."""
     found: dict[str, bool] = {}
@@ -42,7 +42,9 @@ def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
         TypeError: an argument can't be put into a config.
     """
     try:
-        bound: dict[str, Any] = inspect.signature(type(target).__init__).bind(None, *given[0], **given[1]).arguments
+        bound: dict[str, Any] = (
+            inspect.signature(type(target).__init__).bind(None, *given[0], **given[1]).arguments
+        )
     except TypeError:
         bound = {}
     bound = {**bound, **bound.get("kwargs", {})}

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from trainkit import constraints, initializers, regularizers
+from trainkit import constraints, initializers, ops, regularizers
 from trainkit.core import abstract, dtypes, nest, recorder
 from trainkit.core.errors import InvalidArgumentError, OpError, ShapeError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor, short_text
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.core.trackable import Trackable, tracked
 from trainkit.core.variable import Variable
 from trainkit.layers import masks, tracking
@@ -39,7 +39,8 @@ class Layer(Trackable):
     default.
 
     Args:
-        activity_regularizer: function of the output whose result counts as a loss.
+        activity_regularizer: function of the output whose result, divided by the batch size, counts
+            as a loss.
         trainable: whether the weights are trained.
         dtype: dtype or `DTypePolicy` of weights and arithmetic; by default float32.
         autocast: whether floating inputs are cast to the compute dtype.
@@ -90,7 +91,9 @@ class Layer(Trackable):
                 f"{type(self).__name__} got arguments that it does not have: {', '.join(sorted(kwargs))}"
             )
         if name is not None and (not isinstance(name, str) or "/" in name):
-            raise ValueError(f"{type(self).__name__}: name must be a string without '/', got {name!r}")
+            raise ValueError(
+                f"{type(self).__name__}: name must be a string without '/', got {name!r}"
+            )
         self.name = name_for(type(self)) if name is None else name
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.dtype_policy = policy_of(dtype)
@@ -276,7 +279,7 @@ class Layer(Trackable):
         given = self._facts.by_name(args, kwargs)
         shapes = {name: _shapes(value) for name, value in given.items()}
         first = _shapes(args[0]) if args else next(iter(shapes.values()), None)
-        if type(self).build is Layer.build:
+        if type(self).build is _BASE_BUILD:
             return  # the call that follows builds the layers inside
         more = {n: shapes[n[: -len("_shape")]] for n in names[1:] if n[: -len("_shape")] in shapes}
         if names:
@@ -310,13 +313,17 @@ class Layer(Trackable):
         made = self.compute_mask(args[0] if args else None, previous)
         if made is None:
             return
-        for out, mask in zip(outputs, [made] if is_tensor(made) else nest.flatten(made), strict=False):
+        for out, mask in zip(
+            outputs, [made] if is_tensor(made) else nest.flatten(made), strict=False
+        ):
             masks.set_mask(out, mask)
 
     def _regularize_activity(self, y: Any) -> None:
         for out in nest.flatten(y):
             if is_tensor(out):
-                self.add_loss(self.activity_regularizer(out))
+                penalty = convert_to_tensor(self.activity_regularizer(out))
+                batch = ops.shape(out)[0] if len(out.shape) else 1
+                self.add_loss(ops.divide(penalty, ops.cast(batch, penalty.dtype)))
 
     def _explain(self, error: Exception, args: tuple[Any, ...]) -> None:
         """Add to an error of an operation in which layer it happened, with inputs and weights."""
@@ -327,7 +334,9 @@ class Layer(Trackable):
         head, colon, tail = text.partition(": ")
         where = f"layer {self.name!r} ({type(self).__name__})"
         text = f"{head} in {where}: {tail}" if colon and " " not in head else f"{where}: {text}"
-        lines = [f"  input  {tuple(x.shape)} {x.dtype.name}" for x in nest.flatten(args) if is_tensor(x)]
+        lines = [
+            f"  input  {tuple(x.shape)} {x.dtype.name}" for x in nest.flatten(args) if is_tensor(x)
+        ]
         lines += [f"  {w._name}  {tuple(w.shape)}" for w in tracking.own_variables(self)[:4]]
         error.args = ("\n".join([text, f"{where} was called with", *lines]), *error.args[1:])
 
@@ -483,7 +492,9 @@ class Layer(Trackable):
             ValueError: the layer is not built yet.
         """
         if not self.built and not self.weights:
-            raise ValueError(f"layer {self.name!r} has no weights to count yet: build or call it first")
+            raise ValueError(
+                f"layer {self.name!r} has no weights to count yet: build or call it first"
+            )
         return sum(int(w.size) for w in self.weights)
 
     # ------------------------------------------------------------------ losses
@@ -628,6 +639,9 @@ def _marking_built(build: Callable[..., None]) -> Callable[..., None]:
     return build_whole
 
 
+_BASE_BUILD = Layer.build = _marking_built(Layer.build)  # type: ignore[method-assign]
+
+
 def _state_of(layer: Any) -> dict[str, Any]:
     return {**layer.__dict__, "_own": list(layer._own), "_losses": list(layer._losses)}
 
@@ -665,7 +679,9 @@ def _shapes(x: Any) -> Any:
 
 
 def _is_shape(x: Any) -> bool:
-    return isinstance(x, list | tuple) and all(n is None or isinstance(n, int | np.integer) for n in x)
+    return isinstance(x, list | tuple) and all(
+        n is None or isinstance(n, int | np.integer) for n in x
+    )
 
 
 def _specs(shape: Any, dtype: Any) -> Any:

@@ -7,7 +7,9 @@ import threading
 from trainkit.core.registry import snake_case
 
 _LOCK = threading.Lock()
-_COUNTS: dict[str, int] = {}  # one number per class name, so it never grows with the number of layers
+_COUNTS: dict[
+    str, int
+] = {}  # one number per class name, so it never grows with the number of layers
 
 
 def unique_name(prefix: str) -> str:

@@ -111,15 +111,15 @@ def count_of(shape: tuple[int, ...]) -> int:
     return total
 
 
-def drawn(state: Spec, *sizes: Any, shape: tuple[int | None, ...], dtype: str, **settings: Any) -> Any:
+def drawn(
+    state: Spec, *sizes: Any, shape: tuple[int | None, ...], dtype: str, **settings: Any
+) -> Any:
     """Shape rule: values of `shape` and `dtype`, and the next state."""
     return Spec(shape, dtype), Spec(state.shape, state.dtype)
 
 
 @primitive(drawn)
-def philox_uniform(
-    xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str
-) -> Any:
+def philox_uniform(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     """Floats in [0, 1), and the next state."""
     dims = filled(shape, sizes)
     flat, new = unit_floats(xp, state, count_of(dims), working(dtype))
@@ -131,9 +131,7 @@ def philox_uniform(
 
 
 @primitive(drawn)
-def philox_normal(
-    xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str
-) -> Any:
+def philox_normal(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     """Draws of the standard normal distribution, and the next state."""
     dims = filled(shape, sizes)
     flat, new = normal_floats(xp, state, count_of(dims), working(dtype))

@@ -111,7 +111,9 @@ class Generator(Trackable):
         result: Tensor = values
         return result
 
-    def uniform_full_int(self, shape: Any, dtype: Any = "uint64", name: str | None = None) -> Tensor:
+    def uniform_full_int(
+        self, shape: Any, dtype: Any = "uint64", name: str | None = None
+    ) -> Tensor:
         """Integers of the whole range of `dtype`."""
         low, high = _integer_type(dtype).limits
         return self.draw(
@@ -121,13 +123,23 @@ class Generator(Trackable):
     # The distributions take their arguments in TensorFlow's order.
 
     def normal(
-        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, name: str | None = None
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = None,
+        name: str | None = None,
     ) -> Tensor:
         """Draws of the normal distribution; see `normal`."""
         return normal(shape, mean, stddev, dtype, seed=self)
 
     def truncated_normal(
-        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, name: str | None = None
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = None,
+        name: str | None = None,
     ) -> Tensor:
         """Draws within two standard deviations of the mean; see `truncated_normal`."""
         return truncated_normal(shape, mean, stddev, dtype, seed=self)
@@ -303,7 +315,9 @@ def float_type(dtype: Any, name: str) -> str:
     """
     wanted = dtypes.as_dtype(dtype or dtypes.floatx())
     if not wanted.is_floating:
-        raise InvalidArgumentError(f"random.{name} gives floats; dtype {wanted.name} is not supported")
+        raise InvalidArgumentError(
+            f"random.{name} gives floats; dtype {wanted.name} is not supported"
+        )
     return wanted.name
 
 
@@ -364,9 +378,7 @@ def uniform(
     return add(multiply(unit, _like(maxval, unit) - low), low)
 
 
-def randint(
-    shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: Any = None
-) -> Tensor:
+def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: Any = None) -> Tensor:
     """Integers in [minval, maxval), all equally likely.
 
     Args:
@@ -387,7 +399,9 @@ def randint(
 def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Tensor:
     wanted = _integer_type(dtype)
     if maxval is None:
-        raise InvalidArgumentError(f"random integers ({wanted.name}) need maxval, which they stay below")
+        raise InvalidArgumentError(
+            f"random integers ({wanted.name}) need maxval, which they stay below"
+        )
     low, high = int(minval), int(maxval)
     least, greatest = wanted.limits
     if not least <= low < high <= greatest + 1:

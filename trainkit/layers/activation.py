@@ -1,0 +1,179 @@
+"""Activation functions as layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import activations, ops
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.arguments import keep
+from trainkit.layers.input_spec import InputSpec
+from trainkit.layers.layer import Layer
+
+
+class Activation(Layer):
+    """A function, element by element.
+
+    Args:
+        activation: function or its name.
+    """
+
+    def __init__(self, activation: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.activation = activations.get(activation)
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        return self.activation(inputs)
+
+
+class ReLU(Layer):
+    """max(x, 0), with `negative_slope * (x - threshold)` below the threshold and `max_value` as a ceiling.
+
+    Args:
+        max_value: greatest output, none by default.
+        negative_slope: slope below the threshold.
+        threshold: values below it count as negative.
+
+    Raises:
+        InvalidArgumentError: a setting is negative.
+    """
+
+    def __init__(
+        self,
+        max_value: float | None = None,
+        negative_slope: float = 0.0,
+        threshold: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        for name, value in (
+            ("max_value", 0 if max_value is None else max_value),
+            ("negative_slope", negative_slope),
+            ("threshold", threshold),
+        ):
+            if value is None or value < 0:
+                raise InvalidArgumentError(f"ReLU: {name} must be 0 or more, got {value}")
+        self.max_value = max_value
+        self.negative_slope = negative_slope
+        self.threshold = threshold
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
+
+
+class LeakyReLU(Layer):
+    """x where it is positive, `negative_slope * x` elsewhere.
+
+    Args:
+        negative_slope: 0 or more.
+
+    Raises:
+        InvalidArgumentError: it is negative.
+    """
+
+    def __init__(self, negative_slope: float = 0.3, **kwargs: Any) -> None:
+        if "alpha" in kwargs:  # the old name
+            negative_slope = kwargs.pop("alpha")
+        super().__init__(**kwargs)
+        if negative_slope is None or negative_slope < 0:
+            raise InvalidArgumentError(
+                f"LeakyReLU: negative_slope must be 0 or more, got {negative_slope}"
+            )
+        self.negative_slope = negative_slope
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        return ops.leaky_relu(inputs, self.negative_slope)
+
+
+class PReLU(Layer):
+    """x where it is positive, alpha * x elsewhere, alpha being learned.
+
+    Source: He et al. 2015, arXiv:1502.01852.
+    Shapes: input and output (batch, ...), alpha the input's without the batch.
+
+    Args:
+        alpha_initializer: what alpha starts with.
+        alpha_regularizer: penalty on it.
+        alpha_constraint: bounds on it.
+        shared_axes: axes along which one alpha serves, counted from 1.
+    """
+
+    def __init__(
+        self,
+        alpha_initializer: Any = "Zeros",
+        alpha_regularizer: Any = None,
+        alpha_constraint: Any = None,
+        shared_axes: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        keep(self, locals())
+        if shared_axes is not None:
+            axes = shared_axes if isinstance(shared_axes, list | tuple) else [shared_axes]
+            self.shared_axes = tuple(axes)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        shape = list(input_shape[1:])
+        for axis in self.shared_axes or ():
+            shape[axis - 1] = 1
+        self.alpha = self.add_weight(
+            "alpha",
+            shape,
+            initializer=self.alpha_initializer,
+            regularizer=self.alpha_regularizer,
+            constraint=self.alpha_constraint,
+        )
+        fixed = {i: n for i, n in enumerate(input_shape) if i and i not in (self.shared_axes or ())}
+        self.input_spec = InputSpec(ndim=len(input_shape), axes=fixed)
+
+    def call(self, inputs: Any) -> Any:
+        below = ops.negative(ops.relu(ops.negative(inputs)))
+        return ops.add(ops.relu(inputs), ops.multiply(self.alpha.value(), below))
+
+
+class ELU(Layer):
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere.
+
+    Source: Clevert et al. 2015, arXiv:1511.07289.
+
+    Args:
+        alpha: factor.
+    """
+
+    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.alpha = alpha
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        return ops.elu(inputs, self.alpha)
+
+
+class Softmax(Layer):
+    """exp(x) / sum(exp(x)).
+
+    Args:
+        axis: the axis or axes along which the outputs add up to 1.
+    """
+
+    def __init__(self, axis: Any = -1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.axis = tuple(axis) if isinstance(axis, list | tuple) else axis
+        self.supports_masking = True
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        """Softmax of the inputs; where `mask`, of their shape, is false the result is 0."""
+        if mask is not None:
+            bias = ops.multiply(ops.subtract(1.0, ops.cast(mask, inputs.dtype)), _far_below(inputs))
+            inputs = ops.add(inputs, bias)
+        y = ops.softmax(inputs, self.axis)
+        return y if mask is None else ops.multiply(y, ops.cast(mask, y.dtype))
+
+
+def _far_below(x: Any) -> float:
+    """A number that softmax makes 0 of, within the range of the dtype of `x`."""
+    return -3e4 if x.dtype.name == "float16" else -1e9

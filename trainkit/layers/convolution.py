@@ -1,0 +1,465 @@
+"""Convolution layers: plain, transposed, depthwise and separable, over one to three axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.layers.arguments import format_of, keep, one_of, sizes, whole
+from trainkit.layers.input_spec import InputSpec
+from trainkit.layers.layer import Layer
+
+
+class _Windowed(Layer):
+    """What all convolutions share: windows, channels, bias and activation."""
+
+    rank: int
+    paddings: tuple[str, ...] = ("valid", "same")
+
+    def _set_windows(self) -> None:
+        """Bring the settings, kept as they were given, into one form."""
+        rank = self.rank
+        self.kernel_size = sizes(self, "kernel_size", self.kernel_size, rank)
+        self.strides = sizes(self, "strides", self.strides, rank)
+        self.dilation_rate = sizes(self, "dilation_rate", self.dilation_rate, rank)
+        self.padding = one_of(self, "padding", str(self.padding).lower(), self.paddings)
+        self.data_format = format_of(self, self.data_format)
+        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: strides {self.strides} and dilation_rate {self.dilation_rate} can't "
+                "both be above 1"
+            )
+        self.input_spec = InputSpec(min_ndim=rank + 2)
+
+    def _channels_of(self, input_shape: Any) -> int:
+        """The number of input channels, to which later inputs must keep."""
+        axis = -1 if self.data_format == "channels_last" else 1
+        if len(input_shape) != self.rank + 2:
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: the input must have {self.rank + 2} axes, "
+                f"{self._axes()}, got shape {tuple(input_shape)}"
+            )
+        channels = input_shape[axis]
+        if channels is None:
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: the number of channels (axis {axis}) must be known, "
+                f"got shape {tuple(input_shape)}"
+            )
+        self.input_spec = InputSpec(ndim=self.rank + 2, axes={axis: channels})
+        return int(channels)
+
+    def _axes(self) -> str:
+        spatial = ("length",) if self.rank == 1 else ("depth", "height", "width")[-self.rank :]
+        if self.data_format == "channels_first":
+            return f"({', '.join(('batch', 'channels', *spatial))})"
+        return f"({', '.join(('batch', *spatial, 'channels'))})"
+
+    def _weight(self, name: str, shape: tuple[int, ...], family: str) -> Any:
+        """A weight with the initializer, regularizer and constraint called after `family`."""
+        return self.add_weight(
+            name,
+            shape,
+            initializer=getattr(self, f"{family}_initializer"),
+            regularizer=getattr(self, f"{family}_regularizer"),
+            constraint=getattr(self, f"{family}_constraint"),
+        )
+
+    def _bias_for(self, channels: int) -> Any:
+        return self._weight("bias", (channels,), "bias") if self.use_bias else None
+
+    def _finished(self, y: Any) -> Any:
+        """The output with bias and activation."""
+        if self.bias is not None:
+            bias = self.bias.value()
+            if self.data_format == "channels_first":
+                bias = ops.reshape(bias, (-1, *(1,) * self.rank))
+            y = ops.add(y, bias)
+        return self.activation(y)
+
+
+class _Conv(_Windowed):
+    """Convolution: y[b, i, f] = bias[f] + sum of x[b, i * stride + a * dilation, c] * kernel[a, c, f].
+
+    Shapes: input (batch, spatial..., channels), output (batch, out..., filters), kernel (kernel_size...,
+    channels // groups, filters), bias (filters,). With `data_format="channels_first"` the channels stand
+    before the spatial axes.
+
+    Args:
+        filters: number of output channels.
+        kernel_size: size of the window, one int or one for each spatial axis.
+        strides: distance between windows.
+        padding: `"valid"` for none, `"same"` for zeros around so that stride 1 keeps the size; Conv1D also
+            takes `"causal"`, zeros before the first step only.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        dilation_rate: distance between the taps of a window.
+        groups: into how many groups the channels fall; a filter sees one.
+        activation: function or its name; none by default.
+        use_bias: whether to add a bias.
+        kernel_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, bias_constraint: bounds on the weights.
+
+    Raises:
+        ValueError: a setting is none of those above, or the channels do not fall into `groups`.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        groups: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        keep(self, locals())
+        self.filters = whole(self, "filters", filters)
+        self.groups = whole(self, "groups", groups)
+        self._set_windows()
+        if self.filters % self.groups:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: {filters} filters do not fall into {groups} groups"
+            )
+
+    def build(self, input_shape: Any) -> None:
+        channels = self._channels_of(input_shape)
+        if channels % self.groups:
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: {channels} input channels do not fall into "
+                f"{self.groups} groups"
+            )
+        shape = (*self.kernel_size, channels // self.groups, self.filters)
+        self.kernel = self._weight("kernel", shape, "kernel")
+        self.bias = self._bias_for(self.filters)
+
+    def call(self, inputs: Any) -> Any:
+        return self._finished(
+            ops.conv(
+                inputs,
+                self.kernel.value(),
+                self.strides,
+                self.padding,
+                self.data_format,
+                self.dilation_rate,
+            )
+        )
+
+
+class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _Conv.__doc__
+    rank = 1
+    paddings = ("valid", "same", "causal")
+
+    def call(self, inputs: Any) -> Any:
+        if self.padding != "causal":
+            return super().call(inputs)
+        before = self.dilation_rate[0] * (self.kernel_size[0] - 1)
+        steps = 1 if self.data_format == "channels_last" else 2
+        width = [(before, 0) if axis == steps else (0, 0) for axis in range(3)]
+        y = ops.conv(
+            ops.pad(inputs, width),
+            self.kernel.value(),
+            self.strides,
+            "valid",
+            self.data_format,
+            self.dilation_rate,
+        )
+        return self._finished(y)
+
+
+class Conv2D(_Conv):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _Conv.__doc__
+    rank = 2
+
+
+class Conv3D(_Conv):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _Conv.__doc__
+    rank = 3
+
+
+class _ConvTranspose(_Windowed):
+    """Transposed convolution: spreads each input value over a window of the output.
+
+    Shapes: input (batch, spatial..., channels), output (batch, out..., filters), kernel (kernel_size...,
+    filters, channels), bias (filters,). With `data_format="channels_first"` the channels stand before the
+    spatial axes.
+
+    Args:
+        filters: number of output channels.
+        kernel_size: size of the window, one int or one for each spatial axis.
+        strides: distance in the output between the windows of neighbouring inputs.
+        padding: `"valid"`, or `"same"` for an output `strides` times as large as the input.
+        output_padding: positions added at the far side of the smallest output, below the stride.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        dilation_rate: distance between the taps of a window.
+        activation: function or its name; none by default.
+        use_bias: whether to add a bias.
+        kernel_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, bias_constraint: bounds on the weights.
+
+    Raises:
+        ValueError: a setting is none of those above.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        output_padding: Any = None,
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        keep(self, locals())
+        self.filters = whole(self, "filters", filters)
+        self._set_windows()
+        if output_padding is not None:
+            self.output_padding = self._checked_output_padding()
+
+    def _checked_output_padding(self) -> tuple[int, ...]:
+        extra = sizes(self, "output_padding", self.output_padding, self.rank, least=0)
+        if any(p >= s for p, s in zip(extra, self.strides, strict=True)):
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: output_padding {extra} must be below the strides {self.strides}"
+            )
+        return extra
+
+    def build(self, input_shape: Any) -> None:
+        channels = self._channels_of(input_shape)
+        shape = (*self.kernel_size, self.filters, channels)
+        self.kernel = self._weight("kernel", shape, "kernel")
+        self.bias = self._bias_for(self.filters)
+
+    def call(self, inputs: Any) -> Any:
+        return self._finished(
+            ops.conv_transpose(
+                inputs,
+                self.kernel.value(),
+                self.strides,
+                self.padding,
+                self.output_padding,
+                self.data_format,
+                self.dilation_rate,
+            )
+        )
+
+
+class Conv1DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _ConvTranspose.__doc__
+    rank = 1
+
+
+class Conv2DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _ConvTranspose.__doc__
+    rank = 2
+
+
+class Conv3DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _ConvTranspose.__doc__
+    rank = 3
+
+
+class _DepthwiseConv(_Windowed):
+    """Convolution of each channel by itself, with `depth_multiplier` filters of its own.
+
+    Shapes: input (batch, spatial..., channels), output (batch, out..., channels * depth_multiplier), kernel
+    (kernel_size..., channels, depth_multiplier), bias (channels * depth_multiplier,). With
+    `data_format="channels_first"` the channels stand before the spatial axes.
+
+    Args:
+        kernel_size: size of the window, one int or one for each spatial axis.
+        strides: distance between windows.
+        padding: `"valid"` or `"same"`.
+        depth_multiplier: number of filters of each channel.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        dilation_rate: distance between the taps of a window.
+        activation: function or its name; none by default.
+        use_bias: whether to add a bias.
+        depthwise_initializer, bias_initializer: what the weights start with.
+        depthwise_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        depthwise_constraint, bias_constraint: bounds on the weights.
+
+    Raises:
+        ValueError: a setting is none of those above.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        keep(self, locals())
+        self.depth_multiplier = whole(self, "depth_multiplier", depth_multiplier)
+        self._set_windows()
+
+    def build(self, input_shape: Any) -> None:
+        channels = self._channels_of(input_shape)
+        shape = (*self.kernel_size, channels, self.depth_multiplier)
+        self.kernel = self._weight("kernel", shape, "depthwise")
+        self.bias = self._bias_for(channels * self.depth_multiplier)
+
+    def call(self, inputs: Any) -> Any:
+        return self._finished(
+            ops.depthwise_conv(
+                inputs,
+                self.kernel.value(),
+                self.strides,
+                self.padding,
+                self.data_format,
+                self.dilation_rate,
+            )
+        )
+
+
+class DepthwiseConv1D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _DepthwiseConv.__doc__
+    rank = 1
+
+
+class DepthwiseConv2D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _DepthwiseConv.__doc__
+    rank = 2
+
+
+class _SeparableConv(_Windowed):
+    """A depthwise convolution, then a convolution of window 1 that mixes its channels.
+
+    Source: Chollet 2017, arXiv:1610.02357.
+    Shapes: input (batch, spatial..., channels), output (batch, out..., filters), depthwise_kernel
+    (kernel_size..., channels, depth_multiplier), pointwise_kernel (1..., channels * depth_multiplier,
+    filters), bias (filters,). With `data_format="channels_first"` the channels stand before the spatial axes.
+
+    Args:
+        filters: number of output channels.
+        kernel_size: size of the window, one int or one for each spatial axis.
+        strides: distance between windows.
+        padding: `"valid"` or `"same"`.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        dilation_rate: distance between the taps of a window.
+        depth_multiplier: number of depthwise filters of each channel.
+        activation: function or its name; none by default.
+        use_bias: whether to add a bias.
+        depthwise_initializer, pointwise_initializer, bias_initializer: what the weights start with.
+        depthwise_regularizer, pointwise_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        depthwise_constraint, pointwise_constraint, bias_constraint: bounds on the weights.
+
+    Raises:
+        ValueError: a setting is none of those above.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        depth_multiplier: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        pointwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        keep(self, locals())
+        self.filters = whole(self, "filters", filters)
+        self.depth_multiplier = whole(self, "depth_multiplier", depth_multiplier)
+        self._set_windows()
+
+    def build(self, input_shape: Any) -> None:
+        channels = self._channels_of(input_shape)
+        inside = channels * self.depth_multiplier
+        depthwise = (*self.kernel_size, channels, self.depth_multiplier)
+        pointwise = (*(1,) * self.rank, inside, self.filters)
+        self.depthwise_kernel = self._weight("depthwise_kernel", depthwise, "depthwise")
+        self.pointwise_kernel = self._weight("pointwise_kernel", pointwise, "pointwise")
+        self.bias = self._bias_for(self.filters)
+
+    def call(self, inputs: Any) -> Any:
+        return self._finished(
+            ops.separable_conv(
+                inputs,
+                self.depthwise_kernel.value(),
+                self.pointwise_kernel.value(),
+                self.strides,
+                self.padding,
+                self.data_format,
+                self.dilation_rate,
+            )
+        )
+
+
+class SeparableConv1D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _SeparableConv.__doc__
+    rank = 1
+
+
+class SeparableConv2D(_SeparableConv):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _SeparableConv.__doc__
+    rank = 2
+
+
+# The long names.
+Convolution1D = Conv1D
+Convolution2D = Conv2D
+Convolution3D = Conv3D
+Convolution1DTranspose = Conv1DTranspose
+Convolution2DTranspose = Conv2DTranspose
+Convolution3DTranspose = Conv3DTranspose
+SeparableConvolution1D = SeparableConv1D
+SeparableConvolution2D = SeparableConv2D

@@ -1,0 +1,206 @@
+"""Layers that stand for something else: an input, a function, nothing, a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.layer import Layer
+
+
+class InputLayer(Layer):
+    """The place where a model's input comes in.
+
+    Args:
+        shape: of a sample, without the batch.
+        batch_size: of the batch; any by default.
+        dtype: element type; the default float if not said.
+        sparse, ragged: must be false.
+        batch_shape: shape with the batch, in place of `shape`.
+        input_tensor: a symbolic tensor that is this input, made by the functional model.
+        optional: whether the input may be `None`.
+        name: such as `"input_layer"`.
+
+    Raises:
+        InvalidArgumentError: neither shape, batch_shape nor a tensor is given, or `sparse` or `ragged` is true.
+    """
+
+    def __init__(
+        self,
+        shape: Any = None,
+        batch_size: int | None = None,
+        dtype: Any = None,
+        sparse: bool | None = None,
+        ragged: bool | None = None,
+        batch_shape: Any = None,
+        input_tensor: Any = None,
+        optional: bool = False,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if "input_shape" in kwargs:
+            shape = kwargs.pop("input_shape")
+        super().__init__(name=name, **kwargs)
+        if sparse or ragged:
+            raise InvalidArgumentError(
+                "InputLayer: sparse and ragged inputs are not supported; only dense ones"
+            )
+        if batch_shape is None and shape is not None:
+            batch_shape = (batch_size, *((shape,) if isinstance(shape, int) else shape))
+        if batch_shape is None and input_tensor is not None:
+            batch_shape = tuple(input_tensor.shape)
+        if batch_shape is None:
+            raise InvalidArgumentError(
+                "InputLayer: give the shape of a sample (without the batch), or batch_shape"
+            )
+        self.batch_shape = tuple(batch_shape)
+        self._dtype = _dtype_name(dtype, input_tensor)
+        self.optional = optional
+        self.built = True
+
+    @property
+    def dtype(self) -> str:
+        """Name of the element type of the input."""
+        return self._dtype
+
+    @property
+    def batch_size(self) -> Any:
+        """The size of the batch, `None` if any will do."""
+        return self.batch_shape[0]
+
+    def call(self, inputs: Any = None) -> Any:
+        return inputs
+
+    def get_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = {
+            "batch_shape": self.batch_shape,
+            "dtype": self.dtype,
+            "name": self.name,
+        }
+        return {**config, "sparse": False, "optional": self.optional}
+
+
+def _dtype_name(dtype: Any, tensor: Any) -> str:
+    from trainkit.core import dtypes
+
+    if dtype is None and tensor is not None:
+        return str(tensor.dtype.name)
+    return dtypes.as_dtype(dtype or dtypes.floatx()).name
+
+
+class Identity(Layer):
+    """The input itself."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        return inputs
+
+
+class Lambda(Layer):
+    """A function of the input.
+
+    A config names the function; to read one, register the function with `register_keras_serializable`,
+    or pass it in `custom_objects`. Functions are never stored.
+
+    Args:
+        function: of the input; it may take `training` and `mask`.
+        output_shape: shape of a sample of the output, or a function of the input shape; found out by
+            itself when not given.
+        mask: the output's mask, or a function of inputs and mask.
+        arguments: keyword arguments for the function.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        output_shape: Any = None,
+        mask: Any = None,
+        arguments: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not callable(function):
+            from trainkit.core.registry import deserialize_object
+
+            function = deserialize_object(function)
+        self.function = function
+        self.mask = mask
+        self.arguments = dict(arguments or {})
+        if output_shape is not None:
+            self._output_shape = output_shape
+        if mask is not None:
+            self.supports_masking = True
+        import inspect
+
+        names = inspect.signature(function).parameters
+        self._wants_mask = "mask" in names
+        self._wants_training = "training" in names
+
+    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
+        more = dict(self.arguments)
+        if self._wants_mask:
+            more["mask"] = mask
+        if self._wants_training:
+            more["training"] = training
+        return self.function(inputs, **more)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return self.mask(inputs, previous_mask) if callable(self.mask) else self.mask
+
+    def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
+        given = self.__dict__.get("_output_shape")
+        if given is None:
+            return super().compute_output_shape(*input_shapes, **more)
+        if callable(given):
+            return tuple(given(*input_shapes))
+        return (input_shapes[0][0], *given)
+
+
+class Masking(Layer):
+    """Marks steps whose features all equal `mask_value`: later layers skip them, here they become 0.
+
+    Shapes: input and output (batch, steps, features), mask (batch, steps).
+
+    Args:
+        mask_value: what marks a step.
+    """
+
+    def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mask_value = mask_value
+        self.supports_masking = True
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return ops.any(ops.not_equal(inputs, self.mask_value), axis=-1)
+
+    def call(self, inputs: Any) -> Any:
+        kept = ops.any(ops.not_equal(inputs, self.mask_value), axis=-1, keepdims=True)
+        return ops.multiply(inputs, ops.cast(kept, inputs.dtype))
+
+
+class ActivityRegularization(Layer):
+    """The input itself, with l1 * sum(abs(x)) + l2 * sum(x**2) as a loss.
+
+    Args:
+        l1, l2: factors, 0 or more.
+    """
+
+    def __init__(self, l1: float = 0.0, l2: float = 0.0, **kwargs: Any) -> None:
+        from trainkit import regularizers
+
+        super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)
+        self.l1 = l1
+        self.l2 = l2
+        self.supports_masking = True
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        config.pop("activity_regularizer", None)
+        return config
+
+    def call(self, inputs: Any) -> Any:
+        return inputs

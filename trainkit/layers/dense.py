@@ -1,0 +1,232 @@
+"""Dense layers: every output depends on every input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import ShapeError
+from trainkit.layers.arguments import keep, whole
+from trainkit.layers.input_spec import InputSpec
+from trainkit.layers.layer import Layer
+
+
+class Dense(Layer):
+    """activation(inputs @ kernel + bias).
+
+    Shapes: input (batch, ..., features), output (batch, ..., units), kernel (features, units), bias (units,).
+
+    Args:
+        units: number of outputs.
+        activation: function or its name; none by default.
+        use_bias: whether to add a bias.
+        kernel_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, bias_constraint: bounds on the weights.
+
+    Raises:
+        ValueError: units is no int above 0, or a name is that of nothing.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        keep(self, locals())
+        self.units = whole(self, "units", units)
+        self.input_spec = InputSpec(min_ndim=2)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        features = input_shape[-1]
+        self.kernel = self.add_weight(
+            "kernel",
+            (features, self.units),
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                "bias",
+                (self.units,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        y = ops.matmul(inputs, self.kernel.value())
+        if self.bias is not None:
+            y = ops.add(y, self.bias.value())
+        return self.activation(y)
+
+
+class EinsumDense(Layer):
+    """activation(einsum(equation, inputs, kernel) + bias).
+
+    Args:
+        equation: such as `"abc,cd->abd"`, the kernel being the second operand; `...` stands for batch axes.
+        output_shape: sizes of the output's axes without the batch, `None` where the input says; an int
+            for one axis.
+        activation: function or its name; none by default.
+        bias_axes: the letters of the output's axes along which the bias varies; no bias by default.
+        kernel_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, bias_constraint: bounds on the weights.
+
+    Raises:
+        ShapeError: the equation does not fit the input or `output_shape`.
+    """
+
+    def __init__(
+        self,
+        equation: str,
+        output_shape: Any,
+        activation: Any = None,
+        bias_axes: str | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        arguments = locals()
+        self.partial_output_shape = (
+            (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
+        )
+        del arguments["output_shape"]
+        keep(self, arguments)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "output_shape": list(self.partial_output_shape)}
+
+    def build(self, input_shape: Any) -> None:
+        kernel_shape, bias_shape = einsum_shapes(
+            self.equation, self.bias_axes, input_shape, self.partial_output_shape
+        )
+        self.kernel = self.add_weight(
+            "kernel",
+            kernel_shape,
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        self.bias = None
+        if bias_shape is not None:
+            self.bias = self.add_weight(
+                "bias",
+                bias_shape,
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
+        """The shape of the output; `None` where the layer's `output_shape` says so."""
+        whole_shape = super().compute_output_shape(*input_shapes, **more)
+        told = self.partial_output_shape
+        batch = len(whole_shape) - len(told)
+        return whole_shape[:batch] + tuple(
+            None if wanted is None else n
+            for wanted, n in zip(told, whole_shape[batch:], strict=True)
+        )
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        y = ops.einsum(self.equation, inputs, self.kernel.value())
+        if self.bias is not None:
+            y = ops.add(y, self.bias.value())
+        return self.activation(y)
+
+
+def einsum_shapes(
+    equation: str, bias_axes: str | None, input_shape: Any, output_shape: Any
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The shapes of kernel and bias of an `EinsumDense`.
+
+    Raises:
+        ShapeError: the equation is not of the form `"ab,bc->ac"`, or sizes contradict each other.
+    """
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    operands = left.split(",")
+    if not arrow or len(operands) != 2:
+        raise ShapeError(
+            f"EinsumDense: the equation must have the form 'ab,bc->ac', got {equation!r}"
+        )
+    known = _letters(operands[0], input_shape, equation)
+    told = _letters(result, _whole_output(result, known, output_shape), equation)
+    for letter, n in told.items():
+        if n is not None and known.get(letter) not in (None, n):
+            raise ShapeError(
+                f"EinsumDense: axis {letter!r} of {equation!r} has size {known[letter]} in the input "
+                f"and {n} in output_shape {tuple(output_shape)}"
+            )
+        known[letter] = known.get(letter) if n is None else n
+    kernel = operands[1].replace("...", "")
+    missing = [letter for letter in kernel if letter not in known]
+    if missing:
+        raise ShapeError(
+            f"EinsumDense: axis {missing[0]!r} of the kernel is in no other part of {equation!r}"
+        )
+    kernel_shape = tuple(known[letter] for letter in kernel)
+    return kernel_shape, _bias_shape(bias_axes, result, known, equation)  # type: ignore[return-value]
+
+
+def _whole_output(letters: str, known: dict[str, Any], given: Any) -> tuple[Any, ...]:
+    """`given` with the sizes of the batch axes that it leaves out put before it."""
+    count = len(letters.replace("...", ""))
+    spare = count - len(given)
+    if "..." in letters or spare < 0:
+        return tuple(given)
+    return (*[known.get(letter) for letter in letters[:spare]], *given)
+
+
+def _letters(letters: str, shape: Any, equation: str) -> dict[str, Any]:
+    """The size of each letter's axis; what `...` covers is left out."""
+    before, dots, after = letters.partition("...")
+    count = len(before) + len(after)
+    if len(shape) < count or (not dots and len(shape) != count):
+        if not dots or len(shape) < len(after):
+            raise ShapeError(
+                f"EinsumDense: {letters!r} in {equation!r} names {count} axes, the shape {tuple(shape)} has "
+                f"{len(shape)}"
+            )
+    sizes: dict[str, Any] = {}
+    if not dots:
+        return dict(zip(letters, shape, strict=True))
+    sizes.update(zip(before, shape, strict=False))
+    if after:
+        sizes.update(zip(after, shape[-len(after) :], strict=True))
+    return sizes
+
+
+def _bias_shape(axes: str | None, result: str, known: dict[str, Any], equation: str) -> Any:
+    if not axes:
+        return None
+    letters = result.replace("...", "")
+    for letter in axes:
+        if letter not in letters:
+            raise ShapeError(
+                f"EinsumDense: bias axis {letter!r} is no axis of the output of {equation!r}"
+            )
+    first = min(letters.index(letter) for letter in axes)
+    return tuple(known[letter] if letter in axes else 1 for letter in letters[first:])

@@ -1,0 +1,216 @@
+"""Layers that add noise while training: dropout of several kinds, Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.arguments import format_of, share
+from trainkit.layers.input_spec import InputSpec
+from trainkit.layers.layer import Layer
+from trainkit.ops import random
+
+
+class _Noise(Layer):
+    """What these layers share: a generator of their own, seeded when they are made.
+
+    A checkpoint keeps its position.
+    """
+
+    def __init__(self, seed: Any = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.seed = seed
+        self.seed_generator = random.SeedGenerator(seed)
+        self.supports_masking = True
+
+
+class Dropout(_Noise):
+    """While training, a random share `rate` of the input is 0 and the rest is scaled by 1 / (1 - rate).
+
+    Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from overfitting".
+    Shapes: input and output (batch, ...).
+
+    Args:
+        rate: in [0, 1]; it counts to the nearest multiple of 2**-16.
+        noise_shape: shape of the mask, `None` for the input's size and 1 where it is to be shared.
+        seed: int, by default derived from `set_seed`.
+
+    Raises:
+        InvalidArgumentError: the rate is outside its range.
+    """
+
+    def __init__(
+        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(seed=seed, **kwargs)
+        self.rate = share(self, "rate", rate)
+        self.noise_shape = None if noise_shape is None else tuple(noise_shape)
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        if not training or not self.rate:
+            return inputs
+        return random.dropout(inputs, self.rate, self._mask_shape(inputs), self.seed_generator)
+
+    def _mask_shape(self, inputs: Any) -> Any:
+        return self.noise_shape
+
+
+class _SpatialDropout(Dropout):
+    """While training, a random share `rate` of the channels is 0 and the rest is scaled by 1 / (1 - rate).
+
+    Source: Tompson et al. 2014, arXiv:1411.4280.
+    Shapes: input and output (batch, spatial..., channels). With `data_format="channels_first"` the channels
+    stand before the spatial axes.
+
+    Args:
+        rate: in [0, 1].
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        seed: int, by default derived from `set_seed`.
+
+    Raises:
+        InvalidArgumentError: the rate is outside its range.
+    """
+
+    rank: int
+
+    def __init__(
+        self, rate: float, data_format: str | None = None, seed: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(rate, seed=seed, **kwargs)
+        self.data_format = format_of(self, data_format)
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["noise_shape"]
+        return config
+
+    def _mask_shape(self, inputs: Any) -> Any:
+        ones = (1,) * self.rank
+        return (None, *ones, None) if self.data_format == "channels_last" else (None, None, *ones)
+
+
+class SpatialDropout1D(_SpatialDropout):
+    """While training, a random share `rate` of the channels is 0 and the rest is scaled by 1 / (1 - rate).
+
+    Source: Tompson et al. 2014, arXiv:1411.4280.
+    Shapes: input and output (batch, steps, channels).
+
+    Args:
+        rate: in [0, 1].
+        seed: int, by default derived from `set_seed`.
+
+    Raises:
+        InvalidArgumentError: the rate is outside its range.
+    """
+
+    rank = 1
+
+    def __init__(self, rate: float, seed: Any = None, **kwargs: Any) -> None:
+        super().__init__(rate, seed=seed, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+
+
+class SpatialDropout2D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _SpatialDropout.__doc__
+    rank = 2
+
+
+class SpatialDropout3D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _SpatialDropout.__doc__
+    rank = 3
+
+
+class GaussianNoise(_Noise):
+    """While training, the input plus normal noise.
+
+    Args:
+        stddev: standard deviation of the noise, 0 or more.
+        seed: int, by default derived from `set_seed`.
+
+    Raises:
+        InvalidArgumentError: stddev is negative.
+    """
+
+    def __init__(self, stddev: float, seed: Any = None, **kwargs: Any) -> None:
+        super().__init__(seed=seed, **kwargs)
+        if stddev < 0:
+            raise InvalidArgumentError(f"GaussianNoise: stddev must be 0 or more, got {stddev}")
+        self.stddev = stddev
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        if not training or not self.stddev:
+            return inputs
+        shape, dtype = ops.shape(inputs), inputs.dtype
+        return ops.add(inputs, random.normal(shape, 0.0, self.stddev, dtype, self.seed_generator))
+
+
+class GaussianDropout(_Noise):
+    """While training, the input times normal noise of mean 1 and variance rate / (1 - rate).
+
+    Source: Srivastava et al. 2014, section 10.
+
+    Args:
+        rate: in [0, 1).
+        seed: int, by default derived from `set_seed`.
+
+    Raises:
+        InvalidArgumentError: the rate is outside its range.
+    """
+
+    def __init__(self, rate: float, seed: Any = None, **kwargs: Any) -> None:
+        super().__init__(seed=seed, **kwargs)
+        self.rate = share(self, "rate", rate)
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        if not training or not self.rate:
+            return inputs
+        stddev = math.sqrt(self.rate / max(1 - self.rate, 1e-7))
+        noise = random.normal(ops.shape(inputs), 1.0, stddev, inputs.dtype, self.seed_generator)
+        return ops.multiply(inputs, noise)
+
+
+# The limit of selu at minus infinity.
+_ALPHA_PRIME = -1.7580993408473766
+
+
+class AlphaDropout(_Noise):
+    """Dropout for `selu` networks: keeps mean 0 and variance 1.
+
+    Dropped values become selu's limit at minus infinity, then all are scaled and moved.
+    Source: Klambauer et al. 2017, arXiv:1706.02515.
+
+    Args:
+        rate: in [0, 1).
+        noise_shape: shape of the mask, `None` for the input's size and 1 where it is to be shared.
+        seed: int, by default derived from `set_seed`.
+
+    Raises:
+        InvalidArgumentError: the rate is outside its range.
+    """
+
+    def __init__(
+        self, rate: float, noise_shape: Any = None, seed: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(seed=seed, **kwargs)
+        self.rate = share(self, "rate", rate)
+        if self.rate == 1:
+            raise InvalidArgumentError("AlphaDropout: rate must be below 1")
+        self.noise_shape = None if noise_shape is None else tuple(noise_shape)
+
+    def call(self, inputs: Any, training: Any = False) -> Any:
+        if not training or not self.rate:
+            return inputs
+        rate, limit = self.rate, _ALPHA_PRIME
+        scale = ((1 - rate) * (1 + rate * limit**2)) ** -0.5
+        shape = ops.shape(inputs)
+        if self.noise_shape is not None:
+            pairs = zip(shape, self.noise_shape, strict=True)
+            shape = tuple(n if m is None else m for n, m in pairs)
+        kept = random.bernoulli_mask(shape, rate, 1.0, inputs.dtype, self.seed_generator)
+        mixed = ops.add(ops.multiply(inputs, kept), ops.multiply(ops.subtract(1.0, kept), limit))
+        return ops.add(ops.multiply(mixed, scale), -scale * limit * rate)

@@ -1,0 +1,145 @@
+"""Embedding layers: rows of a table by their index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import initializers, ops
+from trainkit.layers.arguments import keep, whole
+from trainkit.layers.layer import Layer
+
+
+class Embedding(Layer):
+    """Row number x of a table.
+
+    Shapes: input (batch, ...) of ints in [0, input_dim), output (batch, ..., output_dim), embeddings
+    (input_dim, output_dim).
+
+    Args:
+        input_dim: number of rows.
+        output_dim: length of a row.
+        embeddings_initializer: what the table starts with.
+        embeddings_regularizer: penalty on the table.
+        embeddings_constraint: bounds on it.
+        mask_zero: whether later layers skip steps whose index is 0.
+        weights: the table itself, in a list, in place of an initializer.
+
+    Raises:
+        InvalidArgumentError: an index is outside the table.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        weights: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        kwargs.pop("input_length", None)
+        super().__init__(**kwargs)
+        arguments = locals()
+        del arguments["weights"]
+        keep(self, arguments)
+        self.input_dim = whole(self, "input_dim", input_dim)
+        self.output_dim = whole(self, "output_dim", output_dim)
+        if weights is not None:
+            table = weights[0] if isinstance(weights, list | tuple) else weights
+            self._given = initializers.get(table)
+        self.supports_masking = mask_zero
+        self.autocast = False
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        config.pop("weights", None)
+        return config
+
+    def build(self, input_shape: Any = None) -> None:
+        self.embeddings = self.add_weight(
+            "embeddings",
+            (self.input_dim, self.output_dim),
+            initializer=self.__dict__.get("_given", self.embeddings_initializer),
+            regularizer=self.embeddings_regularizer,
+            constraint=self.embeddings_constraint,
+        )
+
+    def call(self, inputs: Any) -> Any:
+        if not inputs.dtype.is_integer:
+            inputs = ops.cast(inputs, "int32")
+        rows = ops.embedding_lookup(self.embeddings.value(), inputs)
+        return ops.cast(rows, self.compute_dtype)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return ops.not_equal(inputs, 0) if self.mask_zero else None
+
+
+class ReversibleEmbedding(Embedding):
+    """An embedding that also turns vectors back into scores of the rows.
+
+    Shapes: forward as `Embedding`; with `reverse=True` input (batch, ..., output_dim), output (batch, ...,
+    input_dim).
+
+    Args:
+        input_dim: number of rows.
+        output_dim: length of a row.
+        tie_weights: whether the way back uses the same table; else it has one of its own.
+        embeddings_initializer: what the table starts with.
+        embeddings_regularizer: penalty on the table.
+        embeddings_constraint: bounds on it.
+        mask_zero: whether later layers skip steps whose index is 0.
+        reverse_dtype: element type of the way back; that of the layer by default.
+        logit_soft_cap: scores become cap * tanh(score / cap).
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        tie_weights: bool = True,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        reverse_dtype: Any = None,
+        logit_soft_cap: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            input_dim,
+            output_dim,
+            embeddings_initializer=embeddings_initializer,
+            embeddings_regularizer=embeddings_regularizer,
+            embeddings_constraint=embeddings_constraint,
+            mask_zero=mask_zero,
+            **kwargs,
+        )
+        self.tie_weights = tie_weights
+        self.reverse_dtype = reverse_dtype
+        self.logit_soft_cap = logit_soft_cap
+
+    def build(self, input_shape: Any = None) -> None:
+        super().build(input_shape)
+        if not self.tie_weights:
+            self.reverse_embeddings = self.add_weight(
+                "reverse_embeddings",
+                (self.output_dim, self.input_dim),
+                initializer=self.embeddings_initializer,
+            )
+
+    def call(self, inputs: Any, reverse: bool = False) -> Any:
+        if not reverse:
+            return super().call(inputs)
+        table = self.embeddings if self.tie_weights else self.reverse_embeddings
+        dtype = self.reverse_dtype or self.compute_dtype
+        kernel = ops.cast(table.value(), dtype)
+        if self.tie_weights:
+            kernel = ops.transpose(kernel)
+        scores = ops.matmul(ops.cast(inputs, dtype), kernel)
+        cap = self.logit_soft_cap
+        return scores if cap is None else ops.multiply(ops.tanh(ops.divide(scores, cap)), cap)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None, reverse: bool = False) -> Any:
+        return None if inputs.dtype.is_floating else super().compute_mask(inputs, previous_mask)

@@ -1,0 +1,312 @@
+"""Pooling layers: windowed, global and adaptive, over one to three axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.layers.arguments import format_of, one_of, sizes
+from trainkit.layers.input_spec import InputSpec
+from trainkit.layers.layer import Layer
+
+
+class _Pooling(Layer):
+    """Windows of the input reduced to one value each.
+
+    Shapes: input (batch, spatial..., channels), output (batch, out..., channels). With
+    `data_format="channels_first"` the channels stand before the spatial axes.
+
+    Args:
+        pool_size: size of the window, one int or one for each spatial axis.
+        strides: distance between windows; `pool_size` by default.
+        padding: `"valid"` for windows inside the input only, `"same"` for one window at each stride.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Raises:
+        ValueError: a setting is none of those above.
+    """
+
+    rank: int
+
+    def __init__(
+        self,
+        pool_size: Any = 2,
+        strides: Any = None,
+        padding: str = "valid",
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.pool_size = sizes(self, "pool_size", pool_size, self.rank)
+        self.strides = (
+            self.pool_size if strides is None else sizes(self, "strides", strides, self.rank)
+        )
+        self.padding = one_of(self, "padding", str(padding).lower(), ("valid", "same"))
+        self.data_format = format_of(self, data_format)
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+
+    def _settings(self) -> tuple[Any, ...]:
+        return self.pool_size, self.strides, self.padding, self.data_format
+
+
+class _MaxPooling(_Pooling):
+    """The largest value of each window of the input.
+
+    Shapes: input (batch, spatial..., channels), output (batch, out..., channels). With
+    `data_format="channels_first"` the channels stand before the spatial axes.
+
+    Args:
+        pool_size: size of the window, one int or one for each spatial axis.
+        strides: distance between windows; `pool_size` by default.
+        padding: `"valid"` for windows inside the input only, `"same"` for one window at each stride.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Raises:
+        ValueError: a setting is none of those above.
+    """
+
+    def call(self, inputs: Any) -> Any:
+        return ops.max_pool(inputs, *self._settings())
+
+
+class MaxPooling1D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _MaxPooling.__doc__
+    rank = 1
+
+
+class MaxPooling2D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _MaxPooling.__doc__
+    rank = 2
+
+
+class MaxPooling3D(_MaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _MaxPooling.__doc__
+    rank = 3
+
+
+class _AveragePooling(_Pooling):
+    """The mean of each window over the part of it that lies inside the input.
+
+    Shapes: input (batch, spatial..., channels), output (batch, out..., channels). With
+    `data_format="channels_first"` the channels stand before the spatial axes.
+
+    Args:
+        pool_size: size of the window, one int or one for each spatial axis.
+        strides: distance between windows; `pool_size` by default.
+        padding: `"valid"` for windows inside the input only, `"same"` for one window at each stride.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Raises:
+        ValueError: a setting is none of those above.
+    """
+
+    def call(self, inputs: Any) -> Any:
+        return ops.average_pool(inputs, *self._settings())
+
+
+class AveragePooling1D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AveragePooling.__doc__
+    rank = 1
+
+
+class AveragePooling2D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AveragePooling.__doc__
+    rank = 2
+
+
+class AveragePooling3D(_AveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AveragePooling.__doc__
+    rank = 3
+
+
+class _GlobalPooling(Layer):
+    """All spatial positions of each channel reduced to one value.
+
+    Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
+    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of size 1.
+
+    Args:
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        keepdims: whether the spatial axes stay.
+    """
+
+    rank: int
+
+    def __init__(
+        self, data_format: str | None = None, keepdims: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.data_format = format_of(self, data_format)
+        self.keepdims = bool(keepdims)
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        first = 1 if self.data_format == "channels_last" else 2
+        return tuple(range(first, first + self.rank))
+
+
+class _GlobalMaxPooling(_GlobalPooling):
+    """The largest value of each channel.
+
+    Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
+    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of size 1.
+
+    Args:
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        keepdims: whether the spatial axes stay.
+    """
+
+    def call(self, inputs: Any) -> Any:
+        return ops.max(inputs, axis=self._axes, keepdims=self.keepdims)
+
+
+class GlobalMaxPooling1D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _GlobalMaxPooling.__doc__
+    rank = 1
+
+
+class GlobalMaxPooling2D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _GlobalMaxPooling.__doc__
+    rank = 2
+
+
+class GlobalMaxPooling3D(_GlobalMaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _GlobalMaxPooling.__doc__
+    rank = 3
+
+
+class _GlobalAveragePooling(_GlobalPooling):
+    """The mean of each channel.
+
+    Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
+    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of size 1.
+
+    Args:
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        keepdims: whether the spatial axes stay.
+    """
+
+    def call(self, inputs: Any) -> Any:
+        return ops.mean(inputs, axis=self._axes, keepdims=self.keepdims)
+
+
+class GlobalAveragePooling1D(_GlobalAveragePooling):
+    """The mean of each channel over the steps, those that a mask leaves out not counted.
+
+    Shapes: input (batch, steps, channels), mask (batch, steps), output (batch, channels). With
+    `data_format="channels_first"` the channels stand before the steps.
+
+    Args:
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        keepdims: whether the axis of the steps stays.
+    """
+
+    rank = 1
+
+    def __init__(
+        self, data_format: str | None = None, keepdims: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(data_format=data_format, keepdims=keepdims, **kwargs)
+        self.supports_masking = True
+
+    def call(self, inputs: Any, mask: Any = None) -> Any:
+        if mask is None:
+            return super().call(inputs)
+        steps = self._axes[0]
+        kept = ops.expand_dims(ops.cast(mask, inputs.dtype), 2 if steps == 1 else 1)
+        total = ops.sum(ops.multiply(inputs, kept), axis=steps, keepdims=self.keepdims)
+        return ops.divide(total, ops.sum(kept, axis=steps, keepdims=self.keepdims))
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        return None
+
+
+class GlobalAveragePooling2D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _GlobalAveragePooling.__doc__
+    rank = 2
+
+
+class GlobalAveragePooling3D(_GlobalAveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _GlobalAveragePooling.__doc__
+    rank = 3
+
+
+class _AdaptivePooling(Layer):
+    """Pooling to a given number of windows of nearly equal size.
+
+    Window i of n along an axis of m positions goes from floor(i * m / n) to ceil((i + 1) * m / n).
+    Shapes: input (batch, spatial..., channels), output (batch, output_size..., channels). With
+    `data_format="channels_first"` the channels stand before the spatial axes.
+
+    Args:
+        output_size: number of windows, one int or one for each spatial axis.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+    """
+
+    rank: int
+
+    def __init__(self, output_size: Any, data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.output_size = sizes(self, "output_size", output_size, self.rank)
+        self.data_format = format_of(self, data_format)
+        self.input_spec = InputSpec(ndim=self.rank + 2)
+
+
+class _AdaptiveAveragePooling(_AdaptivePooling):
+    __doc__ = _AdaptivePooling.__doc__
+
+    def call(self, inputs: Any) -> Any:
+        return ops.adaptive_average_pool(inputs, self.output_size, self.data_format)
+
+
+class AdaptiveAveragePooling1D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AdaptivePooling.__doc__
+    rank = 1
+
+
+class AdaptiveAveragePooling2D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AdaptivePooling.__doc__
+    rank = 2
+
+
+class AdaptiveAveragePooling3D(_AdaptiveAveragePooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AdaptivePooling.__doc__
+    rank = 3
+
+
+class _AdaptiveMaxPooling(_AdaptivePooling):
+    __doc__ = _AdaptivePooling.__doc__
+
+    def call(self, inputs: Any) -> Any:
+        return ops.adaptive_max_pool(inputs, self.output_size, self.data_format)
+
+
+class AdaptiveMaxPooling1D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AdaptivePooling.__doc__
+    rank = 1
+
+
+class AdaptiveMaxPooling2D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AdaptivePooling.__doc__
+    rank = 2
+
+
+class AdaptiveMaxPooling3D(_AdaptiveMaxPooling):  # noqa: D101 - it has the docstring of its base
+    __doc__ = _AdaptivePooling.__doc__
+    rank = 3
+
+
+# The short names.
+MaxPool1D = MaxPooling1D
+MaxPool2D = MaxPooling2D
+MaxPool3D = MaxPooling3D
+AvgPool1D = AveragePooling1D
+AvgPool2D = AveragePooling2D
+AvgPool3D = AveragePooling3D
+GlobalMaxPool1D = GlobalMaxPooling1D
+GlobalMaxPool2D = GlobalMaxPooling2D
+GlobalMaxPool3D = GlobalMaxPooling3D
+GlobalAvgPool1D = GlobalAveragePooling1D
+GlobalAvgPool2D = GlobalAveragePooling2D
+GlobalAvgPool3D = GlobalAveragePooling3D

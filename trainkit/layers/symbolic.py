@@ -1,0 +1,180 @@
+"""`Input` and `KerasTensor`: symbolic tensors from which functional models are drawn up.
+
+A `KerasTensor` remembers the node that made it: a layer, or an operation, with its arguments. A model is
+what lies between some of them and others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
+from trainkit.layers.core import InputLayer
+from trainkit.layers.layer import Layer
+from trainkit.layers.naming import unique_name
+
+
+class Node:
+    """One call of a layer while a model was drawn up.
+
+    Attributes:
+        operation: the layer.
+        args, kwargs: what it was called with, `KerasTensor`s among them.
+        outputs: nest of the `KerasTensor`s that it gave.
+    """
+
+    def __init__(self, operation: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.operation, self.args, self.kwargs = operation, args, kwargs
+        self.outputs: Any = None
+
+    @property
+    def inputs(self) -> list[KerasTensor]:
+        """The symbolic tensors among the arguments, in order."""
+        return [x for x in nest.flatten((self.args, self.kwargs)) if isinstance(x, KerasTensor)]
+
+
+class KerasTensor(SymbolicTensor):
+    """A tensor of a model being drawn up: shape and dtype, and where it comes from.
+
+    Layers and operations called on it give further ones. It has no value.
+
+    Attributes:
+        name: for texts.
+        node: the call that made it.
+    """
+
+    def __init__(self, shape: Any, dtype: Any = "float32", name: str | None = None) -> None:
+        super().__init__(Spec(shape, dtype))
+        self.name = name or unique_name("keras_tensor")
+        self.node: Node | None = None
+
+    def apply_layer(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Note a call of `layer`; the symbolic results."""
+        return _noted(layer, args, kwargs)
+
+    def apply_primitive(
+        self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]
+    ) -> Any:
+        """Note a call of an operation; the symbolic results."""
+        return _noted(Operation(primitive.name, settings), inputs, {})
+
+    def __repr__(self) -> str:
+        shape, dtype = tuple(self.shape), self.dtype.name
+        return f"<KerasTensor shape={shape}, dtype={dtype}, name={self.name}>"
+
+    __str__ = __repr__
+    __hash__ = object.__hash__
+
+
+def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    node = Node(layer, args, kwargs)
+    specs = layer.compute_output_spec(*args, **kwargs)
+
+    def symbol(spec: Any) -> Any:
+        if not isinstance(spec, Spec):
+            return spec
+        made = KerasTensor(spec.shape, spec.dtype)
+        made.node = node
+        return made
+
+    node.outputs = nest.map_structure(symbol, specs)
+    layer._note_symbolic_call(args[0] if args else kwargs, node.outputs)
+    return node.outputs
+
+
+class Operation(Layer):
+    """An operation that was called on symbolic tensors, as a layer without weights.
+
+    Args:
+        primitive: its name.
+        settings: its keyword settings.
+        name: by default that of the operation, numbered.
+    """
+
+    def __init__(self, primitive: str, settings: Any = None, name: str | None = None) -> None:
+        if primitive not in PRIMITIVES:
+            raise InvalidArgumentError(f"there is no operation {primitive!r}")
+        super().__init__(name=name or unique_name(primitive), autocast=False)
+        self.primitive = primitive
+        self.__dict__["settings"] = dict(settings or {})  # as it is: tuples stay hashable
+
+    def build(self, *input_shapes: Any) -> None:
+        """There is nothing to build."""
+
+    def call(self, *inputs: Any) -> Any:
+        return PRIMITIVES[self.primitive].op(*inputs, **self.settings)
+
+    def get_config(self) -> dict[str, Any]:
+        settings = {name: _plain(value) for name, value in self.settings.items()}
+        return {"name": self.name, "primitive": self.primitive, "settings": settings}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Operation:
+        settings = {name: _hashable(value) for name, value in config["settings"].items()}
+        return cls(config["primitive"], settings, config.get("name"))
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON holds it."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, slice):
+        return {"slice": [value.start, value.stop, value.step]}
+    if value is Ellipsis:
+        return {"ellipsis": True}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"the setting {value!r} of an operation can't be put into a config")
+
+
+def _hashable(value: Any) -> Any:
+    """What `_plain` gave, as the setting it was."""
+    if isinstance(value, list):
+        return tuple(_hashable(item) for item in value)
+    if isinstance(value, dict):
+        return Ellipsis if "ellipsis" in value else slice(*value["slice"])
+    return value
+
+
+def symbol_of(layer: InputLayer) -> KerasTensor:
+    """The symbolic tensor of an input layer, made when it is asked for the first time."""
+    if layer._symbolic_call is None:
+        symbol = KerasTensor(layer.batch_shape, layer.dtype, layer.name)
+        symbol.node = Node(layer, (), {})
+        symbol.node.outputs = symbol
+        layer._note_symbolic_call(symbol, symbol)
+    symbol = layer.output
+    return symbol
+
+
+def Input(
+    shape: Any = None,
+    batch_size: int | None = None,
+    dtype: Any = None,
+    sparse: bool | None = None,
+    batch_shape: Any = None,
+    name: str | None = None,
+    tensor: Any = None,
+) -> KerasTensor:
+    """A symbolic tensor that stands for the data a model is given.
+
+    Args:
+        shape: of one sample, without the batch axis; `None` for sizes that vary.
+        batch_size: size of the batch axis, `None` for any.
+        dtype: element type; the default float by default.
+        sparse: must be false.
+        batch_shape: shape with the batch axis, instead of `shape`.
+        name: of the input; the key in dicts of data.
+        tensor: a symbolic tensor, which is given back.
+
+    Raises:
+        InvalidArgumentError: neither of `shape` and `batch_shape` is given, or `sparse` is true.
+    """
+    if tensor is not None:
+        return tensor  # type: ignore[no-any-return]
+    return symbol_of(
+        InputLayer(shape, batch_size, dtype, sparse, batch_shape=batch_shape, name=name)
+    )
