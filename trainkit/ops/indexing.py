@@ -146,3 +146,34 @@ def _variable_item(self: Variable, key: Any) -> Tensor:
 
 Tensor.__getitem__ = get_item  # type: ignore[attr-defined]
 Variable.__getitem__ = _variable_item  # type: ignore[attr-defined]
+
+# ------------------------------------------------------------------ where something is true
+
+
+def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
+    return tuple(Spec((None,), dtype) for _ in x.shape)
+
+
+@primitive(_nonzero_rule, name="nonzero")
+def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
+    """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
+    return tuple(found.astype(dtype) for found in xp.nonzero(x))
+
+
+def nonzero(x: Any) -> tuple[Tensor, ...]:
+    """The positions of the elements of `x` that are not 0 or False, in row-major order.
+
+    Args:
+        x: tensor of rank 1 at least.
+
+    Returns:
+        A tuple with an int32 vector for each axis.
+
+    Raises:
+        ShapeError: `x` is a scalar.
+    """
+    tensor = as_tensor(x)
+    if not tensor.shape:
+        raise ShapeError("nonzero: needs one axis at least, got a scalar")
+    found: tuple[Tensor, ...] = _nonzero(tensor, dtype="int32")
+    return found
