@@ -370,7 +370,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
 
 
 def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
-    return Spec((bins,), "int32"), Spec((bins + 1,), shapes.float_dtype(x.dtype))
+    wanted = shapes.float_dtype(x.dtype)
+    return Spec((bins,), wanted), Spec((bins + 1,), wanted)
 
 
 @primitive(_histogram_rule, name="histogram")
@@ -378,7 +379,7 @@ def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Arr
     """Counts in equal bins and the edges of the bins."""
     wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
     counts, edges = xp.histogram(x.astype(wanted, copy=False).ravel(), bins=bins, range=range)
-    return counts.astype(np.int32), edges.astype(wanted)
+    return counts.astype(wanted), edges.astype(wanted)
 
 
 def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor]:
@@ -391,7 +392,7 @@ def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor
             includes its upper edge.
 
     Returns:
-        The counts (bins,), int32, and the edges (bins + 1,).
+        The counts (bins,) and the edges (bins + 1,), both of the float dtype of `x`.
 
     Raises:
         InvalidArgumentError: `bins` is no positive int, or `range` no increasing pair.

@@ -1,0 +1,143 @@
+"""Every primitive with gradient rules against central differences, and its shape rule against its results."""
+
+import numpy as np
+import pytest
+
+from tests.conformance.table import all_cases
+from trainkit.autodiff.check import GradientError, check_gradient, numerical_gradient
+from trainkit.autodiff.tape import GradientTape
+from trainkit.core import nest
+from trainkit.core.abstract import result_specs
+from trainkit.core.devices import device as on_device
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec, unchanged
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.ops.elementwise import multiply, square
+from trainkit.ops.rounding import floor
+
+CASES = all_cases()
+TABLE = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def tensors_of(case, dtypes=None):
+    """The inputs as tensors, floats in the dtype that `dtypes` gives for their own."""
+    tensors = []
+    for x in case.inputs:
+        if isinstance(x, np.ndarray):
+            x = convert_to_tensor(x.astype((dtypes or {}).get(x.dtype.name, x.dtype)))
+        tensors.append(x)
+    return tensors
+
+
+def run_taped(case, dtypes=None):
+    """Inputs, results and the tape of a call."""
+    inputs = tensors_of(case, dtypes)
+    with GradientTape(persistent=True) as tape:
+        tape.watch([x for x in inputs if isinstance(x, Tensor) and x.dtype.is_differentiable])
+        results = nest.flatten(case.op(*inputs, **case.settings))
+    return inputs, results, tape
+
+
+@TABLE
+def test_rules_agree_with_differences(case, device):
+    check_gradient(
+        case.op,
+        case.inputs,
+        order=case.order,
+        device=device,
+        tolerance=case.tolerance,
+        **case.settings,
+    )
+
+
+@TABLE
+def test_case_runs_the_primitive_that_it_names(case):
+    _, _, tape = run_taped(case)
+    assert case.name in [entry[0].name for entry in tape.entries]
+
+
+@TABLE
+def test_shape_rule_agrees_with_result(case):
+    inputs = tensors_of(case)
+    specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
+    promised = nest.flatten(result_specs(case.op, *specs, **case.settings))
+    results = nest.flatten(case.op(*inputs, **case.settings))
+    assert promised == [Spec(y.shape, y.dtype) for y in results]
+
+
+@TABLE
+def test_gradient_has_shape_and_dtype_of_input(case):
+    single = {"float64": np.float32, "complex128": np.complex64}
+    inputs, results, tape = run_taped(case, single)
+    targets = [y for y in results if y.dtype.is_differentiable]
+    for x in inputs:
+        if isinstance(x, Tensor) and x.dtype.is_differentiable:
+            g = tape.gradient(targets, x)
+            if g is not None:
+                assert (tuple(g.shape), g.dtype) == (tuple(x.shape), x.dtype)
+
+
+def test_every_differentiable_op_has_a_case():
+    recorded = {name for name, found in PRIMITIVES.items() if found.recorded}
+    missing = sorted(recorded - {case.name for case in CASES})
+    assert not missing, f"add rows to tests/conformance/cases_*.py for {missing}"
+
+
+# ---------------------------------------------------------------------- the checker itself
+
+
+def wrong_square(share):
+    """A square whose gradient rule is wrong by a share."""
+    name = f"wrong_square_{share}"
+
+    @primitive(unchanged, name=name)
+    def wrong(xp, x):
+        """Square."""
+        return x * x
+
+    wrong.gradients(lambda g, y, x: multiply(g, multiply(x, 2 * (1 + share))))
+    PRIMITIVES.pop(name)
+    return wrong
+
+
+def test_checker_finds_a_rule_wrong_by_a_thousandth():
+    with pytest.raises(GradientError, match=r"wrong_square.*derivative 1"):
+        check_gradient(wrong_square(1e-3), [np.array([1.0, -2.0])])
+
+
+def test_checker_accepts_the_right_rule():
+    check_gradient(wrong_square(0.0), [np.array([1.0, -2.0])], order=3)
+
+
+def test_checker_finds_a_wrong_second_derivative():
+    # The first slope, 2 x, is right; its own rule gives 2.002.
+    slope = wrong_square(0.0)
+    bent = wrong_square(5e-4)
+
+    def double(g, y, x):
+        return multiply(g, multiply(2, multiply(bent(x), 1 / x.numpy())))
+
+    slope.gradients(double)
+    with pytest.raises(GradientError, match="derivative 2"):
+        check_gradient(slope, [np.array([1.0, -2.0])])
+
+
+def test_checker_finds_a_missing_gradient():
+    with pytest.raises(GradientError, match="input 0"):
+        check_gradient(lambda x: multiply(x.numpy(), 3.0), [np.array([1.5, 2.5])])
+
+
+def test_checker_accepts_no_gradient_where_the_slope_is_zero():
+    check_gradient(floor, [np.array([1.5, 2.5])])
+
+
+def test_checker_refuses_integers():
+    with pytest.raises(ValueError, match="floating"):
+        check_gradient(square, [np.array([1, 2])])
+
+
+def test_numerical_gradient_gives_one_slope_per_element():
+    x, n = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([2, 3])
+    found = numerical_gradient(lambda a, b: multiply(square(a), 3.0), [x, n])
+    np.testing.assert_allclose(found[0], 6 * x, rtol=1e-9)
+    assert found[1] is None
