@@ -287,6 +287,8 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
             one = kept = x1._array
             if type(x2) is Tensor:
                 two = x2._array
+                if two.dtype is not kept.dtype and not any_result:
+                    return slow(x1, x2)
             elif type(x2) is float or type(x2) is int:
                 two = x2
             else:
