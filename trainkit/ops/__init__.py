@@ -99,6 +99,15 @@ from trainkit.ops.segments import segment_sum as segment_sum
 from trainkit.ops.scattering import scatter as scatter
 from trainkit.ops.scattering import scatter_nd_add as scatter_nd_add
 from trainkit.ops.scattering import scatter_update as scatter_update
+# ------------------------------------------------------------------ control_flow.py
+from trainkit.ops.control_flow import associative_scan as associative_scan
+from trainkit.ops.control_flow import cond as cond
+from trainkit.ops.control_flow import fori_loop as fori_loop
+from trainkit.ops.control_flow import map as map
+from trainkit.ops.control_flow import scan as scan
+from trainkit.ops.control_flow import switch as switch
+from trainkit.ops.control_flow import vectorized_map as vectorized_map
+from trainkit.ops.control_flow import while_loop as while_loop
 
 # ------------------------------------------------------------------ activations.py
 from trainkit.ops.activations import celu as celu
@@ -347,15 +356,52 @@ from trainkit.ops.windows import logspace as logspace
 from trainkit.ops.windows import meshgrid as meshgrid
 from trainkit.ops.windows import vander as vander
 
+# ------------------------------------------------------------------ conversion.py
+from trainkit.ops.conversion import array as array
+from trainkit.ops.conversion import convert_to_numpy as convert_to_numpy
+from trainkit.ops.conversion import convert_to_tensor as convert_to_tensor
+from trainkit.ops.conversion import copy as copy
+from trainkit.ops.conversion import dtype as dtype
+from trainkit.ops.conversion import select as select
+from trainkit.ops.conversion import view as view
+
+# ------------------------------------------------------------------ solving.py
+from trainkit.ops.solving import det as det
+from trainkit.ops.solving import expm as expm
+from trainkit.ops.solving import inv as inv
+from trainkit.ops.solving import lstsq as lstsq
+from trainkit.ops.solving import pinv as pinv
+from trainkit.ops.solving import slogdet as slogdet
+from trainkit.ops.solving import solve as solve
+from trainkit.ops.solving import solve_triangular as solve_triangular
+
+# ------------------------------------------------------------------ factorizations.py
+from trainkit.ops.factorizations import cholesky as cholesky
+from trainkit.ops.factorizations import cholesky_inverse as cholesky_inverse
+from trainkit.ops.factorizations import eig as eig
+from trainkit.ops.factorizations import eigh as eigh
+from trainkit.ops.factorizations import logdet as logdet
+from trainkit.ops.factorizations import lu_factor as lu_factor
+from trainkit.ops.factorizations import qr as qr
+
+# ------------------------------------------------------------------ singular_values.py
+from trainkit.ops.singular_values import matrix_rank as matrix_rank
+from trainkit.ops.singular_values import svd as svd
+
+# ------------------------------------------------------------------ norms.py
+from trainkit.ops.norms import cdist as cdist
+from trainkit.ops.norms import norm as norm
+
+# ------------------------------------------------------------------ differences.py
+from trainkit.ops.differences import correlate as correlate
+from trainkit.ops.differences import cross as cross
+from trainkit.ops.differences import diff as diff
+
+# ------------------------------------------------------------------ rearranging.py
+from trainkit.ops.rearranging import rearrange as rearrange
+
+# ------------------------------------------------------------------ namespaces
+from trainkit.ops import linalg as linalg
+
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401, E402  (gives tensors and variables their operators)
-
-# ------------------------------------------------------------------ control_flow.py
-from trainkit.ops.control_flow import associative_scan as associative_scan
-from trainkit.ops.control_flow import cond as cond
-from trainkit.ops.control_flow import fori_loop as fori_loop
-from trainkit.ops.control_flow import map as map
-from trainkit.ops.control_flow import scan as scan
-from trainkit.ops.control_flow import switch as switch
-from trainkit.ops.control_flow import vectorized_map as vectorized_map
-from trainkit.ops.control_flow import while_loop as while_loop
