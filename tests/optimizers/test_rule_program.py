@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from trainkit.optimizers.rule_loop import compiled_loop, loop_source
+from trainkit.optimizers.rule_program import PIECE, NotElementwise, RuleProgram
+
+
+def adam(xp, w, g, scalars, m, v):
+    lr, raw = scalars
+    w = w - w * (0.01 * raw)
+    m = m + 0.1 * (g - m)
+    v = v + 0.001 * (g * g - v)
+    return w - lr * m / (xp.sqrt(v) + 1e-7), m, v
+
+
+def lion(xp, w, g, scalars, m):
+    step = xp.sign(0.9 * m + 0.1 * g)  # reads m before it changes
+    return w - scalars[0] * step, 0.99 * m + 0.01 * g
+
+
+def keeps_a_slot(xp, w, g, scalars, m, unchanged):
+    return w - scalars[0] * unchanged, m + g, unchanged
+
+
+def shares_a_result(xp, w, g, scalars, m, n):
+    step = xp.abs(g) * scalars[0]
+    return w - step, step, step
+
+
+RULES = [(adam, 2), (lion, 1), (keeps_a_slot, 2), (shares_a_result, 2)]
+SCALARS = (np.float32(0.01), np.float32(0.02))
+
+
+def buffers_for(rng, n_slots, size):
+    return [rng.random(size, dtype=np.float32) for _ in range(2 + n_slots)]
+
+
+@pytest.mark.parametrize(("rule", "n_slots"), RULES)
+@pytest.mark.parametrize("size", [1, 7, PIECE + 3])
+@pytest.mark.parametrize("how", ["steps", "loop"])
+def test_a_program_gives_the_bits_of_the_rule(rule, n_slots, size, how, rng):
+    buffers = buffers_for(rng, n_slots, size)
+    wanted = rule(np, buffers[0], buffers[1], SCALARS, *buffers[2:])
+    grad = buffers[1].copy()
+    program = RuleProgram(rule, n_slots, 2, np.float32)
+    work = [x.copy() for x in buffers]
+    (program.run if how == "steps" else compiled_loop(program))(work, SCALARS)
+    for got, want in zip([work[0], *work[2:]], wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(work[1], grad)
+
+
+def test_scalar_work_is_done_once_a_step():
+    program = RuleProgram(adam, 2, 2, np.float32)
+    assert len(program.scalar_steps) == 1  # 0.01 * raw
+    assert "h0" in loop_source(program).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda xp, w, g, s, m: (w - xp.sum(g), m),
+        lambda xp, w, g, s, m: (w - xp.where(g, g, w), m),
+        lambda xp, w, g, s, m: (w - g.mean(), m),
+        lambda xp, w, g, s, m: (m, w),
+        lambda xp, w, g, s, m: (w if g == 0 else g, m),
+        lambda xp, w, g, s, m: (w - g if g else w, m),
+        lambda xp, w, g, s, m: (w - g * np.ones(3), m),
+        lambda xp, w, g, s, m: (s[0], m),
+    ],
+    ids=["sum", "where", "method", "swap", "compare", "decide", "array", "scalar result"],
+)
+def test_a_rule_that_is_not_elementwise_is_refused(rule):
+    with pytest.raises(NotElementwise):
+        RuleProgram(rule, 1, 1, np.float32)
+
+
+def test_a_rule_with_a_result_too_few_is_an_error():
+    with pytest.raises(ValueError, match="gave 1 values for a weight and 1 slots"):
+        RuleProgram(lambda xp, w, g, s, m: (w,), 1, 1, np.float32)

@@ -1,0 +1,22 @@
+"""Optimizers, learning rate schedules, and `get`."""
+
+from trainkit.optimizers import schedules as schedules
+from trainkit.optimizers.adafactor import Adafactor as Adafactor
+from trainkit.optimizers.adagrad import Adadelta as Adadelta
+from trainkit.optimizers.adagrad import Adagrad as Adagrad
+from trainkit.optimizers.adam import Adam as Adam
+from trainkit.optimizers.adam import AdamW as AdamW
+from trainkit.optimizers.adam_variants import Adamax as Adamax
+from trainkit.optimizers.adam_variants import Nadam as Nadam
+from trainkit.optimizers.ftrl import Ftrl as Ftrl
+from trainkit.optimizers.lamb import Lamb as Lamb
+from trainkit.optimizers.lion import Lion as Lion
+from trainkit.optimizers.loss_scale import LossScaleOptimizer as LossScaleOptimizer
+from trainkit.optimizers.muon import Muon as Muon
+from trainkit.optimizers.optimizer import Optimizer as Optimizer
+from trainkit.optimizers.registry import deserialize as deserialize
+from trainkit.optimizers.registry import get as get
+from trainkit.optimizers.registry import serialize as serialize
+from trainkit.optimizers.rmsprop import RMSprop as RMSprop
+from trainkit.optimizers.schedule_free import ScheduleFreeAdamW as ScheduleFreeAdamW
+from trainkit.optimizers.sgd import SGD as SGD

@@ -1,0 +1,115 @@
+"""Gradients and weights checked against each other before anything changes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.variable import Variable
+
+
+def split_pairs(owner: str, pairs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    """(gradients, weights) of pairs (gradient, weight).
+
+    Raises:
+        ValueError: something else than pairs was given.
+    """
+    grads, weights = [], []
+    for pair in pairs:
+        try:
+            grad, weight = pair
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{owner}.apply_gradients takes pairs (gradient, variable), such as "
+                f"zip(gradients, model.trainable_variables); got {type(pair).__name__}"
+            ) from None
+        grads.append(grad)
+        weights.append(weight)
+    return grads, weights
+
+
+def _check_weight(owner: str, weight: Any, grad: Any) -> None:
+    if isinstance(weight, Variable):
+        return
+    swapped = isinstance(grad, Variable)
+    hint = "; the pair is the wrong way round" if swapped else ""
+    raise TypeError(f"{owner}: {type(weight).__name__} is no Variable and can't be updated{hint}")
+
+
+def _check_fit(owner: str, grad: Tensor, weight: Variable) -> None:
+    if len(grad.shape) != len(weight.shape) or not weight.shape.is_compatible_with(grad.shape):
+        raise ShapeError(
+            f"{owner}: gradient and weight {weight.path!r} differ in shape; nothing was updated.\n"
+            f"  gradient  {tuple(grad.shape)}\n  weight    {tuple(weight.shape)}\n"
+            "Pass gradients in the order of the variables they were asked for."
+        )
+    if not grad.dtype.is_floating:
+        raise InvalidArgumentError(
+            f"{owner}: the gradient of weight {weight.path!r} has dtype {grad.dtype.name}; "
+            "gradients are floating"
+        )
+
+
+def checked_pairs(
+    owner: str, grads: Sequence[Any], weights: Sequence[Any]
+) -> tuple[list[Tensor], list[Variable], list[str]]:
+    """Gradients as tensors, with their weights, and the names of weights without one.
+
+    Raises:
+        ValueError: there are no pairs, or no weight has a gradient.
+        ShapeError: a gradient does not have the shape of its weight.
+        TypeError: something to update is no Variable.
+    """
+    kept_grads: list[Tensor] = []
+    kept_weights: list[Variable] = []
+    missing: list[str] = []
+    for grad, weight in zip(grads, weights, strict=True):
+        if type(grad) is Tensor and type(weight) is Variable:
+            array = grad._array
+            if array.shape == weight._value._array.shape and array.dtype.kind == "f":
+                kept_grads.append(grad)
+                kept_weights.append(weight)
+                continue
+        _check_weight(owner, weight, grad)
+        if grad is None:
+            missing.append(weight.path)
+            continue
+        grad = (
+            grad if isinstance(grad, Tensor) else convert_to_tensor(grad, dtype_hint=weight.dtype)
+        )
+        _check_fit(owner, grad, weight)
+        kept_grads.append(grad)
+        kept_weights.append(weight)
+    if not kept_grads:
+        raise no_gradients(owner, missing)
+    return kept_grads, kept_weights, missing
+
+
+def no_gradients(owner: str, missing: list[str]) -> ValueError:
+    """The error when there is nothing to apply."""
+    if not missing:
+        return ValueError(f"{owner}: there are no gradients to apply; the list of pairs is empty")
+    return ValueError(
+        f"{owner}: no gradient for any of the weights {', '.join(missing)}. The loss does not "
+        "depend on them as "
+        "far as the tape saw. Usual reasons: the model was called outside the `with "
+        "GradientTape()` block; the "
+        "result went through NumPy, int() or a Python number on its way to the loss; an operation "
+        "without a "
+        "gradient, such as argmax or a cast to integers, stands between; the weights are not "
+        "trainable, so the "
+        "tape did not watch them; or other variables than these were used."
+    )
+
+
+def warn_of_missing(owner: str, missing: list[str]) -> None:
+    """Say which weights stay as they are because the loss does not reach them."""
+    warnings.warn(
+        f"{owner}: no gradient for {', '.join(missing)}; the loss does not depend on them, and "
+        "they stay as they "
+        "are. If that is meant, leave them out of the list.",
+        stacklevel=4,
+    )

@@ -1,0 +1,64 @@
+"""Lamb: Adam's direction, as long as the weight says."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from trainkit.optimizers.adam import check_shares
+from trainkit.optimizers.optimizer import Optimizer
+from trainkit.optimizers.options import OptimizerOptions
+
+
+class Lamb(Optimizer):
+    """Lamb, for large batches: a weight's step is in proportion to its length.
+
+    m, v as in Adam;  u = m / (1 - beta_1**t) / (sqrt(v / (1 - beta_2**t)) + epsilon)
+    w = w - lr * r * u, r = |w| / |u|, or 1 where either is 0
+    Source: You et al. 2019, arXiv:1904.00962, algorithm 2.
+
+    Args:
+        learning_rate: size of a step.
+        beta_1: how much of m stays at each step, in [0, 1).
+        beta_2: how much of v stays at each step, in [0, 1).
+        epsilon: added to the root, so that nothing is divided by 0.
+        **options: see `OptimizerOptions`.
+
+    Raises:
+        ValueError: a beta is out of range.
+    """
+
+    slots = ("momentum", "velocity")
+    settings = ("beta_1", "beta_2", "epsilon")
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        **options: Unpack[OptimizerOptions],
+    ) -> None:
+        super().__init__(learning_rate, **options)
+        check_shares("Lamb", beta_1=beta_1, beta_2=beta_2)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def rates(self, xp: Any, lr: Any, step: Any) -> Any:
+        return lr, 1 - xp.power(self.beta_1, step), 1 - xp.power(self.beta_2, step)
+
+    def update(self, xp: Any, weight: Any, grad: Any, lr: Any, m: Any, v: Any) -> Any:
+        lr, unbiased_m, unbiased_v = lr
+        m = m + (1 - self.beta_1) * (grad - m)
+        v = v + (1 - self.beta_2) * (grad * grad - v)
+        step = m / unbiased_m / (xp.sqrt(v / unbiased_v) + self.epsilon)
+        length, step_length = _length(xp, weight), _length(xp, step)
+        both = xp.minimum(length, step_length) > 0
+        ratio = xp.where(
+            both, length / xp.where(both, step_length, xp.ones_like(length)), xp.ones_like(length)
+        )
+        return weight - (lr * ratio) * step, m, v
+
+
+def _length(xp: Any, x: Any) -> Any:
+    return xp.sqrt(xp.sum(xp.square(x)))

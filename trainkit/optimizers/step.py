@@ -1,0 +1,193 @@
+"""One step of an optimizer over its weights: on arrays, or on tensors while a graph is traced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core import devices, recorder
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.variable import Variable
+from trainkit.optimizers.clipping import clip_gradients
+from trainkit.optimizers.weight_state import WeightState
+
+if TYPE_CHECKING:
+    from trainkit.optimizers.optimizer import Optimizer
+
+
+def apply_step(optimizer: Optimizer, states: list[WeightState], grads: list[Tensor]) -> None:
+    """Update the weights of `states` by `grads`, their averages, and the step count."""
+    if recorder.current_trace() is not None:
+        with recorder.silence():
+            _trace_step(optimizer, states, grads, None)
+    else:
+        _run_step(optimizer, states, [g._array for g in grads])
+
+
+def scalars_of(rates: Any, lr: Any) -> tuple[Any, ...]:
+    """What a rule takes as its scalars: the rates, then the learning rate itself."""
+    return (*rates, lr) if type(rates) is tuple else (rates, lr)
+
+
+# ------------------------------------------------------------------ eagerly
+
+
+def _run_step(optimizer: Optimizer, states: list[WeightState], grads: list[Any]) -> None:
+    done = int(optimizer._iterations._value._array)
+    if optimizer.loss_scale_factor is not None:
+        grads = [g / optimizer.loss_scale_factor for g in grads]
+    period = optimizer.gradient_accumulation_steps
+    if period is None:
+        _update_weights(optimizer, states, grads, done)
+    elif (done + 1) % period == 0:
+        means = [_mean_with_kept(s, g, period) for s, g in zip(states, grads, strict=True)]
+        _update_weights(optimizer, states, means, done // period)
+    else:
+        for state, g in zip(states, grads, strict=True):
+            kept = state.slots["accumulated_gradient"]._writable()
+            kept += g
+    _constrain(states)
+    if optimizer.use_ema:
+        _run_averages(optimizer, done)
+    count = optimizer._iterations._writable()
+    count += 1
+
+
+def _mean_with_kept(state: WeightState, grad: Any, period: int) -> Any:
+    slot = state.slots["accumulated_gradient"]
+    mean = (grad + slot._value._array) / period
+    slot._writable()[...] = 0
+    return mean
+
+
+def _update_weights(
+    optimizer: Optimizer, states: list[WeightState], grads: list[Any], done: int
+) -> None:
+    if optimizer._limits:
+        grads = clip_gradients(devices.XP_OF[type(grads[0])], grads, optimizer._limits)
+    lr, step = current_rate(optimizer), np.float32(done + 1)
+    counters = _run_counters(optimizer, lr, step) if optimizer.counters else ()
+    scalars = scalars_of(optimizer.rates(np, lr, step, *counters), lr)
+    programs = optimizer._programs
+    for state, grad in zip(states, grads, strict=True):
+        state.update_arrays(grad, scalars, programs)
+
+
+def _run_counters(optimizer: Optimizer, lr: Any, step: Any) -> tuple[Any, ...]:
+    variables = optimizer._counter_variables()
+    values = optimizer.count(np, lr, step, *[np.float32(v._value._array) for v in variables])
+    for variable, value in zip(variables, values, strict=True):
+        variable._store(value)
+    return values
+
+
+def current_rate(optimizer: Optimizer) -> Any:
+    """The learning rate as a NumPy float32 scalar."""
+    rate = optimizer._learning_rate
+    if type(rate) is not Variable:
+        with recorder.silence():
+            rate = optimizer.learning_rate
+    if isinstance(rate, Variable):
+        rate = rate._value
+    array = devices.to_numpy(rate._array) if isinstance(rate, Tensor) else rate
+    return np.float32(array)
+
+
+def _constrain(states: list[WeightState]) -> None:
+    for state in states:
+        weight = state.weight
+        if weight.constraint is not None:
+            with recorder.silence():
+                weight.assign(weight.constraint(weight.value()))
+
+
+def _run_averages(optimizer: Optimizer, done: int) -> None:
+    counted = done // (optimizer.gradient_accumulation_steps or 1)
+    period = optimizer.ema_overwrite_frequency
+    overwrite = period is not None and (counted + 1) % period == 0
+    for state in optimizer._states.by_id.values():
+        average = state.slots["average"]
+        momentum = state.dtype.type(counted != 0) * optimizer.ema_momentum
+        weight = state.weight._value._array.astype(state.dtype, copy=False)
+        average._store(momentum * average._value._array + (1 - momentum) * weight)
+        del weight
+        if overwrite:
+            state.weight._store(average._value._array.astype(state.weight.dtype.dtype))
+
+
+# ------------------------------------------------------------------ in a graph
+
+
+def _trace_step(
+    optimizer: Optimizer, states: list[WeightState], grads: list[Any], active: Any
+) -> None:
+    """The same step as assignments in the graph being traced.
+
+    Args:
+        optimizer: whose step it is.
+        states: of the weights.
+        grads: symbolic tensors.
+        active: scalar bool tensor; where it is False weights and slots stay. `None` for always.
+    """
+    done = optimizer._iterations.value()
+    if optimizer.loss_scale_factor is not None:
+        grads = [g / optimizer.loss_scale_factor for g in grads]
+    grads = [ops.cast(g, str(s.dtype)) for g, s in zip(grads, states, strict=True)]
+    period = optimizer.gradient_accumulation_steps
+    if period is not None:
+        last = ops.equal((done + 1) % period, 0)
+        kept = [s.slots["accumulated_gradient"] for s in states]
+        sums = [g + k.value() for g, k in zip(grads, kept, strict=True)]
+        for slot, total in zip(kept, sums, strict=True):
+            slot.assign(ops.where(last, ops.zeros_like(total), total))
+        grads = [total / period for total in sums]
+        active = last if active is None else ops.logical_and(active, last)
+    counted = done if period is None else done // period
+    _trace_weights(optimizer, states, grads, counted, active)
+    _constrain(states)
+    if optimizer.use_ema:
+        _trace_averages(optimizer, counted)
+    optimizer._iterations.assign(done + 1)
+
+
+def _trace_weights(
+    optimizer: Optimizer, states: list[WeightState], grads: list[Any], counted: Any, active: Any
+) -> None:
+    if optimizer._limits:
+        grads = clip_gradients(ops, grads, optimizer._limits)
+    lr = ops.cast(convert_to_tensor(optimizer.learning_rate), "float32")
+    step = ops.cast(counted + 1, "float32")
+    variables = optimizer._counter_variables()
+    old = [v.value() for v in variables]
+    counters = optimizer.count(ops, lr, step, *old)
+    for variable, before, after in zip(variables, old, counters, strict=True):
+        variable.assign(after if active is None else ops.where(active, after, before))
+    scalars = scalars_of(optimizer.rates(ops, lr, step, *counters), lr)
+    for state, grad in zip(states, grads, strict=True):
+        dtype = str(state.dtype)
+        old = [
+            ops.cast(state.weight.value(), dtype),
+            *[state.slots[n].value() for n in state.names],
+        ]
+        new = state.rule(ops, old[0], grad, tuple(ops.cast(x, dtype) for x in scalars), *old[1:])
+        if active is not None:
+            new = [ops.where(active, a, b) for a, b in zip(new, old, strict=True)]
+        state.weight.assign(ops.cast(new[0], state.weight.dtype))
+        for name, value in zip(state.names, new[1:], strict=True):
+            state.slots[name].assign(value)
+
+
+def _trace_averages(optimizer: Optimizer, counted: Any) -> None:
+    period = optimizer.ema_overwrite_frequency
+    for state in optimizer._states.by_id.values():
+        dtype = str(state.dtype)
+        momentum = ops.cast(ops.not_equal(counted, 0), dtype) * optimizer.ema_momentum
+        weight = ops.cast(state.weight.value(), dtype)
+        average = momentum * state.slots["average"].value() + (1 - momentum) * weight
+        state.slots["average"].assign(average)
+        if period is not None:
+            overwrite = ops.equal((counted + 1) % period, 0)
+            chosen = ops.where(overwrite, average, weight)
+            state.weight.assign(ops.cast(chosen, state.weight.dtype))
