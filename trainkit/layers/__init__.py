@@ -7,6 +7,7 @@ from trainkit.layers.activation import PReLU as PReLU
 from trainkit.layers.activation import ReLU as ReLU
 from trainkit.layers.activation import Softmax as Softmax
 from trainkit.layers.autocast import AutocastVariable as AutocastVariable
+from trainkit.layers.bidirectional import Bidirectional as Bidirectional
 from trainkit.layers.convolution import Conv1D as Conv1D
 from trainkit.layers.convolution import Conv1DTranspose as Conv1DTranspose
 from trainkit.layers.convolution import Conv2D as Conv2D
@@ -98,6 +99,14 @@ from trainkit.layers.pooling import MaxPool3D as MaxPool3D
 from trainkit.layers.pooling import MaxPooling1D as MaxPooling1D
 from trainkit.layers.pooling import MaxPooling2D as MaxPooling2D
 from trainkit.layers.pooling import MaxPooling3D as MaxPooling3D
+from trainkit.layers.recurrent import RNN as RNN
+from trainkit.layers.recurrent_cells import GRUCell as GRUCell
+from trainkit.layers.recurrent_cells import LSTMCell as LSTMCell
+from trainkit.layers.recurrent_cells import SimpleRNNCell as SimpleRNNCell
+from trainkit.layers.recurrent_cells import StackedRNNCells as StackedRNNCells
+from trainkit.layers.recurrent_layers import GRU as GRU
+from trainkit.layers.recurrent_layers import LSTM as LSTM
+from trainkit.layers.recurrent_layers import SimpleRNN as SimpleRNN
 from trainkit.layers.reshaping import Cropping1D as Cropping1D
 from trainkit.layers.reshaping import Cropping2D as Cropping2D
 from trainkit.layers.reshaping import Cropping3D as Cropping3D
@@ -111,5 +120,3 @@ from trainkit.layers.reshaping import UpSampling3D as UpSampling3D
 from trainkit.layers.reshaping import ZeroPadding1D as ZeroPadding1D
 from trainkit.layers.reshaping import ZeroPadding2D as ZeroPadding2D
 from trainkit.layers.reshaping import ZeroPadding3D as ZeroPadding3D
-from trainkit.layers.symbolic import Input as Input
-from trainkit.layers.symbolic import KerasTensor as KerasTensor
