@@ -9,3 +9,5 @@ from trainkit.checkpoints.report import Difference as Difference
 from trainkit.checkpoints.report import Report as Report
 from trainkit.checkpoints.restoring import IncompleteRestoreWarning as IncompleteRestoreWarning
 from trainkit.checkpoints.status import RestoreStatus as RestoreStatus
+from trainkit.checkpoints.weights import load_weights as load_weights
+from trainkit.checkpoints.weights import save_weights as save_weights

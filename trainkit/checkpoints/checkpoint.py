@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.background import BackgroundWriter
-from trainkit.checkpoints.hdf5 import CheckpointOptions, Entry, as_json, write_file
+from trainkit.checkpoints.hdf5 import FORMAT, CheckpointOptions, Entry, as_json, write_file
 from trainkit.checkpoints.manifest import manifest
 from trainkit.checkpoints.matching import COUNTER
 from trainkit.checkpoints.restoring import Restore
@@ -156,7 +156,7 @@ class Checkpoint(Trackable):
     def _write(self, path: str, options: CheckpointOptions | None, keeping: Any) -> str:
         plan = Plan(self)
         notes = {} if keeping is None else keeping.note(path)
-        root = {"manifest": as_json(manifest(self, notes))}
+        root = {"format": FORMAT, "manifest": as_json(manifest(self, notes))}
         if plan.cyclic:
             root["cycles"] = "yes"
 

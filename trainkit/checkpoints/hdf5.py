@@ -20,7 +20,7 @@ import numpy as np
 
 from trainkit.checkpoints.atomic import AtomicFile
 from trainkit.checkpoints.checksum import SMALL, checksum
-from trainkit.checkpoints.positioned import H5Stream
+from trainkit.checkpoints.positioned import EarlySync, H5Stream
 from trainkit.checkpoints.seal import BLOCK, write_seal
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
@@ -117,21 +117,33 @@ def write_file(
         InvalidArgumentError: a value is of a type that can't be stored, or does not fit
             `slot_dtype`.
     """
+    with AtomicFile(path) as target:
+        early = EarlySync(target.fd)
+        try:
+            extents = _write_hdf5(H5Stream(target.fd, early), entries, root, options)
+            write_seal(target.fd, extents, order)
+            early.finish()
+        finally:
+            early.close()
+        target.commit()
+
+
+def _write_hdf5(
+    stream: H5Stream, entries: list[Entry], root: dict[str, str], options: CheckpointOptions | None
+) -> list[tuple[int, int]]:
+    """Write the HDF5 part; gives the places of the big arrays."""
     import h5py
 
-    with AtomicFile(path) as target:
-        stream = H5Stream(target.fd)
-        try:
-            with h5py.File(stream, "w", userblock_size=BLOCK) as file:
-                extents = _Writer(h5py, file, options or CheckpointOptions()).write(entries, root)
-        except Exception:
-            if stream.error is not None:
-                raise stream.error from None
-            raise
+    try:
+        with h5py.File(stream, "w", userblock_size=BLOCK) as file:
+            extents = _Writer(h5py, file, options or CheckpointOptions()).write(entries, root)
+    except Exception:
         if stream.error is not None:
-            raise stream.error
-        write_seal(target.fd, extents, order)
-        target.commit()
+            raise stream.error from None
+        raise
+    if stream.error is not None:
+        raise stream.error
+    return extents
 
 
 class _Writer:
@@ -146,7 +158,7 @@ class _Writer:
         self._extents: list[tuple[int, int]] = []
 
     def write(self, entries: list[Entry], root: dict[str, str]) -> list[tuple[int, int]]:
-        for name, text in {"format": FORMAT, "version": VERSION, **root}.items():
+        for name, text in {"version": VERSION, **root}.items():
             self._attribute(self._file, name, text)
         for entry in entries:
             if isinstance(entry, Values):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-_STEP = 1 << 20
+_SYNC_STEP = 1 << 26
 _HAS_POSITIONS = hasattr(os, "pwrite")
 
 
@@ -61,6 +62,46 @@ def read_at(fd: int, size: int, offset: int) -> bytes:
     return buffer[: read_into(fd, buffer, offset)].tobytes()
 
 
+class EarlySync:
+    """Lets the disk begin while there is still more to write, so that the last `fsync` is short.
+
+    Args:
+        fd: the file that is written.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._written = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: Future[None] | None = None
+
+    def written(self, size: int) -> None:
+        """So many bytes more are in the file."""
+        self._written += size
+        if self._written < _SYNC_STEP or not hasattr(os, "fdatasync"):
+            return
+        if self._running is None or self._running.done():
+            self.finish()
+            self._written = 0
+            self._pool = self._pool or ThreadPoolExecutor(1, "trainkit-sync")
+            self._running = self._pool.submit(os.fdatasync, self._fd)
+
+    def finish(self) -> None:
+        """Wait for the disk.
+
+        Raises:
+            OSError: it could not take what was written.
+        """
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+    def close(self) -> None:
+        """Wait for the disk, whatever it says."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
 class H5Stream(io.RawIOBase):
     """An open file as h5py's `fileobj` driver wants it; all of HDF5's input and output passes here.
 
@@ -69,12 +110,14 @@ class H5Stream(io.RawIOBase):
 
     Args:
         fd: stays open.
+        early: is told of what is written.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, early: EarlySync | None = None) -> None:
         super().__init__()
         self.fd = fd
         self.error: OSError | None = None
+        self._early = early
         self._position = 0
 
     def readable(self) -> bool:
@@ -104,6 +147,8 @@ class H5Stream(io.RawIOBase):
         if self.error is None:
             try:
                 write_at(self.fd, data, self._position)
+                if self._early is not None:
+                    self._early.written(size)
             except OSError as error:
                 self.error = error
                 raise

@@ -45,6 +45,7 @@ class Restore:
         self._weights = Weights()
         self._left = 0
         self.took_something = False
+        self._verified = False
 
     # ------------------------------------------------------------------ at once
 
@@ -66,7 +67,9 @@ class Restore:
             self._check(match, strict)
             self.saved.verify()
             self._left = len(self.saved.arrays())
+            self._verified = True
             self._apply(match)
+            self._verified = False
         except BaseException:
             self._left = 0
             self.saved.close()
@@ -127,10 +130,7 @@ class Restore:
             done.append((owner, before))
 
     def _load(self, job: tuple[str, Variable, ArrayNode]) -> None:
-        _, variable, node = job
-        fits = type(variable._value._array) is np.ndarray and node.cached is None
-        if not (fits and self.saved.read_direct(node, variable._writable())):
-            variable._store(self.saved.value(node))
+        load_variable(self.saved, job[1], job[2], self._verified)
 
     # ------------------------------------------------------------------ later
 
@@ -241,6 +241,15 @@ class Pending:
 
     def __reduce__(self) -> Any:
         return type(None), ()
+
+
+def load_variable(
+    saved: SavedFile, variable: Variable, node: ArrayNode, verified: bool = False
+) -> None:
+    """Give `variable` the values of `node`, which has its shape and dtype."""
+    fits = type(variable._value._array) is np.ndarray and node.cached is None
+    if not (fits and saved.read_direct(node, variable._writable(), verified)):
+        variable._store(saved.value(node))
 
 
 def _set_hook(part: Trackable, hook: Pending) -> None:

@@ -29,6 +29,7 @@ class SavedFile:
     Args:
         path: the file.
         foreign: whether HDF5 without trainkit's seal is taken too, as Keras writes it.
+        fd: the file, already open; `path` is only its name then.
 
     Attributes:
         name: what errors call the file.
@@ -42,9 +43,11 @@ class SavedFile:
         CheckpointError: it is damaged, hostile, or no checkpoint.
     """
 
-    def __init__(self, path: str | os.PathLike[str], foreign: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], foreign: bool = False, fd: int | None = None
+    ) -> None:
         self.name = os.fspath(path)
-        self._fd = _open(self.name)
+        self._fd = _open(self.name) if fd is None else os.dup(fd)
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._cached_bytes = 0
         try:
@@ -151,6 +154,10 @@ class SavedFile:
             self._compare(node, checksum(array))
         else:
             self._fill(node, array)
+        if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+            raise CheckpointError(
+                f"{self.name} is refused: '{node.path}' has booleans that are none"
+            )
         return array
 
     def _read_by_h5py(self, node: ArrayNode, array: Any) -> None:
@@ -182,13 +189,24 @@ class SavedFile:
             return stored.view(node.dtype)
         return _widened(stored, node)
 
-    def read_direct(self, node: ArrayNode, array: Any) -> bool:
-        """Read `node` straight into `array`; False when that can't be done."""
-        direct = node.offset is not None and node.cached is None and node.dtype.kind != "U"
+    def read_direct(self, node: ArrayNode, array: Any, verified: bool = False) -> bool:
+        """Read `node` straight into `array`; False when that can't be done.
+
+        Args:
+            node: the values.
+            array: a NumPy array.
+            verified: whether `verify` has passed just now, so that the checksum need not be
+                compared again.
+        """
+        direct = node.offset is not None and node.cached is None and node.dtype.kind not in "Ub"
         same = node.dtype == array.dtype and "narrow" not in node.attributes
         if not (direct and same and array.flags.c_contiguous and array.shape == node.shape):
             return False
-        self._fill(node, array)
+        if verified:
+            assert node.offset is not None
+            self._read(node, as_bytes(array), node.offset)
+        else:
+            self._fill(node, array)
         return True
 
     def close(self) -> None:

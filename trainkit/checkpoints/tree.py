@@ -18,7 +18,7 @@ import numpy as np
 from trainkit.checkpoints.guard import MAX_DEPTH
 from trainkit.checkpoints.hdf5 import Entry, Group, Link, Values
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.trackable import Trackable
+from trainkit.core.trackable import Trackable, walk
 from trainkit.core.variable import Variable
 
 STATE = "@state"
@@ -141,3 +141,14 @@ class Plan:
             return
         self.paths[id(slot)] = path
         self._add(Values(path, slot.numpy, slot=True))
+
+
+def weight_paths(model: Trackable) -> list[tuple[str, Variable]]:
+    """A model's weights with their paths; no state of optimizers, metrics or generators."""
+    weights = getattr(model, "weights", None)
+    wanted = None if weights is None else {id(weight) for weight in weights}
+    return [
+        ("/".join(map(file_name, path)), part)
+        for path, part in walk(model, enter=lambda part: not has_slots(part))
+        if isinstance(part, Variable) and (wanted is None or id(part) in wanted)
+    ]

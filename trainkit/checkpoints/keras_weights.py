@@ -1,0 +1,193 @@
+"""Keras 3's own layout of weights: which path each variable of a model has in a `.weights.h5`.
+
+A layer's own variables are `PATH/vars/0`, `PATH/vars/1` ..., the trainable ones first. The layers
+of a Sequential or Functional model are `layers/CLASS_NAME`, with `_1`, `_2` ... for further ones of
+the class; other layers go by the attribute that holds them, in alphabetical order and private ones
+last, those in lists and dicts by class name again. An optimizer's variables are `optimizer/vars/0`
+... . An object is stored where it is met first.
+Source: the files that Keras 3.15 writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainkit.checkpoints.tree import has_slots, slot_variables
+from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
+from trainkit.core.variable import Variable
+
+_CONTAINERS = (TrackedList, TrackedDict, TrackedTuple)
+
+# Slots that Keras makes for all weights before it makes the next group's; elsewhere the slots of
+# one weight stand together.
+_GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "Adam": (("momentum", "velocity"), ("velocity_hat",)),
+    "AdamW": (("momentum", "velocity"), ("velocity_hat",)),
+    "RMSprop": (("velocity",), ("momentum",), ("average_gradient",)),
+}
+_FIRST = ("average", "accumulated_gradient")
+
+
+@dataclass
+class Saveable:
+    """An object with a place in Keras's layout.
+
+    Attributes:
+        path: the group, without `/vars`.
+        name: its name, or None.
+        variables: its own ones, in the order of their numbers.
+        optional: whether a file may lack it.
+    """
+
+    path: str
+    name: str | None
+    variables: list[Variable] = field(default_factory=list)
+    optional: bool = False
+
+    def items(self) -> Iterator[tuple[str, Variable]]:
+        """Each variable with its path."""
+        base = f"{self.path}/vars" if self.path else "vars"
+        for number, variable in enumerate(self.variables):
+            yield f"{base}/{number}", variable
+
+
+def layout(model: Trackable) -> list[Saveable]:
+    """All that Keras would store of `model`, parents first."""
+    walk = _Walk()
+    walk.visit(model, "")
+    return walk.found
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.found: list[Saveable] = []
+        self._seen: set[int] = set()
+
+    def visit(self, part: Trackable, path: str) -> None:
+        if id(part) in self._seen:
+            return
+        self._seen.add(id(part))
+        name = getattr(part, "name", None)
+        name = name if isinstance(name, str) else None
+        if has_slots(part):
+            self.found.append(Saveable(path, name, optimizer_variables(part), optional=True))
+            return
+        self.found.append(Saveable(path, name, own_variables(part)))
+        for child_name, child in _children(part):
+            below = f"{path}/{child_name}".lstrip("/")
+            if isinstance(child, _CONTAINERS):
+                self._container(child, below, set())
+            else:
+                self.visit(child, below)
+
+    def _container(self, container: Trackable, path: str, open_ones: set[int]) -> None:
+        if id(container) in open_ones:
+            return
+        open_ones.add(id(container))
+        used: dict[str, int] = {}
+        for item in container.parts().values():
+            if isinstance(item, _CONTAINERS):
+                self._container(item, f"{path}/{_unique('container', used)}", open_ones)
+            elif not isinstance(item, Variable) and not _is_generator(item):
+                self.visit(item, f"{path}/{_unique(class_name(item), used)}")
+
+
+def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
+    """What Keras walks on to from `part`, in its order, with the names that it uses."""
+    layers = _listed_layers(part)
+    if layers is not None:
+        yield "layers", TrackedList(layers)
+    is_model = callable(getattr(part, "compile", None))
+    for name in sorted(part.parts(), key=lambda name: ("~" if name.startswith("_") else "") + name):
+        child = part.parts()[name]
+        if isinstance(child, Variable) or _is_generator(child) or (is_model and _is_metric(child)):
+            continue
+        yield name, child
+
+
+def _listed_layers(part: Trackable) -> list[Any] | None:
+    """The layers of a Sequential or Functional model, None for other objects."""
+    if kind_of_model(part) is None:
+        return None
+    return list(part.layers)  # type: ignore[attr-defined]
+
+
+def kind_of_model(part: Trackable) -> str | None:
+    """`"sequential"` or `"functional"` for models of these kinds, None for other objects."""
+    names = {kind.__name__ for kind in type(part).__mro__}
+    if "Sequential" in names:
+        return "sequential"
+    if "Functional" in names or getattr(part, "_graph", None) is not None:
+        return "functional"
+    return None
+
+
+def own_variables(part: Trackable) -> list[Variable]:
+    """The variables that `part` holds itself: the trainable ones, then the others."""
+    found = [*getattr(part, "_own", ()), *_held(part.parts().values())]
+    mine = list({id(v): v for v in found}.values())
+    return [v for v in mine if _was_trainable(v)] + [v for v in mine if not _was_trainable(v)]
+
+
+def _held(parts: Any) -> Iterator[Variable]:
+    for part in parts:
+        if isinstance(part, Variable):
+            yield part
+        elif isinstance(part, _CONTAINERS):
+            yield from _held(part.parts().values())
+
+
+def _was_trainable(variable: Variable) -> bool:
+    return bool(variable.trainable) or bool(getattr(variable, "_frozen_by_layer", False))
+
+
+def optimizer_variables(optimizer: Trackable) -> list[Variable]:
+    """An optimizer's variables in Keras's order: step, rate, averages, slots, other numbers."""
+    own = {name: p for name, p in optimizer.parts().items() if isinstance(p, Variable)}
+    head = [own.pop(name) for name in ("iterations", "learning_rate") if name in own]
+    slots = slot_variables(optimizer)
+    names = [name for name, _, _ in slots]
+    groups: list[tuple[str, ...]] = [(name,) for name in _FIRST]
+    groups += _GROUPS.get(type(optimizer).__name__, ())
+    rest = tuple(
+        name for name in dict.fromkeys(names) if not any(name in group for group in groups)
+    )
+    ordered = [s for group in [*groups, rest] for name, _, s in slots if name in group]
+    return [*head, *ordered, *own.values()]
+
+
+def class_name(part: Trackable) -> str:
+    """The class of `part` in snake case, as Keras puts it into paths."""
+    return kind_of_builtin(part) or snake_case(type(part).__name__)
+
+
+def kind_of_builtin(part: Trackable) -> str | None:
+    """The Keras class of a model that is drawn up by hand or from symbols; None for subclasses."""
+    kind = kind_of_model(part)
+    return kind if type(part).__name__ in ("Model", "Sequential", "Functional") else None
+
+
+def snake_case(name: str) -> str:
+    """`"MaxPooling2D"` as `"max_pooling2d"`."""
+    name = re.sub(r"\W+", "", name)
+    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+
+
+def _unique(name: str, used: dict[str, int]) -> str:
+    count = used[name] = used.get(name, -1) + 1
+    return f"{name}_{count}" if count else name
+
+
+def _is_generator(part: Any) -> bool:
+    return hasattr(type(part), "_is_generator")
+
+
+def _is_metric(part: Any) -> bool:
+    if isinstance(part, _CONTAINERS):
+        items = part.parts().values()
+        return bool(items) and all(_is_metric(item) for item in items)
+    return callable(getattr(part, "update_state", None)) and callable(getattr(part, "result", None))
