@@ -403,5 +403,18 @@ from trainkit.ops.rearranging import rearrange as rearrange
 # ------------------------------------------------------------------ namespaces
 from trainkit.ops import linalg as linalg
 
+# ------------------------------------------------------------------ fourier.py
+from trainkit.ops.fourier import fft as fft
+from trainkit.ops.fourier import fft2 as fft2
+from trainkit.ops.fourier import ifft2 as ifft2
+from trainkit.ops.fourier import irfft as irfft
+from trainkit.ops.fourier import rfft as rfft
+
+# ------------------------------------------------------------------ spectrograms.py
+from trainkit.ops.spectrograms import extract_sequences as extract_sequences
+from trainkit.ops.spectrograms import istft as istft
+from trainkit.ops.spectrograms import overlap_add as overlap_add
+from trainkit.ops.spectrograms import stft as stft
+
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401, E402  (gives tensors and variables their operators)

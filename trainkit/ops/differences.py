@@ -110,7 +110,9 @@ def _plane_parts(a: Tensor, b: Tensor, sizes: tuple[int, int]) -> list[Tensor]:
 
 
 def _correlation_dtype(a: DType, b: DType) -> DType:
-    return shapes.float_dtype(dtypes.result_type(a, b))
+    """The promoted type, floating; int64 gives float64 as in Keras."""
+    joined = dtypes.result_type(a, b)
+    return dtypes.float64 if joined == dtypes.int64 else shapes.float_dtype(joined)
 
 
 def _sliding_rule(x: Spec, window: Spec) -> Spec:

@@ -225,7 +225,7 @@ def _lu_rule(x: Spec) -> Any:
 
 @primitive(_lu_rule, name="lu_factor")
 @lapack("Input is not invertible.")
-def _lu(xp: ArrayModule, x: Array) -> Any:
+def _lu_factor(xp: ArrayModule, x: Array) -> Any:
     """Both triangles in one matrix, and the row that each row was exchanged with."""
     work = np.array(to_numpy(x))
     flat = work.reshape(-1, *work.shape[-2:])
@@ -273,7 +273,7 @@ def _lu_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
     return matmul(cast(pivots_to_permutation(pivots), x.dtype), inner)  # type: ignore[no-any-return]
 
 
-_lu.gradients(_lu_gradient)
+_lu_factor.gradients(_lu_gradient)
 
 
 def lu_factor(x: Any) -> tuple[Tensor, Tensor]:
@@ -291,7 +291,7 @@ def lu_factor(x: Any) -> tuple[Tensor, Tensor]:
         InvalidArgumentError: a matrix is singular.
         ShapeError: the matrices are not square.
     """
-    packed, pivots = _lu(matrices(x, "lu_factor", square=True))
+    packed, pivots = _lu_factor(matrices(x, "lu_factor", square=True))
     return packed, pivots
 
 

@@ -1,4 +1,4 @@
-"""What all of the linear algebra here shares: checks of matrices, short floats, words for failures."""
+"""What all linear algebra here shares: checks of matrices, short floats, words for failures."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.ops.elementwise import along, conjugated, multiply
+from trainkit.ops.elementwise import along, cast, conjugated, multiply
 from trainkit.ops.shaping import as_tensor, expand_dims, reshape, squeeze, swap_last_axes
 
 SHORT_FLOATS = frozenset(d.dtype for d in (dtypes.float16, dtypes.bfloat16))
@@ -142,9 +142,15 @@ def dot(x1: Any, x2: Any) -> Tensor:
     if not rank_a or not rank_b:
         return multiply(a, b)  # type: ignore[no-any-return]
     if rank_b <= 2:
-        result: Tensor = matmul(a, b)
-        return result
+        return _kept_short(matmul(a, b), a, b)
     return tensordot(a, b, axes=((rank_a - 1,), (rank_b - 2,)))
+
+
+def _kept_short(y: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """`y` as int8 where both inputs are; only `matmul` and `einsum` widen it, as in Keras."""
+    if y.dtype == dtypes.int32 and a.dtype == dtypes.int8 and b.dtype == dtypes.int8:
+        return cast(y, dtypes.int8)
+    return y
 
 
 def vdot(x1: Any, x2: Any) -> Tensor:
@@ -154,8 +160,8 @@ def vdot(x1: Any, x2: Any) -> Tensor:
         ShapeError: the numbers of elements differ.
     """
     a = reshape(x1, (-1,))
-    result: Tensor = matmul(conjugated(a), reshape(x2, (-1,)))
-    return result
+    b = reshape(x2, (-1,))
+    return _kept_short(matmul(conjugated(a), b), a, b)
 
 
 def inner(x1: Any, x2: Any) -> Tensor:
@@ -238,7 +244,8 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
         for_b[j] = for_a[i]
     kept = [s for i, s in enumerate(for_a) if i not in of_a]
     kept += [s for j, s in enumerate(for_b) if j not in of_b]
-    return product_of_two(a, b, "".join(for_a), "".join(for_b), "".join(kept))
+    product = product_of_two(a, b, "".join(for_a), "".join(for_b), "".join(kept))
+    return _kept_short(product, a, b)
 
 
 def _paired_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[tuple[int, ...], tuple[int, ...]]:

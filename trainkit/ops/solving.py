@@ -337,7 +337,7 @@ _THETA = 5.371920351148152  # the norm up to which [13/13] has double precision
 @primitive(_expm_rule, name="expm")
 @lapack("the Padé approximant failed")
 def _expm(xp: ArrayModule, x: Array) -> Array:
-    """exp of matrices by scaling and squaring with a Padé approximant."""
+    """Exponential of matrices by scaling and squaring with a Padé approximant."""
     norm = float(abs(x).sum(axis=-2).max()) if x.size else 0.0
     if not math.isfinite(norm):
         return xp.full(x.shape, np.nan, x.dtype)

@@ -326,21 +326,21 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
         rank[order] = np.arange(len(order))
         values, inverse = np.take(values, order, axis), rank[inverse]
         first, counts = first[order], counts[order]
-    values, first, counts = (
-        _fitted(a, k, size) for a, k in ((values, axis), (first, 0), (counts, 0))
-    )
+    start = first[0] if len(first) else 0
+    values, counts = _fitted(values, axis, size, 0), _fitted(counts, 0, size, 0)
+    first = _fitted(first, 0, size, start)
     found = (values, *(a.astype(_INT32) for a in (first, inverse, counts)))
     return tuple(xp.asarray(a) for a in found)
 
 
-def _fitted(array: Any, axis: int, size: int | None) -> Any:
-    """`array` cut or filled with zeros to `size` along an axis."""
+def _fitted(array: Any, axis: int, size: int | None, fill: Any) -> Any:
+    """`array` cut or filled up to `size` along an axis."""
     if size is None:
         return array
     array = array[(slice(None),) * axis + (slice(size),)]
     widths = [(0, 0)] * array.ndim
     widths[axis] = (0, size - array.shape[axis])
-    return np.pad(array, widths)
+    return np.pad(array, widths, constant_values=fill)
 
 
 def unique(

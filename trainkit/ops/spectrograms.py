@@ -1,0 +1,266 @@
+"""Sliding windows over signals: extract_sequences, overlap_add, stft, istft.
+
+The short-time Fourier transform and its inverse by overlapping and adding; source: Griffin and Lim
+1984, IEEE Trans. ASSP 32(2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arranging import pad
+from trainkit.ops.creation import ones
+from trainkit.ops.elementwise import cast, divide, greater, multiply, square, where
+from trainkit.ops.fourier import Pair, irfft, rfft
+from trainkit.ops.fourier import _real as real_signal
+from trainkit.ops.indexing import get_item
+from trainkit.ops.shaping import as_tensor, broadcast_to
+
+# ------------------------------------------------------------------ windows
+
+
+def _count(n: int | None, length: int, stride: int) -> int | None:
+    return None if n is None else max(0, 1 + (n - length) // stride)
+
+
+def _sequences_rule(x: Spec, *, length: int, stride: int) -> Spec:
+    if not x.shape:
+        raise ShapeError("extract_sequences: needs one axis at least, got a scalar")
+    return Spec((*x.shape[:-1], _count(x.shape[-1], length, stride), length), x.dtype)
+
+
+@primitive(_sequences_rule, name="extract_sequences")
+def _sequences(xp: ArrayModule, x: Array, *, length: int, stride: int) -> Array:
+    """Windows over the last axis, as a view."""
+    if x.shape[-1] < length:
+        return xp.zeros((*x.shape[:-1], 0, length), x.dtype)
+    views = xp.lib.stride_tricks.sliding_window_view(x, length, axis=-1)
+    return views[..., ::stride, :]
+
+
+def _summed(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
+    """Windows (..., count, length) added up where they overlap, to a signal of `size`."""
+    *lead, count, length = g.shape
+    steps = -(-length // stride)
+    chunks = xp.zeros((*lead, count, steps * stride), g.dtype)
+    chunks[..., :length] = g
+    chunks = chunks.reshape((*lead, count, steps, stride))
+    out = xp.zeros((*lead, count + steps - 1 if count else 0, stride), g.dtype)
+    for k in range(steps if count else 0):
+        out[..., k : k + count, :] += chunks[..., :, k, :]
+    natural = (count - 1) * stride + length if count else 0
+    flat = out.reshape((*lead, out.shape[-2] * stride))[..., :natural]
+    if size is None or size == natural:
+        return flat
+    whole = xp.zeros((*lead, size), g.dtype)
+    whole[..., :natural] = flat
+    return whole
+
+
+@primitive(lambda g, x, *, stride: Spec(x.shape, g.dtype))
+def sequences_sum(xp: ArrayModule, g: Array, x: Array, *, stride: int) -> Array:
+    """`extract_sequences` transposed; of `x` only the shape counts."""
+    return _summed(xp, g, stride, x.shape[-1])
+
+
+def _overlap_rule(x: Spec, *, stride: int) -> Spec:
+    count, length = x.shape[-2:]
+    known = None not in (count, length)
+    natural = ((count - 1) * stride + length if count else 0) if known else None  # type: ignore[operator]
+    return Spec((*x.shape[:-2], natural), x.dtype)
+
+
+@primitive(_overlap_rule, name="overlap_add")
+def _overlap_add(xp: ArrayModule, x: Array, *, stride: int) -> Array:
+    """Windows added up where they overlap."""
+    return _summed(xp, x, stride, None)
+
+
+_sequences.gradients(lambda g, y, x, *, length, stride: sequences_sum(g, x, stride=stride))
+sequences_sum.gradients(
+    lambda gg, y, g, x, *, stride: _sequences(gg, length=g.shape[-1], stride=stride), None
+)
+_overlap_add.gradients(lambda g, y, x, *, stride: _sequences(g, length=x.shape[-1], stride=stride))
+
+
+def _positive(op: str, **numbers: Any) -> None:
+    for name, value in numbers.items():
+        if value is None or int(value) != value or value < 1:
+            raise InvalidArgumentError(
+                f"{op}: {name} must be a whole number above 0, got {value!r}"
+            )
+
+
+def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Tensor:
+    """Windows over the last axis of `x`.
+
+    Args:
+        x: tensor (..., n).
+        sequence_length: elements of a window.
+        sequence_stride: elements from the start of one window to that of the next.
+
+    Returns:
+        A tensor (..., 1 + (n - sequence_length) // sequence_stride, sequence_length).
+
+    Raises:
+        InvalidArgumentError: length or stride is less than 1.
+        ShapeError: `x` is a scalar.
+    """
+    _positive("extract_sequences", sequence_length=sequence_length, sequence_stride=sequence_stride)
+    result: Tensor = _sequences(x, length=int(sequence_length), stride=int(sequence_stride))
+    return result
+
+
+def overlap_add(x: Any, stride: int) -> Tensor:
+    """Windows (..., count, length), `stride` apart, added up: (..., (count - 1) stride + length).
+
+    Raises:
+        InvalidArgumentError: `stride` is less than 1.
+        ShapeError: `x` has fewer than two axes.
+    """
+    _positive("overlap_add", stride=stride)
+    tensor = as_tensor(x)
+    if len(tensor.shape) < 2:
+        raise ShapeError(
+            f"overlap_add: needs windows (..., count, length), got {tuple(tensor.shape)}"
+        )
+    result: Tensor = _overlap_add(tensor, stride=int(stride))
+    return result
+
+
+# ------------------------------------------------------------------ short-time Fourier transform
+
+
+def _window(window: Any, length: int, fft_length: int, like: Tensor, op: str) -> Tensor | None:
+    """The window in the middle of `fft_length` zeros.
+
+    Raises:
+        ValueError: it is unknown or of another length.
+    """
+    if window is None:
+        return None
+    if isinstance(window, str):
+        if window not in ("hann", "hamming"):
+            raise ValueError(
+                f"{op}: window {window!r} is none of 'hann', 'hamming', a tensor or None"
+            )
+        phase = 2 * np.pi * np.arange(length) / length
+        high = 0.5 if window == "hann" else 0.54
+        values = convert_to_tensor((high - (1 - high) * np.cos(phase)).astype(like.dtype.name))
+    else:
+        values = cast(as_tensor(window), like.dtype)
+        if tuple(values.shape) != (length,):
+            raise ValueError(
+                f"{op}: the window must have shape ({length},), that of sequence_length; got "
+                f"{tuple(values.shape)}"
+            )
+    before = (fft_length - length) // 2
+    return pad(values, ((before, fft_length - length - before),))
+
+
+def _lengths(op: str, length: int, stride: int, fft_length: int | None) -> int:
+    _positive(op, sequence_length=length, sequence_stride=stride)
+    if fft_length is None:
+        return 1 << (int(length) - 1).bit_length()
+    _positive(op, fft_length=fft_length)
+    if fft_length < length:
+        raise ValueError(f"{op}: fft_length {fft_length} is less than sequence_length {length}")
+    return int(fft_length)
+
+
+def stft(
+    x: Any,
+    sequence_length: int,
+    sequence_stride: int,
+    fft_length: int | None,
+    window: Any = "hann",
+    center: bool = True,
+) -> Pair:
+    """Short-time Fourier transform: `rfft` of windows over the last axis.
+
+    Args:
+        x: real tensor (..., n).
+        sequence_length: elements of a window.
+        sequence_stride: elements from one window to the next.
+        fft_length: length of each transform, at least `sequence_length`; `None` for the next power
+            of 2.
+        window: `"hann"`, `"hamming"`, a vector of `sequence_length` weights, or `None` for equal
+            ones.
+        center: mirror the signal at its ends, so that window t is around element t *
+            sequence_stride.
+
+    Returns:
+        A pair of real and imaginary parts (..., count, fft_length // 2 + 1).
+
+    Raises:
+        ValueError: the window is unknown, or the lengths do not fit.
+        ShapeError: the signal is too short to be mirrored.
+    """
+    n = _lengths("stft", sequence_length, sequence_stride, fft_length)
+    signal = real_signal(x, "stft")
+    weights = _window(window, int(sequence_length), n, signal, "stft")
+    if center:
+        ends = ((0, 0),) * (len(signal.shape) - 1) + ((n // 2, n // 2),)
+        signal = pad(signal, ends, mode="reflect")
+    frames = extract_sequences(signal, n, sequence_stride)
+    if weights is not None:
+        frames = multiply(frames, weights)
+    return rfft(frames, n)
+
+
+def istft(
+    x: Any,
+    sequence_length: int,
+    sequence_stride: int,
+    fft_length: int | None,
+    length: int | None = None,
+    window: Any = "hann",
+    center: bool = True,
+) -> Tensor:
+    """The inverse of `stft`, called with the same settings.
+
+    Args:
+        x: pair of real and imaginary parts (..., count, fft_length // 2 + 1).
+        sequence_length: elements of a window.
+        sequence_stride: elements from one window to the next.
+        fft_length: length of each transform; `None` for the next power of 2.
+        length: elements of the result; by default all that the windows reach.
+        window: as for `stft`.
+        center: as for `stft`; the mirrored ends are cut off.
+
+    Returns:
+        A real tensor (..., length).
+
+    Raises:
+        ValueError: `x` is no pair of floats, the window is unknown, or the lengths do not fit.
+    """
+    n = _lengths("istft", sequence_length, sequence_stride, fft_length)
+    frames = irfft(x, n)
+    weights = _window(window, int(sequence_length), n, frames, "istft")
+    if weights is None:
+        weights = ones((n,), dtype=frames.dtype)
+    signal = overlap_add(_evened(frames, weights, int(sequence_stride)), sequence_stride)
+    start = n // 2 if center else 0
+    if length is not None:
+        return get_item(signal, (..., slice(start, start + int(length))))
+    return get_item(signal, (..., slice(start, -start or None)))
+
+
+def _evened(frames: Tensor, weights: Tensor, stride: int) -> Tensor:
+    """Frames times the window, over the sum of all squared windows at each element."""
+    n = weights.shape[0]
+    power = square(weights)
+    reach = 2 * -(-n // stride) + 1
+    everywhere = overlap_add(broadcast_to(power, (reach, n)), stride)
+    first = (reach // 2) * stride
+    total = get_item(everywhere, slice(first, first + n))
+    some = greater(total, np.finfo(np.float32).tiny)
+    share = where(some, divide(weights, where(some, total, 1.0)), 0.0)
+    return multiply(frames, cast(share, frames.dtype))  # type: ignore[no-any-return]
