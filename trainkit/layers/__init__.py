@@ -6,8 +6,15 @@ from trainkit.layers.activation import LeakyReLU as LeakyReLU
 from trainkit.layers.activation import PReLU as PReLU
 from trainkit.layers.activation import ReLU as ReLU
 from trainkit.layers.activation import Softmax as Softmax
+from trainkit.layers.attention import AdditiveAttention as AdditiveAttention
+from trainkit.layers.attention import Attention as Attention
 from trainkit.layers.autocast import AutocastVariable as AutocastVariable
 from trainkit.layers.bidirectional import Bidirectional as Bidirectional
+from trainkit.layers.categorical import CategoryEncoding as CategoryEncoding
+from trainkit.layers.categorical import Discretization as Discretization
+from trainkit.layers.conv_lstm import ConvLSTM1D as ConvLSTM1D
+from trainkit.layers.conv_lstm import ConvLSTM2D as ConvLSTM2D
+from trainkit.layers.conv_lstm import ConvLSTM3D as ConvLSTM3D
 from trainkit.layers.convolution import Conv1D as Conv1D
 from trainkit.layers.convolution import Conv1DTranspose as Conv1DTranspose
 from trainkit.layers.convolution import Conv2D as Conv2D
@@ -43,6 +50,10 @@ from trainkit.layers.dropout import SpatialDropout3D as SpatialDropout3D
 from trainkit.layers.dtype_policy import DTypePolicy as DTypePolicy
 from trainkit.layers.embedding import Embedding as Embedding
 from trainkit.layers.embedding import ReversibleEmbedding as ReversibleEmbedding
+from trainkit.layers.feature_normalization import Normalization as Normalization
+from trainkit.layers.feature_normalization import Rescaling as Rescaling
+from trainkit.layers.image_sizes import CenterCrop as CenterCrop
+from trainkit.layers.image_sizes import Resizing as Resizing
 from trainkit.layers.input_spec import InputSpec as InputSpec
 from trainkit.layers.layer import Layer as Layer
 from trainkit.layers.layer import deserialize as deserialize
@@ -64,6 +75,9 @@ from trainkit.layers.merging import maximum as maximum
 from trainkit.layers.merging import minimum as minimum
 from trainkit.layers.merging import multiply as multiply
 from trainkit.layers.merging import subtract as subtract
+from trainkit.layers.multi_head_attention import GroupedQueryAttention as GroupedQueryAttention
+from trainkit.layers.multi_head_attention import GroupQueryAttention as GroupQueryAttention
+from trainkit.layers.multi_head_attention import MultiHeadAttention as MultiHeadAttention
 from trainkit.layers.normalization import BatchNormalization as BatchNormalization
 from trainkit.layers.normalization import GroupNormalization as GroupNormalization
 from trainkit.layers.normalization import LayerNormalization as LayerNormalization
@@ -120,3 +134,6 @@ from trainkit.layers.reshaping import UpSampling3D as UpSampling3D
 from trainkit.layers.reshaping import ZeroPadding1D as ZeroPadding1D
 from trainkit.layers.reshaping import ZeroPadding2D as ZeroPadding2D
 from trainkit.layers.reshaping import ZeroPadding3D as ZeroPadding3D
+from trainkit.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
+from trainkit.layers.time_distributed import TimeDistributed as TimeDistributed
+from trainkit.layers.time_distributed import Wrapper as Wrapper

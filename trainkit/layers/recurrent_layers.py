@@ -18,7 +18,7 @@ def _cell_arguments(kind: type) -> frozenset[str]:
     return frozenset(names) - {"kwargs"}
 
 
-class _OfCell(RNN):
+class OfCell(RNN):
     """What the three share: the cell is made from the layer's arguments, which read like its own."""
 
     cell_class: Any
@@ -49,7 +49,7 @@ class _OfCell(RNN):
         return config
 
 
-class SimpleRNN(_OfCell):
+class SimpleRNN(OfCell):
     """h' = activation(x @ kernel + h @ recurrent_kernel + bias) along a sequence.
 
     Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch, steps, units)
@@ -103,7 +103,7 @@ def _checked_cudnn(layer: Layer, use_cudnn: Any) -> Any:
     return one_of(layer, "use_cudnn", use_cudnn, ("auto", False))
 
 
-class GRU(_OfCell):
+class GRU(OfCell):
     """A gated recurrent unit along a sequence; see `GRUCell` for the formula.
 
     Source: Cho et al. 2014, arXiv:1406.1078.
@@ -160,7 +160,7 @@ class GRU(_OfCell):
         self.use_cudnn = _checked_cudnn(self, use_cudnn)
 
 
-class LSTM(_OfCell):
+class LSTM(OfCell):
     """Long short-term memory along a sequence; see `LSTMCell` for the formula.
 
     Source: Hochreiter and Schmidhuber 1997, "Long short-term memory".
