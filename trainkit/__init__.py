@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from trainkit import ops as ops
 from trainkit.autodiff.custom import custom_gradient as custom_gradient
 from trainkit.autodiff.custom import recompute_grad as recompute_grad
 from trainkit.autodiff.custom import stop_gradient as stop_gradient
@@ -64,7 +65,6 @@ _FAMILIES = {
     "losses": "trainkit.losses",
     "metrics": "trainkit.metrics",
     "models": "trainkit.models",
-    "ops": "trainkit.ops",
     "optimizers": "trainkit.optimizers",
     "random": "trainkit.random",
     "regularizers": "trainkit.regularizers",
@@ -89,8 +89,9 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("__"):
         raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
     else:
-        value = getattr(importlib.import_module("trainkit.tf"), name, None)
-        if value is None:
+        names = vars(importlib.import_module("trainkit.tf"))
+        if name not in names:
             raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
+        value = names[name]
     globals()[name] = value
     return value

@@ -103,9 +103,7 @@ def numerical_gradient(
     return [_by_element(value, given, i, step) for i in range(len(given))]
 
 
-def _by_element(
-    value: Callable[[list[Any]], float], given: list[Any], i: int, step: float
-) -> Any:
+def _by_element(value: Callable[[list[Any]], float], given: list[Any], i: int, step: float) -> Any:
     if not (isinstance(given[i], Tensor) and given[i].dtype.is_floating):
         return None
     base = np.asarray(given[i].numpy())
@@ -158,9 +156,7 @@ def _weighted_sum(
         arguments = list(given)
         for i, x in zip(moved, xs, strict=True):
             arguments[i] = x
-        results = [
-            y for y in nest.flatten(op(*arguments, **settings)) if y.dtype.is_differentiable
-        ]
+        results = [y for y in nest.flatten(op(*arguments, **settings)) if y.dtype.is_differentiable]
         if not weights:
             weights.extend(_direction(y, rng) for y in results)
         return _inner(results, weights)

@@ -121,7 +121,9 @@ def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
             raise ValueError(f"{name!r} returns None, so it has no gradient")
         variables = list(tape.watched_variables())
         if not variables:
-            raise ValueError(f"{name!r} reads no trainable variable, so there is nothing to differentiate by")
+            raise ValueError(
+                f"{name!r} reads no trainable variable, so there is nothing to differentiate by"
+            )
         return value, list(zip(tape.gradient(value, variables), variables, strict=True))
 
     return run

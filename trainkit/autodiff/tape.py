@@ -60,8 +60,17 @@ class GradientTape:
     def _forget(self) -> None:
         self.entries: list[Any] = []
         self.tracked: set[Any] = set()
+        self._leaves: set[Any] = set()  # what was watched, as against computed
+        self._variables: list[Variable] = []
         # id of a variable -> (variable, the tensors that reads of it gave)
         self._reads: dict[int, tuple[Variable, list[Tensor]]] = {}
+
+    def _end(self) -> None:
+        """Free the record after the one gradient; which variables were watched is still known."""
+        variables = self._variables
+        self._forget()
+        self._variables = variables
+        self._spent = True
 
     # ------------------------------------------------------------------ recording
 
@@ -105,6 +114,7 @@ class GradientTape:
                 self._note(x, x.value())
             else:
                 self.tracked.add(x)
+                self._leaves.add(x)
 
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
         """Hear of a read; the recorder calls this."""
@@ -114,10 +124,14 @@ class GradientTape:
     def _note(self, variable: Variable, snapshot: Tensor) -> None:
         if not variable.dtype.is_differentiable:
             return
-        reads = self._reads.setdefault(id(variable), (variable, []))[1]
+        if id(variable) not in self._reads:
+            self._reads[id(variable)] = (variable, [])
+            self._variables.append(variable)
+        reads = self._reads[id(variable)][1]
         if not any(snapshot is seen for seen in reads):
             reads.append(snapshot)
             self.tracked.add(snapshot)
+            self._leaves.add(snapshot)
 
     def stop_recording(self) -> _Pause:
         """A context in which this tape records nothing."""
@@ -132,7 +146,7 @@ class GradientTape:
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """The variables that are watched, in the order in which they were first read."""
-        return tuple(variable for variable, _ in self._reads.values())
+        return tuple(self._variables)
 
     # ------------------------------------------------------------------ gradients
 
@@ -177,13 +191,15 @@ class GradientTape:
         if pause:
             self._stop()
         try:
-            grads = self._walk(targets, seeds, {t for group in leaves for t in group})
+            wanted = {t for group in leaves for t in group} & self.tracked
+            grads = self._walk(targets, seeds, wanted)
         finally:
             if not self._persistent:
-                self._spent = True
-                self._forget()
+                self._end()
         results = [
-            self._result(source, group, grads, unconnected)
+            self._result(
+                source, [grads[t] for t in group if t in wanted and t in grads], unconnected
+            )
             for source, group in zip(flat, leaves, strict=True)
         ]
         return nest.pack(sources, results)
@@ -233,10 +249,7 @@ class GradientTape:
             )
         return [source]
 
-    def _result(
-        self, source: Any, group: list[Tensor], grads: dict[Tensor, Tensor], unconnected: str
-    ) -> Any:
-        found = [grads[t] for t in group if t in grads]
+    def _result(self, source: Any, found: list[Tensor], unconnected: str) -> Any:
         if not found:
             if unconnected == UnconnectedGradients.ZERO:
                 return zeros_like(source.value() if isinstance(source, Variable) else source)
@@ -261,11 +274,8 @@ class GradientTape:
 
     def _needed(self, entries: list[Any], wanted: set[Tensor]) -> set[Tensor]:
         """The tensors on the way from `wanted` to anything later."""
-        leaves = sum(len(group) for _, group in self._reads.values())
-        if self._reads and len(wanted) >= leaves and len(wanted & self.tracked) == leaves:
-            watched = leaves + len(wanted - self.tracked)
-            if watched == leaves and not self._watched_tensors(entries):
-                return self.tracked
+        if self._leaves <= wanted:
+            return self.tracked
         needed = set(wanted)
         for _, inputs, output, _ in entries:
             if not needed.isdisjoint(inputs):
@@ -274,12 +284,6 @@ class GradientTape:
                 else:
                     needed.add(output)
         return needed
-
-    def _watched_tensors(self, entries: list[Any]) -> bool:
-        """Whether tensors other than reads of variables were watched."""
-        outputs = sum(len(e[2]) if type(e[2]) is tuple else 1 for e in entries)
-        reads = sum(len(group) for _, group in self._reads.values())
-        return len(self.tracked) > outputs + reads
 
     # ------------------------------------------------------------------ jacobians
 
@@ -308,23 +312,7 @@ class GradientTape:
         target = self._as_target(target)
         flat = nest.flatten(sources)
         count = int(target.shape.num_elements() or 0)
-        spent, persistent = self._spent, self._persistent
-        if spent:
-            return self.gradient(target, sources)  # raises
-        self._persistent = True
-        was_recording = self._recording and not persistent
-        if was_recording:
-            self._stop()
-        try:
-            rows = [
-                self.gradient(target, flat, seed, unconnected_gradients)
-                for seed in unit_seeds(target, count)
-            ]
-        finally:
-            self._persistent = persistent
-            if not persistent:
-                self._spent = True
-                self._forget()
+        rows = self._rows(target, flat, unit_seeds(target, count), unconnected_gradients)
         stack, reshape = PRIMITIVES["stack"].op, PRIMITIVES["reshape"].op
         results = []
         for i, source in enumerate(flat):
@@ -335,6 +323,67 @@ class GradientTape:
             dims = tuple(target.shape) + tuple(source.shape)
             results.append(reshape(stack(*column, axis=0), shape=dims))
         return nest.pack(sources, results)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The jacobian of each batch entry of `target` by the same entry of `source`.
+
+        Args:
+            target: tensor (batch, ...t).
+            source: tensor or variable (batch, ...s); entry i of the target depends on entry i of it alone.
+            unconnected_gradients: `"none"` or `"zero"`.
+            parallel_iterations: a hint of TensorFlow's that changes no result.
+            experimental_use_pfor: a hint of TensorFlow's that changes no result.
+
+        Returns:
+            A tensor (batch, ...t, ...s), or `None`.
+
+        Raises:
+            RuntimeError: the tape is not persistent and has given its gradient.
+            InvalidArgumentError: the batch sizes differ.
+        """
+        target = self._as_target(target)
+        if not target.shape or not source.shape or target.shape[0] != source.shape[0]:
+            raise InvalidArgumentError(
+                f"GradientTape.batch_jacobian: the target has shape {target.shape}, the source {source.shape}; "
+                "their first axes, the batch, must be equal"
+            )
+        reshape = PRIMITIVES["reshape"].op
+        batch, inner = target.shape[0], tuple(target.shape[1:])
+        count = 1
+        for n in inner:
+            count *= n
+        xp = _module(target._array)
+        units = xp.eye(count, dtype=target._array.dtype)[:, None, :]
+        seeds = xp.broadcast_to(units, (count, batch, count)).reshape((count, *target.shape))
+        rows = self._rows(target, [source], [wrap(seed) for seed in seeds], unconnected_gradients)
+        columns = [row[0] for row in rows]
+        if not columns or columns[0] is None:
+            return None
+        stacked = PRIMITIVES["stack"].op(*columns, axis=1)
+        return reshape(stacked, shape=(batch, *inner, *tuple(source.shape[1:])))
+
+    def _rows(self, target: Tensor, flat: list[Any], seeds: Any, unconnected: str) -> list[Any]:
+        """Gradients by each of `flat`, once for each of the output gradients `seeds`."""
+        if self._spent:
+            self.gradient(target, flat)  # raises
+        persistent = self._persistent
+        paused = self._recording and not persistent
+        self._persistent = True
+        if paused:
+            self._stop()
+        try:
+            return [self.gradient(target, flat, seed, unconnected) for seed in seeds]
+        finally:
+            self._persistent = persistent
+            if not persistent:
+                self._end()
 
 
 class _Pause:
@@ -394,34 +443,50 @@ def walk_back(
         needed: tensors whose gradient is of use; rules of other inputs are not called.
         kept: tensors whose gradient stays in `grads` after their entry has been passed.
     """
+    take, found, add = entries.pop, grads.get, PRIMITIVES["add"].op
     while entries:
-        primitive, inputs, output, settings = entries.pop()
+        primitive, inputs, output, settings = take()
         if type(output) is tuple:
             g = _gathered(output, grads, kept)
         elif output in kept:
-            g = grads.get(output)
+            g = found(output)
         else:
             g = grads.pop(output, None)
         if g is None:
             continue
-        if primitive.joint is not None:
-            keywords = settings or {}
-            if primitive.joint_asks:
-                keywords = {**keywords, "needed": tuple(x in needed for x in inputs)}
-            given = primitive.joint(g, output, *inputs, **keywords)
-            for x, gx in zip(inputs, given, strict=True):
-                if gx is not None and x in needed:
-                    _accumulate(grads, x, gx, primitive)
-            continue
-        rules = primitive.rules
-        for i, x in enumerate(inputs):
-            if x in needed:
-                rule = rules[i]
-                if rule is None:
-                    continue
-                gx = rule(g, output, *inputs, **settings) if settings else rule(g, output, *inputs)
-                if gx is not None:
-                    _accumulate(grads, x, gx, primitive)
+        if primitive.joint is None:
+            pairs = zip(inputs, primitive.rules)  # noqa: B905 - strict would cost time here
+        else:
+            pairs = _joint(primitive, g, output, inputs, settings, needed)
+            g = None
+        for x, rule in pairs:
+            if rule is None or x not in needed:
+                continue
+            if g is None:
+                gx = rule
+            elif settings:
+                gx = rule(g, output, *inputs, **settings)
+            else:
+                gx = rule(g, output, *inputs)
+            if gx is None:
+                continue
+            if primitive.broadcasts and (
+                type(gx) is not Tensor or gx._array.shape != x._array.shape
+            ):
+                gx = PRIMITIVES["sum_to_like"].op(gx, x)
+            before = found(x)
+            grads[x] = gx if before is None else add(before, gx)
+
+
+def _joint(
+    primitive: Any, g: Any, output: Any, inputs: Any, settings: Any, needed: set[Tensor]
+) -> Any:
+    """Each input with its gradient, all of them computed by one rule."""
+    keywords = settings or {}
+    if primitive.joint_asks:
+        keywords = {**keywords, "needed": tuple(x in needed for x in inputs)}
+    given = primitive.joint(g, output, *inputs, **keywords)
+    return list(zip(inputs, given, strict=True))
 
 
 def _gathered(outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor]) -> Any:
@@ -430,19 +495,6 @@ def _gathered(outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: se
     if all(g is None for g in found):
         return None
     return tuple(zeros_like(y) if g is None else g for y, g in zip(outputs, found, strict=True))
-
-
-def _accumulate(grads: dict[Tensor, Tensor], x: Tensor, gx: Tensor, primitive: Any) -> None:
-    if primitive.broadcasts and (type(gx) is not Tensor or gx._array.shape != x._array.shape):
-        gx = _summed_to(gx, x)
-    before = grads.get(x)
-    grads[x] = gx if before is None else PRIMITIVES["add"].op(before, gx)
-
-
-def _summed_to(gx: Tensor, x: Tensor) -> Tensor:
-    """`gx` summed over the axes along which `x` was broadcast."""
-    result: Tensor = PRIMITIVES["sum_to_like"].op(gx, x)
-    return result
 
 
 recorder.new_tape = GradientTape

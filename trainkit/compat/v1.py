@@ -290,7 +290,7 @@ class Session:
                 needed.add(node)
                 stack += [x.node for x in node.inputs if isinstance(x, GraphTensor)]
         part = Graph("session")
-        part.nodes = [node for node in self.graph.nodes if node in needed]
+        part.nodes = [node for node in self.graph.nodes if node in needed or not node.effect]
         part.inputs = [x for x in self.graph.inputs if x.node in needed]
         part.outputs = list(tensors)
         for key, slot in self.graph.slots.items():

@@ -12,7 +12,7 @@ from trainkit.core import devices, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, is_tensor, wrap
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 
 
 def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
@@ -198,3 +198,38 @@ def host_function(func: Callable[..., Any], inp: Any, Tout: Any, as_numpy: bool)
     specs = tuple(Spec((), dtype) for dtype in (Tout if many else [Tout]))
     results = _host_call(*inp, function=HostFunction(func, specs), as_numpy=as_numpy)
     return list(results) if many else results[0]
+
+
+def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None) -> Any:
+    """Call a Python function of eager tensors, now or each time the graph runs.
+
+    Eagerly, gradients go through what `func` does; in a graph they stop at the call.
+
+    Args:
+        func: takes one tensor for each of `inp`.
+        inp: list of tensors.
+        Tout: dtype of its result, or a list of them.
+        name: not kept.
+    """
+    if recorder.current_trace() is None:
+        return _called(func, [x for x in inp], Tout)
+    return host_function(func, inp, Tout, as_numpy=False)
+
+
+def numpy_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None) -> Any:
+    """Call a Python function of NumPy arrays, now or each time the graph runs; no gradient goes through.
+
+    Args:
+        func: takes one array for each of `inp`.
+        inp: list of tensors.
+        Tout: dtype of its result, or a list of them.
+        name: not kept.
+    """
+    return host_function(func, inp, Tout, as_numpy=True)
+
+
+def _called(func: Callable[..., Any], inputs: list[Any], dtypes_out: Any) -> Any:
+    result = func(*[convert_to_tensor(x) for x in inputs])
+    if isinstance(dtypes_out, list | tuple):
+        return [convert_to_tensor(y) for y in result]
+    return convert_to_tensor(result)

@@ -285,9 +285,7 @@ def associative_scan(
             later = combine([cut(0, -1)(o) for o in odd], [cut(2, None, 2)(x) for x in xs])
         else:
             later = combine(odd, [cut(2, None, 2)(x) for x in xs])
-        even = [
-            concatenate([cut(0, 1)(x), e], axis=axis) for x, e in zip(xs, later, strict=True)
-        ]
+        even = [concatenate([cut(0, 1)(x), e], axis=axis) for x, e in zip(xs, later, strict=True)]
         return [_interleaved(e, o, axis) for e, o in zip(even, odd, strict=True)]
 
     flipped = [cut(None, None, -1)(x) for x in leaves] if reverse else leaves

@@ -1,126 +1,148 @@
-"""TensorFlow 2's spellings: aliases of the operations, and small functions where TF means something else.
+"""TensorFlow 2's top-level names: `tk.constant`, `tk.reduce_mean`, `tk.matmul` ...
 
-Where TensorFlow and Keras give one name two meanings (`argmax`'s axis and dtype, means of integers,
-division of integers ...), the functions here mean what TensorFlow means.
+Aliases of the operations, and small functions where TensorFlow means something else than Keras. One file
+per namespace: `math.py` is `tk.math`, and so on; `arrays.py` and `clipping.py` have no namespace of their own.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
-from trainkit import ops
-from trainkit.core import dtypes
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.recorder import enable_eager_execution as enable_eager_execution
+from trainkit.graph.effects import numpy_function as numpy_function
 from trainkit.graph.effects import print_ as print
+from trainkit.graph.effects import py_function as py_function
 from trainkit.graph.function import function as function
 from trainkit.graph.graph import Graph as Graph
-
-
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
-    """A tensor of the values given.
-
-    Args:
-        value: number, nested list, or array.
-        dtype: element type; by default float32 for Python floats, int32 for ints, that of an array.
-        shape: shape of the result; a single value is repeated.
-        name: not kept.
-
-    Raises:
-        InvalidArgumentError: the list is ragged, or the values don't fill `shape`.
-    """
-    if is_tensor(value) and dtype is not None:
-        tensor = ops.cast(value, dtype)
-    else:
-        wanted = None if dtype is None else dtypes.as_dtype(dtype)
-        if wanted is not None and hasattr(value, "dtype"):
-            tensor = ops.cast(convert_to_tensor(value), wanted)
-        else:
-            tensor = convert_to_tensor(value, dtype=wanted)
-    if shape is None:
-        return tensor
-    dims = tuple(int(n) for n in shape)
-    if tensor.size == 1:
-        return ops.broadcast_to(ops.reshape(tensor, ()), dims)
-    return ops.reshape(tensor, dims)
-
-
-def identity(input: Any, name: str | None = None) -> Tensor:
-    """The same values as a new tensor."""
-    result: Tensor = ops.elementwise.identity(input)
-    return result
-
-
-# ------------------------------------------------------------------ reductions
-
-
-def _axis(axis: Any) -> Any:
-    if axis is None or isinstance(axis, int):
-        return axis
-    if is_tensor(axis):
-        axis = axis.numpy().tolist()
-        return axis if isinstance(axis, int) else tuple(axis)
-    return tuple(int(a) for a in axis)
-
-
-def reduce_sum(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
-) -> Tensor:
-    """Sum over the axes `axis`, all by default; the dtype stays."""
-    x = convert_to_tensor(input_tensor)
-    total: Tensor = ops.sum(x, axis=_axis(axis), keepdims=keepdims)
-    return ops.cast(total, x.dtype)
-
-
-def reduce_mean(
-    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
-) -> Tensor:
-    """Mean over the axes `axis`, all by default; the mean of integers is an integer, rounded to zero."""
-    x = convert_to_tensor(input_tensor)
-    if not x.dtype.is_integer:
-        mean: Tensor = ops.mean(x, axis=_axis(axis), keepdims=keepdims)
-        return mean
-    total = reduce_sum(x, axis, keepdims)
-    count = ops.cast(ops.divide(ops.size(x), ops.maximum(ops.size(total), 1)), x.dtype)
-    return ops.cast(
-        ops.trunc(ops.divide(ops.cast(total, "float64"), ops.cast(count, "float64"))), x.dtype
-    )
-
-
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: Any = None) -> Tensor:
-    """Numbers from `start` (0 when `limit` is left out) up to, not including, `limit`."""
-    if limit is None:
-        start, limit = 0, start
-    result: Tensor = ops.arange(start, limit, delta, dtype=dtype)
-    return result
-
-
-def while_loop(
-    cond: Any,
-    body: Any,
-    loop_vars: Any,
-    shape_invariants: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    maximum_iterations: Any = None,
-    name: Any = None,
-) -> Any:
-    """Run `body` while `cond` holds; sizes that change in the loop become unknown by themselves."""
-    return ops.while_loop(cond, body, loop_vars, maximum_iterations)
-
-
-_RENAMED = {
-    "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_all": "all", "reduce_any": "any",
-    "pow": "power", "concat": "concatenate", "gather": "take",
-}
-
-
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name in ("math", "nn", "linalg", "image", "debugging", "config", "train", "dtypes", "nest", "autograph"):
-        return importlib.import_module(f"trainkit.tf.{name}")
-    try:
-        return getattr(ops, _RENAMED.get(name, name))
-    except AttributeError:
-        raise AttributeError(name) from None
+from trainkit.ops import erf as erf
+from trainkit.ops import round as round
+from trainkit.ops import saturate_cast as saturate_cast
+from trainkit.tf import autograph as autograph
+from trainkit.tf import config as config
+from trainkit.tf import debugging as debugging
+from trainkit.tf import dtypes as dtypes
+from trainkit.tf import image as image
+from trainkit.tf import linalg as linalg
+from trainkit.tf import math as math
+from trainkit.tf import nest as nest
+from trainkit.tf import nn as nn
+from trainkit.tf.arrays import argsort as argsort
+from trainkit.tf.arrays import boolean_mask as boolean_mask
+from trainkit.tf.arrays import broadcast_static_shape as broadcast_static_shape
+from trainkit.tf.arrays import broadcast_to as broadcast_to
+from trainkit.tf.arrays import case as case
+from trainkit.tf.arrays import cast as cast
+from trainkit.tf.arrays import concat as concat
+from trainkit.tf.arrays import cond as cond
+from trainkit.tf.arrays import constant as constant
+from trainkit.tf.arrays import einsum as einsum
+from trainkit.tf.arrays import ensure_shape as ensure_shape
+from trainkit.tf.arrays import expand_dims as expand_dims
+from trainkit.tf.arrays import eye as eye
+from trainkit.tf.arrays import fill as fill
+from trainkit.tf.arrays import foldl as foldl
+from trainkit.tf.arrays import foldr as foldr
+from trainkit.tf.arrays import gather as gather
+from trainkit.tf.arrays import gather_nd as gather_nd
+from trainkit.tf.arrays import group as group
+from trainkit.tf.arrays import identity as identity
+from trainkit.tf.arrays import linspace as linspace
+from trainkit.tf.arrays import map_fn as map_fn
+from trainkit.tf.arrays import meshgrid as meshgrid
+from trainkit.tf.arrays import newaxis as newaxis
+from trainkit.tf.arrays import no_op as no_op
+from trainkit.tf.arrays import one_hot as one_hot
+from trainkit.tf.arrays import ones as ones
+from trainkit.tf.arrays import ones_like as ones_like
+from trainkit.tf.arrays import pad as pad
+from trainkit.tf.arrays import range as range
+from trainkit.tf.arrays import rank as rank
+from trainkit.tf.arrays import repeat as repeat
+from trainkit.tf.arrays import reshape as reshape
+from trainkit.tf.arrays import reverse as reverse
+from trainkit.tf.arrays import reverse_sequence as reverse_sequence
+from trainkit.tf.arrays import roll as roll
+from trainkit.tf.arrays import scan as scan
+from trainkit.tf.arrays import scatter_nd as scatter_nd
+from trainkit.tf.arrays import searchsorted as searchsorted
+from trainkit.tf.arrays import sequence_mask as sequence_mask
+from trainkit.tf.arrays import shape as shape
+from trainkit.tf.arrays import size as size
+from trainkit.tf.arrays import slice as slice
+from trainkit.tf.arrays import sort as sort
+from trainkit.tf.arrays import split as split
+from trainkit.tf.arrays import squeeze as squeeze
+from trainkit.tf.arrays import stack as stack
+from trainkit.tf.arrays import strided_slice as strided_slice
+from trainkit.tf.arrays import switch_case as switch_case
+from trainkit.tf.arrays import tensor_scatter_nd_add as tensor_scatter_nd_add
+from trainkit.tf.arrays import tensor_scatter_nd_sub as tensor_scatter_nd_sub
+from trainkit.tf.arrays import tensor_scatter_nd_update as tensor_scatter_nd_update
+from trainkit.tf.arrays import tile as tile
+from trainkit.tf.arrays import transpose as transpose
+from trainkit.tf.arrays import unique as unique
+from trainkit.tf.arrays import unstack as unstack
+from trainkit.tf.arrays import vectorized_map as vectorized_map
+from trainkit.tf.arrays import where as where
+from trainkit.tf.arrays import while_loop as while_loop
+from trainkit.tf.arrays import zeros as zeros
+from trainkit.tf.arrays import zeros_like as zeros_like
+from trainkit.tf.clipping import clip_by_average_norm as clip_by_average_norm
+from trainkit.tf.clipping import clip_by_global_norm as clip_by_global_norm
+from trainkit.tf.clipping import clip_by_norm as clip_by_norm
+from trainkit.tf.clipping import clip_by_value as clip_by_value
+from trainkit.tf.linalg import matmul as matmul
+from trainkit.tf.linalg import norm as norm
+from trainkit.tf.linalg import tensordot as tensordot
+from trainkit.tf.math import abs as abs
+from trainkit.tf.math import acos as acos
+from trainkit.tf.math import acosh as acosh
+from trainkit.tf.math import add as add
+from trainkit.tf.math import add_n as add_n
+from trainkit.tf.math import argmax as argmax
+from trainkit.tf.math import argmin as argmin
+from trainkit.tf.math import asin as asin
+from trainkit.tf.math import asinh as asinh
+from trainkit.tf.math import atan as atan
+from trainkit.tf.math import atan2 as atan2
+from trainkit.tf.math import atanh as atanh
+from trainkit.tf.math import cos as cos
+from trainkit.tf.math import cosh as cosh
+from trainkit.tf.math import cumsum as cumsum
+from trainkit.tf.math import divide as divide
+from trainkit.tf.math import equal as equal
+from trainkit.tf.math import exp as exp
+from trainkit.tf.math import expm1 as expm1
+from trainkit.tf.math import floor as floor
+from trainkit.tf.math import floordiv as floordiv
+from trainkit.tf.math import greater as greater
+from trainkit.tf.math import greater_equal as greater_equal
+from trainkit.tf.math import less as less
+from trainkit.tf.math import less_equal as less_equal
+from trainkit.tf.math import log as log
+from trainkit.tf.math import log1p as log1p
+from trainkit.tf.math import logical_and as logical_and
+from trainkit.tf.math import logical_not as logical_not
+from trainkit.tf.math import logical_or as logical_or
+from trainkit.tf.math import maximum as maximum
+from trainkit.tf.math import minimum as minimum
+from trainkit.tf.math import multiply as multiply
+from trainkit.tf.math import negative as negative
+from trainkit.tf.math import not_equal as not_equal
+from trainkit.tf.math import pow as pow
+from trainkit.tf.math import reduce_all as reduce_all
+from trainkit.tf.math import reduce_any as reduce_any
+from trainkit.tf.math import reduce_logsumexp as reduce_logsumexp
+from trainkit.tf.math import reduce_max as reduce_max
+from trainkit.tf.math import reduce_mean as reduce_mean
+from trainkit.tf.math import reduce_min as reduce_min
+from trainkit.tf.math import reduce_prod as reduce_prod
+from trainkit.tf.math import reduce_sum as reduce_sum
+from trainkit.tf.math import rsqrt as rsqrt
+from trainkit.tf.math import scalar_mul as scalar_mul
+from trainkit.tf.math import sigmoid as sigmoid
+from trainkit.tf.math import sign as sign
+from trainkit.tf.math import sin as sin
+from trainkit.tf.math import sinh as sinh
+from trainkit.tf.math import sqrt as sqrt
+from trainkit.tf.math import square as square
+from trainkit.tf.math import subtract as subtract
+from trainkit.tf.math import tan as tan
+from trainkit.tf.math import tanh as tanh
+from trainkit.tf.math import truediv as truediv

@@ -47,10 +47,14 @@ def _check(condition: Any, text: str, *shown: Any) -> None:
         raise InvalidArgumentError(text + values)
 
 
-def assert_equal(x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None) -> None:
+def assert_equal(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
     """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting."""
     if isinstance(x, list | tuple) and isinstance(y, list | tuple) and len(x) != len(y):
-        _check(convert_to_tensor(False), _text("assert_equal", "==", message, summarize), *_pair(x, y))
+        _check(
+            convert_to_tensor(False), _text("assert_equal", "==", message, summarize), *_pair(x, y)
+        )
     _compare("assert_equal", "==", ops.equal, x, y, message)
 
 
@@ -61,7 +65,9 @@ def assert_none_equal(
     _compare("assert_none_equal", "!=", ops.not_equal, x, y, message)
 
 
-def assert_less(x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None) -> None:
+def assert_less(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
     """Raise `InvalidArgumentError` unless x < y for all elements, after broadcasting."""
     _compare("assert_less", "<", ops.less, x, y, message)
 
@@ -87,22 +93,30 @@ def assert_greater_equal(
     _compare("assert_greater_equal", ">=", ops.greater_equal, x, y, message)
 
 
-def assert_positive(x: Any, message: str | None = None, summarize: Any = None, name: Any = None) -> None:
+def assert_positive(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
     """Raise `InvalidArgumentError` unless all elements are above 0."""
     _compare("assert_positive", ">", ops.greater, x, 0, message)
 
 
-def assert_negative(x: Any, message: str | None = None, summarize: Any = None, name: Any = None) -> None:
+def assert_negative(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
     """Raise `InvalidArgumentError` unless all elements are below 0."""
     _compare("assert_negative", "<", ops.less, x, 0, message)
 
 
-def assert_non_negative(x: Any, message: str | None = None, summarize: Any = None, name: Any = None) -> None:
+def assert_non_negative(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
     """Raise `InvalidArgumentError` unless all elements are 0 or above."""
     _compare("assert_non_negative", ">=", ops.greater_equal, x, 0, message)
 
 
-def assert_non_positive(x: Any, message: str | None = None, summarize: Any = None, name: Any = None) -> None:
+def assert_non_positive(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
     """Raise `InvalidArgumentError` unless all elements are 0 or below."""
     _compare("assert_non_positive", "<=", ops.less_equal, x, 0, message)
 
@@ -139,7 +153,11 @@ def assert_near(
 def assert_all_finite(x: Any, message: str = "", name: Any = None) -> Any:
     """Give `x` back; raise `InvalidArgumentError` if an element is inf or nan."""
     tensor = convert_to_tensor(x)
-    _check(ops.all(ops.isfinite(tensor)), f"check_numerics: {message}: the tensor has inf or nan", tensor)
+    _check(
+        ops.all(ops.isfinite(tensor)),
+        f"check_numerics: {message}: the tensor has inf or nan",
+        tensor,
+    )
     return tensor
 
 
@@ -166,14 +184,24 @@ def assert_rank_at_least(x: Any, rank: int, message: str | None = None, name: An
     """Raise `InvalidArgumentError` unless `x` has `rank` axes or more."""
     tensor = convert_to_tensor(x)
     if len(tensor.shape) < int(rank):
-        _fail("assert_rank_at_least", message, f"rank {int(rank)} or more is needed, the shape is {tensor.shape}")
+        _fail(
+            "assert_rank_at_least",
+            message,
+            f"rank {int(rank)} or more is needed, the shape is {tensor.shape}",
+        )
 
 
-def assert_rank_in(x: Any, ranks: Sequence[int], message: str | None = None, name: Any = None) -> None:
+def assert_rank_in(
+    x: Any, ranks: Sequence[int], message: str | None = None, name: Any = None
+) -> None:
     """Raise `InvalidArgumentError` unless the number of axes of `x` is one of `ranks`."""
     tensor = convert_to_tensor(x)
     if len(tensor.shape) not in [int(r) for r in ranks]:
-        _fail("assert_rank_in", message, f"a rank of {tuple(ranks)} is needed, the shape is {tensor.shape}")
+        _fail(
+            "assert_rank_in",
+            message,
+            f"a rank of {tuple(ranks)} is needed, the shape is {tensor.shape}",
+        )
 
 
 def assert_scalar(tensor: Any, message: str | None = None, name: Any = None) -> Any:
@@ -188,14 +216,18 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: Any
     """Raise `TypeError` unless the tensor has the dtype `tf_type`."""
     x = convert_to_tensor(tensor)
     if x.dtype != tf_type:
-        raise TypeError(f"assert_type: {message or ''} dtype {tf_type} is needed, it is {x.dtype.name}")
+        raise TypeError(
+            f"assert_type: {message or ''} dtype {tf_type} is needed, it is {x.dtype.name}"
+        )
 
 
 def assert_integer(x: Any, message: str | None = None, name: Any = None) -> None:
     """Raise `TypeError` unless `x` has an integer dtype."""
     tensor = convert_to_tensor(x)
     if not tensor.dtype.is_integer:
-        raise TypeError(f"assert_integer: {message or ''} an integer is needed, it is {tensor.dtype.name}")
+        raise TypeError(
+            f"assert_integer: {message or ''} an integer is needed, it is {tensor.dtype.name}"
+        )
 
 
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
@@ -207,7 +239,9 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
         tensor = convert_to_tensor(x)
         wanted = wanted or tensor.dtype
         if tensor.dtype != wanted:
-            raise ValueError(f"assert_same_float_dtype: {wanted.name} and {tensor.dtype.name} differ")
+            raise ValueError(
+                f"assert_same_float_dtype: {wanted.name} and {tensor.dtype.name} differ"
+            )
     wanted = wanted or dtypes.float32
     if not wanted.is_floating:
         raise ValueError(f"assert_same_float_dtype: {wanted.name} is not a floating dtype")
@@ -220,7 +254,11 @@ def is_numeric_tensor(tensor: Any) -> bool:
 
 
 def assert_shapes(
-    shapes: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: Any = None
+    shapes: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: Any = None,
 ) -> None:
     """Raise `InvalidArgumentError` unless tensors have the shapes given, letters meaning one size each.
 

@@ -1,5 +1,474 @@
-"""Interim."""
+"""`tk.math`: TensorFlow's names for arithmetic and reductions.
+
+Most are the operations themselves. The functions written out here are those to which TensorFlow gives
+another meaning or other arguments than Keras: reductions keep the dtype of integers, `argmax` goes
+along axis 0 and gives int64, `floordiv` and friends.
+"""
+
+from __future__ import annotations
+
 from typing import Any
+
 from trainkit import ops
-def __getattr__(name: str) -> Any:
-    return getattr(ops, name)
+from trainkit.core import dtypes
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops import abs as abs
+from trainkit.ops import add as add
+from trainkit.ops import angle as angle
+from trainkit.ops import arccos as acos
+from trainkit.ops import arccosh as acosh
+from trainkit.ops import arcsin as asin
+from trainkit.ops import arcsinh as asinh
+from trainkit.ops import arctan as atan
+from trainkit.ops import arctan2 as atan2
+from trainkit.ops import arctanh as atanh
+from trainkit.ops import ceil as ceil
+from trainkit.ops import conj as conj
+from trainkit.ops import cos as cos
+from trainkit.ops import cosh as cosh
+from trainkit.ops import digamma as digamma
+from trainkit.ops import divide_no_nan as divide_no_nan
+from trainkit.ops import equal as equal
+from trainkit.ops import erf as erf
+from trainkit.ops import erfc as erfc
+from trainkit.ops import erfinv as erfinv
+from trainkit.ops import exp as exp
+from trainkit.ops import expm1 as expm1
+from trainkit.ops import floor as floor
+from trainkit.ops import floor_divide as floordiv
+from trainkit.ops import greater as greater
+from trainkit.ops import greater_equal as greater_equal
+from trainkit.ops import imag as imag
+from trainkit.ops import in_top_k as _in_top_k
+from trainkit.ops import isfinite as is_finite
+from trainkit.ops import isinf as is_inf
+from trainkit.ops import isnan as is_nan
+from trainkit.ops import less as less
+from trainkit.ops import less_equal as less_equal
+from trainkit.ops import lgamma as lgamma
+from trainkit.ops import log as log
+from trainkit.ops import log1p as log1p
+from trainkit.ops import log_sigmoid as log_sigmoid
+from trainkit.ops import logical_and as logical_and
+from trainkit.ops import logical_not as logical_not
+from trainkit.ops import logical_or as logical_or
+from trainkit.ops import logical_xor as logical_xor
+from trainkit.ops import maximum as maximum
+from trainkit.ops import minimum as minimum
+from trainkit.ops import mod as floormod
+from trainkit.ops import mod as mod
+from trainkit.ops import multiply as multiply
+from trainkit.ops import ndtri as ndtri
+from trainkit.ops import negative as negative
+from trainkit.ops import nextafter as nextafter
+from trainkit.ops import not_equal as not_equal
+from trainkit.ops import polygamma as polygamma
+from trainkit.ops import power as pow
+from trainkit.ops import real as real
+from trainkit.ops import reciprocal as reciprocal
+from trainkit.ops import round as round
+from trainkit.ops import rsqrt as rsqrt
+from trainkit.ops import sigmoid as sigmoid
+from trainkit.ops import sign as sign
+from trainkit.ops import sin as sin
+from trainkit.ops import sinh as sinh
+from trainkit.ops import softplus as softplus
+from trainkit.ops import sqrt as sqrt
+from trainkit.ops import square as square
+from trainkit.ops import subtract as subtract
+from trainkit.ops import tan as tan
+from trainkit.ops import tanh as tanh
+from trainkit.ops import xdivy as xdivy
+from trainkit.ops import xlog1py as xlog1py
+from trainkit.ops import xlogy as xlogy
+from trainkit.ops import zeta as zeta
+from trainkit.tf.arrays import plain
+
+
+def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor:
+    """Whether each target is among the `k` best predictions of its row."""
+    return _in_top_k(targets, predictions, k)
+
+
+def truediv(x: Any, y: Any, name: Any = None) -> Tensor:
+    """x / y; integers are divided in float64 (8 and 16 bit ones in float32)."""
+    left = x if isinstance(x, Tensor) or not isinstance(y, Tensor) else None
+    if left is None and isinstance(y, Tensor):
+        return y.__rtruediv__(x)  # type: ignore[operator, no-any-return]
+    return convert_to_tensor(x).__truediv__(y)  # type: ignore[operator, no-any-return]
+
+
+divide = truediv
+
+
+def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
+    """x * y, and 0 where y is 0 even if x is inf or nan."""
+    y = convert_to_tensor(y)
+    safe = ops.where(ops.equal(y, 0), ops.zeros_like(y), x)
+    return ops.multiply(safe, y)
+
+
+def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
+    """(x - y)**2."""
+    return ops.square(ops.subtract(x, y))
+
+
+def add_n(inputs: Any, name: Any = None) -> Tensor:
+    """The sum of a list of tensors of one shape."""
+    items = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    total = convert_to_tensor(items[0])
+    for item in items[1:]:
+        total = ops.add(total, item)
+    return total
+
+
+accumulate_n = add_n
+
+
+# ---------------------------------------------------------------------- reductions
+
+
+def _tensor(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else convert_to_tensor(x)
+
+
+def reduce_sum(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Sum over the axes `axis`, all by default; the dtype stays."""
+    x = _tensor(input_tensor)
+    return ops.cast(ops.sum(x, axis=plain(axis), keepdims=keepdims), x.dtype)
+
+
+def reduce_prod(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Product over the axes `axis`, all by default; the dtype stays."""
+    x = _tensor(input_tensor)
+    return ops.cast(ops.prod(x, axis=plain(axis), keepdims=keepdims), x.dtype)
+
+
+def reduce_mean(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Mean over the axes `axis`, all by default; that of integers is an integer, rounded to zero."""
+    x = _tensor(input_tensor)
+    if not x.dtype.is_integer:
+        return ops.mean(x, axis=plain(axis), keepdims=keepdims)
+    mean = ops.mean(ops.cast(x, "float64"), axis=plain(axis), keepdims=keepdims)
+    return ops.cast(mean, x.dtype)
+
+
+def reduce_max(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Greatest value over the axes `axis`, all by default."""
+    return ops.max(input_tensor, axis=plain(axis), keepdims=keepdims)
+
+
+def reduce_min(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Least value over the axes `axis`, all by default."""
+    return ops.min(input_tensor, axis=plain(axis), keepdims=keepdims)
+
+
+def reduce_all(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Whether all elements hold."""
+    return ops.all(input_tensor, axis=plain(axis), keepdims=keepdims)
+
+
+def reduce_any(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Whether any element holds."""
+    return ops.any(input_tensor, axis=plain(axis), keepdims=keepdims)
+
+
+def reduce_logsumexp(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """log(sum(exp(x))) without overflow."""
+    return ops.logsumexp(input_tensor, axis=plain(axis), keepdims=keepdims)
+
+
+def reduce_variance(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Variance over the axes `axis`, divided by n."""
+    return ops.var(input_tensor, axis=plain(axis), keepdims=keepdims)
+
+
+def reduce_std(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """Standard deviation over the axes `axis`, divided by n."""
+    return ops.std(input_tensor, axis=plain(axis), keepdims=keepdims)
+
+
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """sqrt(sum(x**2)) over the axes `axis`."""
+    squares = ops.square(_tensor(input_tensor))
+    return ops.sqrt(ops.sum(squares, axis=plain(axis), keepdims=keepdims))
+
+
+def count_nonzero(
+    input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = "int64", name: Any = None
+) -> Tensor:
+    """The number of elements that are not 0."""
+    counted = ops.cast(ops.not_equal(input, 0), dtype)
+    return ops.cast(ops.sum(counted, axis=plain(axis), keepdims=keepdims), dtype)
+
+
+def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
+    """The position of the greatest value along `axis`, the first of equal ones."""
+    return ops.cast(ops.argmax(input, axis=plain(axis)), output_type)
+
+
+def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
+    """The position of the least value along `axis`, the first of equal ones."""
+    return ops.cast(ops.argmin(input, axis=plain(axis)), output_type)
+
+
+def cumsum(
+    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+) -> Tensor:
+    """Running sum along `axis`; `exclusive` leaves out the element itself, `reverse` goes backwards."""
+    x = _tensor(x)
+    return _cumulative(ops.cumsum, x, plain(axis), exclusive, reverse, 0)
+
+
+def cumprod(
+    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+) -> Tensor:
+    """Running product along `axis`; `exclusive` leaves out the element itself, `reverse` goes backwards."""
+    x = _tensor(x)
+    return _cumulative(ops.cumprod, x, plain(axis), exclusive, reverse, 1)
+
+
+def cumulative_logsumexp(
+    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+) -> Tensor:
+    """Running log(sum(exp(x))) along `axis`."""
+    x = _tensor(x)
+    least = float(x.dtype.min)
+    return _cumulative(ops.cumulative_logsumexp, x, plain(axis), exclusive, reverse, least)
+
+
+def _cumulative(
+    running: Any, x: Tensor, axis: int, exclusive: bool, reverse: bool, neutral: Any
+) -> Tensor:
+    if reverse:
+        x = ops.flip(x, axis)
+    if exclusive:
+        size = x.shape[axis]
+        first = ops.full_like(_cut(x, axis, 0, 1), neutral)
+        x = ops.concatenate([first, _cut(x, axis, 0, size - 1)], axis=axis)
+    y = ops.cast(running(x, axis=axis), x.dtype)
+    return ops.flip(y, axis) if reverse else y
+
+
+def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    index: list[Any] = [slice(None)] * len(x.shape)
+    index[axis] = slice(start, stop)
+    piece: Tensor = x[tuple(index)]  # type: ignore[index]
+    return piece
+
+
+# ---------------------------------------------------------------------- counting, segments
+
+
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = "int32",
+    name: Any = None,
+    axis: Any = None,
+    binary_output: bool = False,
+) -> Tensor:
+    """How often each number from 0 on occurs, or the sum of its weights.
+
+    Args:
+        arr: integers, 0 or above.
+        weights: of the shape of `arr`.
+        minlength: the result has at least so many entries.
+        maxlength: numbers from here on are left out.
+        dtype: of the counts.
+        name: not kept.
+        axis: only `None` and 0 (all elements count together) are supported.
+        binary_output: 1 where a number occurs, in place of the count.
+
+    Raises:
+        ValueError: another `axis`.
+    """
+    if axis not in (None, 0):
+        raise ValueError(f"bincount: axis {axis} is not supported; use None or 0")
+    x = ops.reshape(_tensor(arr), (-1,))
+    counts = ops.bincount(
+        x,
+        weights=None if weights is None else ops.reshape(_tensor(weights), (-1,)),
+        minlength=plain(minlength) or 0,
+    )
+    if maxlength is not None:
+        counts = counts[: plain(maxlength)]  # type: ignore[index]
+    if binary_output:
+        counts = ops.cast(ops.not_equal(counts, 0), dtype)
+    return counts if weights is not None else ops.cast(counts, dtype)
+
+
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: int | None = None,
+    weights: Any = None,
+    dtype: Any = "int32",
+    name: Any = None,
+) -> Tensor:
+    """How often label i (row) was predicted as j (column).
+
+    Args:
+        labels: integers (n,).
+        predictions: integers (n,).
+        num_classes: size of the matrix; by default the greatest number plus 1.
+        weights: (n,), by default 1 each.
+        dtype: of the result.
+        name: not kept.
+    """
+    labels, predictions = _tensor(labels), _tensor(predictions)
+    size = num_classes
+    if size is None:
+        size = 1 + int(ops.maximum(ops.max(labels), ops.max(predictions)))
+    ones = ops.ones_like(labels, dtype) if weights is None else ops.cast(weights, dtype)
+    return ops.scatter(ops.stack([labels, predictions], axis=1), ones, (size, size))
+
+
+def _count_of(segment_ids: Any, num_segments: Any) -> int:
+    if num_segments is not None:
+        return int(plain(num_segments))
+    ids = _tensor(segment_ids)
+    return int(ops.max(ids)) + 1 if ids.size else 0
+
+
+def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Sums of the rows with equal ids, which ascend."""
+    return ops.segment_sum(data, segment_ids, _count_of(segment_ids, None))
+
+
+def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Means of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    return unsorted_segment_mean(data, segment_ids, _count_of(segment_ids, None))
+
+
+def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Greatest values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    return _zero_where_empty(
+        ops.segment_max(data, segment_ids, _count_of(segment_ids, None)), segment_ids
+    )
+
+
+def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Least values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    return _zero_where_empty(
+        ops.segment_min(data, segment_ids, _count_of(segment_ids, None)), segment_ids
+    )
+
+
+def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Products of the rows with equal ids, which ascend; 1 for an id that does not occur."""
+    return ops.segment_prod(data, segment_ids, _count_of(segment_ids, None))
+
+
+def _zero_where_empty(y: Tensor, segment_ids: Any) -> Tensor:
+    counts = ops.segment_sum(ops.ones_like(_tensor(segment_ids)), segment_ids, y.shape[0])
+    some = ops.reshape(ops.greater(counts, 0), (-1,) + (1,) * (len(y.shape) - 1))
+    return ops.where(some, y, ops.zeros_like(y))
+
+
+def unsorted_segment_sum(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Sums of the rows with equal ids, in any order."""
+    return ops.segment_sum(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+def unsorted_segment_mean(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Means of the rows with equal ids; 0 for an id that does not occur."""
+    x = _tensor(data)
+    count = _count_of(segment_ids, num_segments)
+    sums = ops.segment_sum(x, segment_ids, count)
+    sizes = ops.segment_sum(ops.ones_like(_tensor(segment_ids), x.dtype), segment_ids, count)
+    return sums / ops.reshape(ops.maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))  # type: ignore[operator]
+
+
+def unsorted_segment_max(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Greatest values of the rows with equal ids."""
+    return ops.segment_max(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+def unsorted_segment_min(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Least values of the rows with equal ids."""
+    return ops.segment_min(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+def unsorted_segment_prod(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Products of the rows with equal ids."""
+    return ops.segment_prod(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+def top_k(
+    input: Any, k: int = 1, sorted: bool = True, index_type: Any = "int32", name: Any = None
+) -> Any:
+    """The `k` greatest values of the last axis and their positions, as a pair `(values, indices)`."""
+    found = ops.top_k(input, plain(k), sorted)
+    return (
+        type(found)(found[0], ops.cast(found[1], index_type))
+        if hasattr(found, "_fields")
+        else found
+    )
+
+
+def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None) -> Tensor:
+    """x / sqrt(max(sum(x**2), epsilon)) along `axis`."""
+    x = _tensor(x)
+    squares = ops.sum(ops.square(x), axis=plain(axis), keepdims=True)
+    return ops.multiply(x, ops.rsqrt(ops.maximum(squares, epsilon)))
+
+
+def log_softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
+    """x - log(sum(exp(x))) along `axis`."""
+    return ops.log_softmax(logits, axis=axis)
+
+
+def softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along `axis`."""
+    return ops.softmax(logits, axis=axis)
+
+
+def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Tensor:
+    """`scalar` * x."""
+    return ops.multiply(scalar, x)
+
+
+def lbeta(x: Any, name: Any = None) -> Tensor:
+    """log of the multivariate beta function along the last axis: sum(lgamma(x)) - lgamma(sum(x))."""
+    x = _tensor(x)
+    return ops.subtract(ops.sum(ops.lgamma(x), axis=-1), ops.lgamma(ops.sum(x, axis=-1)))
+
+
+def zero_fraction(value: Any, name: Any = None) -> Tensor:
+    """The share of elements that are 0, in [0, 1]."""
+    return ops.mean(ops.cast(ops.equal(value, 0), dtypes.float32))

@@ -1,0 +1,31 @@
+"""`tk.autograph`: how control flow is converted."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from trainkit.graph.autograph import converted
+from trainkit.graph.autograph import do_not_convert as _do_not_convert
+
+experimental = SimpleNamespace(do_not_convert=_do_not_convert)
+
+
+def to_graph(entity: Any, recursive: bool = True) -> Any:
+    """The function with its control flow rewritten for tensors.
+
+    Args:
+        entity: a Python function.
+        recursive: what it calls is converted too; `False` is not supported.
+
+    Raises:
+        ValueError: `recursive` is False.
+    """
+    if not recursive:
+        raise ValueError("autograph.to_graph: only recursive=True is supported")
+    return converted(entity)
+
+
+def to_code(entity: Any, recursive: bool = True) -> str:
+    """The rewritten source of a Python function."""
+    import inspect
+
+    return inspect.getsource(to_graph(entity, recursive))

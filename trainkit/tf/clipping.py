@@ -1,0 +1,55 @@
+"""Clipping of values and gradients, under TensorFlow's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.tf.linalg import global_norm
+from trainkit.tf.arrays import plain
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None) -> Tensor:
+    """Values below `clip_value_min` become it, those above `clip_value_max` that; gradient 0 outside."""
+    return ops.clip(t, clip_value_min, clip_value_max)
+
+
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> Tensor:
+    """t * clip_norm / max(|t|, clip_norm), the length |t| taken over `axes` (all by default)."""
+    t = convert_to_tensor(t)
+    squares = ops.sum(ops.square(t), axis=plain(axes), keepdims=True)
+    some = ops.greater(squares, 0)
+    length = ops.where(some, ops.sqrt(ops.where(some, squares, ops.ones_like(squares))), squares)
+    clip_norm = ops.cast(clip_norm, t.dtype)
+    return ops.divide(ops.multiply(t, clip_norm), ops.maximum(length, clip_norm))
+
+
+def clip_by_average_norm(t: Any, clip_norm: Any, name: Any = None) -> Tensor:
+    """t shrunk so that |t| / elements is at most `clip_norm`."""
+    t = convert_to_tensor(t)
+    size = ops.cast(ops.size(t), t.dtype)
+    return clip_by_norm(t, ops.multiply(clip_norm, size))
+
+
+def clip_by_global_norm(
+    t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None, name: Any = None
+) -> tuple[list[Any], Tensor]:
+    """Shrink tensors together so that their joint length is at most `clip_norm`.
+
+    n = sqrt(sum of t**2 over all tensors and elements), result = t * clip_norm / max(n, clip_norm)
+    Source: Pascanu, Mikolov and Bengio 2013, arXiv:1211.5063, algorithm 1.
+
+    Args:
+        t_list: tensors of any shapes; `None` passes through.
+        clip_norm: largest length allowed.
+        use_norm: n, if it is known.
+        name: not kept.
+
+    Returns:
+        The tensors and n.
+    """
+    length = global_norm(t_list) if use_norm is None else convert_to_tensor(use_norm)
+    factor = ops.divide(clip_norm, ops.maximum(length, clip_norm))
+    return [t if t is None else ops.multiply(t, ops.cast(factor, t.dtype)) for t in t_list], length

@@ -1,0 +1,207 @@
+"""`tk.image`: TensorFlow's names for working on images (batch, height, width, channels)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+
+from trainkit.tf.arrays import plain
+
+
+class ResizeMethod:
+    """The ways to resize."""
+
+    BILINEAR = "bilinear"
+    NEAREST_NEIGHBOR = "nearest"
+    BICUBIC = "bicubic"
+    LANCZOS3 = "lanczos3"
+    LANCZOS5 = "lanczos5"
+
+
+def resize(
+    images: Any,
+    size: Any,
+    method: str = ResizeMethod.BILINEAR,
+    preserve_aspect_ratio: bool = False,
+    antialias: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Images in another size; floats, except for `"nearest"`, which keeps the dtype.
+
+    Args:
+        images: (batch, height, width, channels) or (height, width, channels).
+        size: new height and width.
+        method: one of `ResizeMethod`.
+        preserve_aspect_ratio: the greatest size within `size` that keeps the ratio.
+        antialias: filter when an image gets smaller.
+        name: not kept.
+    """
+    x = convert_to_tensor(images)
+    height, width = plain(size)
+    if preserve_aspect_ratio:
+        h, w = x.shape[-3], x.shape[-2]
+        scale = min(height / h, width / w)
+        height, width = max(1, round(h * scale)), max(1, round(w * scale))
+    kind = method.lower()
+    if kind != "nearest":
+        x = ops.cast(x, dtypes.float32) if not x.dtype.is_floating else x
+    return ops.image.resize(x, (height, width), interpolation=kind, antialias=antialias)  # type: ignore[no-any-return]
+
+
+def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
+    """0.2989 red + 0.587 green + 0.114 blue, with one channel."""
+    return ops.image.rgb_to_grayscale(images)  # type: ignore[no-any-return]
+
+
+def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
+    """The one channel three times."""
+    x = convert_to_tensor(images)
+    if x.shape[-1] != 1:
+        raise InvalidArgumentError(
+            f"grayscale_to_rgb: one channel is needed, the shape is {x.shape}"
+        )
+    return ops.concatenate([x, x, x], axis=-1)
+
+
+def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
+    """Hue, saturation and value in [0, 1]."""
+    return ops.image.rgb_to_hsv(images)  # type: ignore[no-any-return]
+
+
+def hsv_to_rgb(images: Any, name: Any = None) -> Tensor:
+    """Red, green and blue in [0, 1]."""
+    return ops.image.hsv_to_rgb(images)  # type: ignore[no-any-return]
+
+
+def flip_left_right(image: Any) -> Tensor:
+    """Mirrored along the width."""
+    return ops.flip(image, -2)
+
+
+def flip_up_down(image: Any) -> Tensor:
+    """Mirrored along the height."""
+    return ops.flip(image, -3)
+
+
+def transpose(image: Any, name: Any = None) -> Tensor:
+    """Height and width exchanged."""
+    return ops.swapaxes(image, -3, -2)
+
+
+def rot90(image: Any, k: int = 1, name: Any = None) -> Tensor:
+    """Turned by `k` quarters, counterclockwise."""
+    return ops.rot90(image, k=int(k), axes=(-3, -2))
+
+
+def crop_to_bounding_box(
+    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
+) -> Tensor:
+    """The part that starts at the offsets and has the target size.
+
+    Raises:
+        InvalidArgumentError: it reaches beyond the image.
+    """
+    x = convert_to_tensor(image)
+    h, w = x.shape[-3], x.shape[-2]
+    bottom, right = offset_height + target_height, offset_width + target_width
+    if offset_height < 0 or offset_width < 0 or bottom > h or right > w:
+        raise InvalidArgumentError(
+            f"crop_to_bounding_box: rows {offset_height} to {bottom} and columns {offset_width} to {right} of an "
+            f"image of {h} by {w}"
+        )
+    part: Tensor = x[..., offset_height:bottom, offset_width:right, :]  # type: ignore[index]
+    return part
+
+
+def central_crop(image: Any, central_fraction: float) -> Tensor:
+    """The middle `central_fraction`, in (0, 1], of height and width."""
+    if not 0 < central_fraction <= 1:
+        raise ValueError(f"central_crop: central_fraction {central_fraction} is not in (0, 1]")
+    x = convert_to_tensor(image)
+    h, w = x.shape[-3], x.shape[-2]
+    top, left = int((h - h * central_fraction) / 2), int((w - w * central_fraction) / 2)
+    return crop_to_bounding_box(x, top, left, h - 2 * top, w - 2 * left)
+
+
+def pad_to_bounding_box(
+    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
+) -> Tensor:
+    """The image in a black one of the target size, at the offsets."""
+    x = convert_to_tensor(image)
+    below = target_height - offset_height - x.shape[-3]
+    right = target_width - offset_width - x.shape[-2]
+    if min(offset_height, offset_width, below, right) < 0:
+        raise InvalidArgumentError(
+            f"pad_to_bounding_box: an image of {x.shape[-3]} by {x.shape[-2]} does not fit {target_height} by "
+            f"{target_width} at ({offset_height}, {offset_width})"
+        )
+    lead = [(0, 0)] * (len(x.shape) - 3)
+    return ops.pad(x, (*lead, (offset_height, below), (offset_width, right), (0, 0)))
+
+
+def adjust_brightness(image: Any, delta: Any) -> Tensor:
+    """`delta` added."""
+    return ops.add(image, delta)
+
+
+def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+    """(x - mean of the channel) * contrast_factor + mean of the channel."""
+    x = convert_to_tensor(images)
+    mean = ops.mean(x, axis=(-3, -2), keepdims=True)
+    return ops.add(ops.multiply(ops.subtract(x, mean), contrast_factor), mean)
+
+
+def per_image_standardization(image: Any) -> Tensor:
+    """(x - mean) / max(standard deviation, 1 / sqrt(elements)), for each image."""
+    x = ops.cast(image, dtypes.float32)
+    axes = (-3, -2, -1)
+    mean = ops.mean(x, axis=axes, keepdims=True)
+    size = x.shape[-3] * x.shape[-2] * x.shape[-1]
+    deviation = ops.maximum(ops.std(x, axis=axes, keepdims=True), size**-0.5)
+    return ops.divide(ops.subtract(x, mean), deviation)
+
+
+def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: Any = None) -> Tensor:
+    """Floats in [0, 1] to the whole range of integers, and back.
+
+    Args:
+        image: tensor.
+        dtype: of the result.
+        saturate: clip values that would overflow.
+        name: not kept.
+    """
+    x, wanted = convert_to_tensor(image), dtypes.as_dtype(dtype)
+    if x.dtype == wanted:
+        return x
+    if x.dtype.is_integer and wanted.is_floating:
+        return ops.divide(ops.cast(x, wanted), x.dtype.max)
+    if x.dtype.is_floating and wanted.is_integer:
+        scaled = ops.multiply(x, wanted.max + 0.5)
+        return ops.cast(ops.clip(scaled, wanted.min, wanted.max) if saturate else scaled, wanted)
+    if x.dtype.is_integer and wanted.is_integer:
+        shift = 8 * (wanted.size - x.dtype.size)
+        wide = ops.cast(x, "int64")
+        moved = wide * 2**shift if shift >= 0 else wide // 2**-shift  # type: ignore[operator]
+        return ops.cast(moved, wanted)
+    return ops.cast(x, wanted)
+
+
+def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
+    """Peak signal-to-noise ratio of each image, in decibels."""
+    a, b = ops.cast(a, dtypes.float32), ops.cast(b, dtypes.float32)
+    error = ops.mean(ops.square(ops.subtract(a, b)), axis=(-3, -2, -1))
+    return ops.multiply(10.0, ops.log10(ops.divide(float(max_val) ** 2, error)))
+
+
+def extract_patches(
+    images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: Any = None
+) -> Tensor:
+    """Windows of the images, flattened into the last axis; all lists have one entry per axis (1, h, w, 1)."""
+    size, stride, rate = (tuple(plain(v))[1:3] for v in (sizes, strides, rates))
+    return ops.image.extract_patches(  # type: ignore[no-any-return]
+        images, size, strides=stride, dilation_rate=rate[0], padding=padding.lower()
+    )
