@@ -103,7 +103,7 @@ class EarlySync:
 
 
 class H5Stream(io.RawIOBase):
-    """An open file as h5py's `fileobj` driver wants it; all of HDF5's input and output passes here.
+    """An open file as h5py's `fileobj` driver wants it; all that HDF5 reads and writes passes here.
 
     Once a write has failed the rest is dropped, so that HDF5 can still close the file it believes
     in; the failure is kept in `error`.

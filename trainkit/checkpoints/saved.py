@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -52,8 +53,10 @@ class SavedFile:
         self._cached_bytes = 0
         try:
             self._read_structure(foreign)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError) and not isinstance(error, CheckpointError):
+                raise CheckpointError(f"{self.name} can't be read: {error}") from error
             raise
 
     def _read_structure(self, foreign: bool) -> None:
@@ -223,12 +226,16 @@ def _widened(stored: Any, node: ArrayNode) -> Any:
 
 
 def _open(name: str) -> int:
+    """Open a regular file; a pipe or a device might never end."""
     try:
-        fd = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        fd = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         raise NotFoundError(f"there is no checkpoint {name!r}") from None
     except OSError as error:
         raise CheckpointError(f"checkpoint {name!r} can't be opened: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise CheckpointError(f"{name!r} is no file, so it is no checkpoint")
     return fd
 
 

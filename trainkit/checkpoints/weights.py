@@ -140,7 +140,7 @@ def _load_saved(model: Trackable, saved: SavedFile, skip_mismatch: bool) -> None
         _settle(saved.name, differences, skip_mismatch)
         saved.verify()
         size = sum(node.stored_bytes for _, node in jobs)
-        in_threads(lambda job: load_variable(saved, *job, verified=True), jobs, size)
+        in_threads(lambda job: load_variable(saved, job[0], job[1], verified=True), jobs, size)
     finally:
         saved.close()
 
