@@ -30,7 +30,12 @@ _new = object.__new__
 _TAPES = recorder.TAPES
 _XP = devices.XP_OF
 _F32 = np.dtype(np.float32)
-_FLOAT_DTYPES = frozenset(d.dtype for d in dtypes.ALL if d.is_differentiable)
+_BF16 = dtypes.bfloat16.dtype
+# Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is float32 to
+# NumPy, they run in float32.
+_FLOAT_DTYPES = frozenset(
+    d.dtype for d in dtypes.ALL if d.is_differentiable and d is not dtypes.bfloat16
+)
 _KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.linalg.LinAlgError)
 
 
@@ -85,9 +90,10 @@ class Primitive:
         if self.is_ufunc:
             return self.kernel(*arrays)
         xp = next((_XP[type(a)] for a in arrays if hasattr(a, "dtype")), np)
-        if self.gpu is not None and xp is not np:
-            return self.gpu(xp, *arrays, **settings)
-        return self.kernel(xp, *arrays, **settings)
+        kernel = self.kernel if self.gpu is None or xp is np else self.gpu
+        if self.floats_only and any(getattr(a, "dtype", None) is _BF16 for a in arrays):
+            return _rounded(kernel(xp, *map(_widened, arrays), **settings))
+        return kernel(xp, *arrays, **settings)
 
     def slow(self, *inputs: Any, **settings: Any) -> Any:
         """A call with anything but plain tensors of one dtype: convert, promote, or trace."""
@@ -222,6 +228,18 @@ def describe(inputs: Sequence[Any], settings: dict[str, Any] | None = None) -> s
             lines.append(f"  input {i}  {short_text(x)}")
     lines += [f"  {name}={short_text(value)}" for name, value in (settings or {}).items()]
     return "\n".join(lines)
+
+
+def _widened(array: Any) -> Any:
+    """A bfloat16 array as float32, others as they are."""
+    return array.astype(_F32) if getattr(array, "dtype", None) is _BF16 else array
+
+
+def _rounded(result: Any) -> Any:
+    """The float32 arrays among the results as bfloat16."""
+    if type(result) is tuple:
+        return tuple(map(_rounded, result))
+    return result.astype(_BF16) if result.dtype == _F32 else result
 
 
 def _wrapped(result: Any) -> Any:

@@ -109,6 +109,57 @@ from trainkit.ops.control_flow import switch as switch
 from trainkit.ops.control_flow import vectorized_map as vectorized_map
 from trainkit.ops.control_flow import while_loop as while_loop
 
+# ------------------------------------------------------------------ solving.py
+from trainkit.ops.solving import det as det
+from trainkit.ops.solving import expm as expm
+from trainkit.ops.solving import inv as inv
+from trainkit.ops.solving import lstsq as lstsq
+from trainkit.ops.solving import pinv as pinv
+from trainkit.ops.solving import slogdet as slogdet
+from trainkit.ops.solving import solve as solve
+from trainkit.ops.solving import solve_triangular as solve_triangular
+
+# ------------------------------------------------------------------ factorizations.py
+from trainkit.ops.factorizations import cholesky as cholesky
+from trainkit.ops.factorizations import cholesky_inverse as cholesky_inverse
+from trainkit.ops.factorizations import eig as eig
+from trainkit.ops.factorizations import eigh as eigh
+from trainkit.ops.factorizations import logdet as logdet
+from trainkit.ops.factorizations import lu_factor as lu_factor
+from trainkit.ops.factorizations import qr as qr
+
+# ------------------------------------------------------------------ singular_values.py
+from trainkit.ops.singular_values import matrix_rank as matrix_rank
+from trainkit.ops.singular_values import svd as svd
+
+# ------------------------------------------------------------------ norms.py
+from trainkit.ops.norms import cdist as cdist
+from trainkit.ops.norms import norm as norm
+
+# ------------------------------------------------------------------ differences.py
+from trainkit.ops.differences import correlate as correlate
+from trainkit.ops.differences import cross as cross
+from trainkit.ops.differences import diff as diff
+
+# ------------------------------------------------------------------ rearranging.py
+from trainkit.ops.rearranging import rearrange as rearrange
+
+# ------------------------------------------------------------------ namespaces
+from trainkit.ops import linalg as linalg
+
+# ------------------------------------------------------------------ fourier.py
+from trainkit.ops.fourier import fft as fft
+from trainkit.ops.fourier import fft2 as fft2
+from trainkit.ops.fourier import ifft2 as ifft2
+from trainkit.ops.fourier import irfft as irfft
+from trainkit.ops.fourier import rfft as rfft
+
+# ------------------------------------------------------------------ spectrograms.py
+from trainkit.ops.spectrograms import extract_sequences as extract_sequences
+from trainkit.ops.spectrograms import istft as istft
+from trainkit.ops.spectrograms import overlap_add as overlap_add
+from trainkit.ops.spectrograms import stft as stft
+
 # ------------------------------------------------------------------ activations.py
 from trainkit.ops.activations import celu as celu
 from trainkit.ops.activations import elu as elu
@@ -199,7 +250,7 @@ from trainkit.ops.elementwise import divide_no_nan as divide_no_nan
 from trainkit.ops.elementwise import equal as equal
 from trainkit.ops.elementwise import exp as exp
 from trainkit.ops.elementwise import expm1 as expm1
-from trainkit.ops.elementwise import absolute as fabs
+from trainkit.ops.elementwise import fabs as fabs
 from trainkit.ops.elementwise import fmax as fmax
 from trainkit.ops.elementwise import fmin as fmin
 from trainkit.ops.elementwise import greater as greater
@@ -364,57 +415,6 @@ from trainkit.ops.conversion import copy as copy
 from trainkit.ops.conversion import dtype as dtype
 from trainkit.ops.conversion import select as select
 from trainkit.ops.conversion import view as view
-
-# ------------------------------------------------------------------ solving.py
-from trainkit.ops.solving import det as det
-from trainkit.ops.solving import expm as expm
-from trainkit.ops.solving import inv as inv
-from trainkit.ops.solving import lstsq as lstsq
-from trainkit.ops.solving import pinv as pinv
-from trainkit.ops.solving import slogdet as slogdet
-from trainkit.ops.solving import solve as solve
-from trainkit.ops.solving import solve_triangular as solve_triangular
-
-# ------------------------------------------------------------------ factorizations.py
-from trainkit.ops.factorizations import cholesky as cholesky
-from trainkit.ops.factorizations import cholesky_inverse as cholesky_inverse
-from trainkit.ops.factorizations import eig as eig
-from trainkit.ops.factorizations import eigh as eigh
-from trainkit.ops.factorizations import logdet as logdet
-from trainkit.ops.factorizations import lu_factor as lu_factor
-from trainkit.ops.factorizations import qr as qr
-
-# ------------------------------------------------------------------ singular_values.py
-from trainkit.ops.singular_values import matrix_rank as matrix_rank
-from trainkit.ops.singular_values import svd as svd
-
-# ------------------------------------------------------------------ norms.py
-from trainkit.ops.norms import cdist as cdist
-from trainkit.ops.norms import norm as norm
-
-# ------------------------------------------------------------------ differences.py
-from trainkit.ops.differences import correlate as correlate
-from trainkit.ops.differences import cross as cross
-from trainkit.ops.differences import diff as diff
-
-# ------------------------------------------------------------------ rearranging.py
-from trainkit.ops.rearranging import rearrange as rearrange
-
-# ------------------------------------------------------------------ namespaces
-from trainkit.ops import linalg as linalg
-
-# ------------------------------------------------------------------ fourier.py
-from trainkit.ops.fourier import fft as fft
-from trainkit.ops.fourier import fft2 as fft2
-from trainkit.ops.fourier import ifft2 as ifft2
-from trainkit.ops.fourier import irfft as irfft
-from trainkit.ops.fourier import rfft as rfft
-
-# ------------------------------------------------------------------ spectrograms.py
-from trainkit.ops.spectrograms import extract_sequences as extract_sequences
-from trainkit.ops.spectrograms import istft as istft
-from trainkit.ops.spectrograms import overlap_add as overlap_add
-from trainkit.ops.spectrograms import stft as stft
 
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401, E402  (gives tensors and variables their operators)

@@ -209,6 +209,20 @@ def _absolute_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 absolute.gradients(_absolute_gradient)
 
+
+def fabs(x: Any) -> Tensor:
+    """Magnitude |x| as a float.
+
+    Args:
+        x: tensor of any shape.
+
+    Returns:
+        A float tensor of the shape of `x`.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    return absolute(cast(x, shapes.float_dtype(x.dtype)))  # type: ignore[no-any-return]
+
+
 sign = ufunc(
     "sign", np.sign, shapes.unchanged, "-1, 0 or 1 by the sign of x; x / |x| for complex values."
 )

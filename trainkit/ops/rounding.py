@@ -64,39 +64,46 @@ def _rounded_integer(x: Tensor, decimals: int) -> Tensor:
 # ------------------------------------------------------------------ whole division
 
 
-def _check_divisor(xp: ArrayModule, b: Array, op: str) -> None:
+def _divided(xp: ArrayModule, function: Any, a: Array, b: Array, op: str) -> Array:
     """Raise where an integer would be divided by 0, which has no result (floats give inf or NaN)."""
-    if b.dtype.kind in "iu" and xp is np and not b.all():
+    if b.dtype.kind in "iub" and xp is np and not b.all():
         raise InvalidArgumentError(f"{op}: division of an integer by zero")
+    if b.dtype.kind == "b":
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    return function(a, b)
 
 
-@primitive(shapes.broadcast)
+def _division_rule(a: Any, b: Any) -> Spec:
+    result = shapes.broadcast(a, b)
+    return Spec(result.shape, dtypes.int32) if result.dtype.is_bool else result
+
+
+@primitive(_division_rule, promotes=True)
 def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU."""
-    _check_divisor(xp, x2, "floor_divide")
-    return xp.floor_divide(x1, x2)
+    return _divided(xp, xp.floor_divide, x1, x2, "floor_divide")
 
 
-@primitive(shapes.broadcast)
+@primitive(_division_rule, promotes=True)
 def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Rest of the division x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
-    _check_divisor(xp, x2, "mod")
-    return xp.remainder(x1, x2)
+    return _divided(xp, xp.remainder, x1, x2, "mod")
 
 
+mod.primitive.broadcasts = True
 mod.gradients(
     lambda g, y, a, b: g,
     lambda g, y, a, b: negative(multiply(g, floor_divide(a, b))),
 )
 
 
-@primitive(shapes.broadcast)
+@primitive(_division_rule, promotes=True)
 def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Rest of the division x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
-    _check_divisor(xp, x2, "fmod")
-    return xp.fmod(x1, x2)
+    return _divided(xp, xp.fmod, x1, x2, "fmod")
 
 
+fmod.primitive.broadcasts = True
 fmod.gradients(
     lambda g, y, a, b: g,
     lambda g, y, a, b: negative(multiply(g, trunc(divide(a, b)))),

@@ -1,0 +1,184 @@
+"""From values to tensors and back, and other views of the same bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule, to_numpy
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Dims, Spec
+from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.tensor import convert_to_tensor as core_convert
+from trainkit.ops.elementwise import cast, promoted, where
+
+# ------------------------------------------------------------------ tensors and arrays
+
+
+def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any = None) -> Tensor:
+    """Turn a number, nested list, array, variable or tensor into a tensor.
+
+    Args:
+        x: what to convert. Arrays are copied, tensors are not.
+        dtype: element type, to which values are cast; by default float32 for Python floats, int32 for ints,
+            that of an array.
+        sparse, ragged: only `None` or `False`; there are dense tensors only.
+
+    Returns:
+        A tensor; `x` itself if it is one of this dtype.
+
+    Raises:
+        InvalidArgumentError: a nested list is ragged, or `sparse` or `ragged` is true.
+    """
+    if sparse or ragged:
+        raise InvalidArgumentError(
+            "convert_to_tensor: sparse and ragged tensors are not supported; there are dense tensors only"
+        )
+    tensor = x if isinstance(x, Tensor) else core_convert(x)
+    return tensor if dtype is None else cast(tensor, dtype)
+
+
+def array(x: Any, dtype: Any = None) -> Tensor:
+    """Turn a number, nested list, array, variable or tensor into a tensor.
+
+    Args:
+        x: what to convert.
+        dtype: element type, to which values are cast; by default that of `x`.
+
+    Returns:
+        A tensor.
+
+    Raises:
+        InvalidArgumentError: a nested list is ragged.
+    """
+    return convert_to_tensor(x, dtype)
+
+
+def convert_to_numpy(x: Any) -> Any:
+    """The values of `x` as a NumPy array of their own.
+
+    Args:
+        x: tensor, variable, or anything that converts to a tensor.
+
+    Returns:
+        A NumPy array.
+
+    Raises:
+        TypeError: `x` is symbolic and has no values.
+    """
+    if is_tensor(x):
+        return np.array(x)
+    return np.array(to_numpy(core_convert(x)._array))
+
+
+@primitive(shapes.unchanged, name="copy")
+def _copy(xp: ArrayModule, x: Array) -> Array:
+    """The same values in memory of their own."""
+    return xp.array(x)
+
+
+_copy.gradients(lambda g, y, x: g)
+
+
+def copy(x: Any) -> Tensor:
+    """The same values in memory of their own.
+
+    Args:
+        x: tensor of any shape.
+
+    Returns:
+        A tensor like `x`.
+    """
+    return _copy(x)  # type: ignore[no-any-return]
+
+
+def dtype(x: Any) -> str:
+    """The name of the element type of `x`, such as `"float32"`.
+
+    Args:
+        x: tensor, variable, array or number.
+    """
+    return (x if is_tensor(x) else core_convert(x)).dtype.name  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ bits
+
+
+def _viewed_dims(dims: Dims, old: int, new: int) -> Dims:
+    """The shape when elements of `old` bytes are read as ones of `new` bytes."""
+    if old == new:
+        return dims
+    if not dims:
+        raise ShapeError("view: a scalar can only be viewed in a dtype of the same size")
+    last = dims[-1]
+    if last is None:
+        return dims
+    if last * old % new:
+        raise ShapeError(
+            f"view: the last axis has {last} elements of {old} bytes, no multiple of {new} bytes"
+        )
+    return (*dims[:-1], last * old // new)
+
+
+def _view_rule(x: Spec, *, dtype: str) -> Spec:
+    wanted = as_dtype(dtype)
+    return Spec(_viewed_dims(x.shape, x.dtype.size, wanted.size), wanted)
+
+
+@primitive(_view_rule, name="view")
+def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
+    """The bits of x read as another element type."""
+    wanted = as_dtype(dtype)
+    _viewed_dims(x.shape, x.dtype.itemsize, wanted.size)
+    return xp.ascontiguousarray(x).reshape(x.shape).view(wanted.dtype)
+
+
+def view(x: Any, dtype: Any = None) -> Tensor:
+    """The bits of `x` read as another element type.
+
+    Args:
+        x: tensor of any shape.
+        dtype: element type; if its size is another, the last axis grows or shrinks.
+
+    Returns:
+        A tensor. It has no gradient.
+
+    Raises:
+        ShapeError: the bytes of the last axis are no multiple of the new size, or `x` is a scalar.
+    """
+    x = x if isinstance(x, Tensor) else core_convert(x)
+    if dtype is None or as_dtype(dtype) == x.dtype:
+        return x
+    return _view(x, dtype=as_dtype(dtype).name)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ choice among many
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
+    """Each element from the first of `choicelist` whose condition is true there, else `default`.
+
+    Args:
+        condlist: conditions, a sequence of bool tensors.
+        choicelist: as many tensors of numbers; all shapes broadcast.
+        default: number or tensor for where no condition is true.
+
+    Returns:
+        A tensor of the dtype to which the choices and the default promote.
+
+    Raises:
+        InvalidArgumentError: the two lists differ in length or are empty.
+    """
+    if len(condlist) != len(choicelist) or not len(condlist):
+        raise InvalidArgumentError(
+            f"select: {len(condlist)} conditions and {len(choicelist)} choices; there must be as many of "
+            "each, and at least one"
+        )
+    *choices, result = promoted(*choicelist, default)
+    for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
+        result = where(condition, choice, result)
+    return result
