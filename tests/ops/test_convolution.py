@@ -11,7 +11,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.kernels.windows import Windows
-from trainkit.ops.convolution import conv, conv_transpose, depthwise_conv, separable_conv
+from trainkit.ops.convolution import conv, depthwise_conv, separable_conv
+from trainkit.ops.transposed_convolution import conv_transpose
 
 
 def written_out(x, kernel, w, groups=1):

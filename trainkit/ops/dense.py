@@ -32,6 +32,26 @@ def check_activation(op: str, activation: str | None) -> None:
         )
 
 
+def _rectified_rule(g: Spec, y: Spec) -> Any:
+    return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
+
+
+@primitive(_rectified_rule)
+def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
+    """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
+    result = g * (y > 0)
+    wide = result.astype(np.float32) if g.dtype.itemsize < 4 else result
+    by_bias = wide.reshape(-1, g.shape[-1]).sum(axis=0)
+    return result, by_bias.astype(g.dtype, copy=False)
+
+
+def _rectified_second(gg: Any, out: Any, g: Tensor, y: Tensor) -> Any:
+    return relu_gradient(add(gg[0], gg[1]), y), None
+
+
+rectified_gradient.joint_gradient(_rectified_second)
+
+
 def _dense_rule(x: Spec, kernel: Spec, bias: Any, *, activation: str | None) -> Spec:
     given = f"  input   {x.shape}\n  kernel  {kernel.shape}"
     if not x.shape or len(kernel.shape) != 2:

@@ -19,7 +19,11 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import pool_plain
 from trainkit.kernels.windows import Windows
-from trainkit.ops.convolution import (
+from trainkit.ops.elementwise import cast
+from trainkit.ops.gathering import take
+from trainkit.ops.products import tensordot
+from trainkit.ops.shaping import as_tensor, moveaxis
+from trainkit.ops.window_arguments import (
     Sizes,
     channels_last,
     channels_second,
@@ -28,10 +32,6 @@ from trainkit.ops.convolution import (
     spatial_tuple,
     windowed_dims,
 )
-from trainkit.ops.elementwise import cast
-from trainkit.ops.gathering import take
-from trainkit.ops.products import tensordot
-from trainkit.ops.shaping import as_tensor, moveaxis
 
 
 def _pool_rule(op: str) -> Any:

@@ -13,8 +13,8 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.windows import Windows
-from trainkit.ops.convolution import Sizes, spatial_tuple, windowed_dims
 from trainkit.ops.shaping import as_tensor
+from trainkit.ops.window_arguments import Sizes, spatial_tuple, windowed_dims
 
 
 def _placed(

@@ -1,0 +1,1 @@
+"""Bodies that Numba compiles; only `kernels.registry` imports them, when that pays."""

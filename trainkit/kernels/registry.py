@@ -1,0 +1,211 @@
+"""When a compiled kernel takes over from the plain one.
+
+A kernel is compiled for one signature, such as a window and channel counts. Compiling takes a
+second or two, so it happens only for signatures on which a process spends its time: once the plain
+version has worked for about `START_SECONDS` a thread compiles in the background, and once it has
+worked for about `SWITCH_SECONDS` the compiled kernel takes over, always at the same call of a run.
+The result is cached on disk, and later processes use it from their first call, so that one run is
+like another to the last bit.
+
+The environment variable `TRAINKIT_JIT` decides: "0" never compiles, "eager" compiles at the first
+call, anything else does as said above.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.kernels import threads
+
+Kernel = Callable[..., Any]
+Key = tuple[Any, ...]
+
+START_SECONDS = 0.05
+SWITCH_SECONDS = 1.0
+SMALLEST_SECONDS = 2e-5
+"""A call on which the plain version spends less than this is left to it."""
+FLOPS_PER_SECOND = 5e10
+"""What plain versions reach, for estimates of the time that they take."""
+BYTES_PER_SECOND = 5e9
+"""What plain versions read and write, for estimates of the time that they take."""
+
+MODES = ("off", "hot", "eager")
+
+
+def _mode_of(text: str) -> str:
+    if text.strip().lower() in ("0", "off", "false", "no"):
+        return "off"
+    return "eager" if text.strip().lower() == "eager" else "hot"
+
+
+class _State:
+    """The mode, and all families, so that a change of mode reaches them."""
+
+    mode = _mode_of(os.environ.get("TRAINKIT_JIT", ""))
+    families: tuple[Family, ...] = ()
+
+
+def mode() -> str:
+    """Which kernels are compiled: "off", "hot" or "eager"; at first what `TRAINKIT_JIT` says."""
+    return _State.mode
+
+
+def set_mode(name: str) -> None:
+    """Choose which kernels are compiled, and let all of them start anew.
+
+    Args:
+        name: "off" for none, "hot" for those that are used much, "eager" for each at its first
+            call.
+
+    Raises:
+        InvalidArgumentError: it is none of these.
+    """
+    if name not in MODES:
+        raise InvalidArgumentError(f"the mode of compiled kernels is one of {MODES}, not {name!r}")
+    _State.mode = name
+    for family in _State.families:
+        family.forget()
+
+
+def cache_folder() -> Path:
+    """Where notes on what has been compiled lie; Numba keeps the code itself."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(os.environ.get("TRAINKIT_CACHE") or os.path.join(base, "trainkit")) / "kernels"
+
+
+def owned(array: Any) -> Any:
+    """`array` itself if it is writeable and in row-major order, or a copy that is."""
+    return array if array.flags.carray else np.array(array, order="C")
+
+
+class Family:
+    """Kernels of one kind, one for each signature.
+
+    Args:
+        name: what it is called on disk and in warnings.
+        file: the module in `kernels.compiled` that holds `builder`; it is imported when first
+            needed.
+        builder: the name of the function that compiles the kernel of a key, given as arguments.
+    """
+
+    def __init__(self, name: str, file: str, builder: str) -> None:
+        self.name = name
+        self.file = file
+        self.builder = builder
+        self._ready: dict[Key, Any] = {}
+        self._spent: dict[Key, float] = {}
+        self._threads: dict[Key, threading.Thread] = {}
+        self._built: dict[Key, Any] = {}
+        _State.families += (self,)
+
+    def find(self, key: Key, seconds: float) -> Any:
+        """The compiled kernel for `key` if it is to be used in this call, else `None`.
+
+        Args:
+            key: numbers and names that the kernel is compiled for.
+            seconds: estimate of what this call takes without it.
+        """
+        kernel = self._ready.get(key)
+        if kernel is not None:
+            return kernel or None
+        if seconds < SMALLEST_SECONDS and _State.mode != "eager":
+            return None
+        return self._warm(key, seconds)
+
+    def forget(self) -> None:
+        """Start anew, as in a fresh process."""
+        for thread in self._threads.values():
+            thread.join()
+        for table in (self._ready, self._spent, self._threads, self._built):
+            table.clear()
+
+    # ------------------------------------------------------------------ compiling
+
+    def _warm(self, key: Key, seconds: float) -> Any:
+        if _State.mode == "off":
+            return None
+        spent = self._spent.get(key)
+        if spent is None and (_State.mode == "eager" or self._note(key).exists()):
+            self._compile(key)
+            return self._take(key)
+        spent = (spent or 0.0) + seconds
+        self._spent[key] = spent
+        if spent >= START_SECONDS and key not in self._threads:
+            thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
+            self._threads[key] = thread
+            thread.start()
+        if spent >= SWITCH_SECONDS:
+            self._threads[key].join()
+            return self._take(key)
+        return None
+
+    def _take(self, key: Key) -> Any:
+        kernel = self._built.get(key, False)
+        self._ready[key] = kernel
+        return kernel or None
+
+    def _compile(self, key: Key) -> None:
+        try:
+            threads.calm()
+            module = importlib.import_module(f"trainkit.kernels.compiled.{self.file}")
+            self._built[key] = _guarded(getattr(module, self.builder)(*key))
+        except Exception as error:  # without it everything still works, only slower
+            warnings.warn(
+                f"the kernel {self.name}{key} can't be compiled, the plain version goes on: "
+                f"{type(error).__name__}: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return
+        self._write_note(key)
+
+    # ------------------------------------------------------------------ notes on disk
+
+    def _note(self, key: Key) -> Path:
+        source = Path(__file__).parent / "compiled" / f"{self.file}.py"
+        stat = source.stat()
+        facts = (self.name, key, stat.st_mtime_ns, stat.st_size, sys.version, str(source))
+        digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
+        return cache_folder() / f"{self.name}-{digest}"
+
+    def _write_note(self, key: Key) -> None:
+        note = self._note(key)
+        try:
+            note.parent.mkdir(parents=True, exist_ok=True)
+            note.write_text(f"{key}\n")
+        except OSError:  # a read-only home: each process warms up anew
+            return
+
+
+_LAUNCH = threading.Lock()
+
+
+def _guarded(kernel: Any) -> Kernel:
+    """`kernel` behind a lock where Numba's threads can serve only one caller at a time."""
+    import numba
+
+    kernel.disable_compile()
+    found: Kernel = kernel
+    try:
+        layer = numba.threading_layer()
+    except ValueError:  # nothing has run in parallel yet
+        return found
+    if layer != "workqueue":
+        return found
+
+    def locked(*args: Any) -> Any:
+        with _LAUNCH:
+            return kernel(*args)
+
+    return locked
