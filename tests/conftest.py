@@ -10,17 +10,8 @@ import trainkit as tk
 SEED = 20
 
 
-def part(name: str):
-    """A part of trainkit, or None while it does not exist."""
-    try:
-        return getattr(tk, name)
-    except (AttributeError, ModuleNotFoundError):
-        return None
-
-
 def gpu_works() -> bool:
-    config = part("config")
-    return config is not None and bool(config.list_physical_devices("GPU"))
+    return bool(tk.config.list_physical_devices("GPU"))
 
 
 @pytest.fixture(autouse=True)
@@ -28,9 +19,7 @@ def _seeded():
     """The same random numbers for each test, whatever ran before it."""
     random.seed(SEED)
     np.random.seed(SEED)
-    generators = part("random")
-    if generators is not None:
-        generators.set_seed(SEED)
+    tk.random.set_seed(SEED)
 
 
 @pytest.fixture(params=["/cpu:0", pytest.param("/gpu:0", marks=pytest.mark.gpu)])

@@ -13,6 +13,7 @@ FLOORS = {
     "core": 0,
     "kernels": 1,
     "ops": 2,
+    "random": 3,
     "autodiff": 3,
     "graph": 4,
     "data": 4,
@@ -120,12 +121,9 @@ def fault(here: tuple[str, ...], there: tuple[str, ...]) -> str | None:
         return None
     if theirs > ours:
         return f"floor {ours} imports from floor {theirs}"
-    both_files = len(here) == len(there) == 1
-    return (
-        None
-        if both_files or ours == DOORS
-        else f"{here[0]} and {there[0]} are folders of the same floor"
-    )
+    if len(here) == len(there) == 1 or ours == DOORS:
+        return None
+    return f"{here[0]} and {there[0]} are folders of the same floor"
 
 
 def module_name(path: pathlib.Path) -> str:
