@@ -106,7 +106,13 @@ CASES = [
     case("fmod", ops.fmod, np.array([5.3, -4.2, 7.1]), np.array([2.0, 3.0, -2.5])),
     case("copysign", rounding.copysign, away_from([0], 4), np.array([1.0, -1.0, -0.5, 2.0])),
     case("heaviside", ops.heaviside, np.array([-1, 0, 1]), normal(3)),
-    case("saturate_cast", lambda x: ops.saturate_cast(x * 1.0, "float32"), normal(3), order=1, tolerance=1e-2),
+    case(
+        "saturate_cast",
+        lambda x: ops.saturate_cast(x * 1.0, "float32"),
+        normal(3),
+        order=1,
+        tolerance=1e-2,
+    ),
     # ---- complex numbers
     case("real", ops.real, complex_normal(3)),
     case("imag", ops.imag, complex_normal(3)),

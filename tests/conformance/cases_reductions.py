@@ -30,9 +30,7 @@ CASES = [
     case("prod", ops.prod, WITH_ZEROS, axis=1, order=3),
     case("prod", ops.prod, complex_normal(3, 2), axis=1),
     case("cumsum", ops.cumsum, normal(3, 4), axis=1),
-    case(
-        "cumsum", cumulative.running_sum, normal(3, 4), axis=0, exclusive=True, reverse=True
-    ),
+    case("cumsum", cumulative.running_sum, normal(3, 4), axis=0, exclusive=True, reverse=True),
     case("cumprod", ops.cumprod, WITH_ZEROS, axis=1, order=3),
     case("cumprod", cumulative.running_product, WITH_ZEROS, axis=0, exclusive=True, reverse=True),
     case("cumprod", ops.cumprod, complex_normal(4), axis=0),

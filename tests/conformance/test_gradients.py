@@ -1,4 +1,4 @@
-"""Every primitive with gradient rules against central differences, and its shape rule against its results."""
+"""Every primitive's gradient rules against central differences, its shape rule against results."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from trainkit.autodiff.check import GradientError, check_gradient, numerical_gra
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
 from trainkit.core.abstract import result_specs
-from trainkit.core.devices import device as on_device
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, unchanged
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor

@@ -1,14 +1,14 @@
 """Gradient rules compared with finite differences, along random directions and to any order.
 
-Along one random direction a wrong rule shows itself with probability 1, at the cost of four calls instead of four
-per element. Each order is checked against differences of the order below, which has passed by then:
-the slope of the operation against differences of its values, the slope of that slope against differences
-of the slope, and so on.
+Along one random direction a wrong rule shows itself with probability 1, at the cost of four calls
+instead of four per element. Each order is checked against differences of the order below, which has
+passed by then: the slope of the operation against differences of its values, the slope of that
+slope against differences of the slope, and so on.
 
-The differences have five points, so their error is of the order h**4: with float64 and h = 5e-4 rounding
-(1e-16 / h) and truncation (h**4 / 30 times the fifth derivative) both stay near 1e-12 for functions of
-moderate size. The default tolerance of 1e-7 leaves room for steep functions and still finds a rule that
-is wrong by a millionth.
+The differences have five points, so their error is of the order h**4: with float64 and h = 5e-4
+rounding (1e-16 / h) and truncation (h**4 / 30 times the fifth derivative) both stay near 1e-12 for
+functions of moderate size. The default tolerance of 1e-7 leaves room for steep functions and still
+finds a rule that is wrong by a millionth.
 """
 
 from __future__ import annotations
@@ -48,14 +48,16 @@ def check_gradient(
 ) -> None:
     """Compare the gradient rules of `op` with central differences in float64.
 
-    Floating and complex inputs are taken in float64 and complex128, and moved; others are only handed over.
-    The inputs should keep a distance of 0.01 to points where the operation has a kink or a pole.
+    Floating and complex inputs are taken in float64 and complex128, and moved; others are only
+    handed over. The inputs should keep a distance of 0.01 to points where the operation has a kink
+    or a pole.
 
     Args:
-        op: made of operations; takes the inputs by position and the settings by keyword, gives a tensor or
-            a nest of them, of which the floating and complex ones count.
+        op: made of operations; takes the inputs by position and the settings by keyword, gives a
+            tensor or a nest of them, of which the floating and complex ones count.
         inputs: tensors, arrays, numbers or `None`.
-        order: how many derivatives to check: 1 for the rules themselves, 2 for the rules of their rules.
+        order: how many derivatives to check: 1 for the rules themselves, 2 for the rules of their
+            rules.
         device: where to compute, such as `"/gpu:0"`; by default the current device.
         tolerance: allowed difference, relative to the greater of the slope and 1.
         seed: of the random directions.
@@ -149,7 +151,7 @@ def _weighted_sum(
     settings: dict[str, Any],
     rng: np.random.Generator,
 ) -> Scalar:
-    """A real number of the moved inputs: all results of `op`, each element with a weight of its own."""
+    """A real number of the moved inputs: all elements of the results, each times its own weight."""
     weights: list[Tensor] = []
 
     def function(xs: list[Tensor]) -> Tensor:
@@ -225,6 +227,6 @@ def _compare(
         )
     name = getattr(op, "__name__", repr(op))
     raise GradientError(
-        f"{name}: derivative {level} along a random direction is {by_rule:.12g} by the gradient rules, "
-        f"{by_difference:.12g} by central differences.\n" + "\n".join(lines)
+        f"{name}: derivative {level} along a random direction is {by_rule:.12g} by the gradient "
+        f"rules, {by_difference:.12g} by central differences.\n" + "\n".join(lines)
     )

@@ -95,10 +95,12 @@ from trainkit.ops.segments import segment_max as segment_max
 from trainkit.ops.segments import segment_min as segment_min
 from trainkit.ops.segments import segment_prod as segment_prod
 from trainkit.ops.segments import segment_sum as segment_sum
+
 # ------------------------------------------------------------------ scattering.py
 from trainkit.ops.scattering import scatter as scatter
 from trainkit.ops.scattering import scatter_nd_add as scatter_nd_add
 from trainkit.ops.scattering import scatter_update as scatter_update
+
 # ------------------------------------------------------------------ control_flow.py
 from trainkit.ops.control_flow import associative_scan as associative_scan
 from trainkit.ops.control_flow import cond as cond
@@ -308,8 +310,6 @@ from trainkit.ops.gamma import polygamma as polygamma
 from trainkit.ops.gamma import zeta as zeta
 
 # ------------------------------------------------------------------ reductions.py
-from trainkit.ops.reductions import all as all
-from trainkit.ops.reductions import any as any
 from trainkit.ops.reductions import argmax as argmax
 from trainkit.ops.reductions import argmin as argmin
 from trainkit.ops.reductions import broadcast_like as broadcast_like
@@ -416,5 +416,44 @@ from trainkit.ops.conversion import dtype as dtype
 from trainkit.ops.conversion import select as select
 from trainkit.ops.conversion import view as view
 
+# ------------------------------------------------------------------ predicates.py
+from trainkit.ops.predicates import all as all
+from trainkit.ops.predicates import any as any
+
 # ------------------------------------------------------------------ operators.py
 import trainkit.ops.operators  # noqa: F401, E402  (gives tensors and variables their operators)
+
+# ------------------------------------------------------------------ attention.py
+from trainkit.ops.attention import dot_product_attention as dot_product_attention
+
+# ------------------------------------------------------------------ convolution.py
+from trainkit.ops.convolution import conv as conv
+from trainkit.ops.convolution import depthwise_conv as depthwise_conv
+from trainkit.ops.convolution import separable_conv as separable_conv
+
+# ------------------------------------------------------------------ cross_entropy.py
+from trainkit.ops.cross_entropy import binary_crossentropy as binary_crossentropy
+from trainkit.ops.cross_entropy import categorical_crossentropy as categorical_crossentropy
+from trainkit.ops.cross_entropy import multi_hot as multi_hot
+from trainkit.ops.cross_entropy import psnr as psnr
+from trainkit.ops.cross_entropy import sparse_categorical_crossentropy as sparse_categorical_crossentropy
+
+# ------------------------------------------------------------------ normalization.py
+from trainkit.ops.normalization import batch_normalization as batch_normalization
+from trainkit.ops.normalization import layer_normalization as layer_normalization
+from trainkit.ops.normalization import moments as moments
+from trainkit.ops.normalization import normalize as normalize
+from trainkit.ops.normalization import rms_normalization as rms_normalization
+
+# ------------------------------------------------------------------ pooling.py
+from trainkit.ops.pooling import adaptive_average_pool as adaptive_average_pool
+from trainkit.ops.pooling import adaptive_max_pool as adaptive_max_pool
+from trainkit.ops.pooling import average_pool as average_pool
+from trainkit.ops.pooling import max_pool as max_pool
+
+# ------------------------------------------------------------------ transposed_convolution.py
+from trainkit.ops.transposed_convolution import conv_transpose as conv_transpose
+
+# ------------------------------------------------------------------ unfolding.py
+from trainkit.ops.unfolding import fold as fold
+from trainkit.ops.unfolding import unfold as unfold

@@ -1,7 +1,7 @@
 """Activation functions of neural networks, element by element unless they say otherwise.
 
-Each is one primitive whose kernel makes few passes over memory; softmax and its relatives along an axis are in
-`axis_activations.py`.
+Each is one primitive whose kernel makes few passes over memory; softmax and its relatives along an
+axis are in `axis_activations.py`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,17 @@ from typing import Any
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
-from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.elementwise import (
     absolute,
     add,
     along,
-    cast,
     divide,
     exp,
     greater,
     keep_where,
     less,
-    less_equal,
     logical_and,
-    maximum,
     minimum,
     multiply,
     rsqrt,
@@ -70,8 +66,6 @@ def relu6(xp: ArrayModule, x: Array) -> Array:
 relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(x, 0), less(x, 6))))
 
 
-
-
 @primitive(shapes.floating, name="leaky_relu", elementwise=True)
 def _leaky_relu(xp: ArrayModule, x: Array, *, negative_slope: float) -> Array:
     """x above 0, negative_slope * x below it."""
@@ -86,7 +80,8 @@ _leaky_relu.gradients(
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
     """`x` above 0 and `negative_slope * x` below it.
 
-    Source: Maas, Hannun and Ng 2013, "Rectifier nonlinearities improve neural network acoustic models".
+    Source: Maas, Hannun and Ng 2013, "Rectifier nonlinearities improve neural network acoustic
+        models".
 
     Args:
         x: tensor of any shape.
@@ -138,7 +133,8 @@ log_sigmoid.gradients(lambda g, y, x: multiply(g, sigmoid(-x)))
 def softplus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier log(1 + exp(x)), without overflow.
 
-    Source: Dugas et al. 2001, "Incorporating second-order functional knowledge for better option pricing".
+    Source: Dugas et al. 2001, "Incorporating second-order functional knowledge for better option
+        pricing".
     """
     return xp.logaddexp(x, 0)
 
@@ -348,9 +344,7 @@ def _celu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
     return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0) / alpha)
 
 
-_celu.gradients(
-    lambda g, y, x, *, alpha: multiply(g, exp(divide(minimum(x, 0), alpha)))
-)
+_celu.gradients(lambda g, y, x, *, alpha: multiply(g, exp(divide(minimum(x, 0), alpha))))
 
 
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
@@ -375,9 +369,7 @@ def _squareplus(xp: ArrayModule, x: Array, *, b: float) -> Array:
 
 
 _squareplus.gradients(
-    lambda g, y, x, *, b: multiply(
-        g, multiply(add(multiply(x, rsqrt(add(square(x), b))), 1), 0.5)
-    )
+    lambda g, y, x, *, b: multiply(g, multiply(add(multiply(x, rsqrt(add(square(x), b))), 1), 0.5))
 )
 
 

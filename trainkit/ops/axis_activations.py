@@ -10,7 +10,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.activations import sigmoid
-from trainkit.ops.elementwise import cast, divide, exp, greater, keep_where, multiply, subtract
+from trainkit.ops.elementwise import cast, exp, greater, keep_where, multiply, subtract
 from trainkit.ops.reductions import axis_setting
 from trainkit.ops.reductions import sum as total
 
@@ -68,9 +68,7 @@ def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
 
 
 _log_softmax.gradients(
-    lambda g, y, x, *, axis: subtract(
-        g, multiply(exp(y), total(g, axis=axis, keepdims=True))
-    )
+    lambda g, y, x, *, axis: subtract(g, multiply(exp(y), total(g, axis=axis, keepdims=True)))
 )
 
 
@@ -93,40 +91,56 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
 # ------------------------------------------------------------------ sparsemax
 
 
+def _threshold_weights(xp: ArrayModule, x: Array, axis: int) -> tuple[Array, Array]:
+    """How much each element moves the threshold of Keras's sparsemax; the size of the support."""
+    z = xp.moveaxis(x, axis, -1)
+    order = xp.argsort(-z, axis=-1, kind="stable")
+    descending = xp.take_along_axis(z, order, axis=-1)
+    ranks = xp.arange(1, z.shape[-1] + 1, dtype=z.dtype)
+    inside = 1 + ranks * descending > xp.cumsum(descending, axis=-1)
+    size = xp.sum(inside, axis=-1, keepdims=True).astype(z.dtype)
+    by_rank = xp.where(inside, (size - ranks + 1) / size, 0)
+    weights = xp.take_along_axis(by_rank, xp.argsort(order, axis=-1), axis=-1)
+    return xp.moveaxis(weights, -1, axis), xp.moveaxis(size, -1, axis)
+
+
+@primitive(shapes.floating)
+def sparsemax_weights(xp: ArrayModule, x: Array, *, axis: int) -> Array:
+    """How much each element moves the threshold of Keras's sparsemax; constant between kinks."""
+    return _threshold_weights(xp, x, axis)[0]
+
+
 @primitive(shapes.floating, name="sparsemax")
 def _sparsemax(xp: ArrayModule, x: Array, *, axis: int) -> Array:
-    """Projection onto the probability simplex along an axis: algorithm 1 of the paper."""
-    z = xp.moveaxis(x, axis, -1)
-    descending = xp.flip(xp.sort(z, axis=-1), axis=-1)
-    ranks = xp.arange(1, z.shape[-1] + 1, dtype=z.dtype)
-    sums = xp.cumsum(descending, axis=-1)
-    support = xp.sum(1 + ranks * descending > sums, axis=-1, keepdims=True)
-    tau = (xp.take_along_axis(sums, support - 1, axis=-1) - 1) / support.astype(z.dtype)
-    return xp.moveaxis(xp.maximum(z - tau, 0), -1, axis)
+    """x less a threshold, and 0 below it."""
+    weights, size = _threshold_weights(xp, x, axis)
+    threshold = xp.sum(weights * x, axis=axis, keepdims=True) - 1 / size
+    return xp.maximum(x - threshold, 0)
 
 
 def _sparsemax_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Tensor:
-    support = greater(y, 0)
-    inside = keep_where(g, support)
-    count = total(cast(support, g.dtype), axis=axis, keepdims=True)
-    level = divide(total(inside, axis=axis, keepdims=True), count)
-    return keep_where(subtract(g, level), support)  # type: ignore[no-any-return]
+    inside = keep_where(g, greater(y, 0))
+    by_threshold = total(inside, axis=axis, keepdims=True)
+    return subtract(inside, multiply(sparsemax_weights(x, axis=axis), by_threshold))  # type: ignore[no-any-return]
 
 
 _sparsemax.gradients(_sparsemax_gradient)
 
 
 def sparsemax(x: Any, axis: int = -1) -> Tensor:
-    """The nearest vector of shares, which has exact zeros, along `axis`.
+    """`x` less a threshold along `axis`, and 0 below it, with the numbers of Keras 3.
 
-    Source: Martins and Astudillo 2016, arXiv:1602.02068.
+    With the elements in descending order, their running sums c and the support of the k elements
+    with 1 + i x[i] > c[i], Keras takes (c[1] + ... + c[k] - 1) / k for the threshold, where the
+    paper has (c[k] - 1) / k. The two agree for k = 1; otherwise the results do not add up to 1.
+    Source: Martins and Astudillo 2016, arXiv:1602.02068, with this difference.
 
     Args:
         x: tensor of any shape but a scalar.
         axis: an int.
 
     Returns:
-        A tensor like `x`, of floats; sums along the axis are 1.
+        A tensor like `x`, of floats.
 
     Raises:
         InvalidArgumentError: the axis is out of range.

@@ -1,8 +1,8 @@
 """Modified Bessel functions of the first kind, orders 0 and 1.
 
-The scaled functions exp(-|x|) I0(x) and exp(-|x|) I1(x) / x are Chebyshev series in x / 4 - 1 up to x = 8; times
-sqrt(x) the scaled functions are series in 16 / x - 1 beyond. The coefficients come from interpolation at 200
-Chebyshev nodes; values are good to 3e-14 of their size.
+The scaled functions exp(-|x|) I0(x) and exp(-|x|) I1(x) / x are Chebyshev series in x / 4 - 1 up to
+x = 8; times sqrt(x) the scaled functions are series in 16 / x - 1 beyond. The coefficients come
+from interpolation at 200 Chebyshev nodes; values are good to 3e-14 of their size.
 Source of the functions: Abramowitz and Stegun 1964, chapter 9.
 """
 
@@ -118,7 +118,5 @@ i0.gradients(lambda g, y, x: multiply(g, i1(x)))
 i1.gradients(lambda g, y, x: multiply(g, subtract(i0(x), _over_argument(y, x))))
 i0e.gradients(lambda g, y, x: multiply(g, subtract(i1e(x), multiply(sign(x), y))))
 i1e.gradients(
-    lambda g, y, x: multiply(
-        g, subtract(i0e(x), add(_over_argument(y, x), multiply(sign(x), y)))
-    )
+    lambda g, y, x: multiply(g, subtract(i0e(x), add(_over_argument(y, x), multiply(sign(x), y))))
 )

@@ -181,8 +181,6 @@ def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
     return z
 
 
-
-
 _view_as_real.gradients(lambda g, y, x: _view_as_complex(g))
 _view_as_complex.gradients(lambda g, y, x: cast(_view_as_real(g), x.dtype))
 

@@ -24,8 +24,8 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
 
     Args:
         x: what to convert. Arrays are copied, tensors are not.
-        dtype: element type, to which values are cast; by default float32 for Python floats, int32 for ints,
-            that of an array.
+        dtype: element type, to which values are cast; by default float32 for Python floats, int32
+            for ints, that of an array.
         sparse, ragged: only `None` or `False`; there are dense tensors only.
 
     Returns:
@@ -36,7 +36,7 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
     """
     if sparse or ragged:
         raise InvalidArgumentError(
-            "convert_to_tensor: sparse and ragged tensors are not supported; there are dense tensors only"
+            "convert_to_tensor: sparse and ragged tensors are not supported, only dense ones"
         )
     tensor = x if isinstance(x, Tensor) else core_convert(x)
     return tensor if dtype is None else cast(tensor, dtype)
@@ -102,7 +102,7 @@ def dtype(x: Any) -> str:
     Args:
         x: tensor, variable, array or number.
     """
-    return (x if is_tensor(x) else core_convert(x)).dtype.name  # type: ignore[no-any-return]
+    return (x if is_tensor(x) else core_convert(x)).dtype.name
 
 
 # ------------------------------------------------------------------ bits
@@ -152,7 +152,7 @@ def view(x: Any, dtype: Any = None) -> Tensor:
     """
     x = x if isinstance(x, Tensor) else core_convert(x)
     if dtype is None or as_dtype(dtype) == x.dtype:
-        return x
+        return x  # type: ignore[no-any-return]
     return _view(x, dtype=as_dtype(dtype).name)  # type: ignore[no-any-return]
 
 
@@ -175,8 +175,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     """
     if len(condlist) != len(choicelist) or not len(condlist):
         raise InvalidArgumentError(
-            f"select: {len(condlist)} conditions and {len(choicelist)} choices; there must be as many of "
-            "each, and at least one"
+            f"select: {len(condlist)} conditions and {len(choicelist)} choices; there must be as "
+            "many of each, and at least one"
         )
     *choices, result = promoted(*choicelist, default)
     for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):

@@ -1,7 +1,8 @@
 """New tensors: filled, like another, ranges and identity matrices.
 
-Without a `dtype`, floats get the default float (`floatx()`, float32 unless changed) and ranges of ints int32.
-New tensors are made on the current device; those like another are made where that one is.
+Without a `dtype`, floats get the default float (`floatx()`, float32 unless changed) and ranges of
+ints int32. New tensors are made on the current device; those like another are made where that one
+is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from trainkit.ops.elementwise import cast
 
 
 def dims_of(shape: Any, op: str) -> tuple[int, ...]:
-    """`shape` (an int, a sequence of ints or of integer tensors, or a 1-d tensor) as a tuple of ints.
+    """`shape` (an int, a sequence of ints or integer tensors, or a 1-d tensor) as a tuple of ints.
 
     Raises:
         InvalidArgumentError: a size is negative or not known.
@@ -283,8 +284,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
         start: the first number; the end, with 0 as the first, when `stop` is left out.
         stop: the end.
         step: the distance between two numbers, 1 by default; negative to count down.
-        dtype: element type; by default that to which the arguments promote, int32 for ints and the default
-            float for floats.
+        dtype: element type; by default that to which the arguments promote, int32 for ints and the
+            default float for floats.
 
     Returns:
         A 1-d tensor.
@@ -352,9 +353,7 @@ def linspace(
     """
     if num < 0:
         raise InvalidArgumentError(f"linspace: num={num} is negative")
-    ends = [
-        x if isinstance(x, int | float) else convert_to_tensor(x) for x in (start, stop)
-    ]
+    ends = [x if isinstance(x, int | float) else convert_to_tensor(x) for x in (start, stop)]
     wanted = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
     low, high = (cast(x, shapes.float_dtype(wanted)) for x in ends)
     values, step = _linspace(
@@ -440,7 +439,7 @@ def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: s
 def one_hot(
     x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Tensor:
-    """Vectors with a one at the class index and zeros elsewhere; all zeros for an index out of range.
+    """Vectors with a one at the class index and zeros elsewhere; only zeros if it is out of range.
 
     Args:
         x: tensor of integer class indices.
@@ -457,7 +456,9 @@ def one_hot(
         ShapeError: `axis` is out of range.
     """
     if sparse:
-        raise InvalidArgumentError("one_hot: sparse=True is not supported; there are dense tensors only")
+        raise InvalidArgumentError(
+            "one_hot: sparse=True is not supported; there are dense tensors only"
+        )
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if not (x.dtype.is_integer or x.dtype.is_bool):
         raise InvalidArgumentError(

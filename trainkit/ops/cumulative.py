@@ -1,7 +1,7 @@
 """Running sums and products along an axis, products along axes, and linear recurrences.
 
-The gradient of a product is made of running products and of a recurrence, without a division, so it is right
-where elements are 0, to any order.
+The gradient of a product is made of running products and of a recurrence, without a division, so it
+is right where elements are 0, to any order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.creation import ones_like
 from trainkit.ops.elementwise import along, cast, conjugated, exp, multiply, subtract
 from trainkit.ops.reductions import axis_setting, check_axes, spread, summed_dtype, wide_sum_dtype
 
@@ -48,10 +49,8 @@ def _cumulative_rule(x: Spec, *, axis: int, exclusive: bool, reverse: bool) -> S
 
 
 @primitive(_cumulative_rule, name="cumsum")
-def running_sum(
-    xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
-) -> Array:
-    """Sum of all elements along an axis up to each; before each when exclusive; from the end in reverse."""
+def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
+    """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
     check_axes(x, axis, "cumsum")
     wide = wide_sum_dtype(x.dtype)
 
@@ -87,10 +86,8 @@ def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
 
 
 @primitive(_recurrence_rule)
-def linear_recurrence(
-    xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse: bool
-) -> Array:
-    """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, with r[-1] = 0; from the end in reverse."""
+def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
+    """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, r[-1] = 0; in reverse from the end."""
     result = xp.empty_like(b)
     out, factors, terms = (xp.moveaxis(v, axis, 0) for v in (result, a, b))
     order = range(len(terms))
@@ -103,7 +100,7 @@ def linear_recurrence(
 
 @primitive(lambda x, *, axis, reverse: Spec(x.shape, x.dtype))
 def shift_along(xp: ArrayModule, x: Array, *, axis: int, reverse: bool) -> Array:
-    """Each element at the place of the one before it, 0 in the first place; towards the front in reverse."""
+    """Each element one place later, with 0 in the first place; one place earlier in reverse."""
     result = xp.zeros_like(x)
     rank, place = x.ndim, axis % x.ndim
     early = _along_axis(rank, slice(None, -1), place)
@@ -219,8 +216,9 @@ def running_logsumexp(
 def _logsumexp_gradient(
     g: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool
 ) -> Tensor:
-    # y[i] = log(exp(y[i - 1]) + exp(x[i])), so x[i] has the share exp(x[i] - y[i]) in y[i] and what came before has
-    # the rest; the share of x[j] in a later y[i] is a product of such rests, which a recurrence sums up.
+    # y[i] = log(exp(y[i - 1]) + exp(x[i])), so x[i] has the share exp(x[i] - y[i]) in y[i] and what
+    # came before has the rest; the share of x[j] in a later y[i] is a product of such rests, which
+    # a recurrence sums up.
     if exclusive:
         g = shift_along(g, axis=axis, reverse=not reverse)
         y = running_logsumexp(x, axis=axis, exclusive=False, reverse=reverse)
@@ -289,7 +287,7 @@ def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         others = multiply(before, after)
         result = others if result is None else multiply(result, others)
         inner = _prod(inner, axis=axis, keepdims=True)
-    return PRIMITIVES["ones_like"].op(x, dtype=None) if result is None else result
+    return ones_like(x) if result is None else result
 
 
 _prod.gradients(_prod_gradient)
@@ -302,7 +300,8 @@ def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) ->
         x: tensor of any shape.
         axis: int, sequence of ints, or `None` for all axes.
         keepdims: keep the reduced axes with size 1.
-        dtype: element type of the result; by default that of `x`, with integers under 32 bits grown to 32.
+        dtype: element type of the result; by default that of `x`, with integers under 32 bits grown
+            to 32.
 
     Returns:
         A tensor; the product of nothing is 1.

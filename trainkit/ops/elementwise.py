@@ -37,7 +37,7 @@ def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
 def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
     if not (x.dtype.is_differentiable and y.dtype.is_differentiable):
         return None
-    return _cast(g, dtype=x.dtype.name)
+    return _cast(g, dtype=x.dtype.name)  # type: ignore[no-any-return]
 
 
 _cast.gradients(_cast_gradient)
@@ -77,7 +77,7 @@ identity.gradients(lambda g, y, x: g)
 
 
 def along(g: Tensor, slope: Any) -> Tensor:
-    """`g` times the slope of a holomorphic function, conjugated as TensorFlow does for complex values."""
+    """`g` times the slope of a holomorphic function, conjugated if complex, as in TensorFlow."""
     return multiply(g, conjugated(slope))  # type: ignore[no-any-return]
 
 
@@ -122,7 +122,7 @@ divide_no_nan.gradients(
     lambda g, y, a, b: negative(along(g, divide_no_nan(y, b))),
 )
 
-negative = ufunc("negative", np.negative, shapes.unchanged, "The value with its sign changed.")
+negative: Any = ufunc("negative", np.negative, shapes.unchanged, "The value with its sign changed.")
 negative.gradients(lambda g, y, x: negative(g))
 
 
@@ -150,7 +150,7 @@ def _power_by_exponent(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
         return along(g, multiply(y, log(where(equal(a, 0), 1, a))))
     # y is constant in b where a is 0, and has no real slope where a is negative.
     logarithm = log(where(greater(a, 0), cast(a, y.dtype), 1))
-    return multiply(g, multiply(y, logarithm))
+    return multiply(g, multiply(y, logarithm))  # type: ignore[no-any-return]
 
 
 _power.gradients(_power_by_base, _power_by_exponent)
@@ -263,9 +263,7 @@ not_equal = ufunc("not_equal", np.not_equal, shapes.broadcast_bool, "Whether x1 
 less = ufunc("less", np.less, shapes.broadcast_bool, "Whether x1 < x2.")
 less_equal = ufunc("less_equal", np.less_equal, shapes.broadcast_bool, "Whether x1 <= x2.")
 greater = ufunc("greater", np.greater, shapes.broadcast_bool, "Whether x1 > x2.")
-greater_equal = ufunc(
-    "greater_equal", np.greater_equal, shapes.broadcast_bool, "Whether x1 >= x2."
-)
+greater_equal = ufunc("greater_equal", np.greater_equal, shapes.broadcast_bool, "Whether x1 >= x2.")
 logical_and = ufunc("logical_and", np.logical_and, shapes.broadcast_bool, "Whether both are true.")
 logical_or = ufunc("logical_or", np.logical_or, shapes.broadcast_bool, "Whether one is true.")
 logical_xor = ufunc(
@@ -347,11 +345,12 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
 
     Args:
         condition: tensor of bools, or of numbers, of which all but 0 count as true.
-        x1, x2: tensors; all three shapes broadcast. Leave both out to ask where the condition is true.
+        x1, x2: tensors; all three shapes broadcast. Leave both out to ask where the condition is
+            true.
 
     Returns:
-        A tensor of the dtype to which `x1` and `x2` promote; with the condition alone, a tuple of one
-        integer tensor of positions per axis.
+        A tensor of the dtype to which `x1` and `x2` promote; with the condition alone, a tuple of
+        one integer tensor of positions per axis.
 
     Raises:
         InvalidArgumentError: only one of `x1` and `x2` is given.
@@ -418,6 +417,7 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
         x = x if x.dtype == wanted else cast(x, wanted)
         return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
     return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
+
 
 fmax = ufunc("fmax", np.fmax, shapes.broadcast, "The greater of x1 and x2; NaN loses.")
 fmax.gradients(

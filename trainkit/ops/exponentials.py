@@ -92,22 +92,10 @@ def xlogy(xp: ArrayModule, x: Array, y: Array) -> Array:
     return xp.where(x == 0, 0, x * xp.log(xp.where(x == 0, 1, y)))
 
 
-xlogy.gradients(
-    lambda g, out, x, y: multiply(g, xlogy(_nonzero(x), y)),
-    lambda g, out, x, y: multiply(g, xdivy(x, y)),
-)
-
-
 @primitive(shapes.floating_broadcast, elementwise=True)
 def xlog1py(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Product x * log(1 + y), and 0 where x is 0 whatever y is."""
     return xp.where(x == 0, 0, x * xp.log1p(xp.where(x == 0, 0, y)))
-
-
-xlog1py.gradients(
-    lambda g, out, x, y: multiply(g, xlog1py(_nonzero(x), y)),
-    lambda g, out, x, y: multiply(g, xdivy(x, add(y, 1))),
-)
 
 
 @primitive(shapes.floating_broadcast, elementwise=True)
@@ -115,6 +103,16 @@ def xdivy(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Quotient x / y, and 0 where x is 0 whatever y is."""
     return xp.where(x == 0, 0, x / xp.where(x == 0, 1, y))
 
+
+xlogy.gradients(
+    lambda g, out, x, y: multiply(g, xlogy(_nonzero(x), y)),
+    lambda g, out, x, y: multiply(g, xdivy(x, y)),
+)
+
+xlog1py.gradients(
+    lambda g, out, x, y: multiply(g, xlog1py(_nonzero(x), y)),
+    lambda g, out, x, y: multiply(g, xdivy(x, add(y, 1))),
+)
 
 xdivy.gradients(
     lambda g, out, x, y: multiply(g, xdivy(_nonzero(x), y)),

@@ -29,9 +29,7 @@ def isneginf(xp: ArrayModule, x: Array) -> Array:
     return xp.equal(x, -np.inf)
 
 
-def nan_to_num(
-    x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Tensor:
+def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
     """Replace NaN and infinities by numbers; no gradient passes where one was replaced.
 
     Args:
@@ -45,7 +43,7 @@ def nan_to_num(
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if not x.dtype.is_floating:
-        return x
+        return x  # type: ignore[no-any-return]
     low, high = x.dtype.limits
     result = choose(isnan(x), nan, x)
     result = choose(isposinf(x), high if posinf is None else posinf, result)
@@ -104,6 +102,6 @@ def allclose(
     Returns:
         A bool tensor without axes.
     """
-    from trainkit.ops.reductions import all
+    from trainkit.ops.predicates import all
 
     return all(isclose(x1, x2, rtol, atol, equal_nan))

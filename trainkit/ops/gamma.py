@@ -1,7 +1,7 @@
 """The gamma function's logarithm and its derivatives, and Hurwitz's zeta function.
 
-Values are computed in float64. Source: Abramowitz and Stegun 1964, chapters 6 and 23: the recurrence,
-reflection, Stirling's series and the Euler-Maclaurin formula.
+Values are computed in float64. Source: Abramowitz and Stegun 1964, chapters 6 and 23: the
+recurrence, reflection, Stirling's series and the Euler-Maclaurin formula.
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
     return xp.where((s < 1) | (a <= 0), np.nan, total).astype(x.dtype)
 
 
-zeta.gradients(
-    None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(add(x, 1), q))))
-)
+zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(add(x, 1), q)))))
 
 
 @primitive(shapes.floating_broadcast)

@@ -1,7 +1,8 @@
 """Reductions that leave NaN out: `nansum`, `nanmean`, `nanmax` and their like.
 
-`axis` is an int, a sequence of ints, or `None` for all axes; `keepdims=True` keeps reduced axes with size 1.
-Without any number along an axis, sums are 0, products 1, positions -1 and all else NaN.
+`axis` is an int, a sequence of ints, or `None` for all axes; `keepdims=True` keeps reduced axes
+with size 1. Without any number along an axis, sums are 0, products 1, positions -1 and all else
+NaN.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops import reductions
+from trainkit.ops import predicates, reductions
 from trainkit.ops.cumulative import cumprod, cumsum, prod
 from trainkit.ops.elementwise import (
     cast,
@@ -162,7 +163,7 @@ def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) ->
     values, missing = _split_off(x, worst)
     if missing is None:
         return reduce(values, axis, keepdims)  # type: ignore[no-any-return]
-    nothing = reductions.all(missing, axis, keepdims)
+    nothing = predicates.all(missing, axis, keepdims)
     return where(nothing, np.nan, reduce(values, axis, keepdims))  # type: ignore[no-any-return]
 
 
@@ -199,7 +200,7 @@ def _nan_position(x: Any, axis: int | None, keepdims: bool, name: str, worst: fl
     values, missing = _split_off(x, worst)
     if missing is None:
         return find(values, axis, keepdims)  # type: ignore[no-any-return]
-    nothing = reductions.all(missing, axis, keepdims)
+    nothing = predicates.all(missing, axis, keepdims)
     return where(nothing, -1, find(values, axis, keepdims))  # type: ignore[no-any-return]
 
 

@@ -1,7 +1,8 @@
 """Python operators of tensors and variables, with TensorFlow's meaning.
 
-Each operator is an operation set as a class attribute, so that `a + b` costs no more than `add(a, b)`. The
-quotient of two integers is float64 (float32 for 8 and 16 bits), where `ops.divide` gives the default float.
+Each operator is an operation set as a class attribute, so that `a + b` costs no more than `add(a,
+b)`. The quotient of two integers is float64 (float32 for 8 and 16 bits), where `ops.divide` gives
+the default float.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ def _reflected(op: Any) -> Any:
 
 
 def _equals(self: Any, other: Any) -> Any:
-    """Whether elements are equal; False as a whole against what is no number or does not broadcast."""
+    """Whether elements are equal; one False for what is no number or does not broadcast."""
     found = _compared(ew.equal, self, other)
     return False if found is None else found
 
 
 def _differs(self: Any, other: Any) -> Any:
-    """Whether elements differ; True as a whole against what is no number or does not broadcast."""
+    """Whether elements differ; one True for what is no number or does not broadcast."""
     found = _compared(ew.not_equal, self, other)
     return True if found is None else found
 

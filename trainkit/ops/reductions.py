@@ -1,7 +1,8 @@
 """Reductions: sums, means, extremes and counts along axes, and the sums that undo broadcasting.
 
-`axis` is an int, a sequence of ints, or `None` for all axes; `keepdims=True` keeps reduced axes with size 1.
-Sums of small integers are int32 or uint32, as in Keras 3; floats of 16 bits are summed in float32.
+`axis` is an int, a sequence of ints, or `None` for all axes; `keepdims=True` keeps reduced axes
+with size 1. Sums of small integers are int32 or uint32, as in Keras 3; floats of 16 bits are summed
+in float32.
 """
 
 from __future__ import annotations
@@ -93,9 +94,7 @@ def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) ->
 
 
 @primitive(_spread_rule)
-def spread(
-    xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool
-) -> Array:
+def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool) -> Array:
     """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
 
     With `mean` each copy is divided by how many there are, as the gradient of a mean needs it.
@@ -108,11 +107,13 @@ def spread(
 
 
 spread.gradients(
-    lambda g, y, short, x, *, axis, keepdims, mean: (_mean if mean else _sum)(
-        g, axis=axis, keepdims=keepdims
-    ),
-    None,
+    lambda g, y, short, x, *, axis, keepdims, mean: _reduce(g, axis, keepdims, mean), None
 )
+
+
+def _reduce(x: Tensor, axis: Axis, keepdims: bool, mean: bool) -> Tensor:
+    reduce = _mean if mean else _sum
+    return reduce(x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
 
 
 def _sum_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor:
@@ -160,15 +161,13 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     return total.astype(g.dtype, copy=False)
 
 
-sum_to_like.gradients(lambda g, y, big, x: broadcast_like(g, big), None)
-
-
 @primitive(_to_like_rule)
 def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
     """`x` repeated along axes to the shape of `like`."""
     return xp.broadcast_to(x, like.shape)
 
 
+sum_to_like.gradients(lambda g, y, big, x: broadcast_like(g, big), None)
 broadcast_like.gradients(lambda g, y, x, like: sum_to_like(g, x), None)
 
 # ------------------------------------------------------------------ means and moments
@@ -209,7 +208,8 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         keepdims: keep the reduced axes with size 1.
 
     Returns:
-        A tensor of the dtype of `x`, or of the default float if that is no float. The mean of nothing is NaN.
+        A tensor of the dtype of `x`, or of the default float if that is no float. The mean of
+        nothing is NaN.
 
     Raises:
         ShapeError: an axis is out of range or named twice.
@@ -411,18 +411,14 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
 
 
 @primitive(_position_rule, name="argmax")
-def _argmax(
-    xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str
-) -> Array:
+def _argmax(xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str) -> Array:
     """Position of the greatest element."""
     check_axes(x, axis, "argmax")
     return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
 
 
 @primitive(_position_rule, name="argmin")
-def _argmin(
-    xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str
-) -> Array:
+def _argmin(xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str) -> Array:
     """Position of the least element."""
     check_axes(x, axis, "argmin")
     return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)
@@ -460,52 +456,3 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
         InvalidArgumentError: the axis has size 0.
     """
     return _argmin(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]
-
-
-# ------------------------------------------------------------------ logic
-
-
-def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
-    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtypes.bool_)
-
-
-@primitive(_logic_rule, name="all")
-def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
-    """Whether all elements along axes are true."""
-    check_axes(x, axis, "all")
-    return xp.all(x, axis=axis, keepdims=keepdims)
-
-
-@primitive(_logic_rule, name="any")
-def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
-    """Whether one element along axes is true."""
-    check_axes(x, axis, "any")
-    return xp.any(x, axis=axis, keepdims=keepdims)
-
-
-def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements along `axis` are true; all but 0 count as true.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
-    Returns:
-        A bool tensor.
-    """
-    return _all(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
-
-
-def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether at least one element along `axis` is true; all but 0 count as true.
-
-    Args:
-        x: tensor of any shape.
-        axis: int, sequence of ints, or `None` for all axes.
-        keepdims: keep the reduced axes with size 1.
-
-    Returns:
-        A bool tensor.
-    """
-    return _any(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]

@@ -29,9 +29,7 @@ def ceil(xp: ArrayModule, x: Array) -> Array:
     return xp.ceil(x)
 
 
-trunc = ufunc(
-    "trunc", np.trunc, shapes.unchanged, "The whole number next to x on the side of 0."
-)
+trunc = ufunc("trunc", np.trunc, shapes.unchanged, "The whole number next to x on the side of 0.")
 _rint = ufunc("round", np.rint, shapes.unchanged, "The nearest whole number; halves go to even.")
 
 
@@ -65,7 +63,7 @@ def _rounded_integer(x: Tensor, decimals: int) -> Tensor:
 
 
 def _divided(xp: ArrayModule, function: Any, a: Array, b: Array, op: str) -> Array:
-    """Raise where an integer would be divided by 0, which has no result (floats give inf or NaN)."""
+    """Divide, but raise for an integer by 0, which has no result (floats give inf or NaN)."""
     if b.dtype.kind in "iub" and xp is np and not b.all():
         raise InvalidArgumentError(f"{op}: division of an integer by zero")
     if b.dtype.kind == "b":
@@ -86,7 +84,7 @@ def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
 
 @primitive(_division_rule, promotes=True)
 def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Rest of the division x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
+    """Rest of x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
     return _divided(xp, xp.remainder, x1, x2, "mod")
 
 
@@ -99,7 +97,7 @@ mod.gradients(
 
 @primitive(_division_rule, promotes=True)
 def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Rest of the division x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
+    """Rest of x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
     return _divided(xp, xp.fmod, x1, x2, "fmod")
 
 
@@ -146,7 +144,8 @@ def _saturate_cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     wanted = dtypes.as_dtype(dtype)
     low, high = wanted.limits
     if x.dtype.kind not in "iub":
-        # A float next to the greatest integer may lie beyond it, so the ends are put in by comparison.
+        # A float next to the greatest integer may lie beyond it, so the ends are put in by
+        # comparison.
         inside = (x >= low) & (x <= high)
         kept = xp.where(inside, x, 0).astype(wanted.dtype)
         kept = xp.where(x >= high, xp.asarray(high, wanted.dtype), kept)

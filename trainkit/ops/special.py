@@ -1,7 +1,7 @@
 """The error function, its complement and its inverse, and the normal distribution made of them.
 
-float64 follows Cody's rational approximations, good to a few units in the last place; float32 and below
-use a shorter rational function that was fitted to the same accuracy of their own.
+float64 follows Cody's rational approximations, good to a few units in the last place; float32 and
+below use a shorter rational function that was fitted to the same accuracy of their own.
 Sources: W. J. Cody 1969, "Rational Chebyshev approximations for the error function", Mathematics of
 Computation 23; M. J. Wichura 1988, "Algorithm AS 241: the percentage points of the normal
 distribution", Applied Statistics 37.
@@ -58,7 +58,8 @@ _TAIL_BOTTOM = (
     1.0, 2.56852019228982242e0, 1.87295284992346047e0,
     5.27905102951428412e-1, 6.05183413124413191e-2, 2.33520497626869185e-3,
 )  # fmt: skip
-# Wichura's PPND16: near the middle in 0.180625 - q**2, then in sqrt(-log p) - 1.6, then in that - 5.
+# Wichura's PPND16: near the middle in 0.180625 - q**2, then in sqrt(-log p) - 1.6, then in that -
+# 5.
 _MIDDLE_TOP = (
     2.5090809287301226727e3, 3.3430575583588128105e4, 6.7265770927008700853e4,
     4.5921953931549871457e4, 1.3731693765509461125e4, 1.9715909503065514427e3,

@@ -24,7 +24,7 @@ _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def _ranks(xp: ArrayModule, q: float, n: Array, method: str) -> tuple[Array, Array, Array]:
-    """The two ranks among `n` elements between which the quantile lies, and the share of the upper."""
+    """The two ranks among `n` elements next to the quantile, and the share of the upper one."""
     place = q * xp.maximum(n - 1, 0)
     low, high = xp.floor(place), xp.ceil(place)
     if method == "linear":
@@ -97,7 +97,7 @@ def quantile_spread(
     keepdims: bool,
     skip_nan: bool,
 ) -> Array:
-    """Gradient of `quantile`: `g` at the elements between which each quantile lies, by their weights."""
+    """Gradient of `quantile`: `g` at the elements next to each quantile, by their weights."""
     rows, _, order = _rows(x, axis)
     n = _row_lengths(xp, rows, skip_nan)
     ranking = xp.argsort(rows, axis=-1, kind="stable")
@@ -125,10 +125,12 @@ def quantile_gather(
     keepdims: bool,
     skip_nan: bool,
 ) -> Array:
-    """The adjoint of `quantile_spread`: the elements of `g` at the places of the quantiles of `x`."""
+    """The adjoint of `quantile_spread`: elements of `g` where the quantiles of `x` are."""
     rows, axes, _ = _rows(x, axis)
     n = _row_lengths(xp, rows, skip_nan)
-    ranked = xp.take_along_axis(_rows(g, axis)[0], xp.argsort(rows, axis=-1, kind="stable"), axis=-1)
+    ranked = xp.take_along_axis(
+        _rows(g, axis)[0], xp.argsort(rows, axis=-1, kind="stable"), axis=-1
+    )
     results = []
     for share in q if type(q) is tuple else (q,):
         low, high, weight = _ranks(xp, share, n, method)
@@ -148,9 +150,7 @@ _quantile.gradients(_quantile_gradient)
 quantile_spread.gradients(
     lambda g, y, short, x, **settings: quantile_gather(g, x, **settings), None
 )
-quantile_gather.gradients(
-    lambda g, y, long, x, **settings: quantile_spread(g, x, **settings), None
-)
+quantile_gather.gradients(lambda g, y, long, x, **settings: quantile_spread(g, x, **settings), None)
 
 
 def _share_setting(q: Any, op: str) -> float | tuple[float, ...]:
@@ -162,9 +162,7 @@ def _share_setting(q: Any, op: str) -> float | tuple[float, ...]:
     return tuple(values.tolist()) if values.ndim else float(values)
 
 
-def quantile_of(
-    x: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
-) -> Tensor:
+def quantile_of(x: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool) -> Tensor:
     """`quantile`, or `nanquantile` with `skip_nan`."""
     if method not in _METHODS:
         raise InvalidArgumentError(f"quantile: method={method!r}; there are {_METHODS}")
@@ -197,7 +195,8 @@ def quantile(
         keepdims: keep the reduced axes with size 1.
 
     Returns:
-        A float tensor; a vector `q` gives a new first axis of its length. NaN where an element is NaN.
+        A float tensor; a vector `q` gives a new first axis of its length. NaN where an element is
+        NaN.
 
     Raises:
         InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
@@ -275,8 +274,8 @@ def _weights_along(x: Tensor, weights: Tensor, axis: Axis) -> Tensor:
     axes = shapes.canonical_axes(axis, rank, "average")
     if axis is None or len(axes) != 1 or len(weights.shape) != 1:
         raise ShapeError(
-            f"average: weights of shape {weights.shape} fit neither x of shape {x.shape} nor its axis "
-            f"{axis}; a vector of weights needs one axis"
+            f"average: weights of shape {weights.shape} fit neither x of shape {x.shape} nor its "
+            f"axis {axis}; a vector of weights needs one axis"
         )
     if x.shape[axes[0]] != weights.shape[0]:
         raise ShapeError(
@@ -347,15 +346,17 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
         sparse: only `False`; there are no sparse tensors.
 
     Returns:
-        A tensor whose last axis has one place per number up to the greatest one; int32, or the dtype of
-        `weights`. It has no gradient.
+        A tensor whose last axis has one place per number up to the greatest one; int32, or the
+        dtype of `weights`. It has no gradient.
 
     Raises:
         InvalidArgumentError: `x` has negative numbers or no integers, or `sparse` is true.
         ShapeError: the shapes of `x` and `weights` differ, or `x` has neither one nor two axes.
     """
     if sparse:
-        raise InvalidArgumentError("bincount: sparse=True is not supported; there are dense tensors only")
+        raise InvalidArgumentError(
+            "bincount: sparse=True is not supported; there are dense tensors only"
+        )
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if not x.dtype.is_integer:
         raise InvalidArgumentError(f"bincount: x must have integers, it has dtype {x.dtype.name}")
@@ -388,8 +389,8 @@ def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor
     Args:
         x: tensor of any shape.
         bins: number of parts.
-        range: pair of the least and greatest value that count; by default those of `x`. The last part
-            includes its upper edge.
+        range: pair of the least and greatest value that count; by default those of `x`. The last
+            part includes its upper edge.
 
     Returns:
         The counts (bins,) and the edges (bins + 1,), both of the float dtype of `x`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from trainkit.ops.elementwise import (
 sin = ufunc("sin", np.sin, shapes.floating, "Sine.")
 sin.gradients(lambda g, y, x: along(g, cos(x)))
 
-cos = ufunc("cos", np.cos, shapes.floating, "Cosine.")
+cos: Any = ufunc("cos", np.cos, shapes.floating, "Cosine.")
 cos.gradients(lambda g, y, x: negative(along(g, sin(x))))
 
 tan = ufunc("tan", np.tan, shapes.floating, "Tangent.")
@@ -68,7 +69,7 @@ rad2deg.gradients(lambda g, y, x: multiply(g, 180 / math.pi))
 sinh = ufunc("sinh", np.sinh, shapes.floating, "Hyperbolic sine.")
 sinh.gradients(lambda g, y, x: along(g, cosh(x)))
 
-cosh = ufunc("cosh", np.cosh, shapes.floating, "Hyperbolic cosine.")
+cosh: Any = ufunc("cosh", np.cosh, shapes.floating, "Hyperbolic cosine.")
 cosh.gradients(lambda g, y, x: along(g, sinh(x)))
 
 arcsinh = ufunc("arcsinh", np.arcsinh, shapes.floating, "Inverse of the hyperbolic sine.")

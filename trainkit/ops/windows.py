@@ -187,8 +187,8 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
 
     Args:
         *x: 1-d tensors, the coordinates along each axis.
-        indexing: `"ij"` for results of shape (len(x[0]), len(x[1]), ...), `"xy"` with the first two axes
-            exchanged.
+        indexing: `"ij"` for results of shape (len(x[0]), len(x[1]), ...), `"xy"` with the first two
+            axes exchanged.
 
     Returns:
         As many tensors as there are axes, all of the shape of the grid.
@@ -244,12 +244,16 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     return _vander(expand_dims(x, -1), exponents=tuple(exponents))  # type: ignore[no-any-return]
 
 
-@primitive(lambda x, *, exponents: shapes.Spec((*x.shape[:-1], len(exponents)), x.dtype), name="vander")
+@primitive(
+    lambda x, *, exponents: shapes.Spec((*x.shape[:-1], len(exponents)), x.dtype), name="vander"
+)
 def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
     """Each element on the last axis, of size 1, raised to each of the exponents."""
     if x.dtype.kind == "b":
         x = x.astype(np.int32)
-    return xp.power(x, xp.asarray(exponents, x.dtype if x.dtype.kind in "iu" else np.int32)).astype(x.dtype)
+    return xp.power(x, xp.asarray(exponents, x.dtype if x.dtype.kind in "iu" else np.int32)).astype(
+        x.dtype
+    )
 
 
 def _vander_gradient(g: Tensor, y: Tensor, x: Tensor, *, exponents: tuple[int, ...]) -> Tensor:
