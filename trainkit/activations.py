@@ -1,7 +1,7 @@
 """Activation functions of layers under their Keras names, and `get(name)`.
 
-All work element by element and keep the shape, except that `softmax`, `log_softmax`, `sparsemax` and `glu`
-look along an axis.
+All work element by element and keep the shape, except that `softmax`, `log_softmax`, `sparsemax`
+and `glu` look along an axis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def linear(x: Any) -> Any:
 def relu(
     x: Any, negative_slope: float = 0.0, max_value: float | None = None, threshold: float = 0.0
 ) -> Any:
-    """max(x, 0), or with settings: `max_value` at most, `negative_slope * (x - threshold)` below threshold.
+    """max(x, 0), or with a ceiling, a slope below the threshold, and a threshold.
 
     Args:
         x: tensor.
@@ -61,7 +61,10 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
 
 
 def elu(x: Any, alpha: float = 1.0) -> Any:
-    """X where it is positive, alpha * (exp(x) - 1) elsewhere. Source: Clevert et al. 2015, arXiv:1511.07289."""
+    """The value where it is positive, alpha * (exp(x) - 1) elsewhere.
+
+    Source: Clevert et al. 2015, arXiv:1511.07289.
+    """
     return ops.elu(x, alpha)
 
 
@@ -186,7 +189,10 @@ def sparsemax(x: Any, axis: int = -1) -> Tensor:
 
 
 def glu(x: Any, axis: int = -1) -> Tensor:
-    """First half times sigmoid of second half along `axis`. Source: Dauphin 2016, arXiv:1612.08083."""
+    """First half times sigmoid of second half along `axis`.
+
+    Source: Dauphin et al. 2016, arXiv:1612.08083.
+    """
     return ops.glu(x, axis)
 
 

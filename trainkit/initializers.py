@@ -1,7 +1,7 @@
 """Initializers: what weights hold before training.
 
-Each is called with a shape. With an int seed, or none, one object gives the same values at each call,
-as in Keras 3; a generator as the seed moves on.
+Each is called with a shape. With an int seed, or none, one object gives the same values at each
+call, as in Keras 3; a generator as the seed moves on.
 """
 
 from __future__ import annotations
@@ -255,7 +255,8 @@ class _Preset(VarianceScaling):
 class GlorotUniform(_Preset):
     """Uniform, variance 2 / (inputs + outputs).
 
-    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward networks".
+    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
+    networks".
     """
 
     preset = (1.0, "fan_avg", "uniform")
@@ -264,7 +265,8 @@ class GlorotUniform(_Preset):
 class GlorotNormal(_Preset):
     """Truncated normal, variance 2 / (inputs + outputs).
 
-    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward networks".
+    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
+    networks".
     """
 
     preset = (1.0, "fan_avg", "truncated_normal")
@@ -343,8 +345,8 @@ _WINDOWS = {"hann": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5,
 class STFT(Initializer):
     """The kernels that make a convolution a short-time Fourier transform.
 
-    Kernel value at time t, bin k: window(t) cos(2 pi t k / n) or -window(t) sin(2 pi t k / n), with n twice
-    the number of bins less 2. Shape (frame_length, 1, bins).
+    Kernel value at time t, bin k: window(t) cos(2 pi t k / n) or -window(t) sin(2 pi t k / n), with
+    n twice the number of bins less 2. Shape (frame_length, 1, bins).
 
     Args:
         side: `"real"` or `"imag"`.
@@ -437,7 +439,8 @@ class _Given(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         if tuple(self.value.shape) != tuple(shape):
             raise ShapeError(
-                f"the initial value has shape {tuple(self.value.shape)}, the weight has {tuple(shape)}"
+                f"the initial value has shape {tuple(self.value.shape)}, the weight has "
+                f"{tuple(shape)}"
             )
         return ops.cast(self.value, dtype or dtypes.floatx())
 

@@ -13,7 +13,7 @@ REGULARIZERS = Family("regularizers", "regularizer")
 
 
 class Regularizer:
-    """Base of all regularizers: a subclass has `__call__(x)`, which gives a scalar, and `get_config`."""
+    """Base of all regularizers: a subclass has `__call__(x)`, giving a scalar, and `get_config`."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -118,7 +118,7 @@ class Family:
         FAMILIES[plural] = self
 
     def add(self, target: T, *aliases: str) -> T:
-        """Let `target`, a class or function, be found by its name, in snake case too, and `aliases`."""
+        """Let the class or function be found by its name, also in snake case, and `aliases`."""
         own: Any = target
         for name in (own.__name__, snake_case(own.__name__), *aliases):
             self.named.setdefault(name, own)
@@ -167,7 +167,8 @@ class Family:
         if callable(identifier):
             return identifier
         raise TypeError(
-            f"{identifier!r} can't be read as a {self.singular}: give a name, a config, or a callable"
+            f"{identifier!r} can't be read as a {self.singular}: give a name, a config, or a "
+            "callable"
         )
 
     def serialize(self, target: Any) -> Any:
@@ -186,7 +187,8 @@ class Family:
                 return found() if isinstance(found, type) else found
             if not isinstance(config, dict) or "class_name" not in config:
                 raise ValueError(
-                    f"{config!r} is no config of a {self.singular}: it needs 'class_name' and 'config'"
+                    f"{config!r} is no config of a {self.singular}: it needs 'class_name' and "
+                    "'config'"
                 )
             target = self.find(_name_in(config))
             return _made(target, config)

@@ -119,3 +119,8 @@ def next_seed() -> int:
         _SEEDS.derived += 1
         word = bits(_SEEDS.seed & _MASK, _SEEDS.derived, 1)[0]
         return int(word) >> 1
+
+
+def current_seed() -> int | None:
+    """What `set_seed` was last given."""
+    return _SEEDS.seed

@@ -28,7 +28,7 @@ class Activation(Layer):
 
 
 class ReLU(Layer):
-    """max(x, 0), with `negative_slope * (x - threshold)` below the threshold and `max_value` as a ceiling.
+    """max(x, 0); with settings a ceiling, a slope below the threshold, and a threshold.
 
     Args:
         max_value: greatest output, none by default.

@@ -17,8 +17,8 @@ class Attention(Layer):
     Scores are query . key, times a learned scale if `use_scale`; or, with `score_mode="concat"`,
     the sum of tanh(scale * (query + key)), times a learned weight.
     Source: Luong et al. 2015, arXiv:1508.04025.
-    Shapes: inputs [query (batch, targets, size), value (batch, sources, value size), key (batch, sources,
-    size)], key being the value if left out; output (batch, targets, value size), with
+    Shapes: inputs [query (batch, targets, size), value (batch, sources, value size), key (batch,
+    sources, size)], key being the value if left out; output (batch, targets, value size), with
     `return_attention_scores` a tuple of it and the weights (batch, targets, sources).
 
     Args:
@@ -61,7 +61,8 @@ class Attention(Layer):
     def _check_count(self, inputs: Any) -> None:
         if not isinstance(inputs, list | tuple) or len(inputs) not in (2, 3):
             raise InvalidArgumentError(
-                f"{type(self).__name__} {self.name!r} takes a list [query, value] or [query, value, key]"
+                f"{type(self).__name__} {self.name!r} takes a list [query, value] or [query, "
+                "value, key]"
             )
 
     def _scores(self, query: Any, key: Any) -> Any:
@@ -101,8 +102,8 @@ class Attention(Layer):
             return None, None
         if not isinstance(mask, list | tuple) or not 2 <= len(mask) <= count:
             raise InvalidArgumentError(
-                f"{type(self).__name__} {self.name!r}: mask must be a list [query mask, value mask], got "
-                f"{mask!r}"
+                f"{type(self).__name__} {self.name!r}: mask must be a list [query mask, value "
+                f"mask], got {mask!r}"
             )
         return mask[0], mask[1]
 
@@ -128,7 +129,7 @@ def _hidden(scores: Any, seen: Any) -> Any:
 
 
 class AdditiveAttention(Attention):
-    """Attention whose score is the sum of scale * tanh(query + key), the scale being a learned vector.
+    """Attention with the score sum(scale * tanh(query + key)), scale being a learned vector.
 
     Source: Bahdanau et al. 2014, arXiv:1409.0473.
     Shapes: as `Attention`; scale (size,).

@@ -29,8 +29,8 @@ class AutocastVariable(Variable):
 def to_input(x: Any, dtype: DType | None) -> Any:
     """An argument of a layer call as the layer sees it.
 
-    Arrays and variables become tensors; floating tensors are cast to `dtype` unless it is `None`. All
-    else stays.
+    Arrays and variables become tensors; floating tensors are cast to `dtype` unless it is `None`.
+    All else stays.
     """
     if not isinstance(x, Tensor):
         if isinstance(x, np.ndarray | np.generic) and x.dtype.kind not in "OUS":

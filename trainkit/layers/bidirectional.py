@@ -15,12 +15,13 @@ class Bidirectional(Layer):
     """A recurrent layer run from the first step and its like run from the last.
 
     Source: Schuster and Paliwal 1997, "Bidirectional recurrent neural networks".
-    Shapes: input (batch, steps, features); output that of the layer, with twice the features for `"concat"`.
+    Shapes: input (batch, steps, features); output that of the layer, with twice the features for
+    `"concat"`.
 
     Args:
         layer: an `RNN`, `LSTM`, `GRU` or `SimpleRNN`, or a layer with their settings.
-        merge_mode: how the two outputs are joined: `"concat"`, `"sum"`, `"mul"`, `"ave"`, or `None` for a
-            tuple of both.
+        merge_mode: how the two outputs are joined: `"concat"`, `"sum"`, `"mul"`, `"ave"`, or `None`
+            for a tuple of both.
         weights: arrays to start with.
         backward_layer: the one that runs from the last step; by default made like `layer`.
 

@@ -1,4 +1,4 @@
-"""What the signatures of a layer class say, read once per class; and the state of a call under way."""
+"""What a layer class's signatures say, read once per class; the state of a call under way."""
 
 from __future__ import annotations
 

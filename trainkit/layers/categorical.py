@@ -18,8 +18,8 @@ def encoded(indices: Any, mode: str, depth: int, dtype: str, weights: Any = None
 
     Args:
         indices: ints in [0, depth), (...,) for `"one_hot"`, (..., tokens) for the others.
-        mode: `"int"` for the indices themselves, `"one_hot"`, `"multi_hot"` (1 where the index occurs), or
-            `"count"` (how often it does).
+        mode: `"int"` for the indices themselves, `"one_hot"`, `"multi_hot"` (1 where the index
+            occurs), or `"count"` (how often it does).
         depth: length of the vectors.
         dtype: their element type.
         weights: of the shape of `indices`; what each counts in mode `"count"`.
@@ -88,7 +88,8 @@ class Discretization(Layer):
     """Numbers as the index of the bin in which they fall.
 
     Bin i goes from boundary i - 1 (included) to boundary i (not included).
-    Shapes: input (batch, ...), output the same, of ints; vectors of length `num_bins` for other modes.
+    Shapes: input (batch, ...), output the same, of ints; vectors of length `num_bins` for other
+    modes.
 
     Args:
         bin_boundaries: ascending numbers; or leave them out and call `adapt`.
@@ -98,7 +99,8 @@ class Discretization(Layer):
         sparse: must be false: there are only dense tensors.
 
     Raises:
-        InvalidArgumentError: both or none of bin_boundaries and num_bins are given; or it is called before
+        InvalidArgumentError: both or none of bin_boundaries and num_bins are given; or it is called
+        before
             `adapt`.
     """
 
@@ -188,7 +190,7 @@ def batches_of(data: Any, steps: int | None) -> Any:
 
 
 def _summary_of(values: Any, epsilon: float) -> Any:
-    """About 1 / epsilon quantiles of `values` and the number of values that each stands for, (2, n)."""
+    """About 1 / epsilon quantiles of `values`, and how many values each stands for: (2, n)."""
     ordered = np.sort(values)
     step = max(int(len(ordered) * epsilon), 1)
     quantiles = ordered[int(len(ordered) * epsilon) :: step]

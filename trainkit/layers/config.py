@@ -34,9 +34,10 @@ def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
     """What to call the class of `target` with to get its like.
 
     Args:
-        target: an object; the classes of this package keep each argument as the attribute of that name.
-        given: the positional and keyword arguments that it was made with; these count for classes of
-            users, whose attributes may mean something else.
+        target: an object; the classes of this package keep each argument as the attribute of that
+            name.
+        given: the positional and keyword arguments that it was made with; these count for classes
+            of users, whose attributes may mean something else.
 
     Raises:
         TypeError: an argument can't be put into a config.

@@ -70,8 +70,8 @@ class ConvLSTMCell(Cell):
         spatial = input_shape[first : first + self.rank]
         if channels is None or None in spatial:
             raise ShapeError(
-                f"the channels and spatial sizes of a convolutional LSTM's input must be known, a step has shape "
-                f"{tuple(input_shape)}"
+                f"the channels and spatial sizes of a convolutional LSTM's input must be known, a "
+                f"step has shape {tuple(input_shape)}"
             )
         wide = 4 * self.filters
         self._add("kernel", (*self.kernel_size, channels, wide), "kernel")
@@ -135,9 +135,10 @@ class _ConvLSTM(OfCell):
     """An LSTM along a sequence of images, its products being convolutions.
 
     Source: Shi et al. 2015, arXiv:1506.04214.
-    Shapes: input (batch, steps, spatial..., channels), output (batch, out..., filters), or (batch, steps,
-    out..., filters) with `return_sequences`; with `return_state` a tuple of the output and the last h and c.
-    With `data_format="channels_first"` the channels stand before the spatial axes.
+    Shapes: input (batch, steps, spatial..., channels), output (batch, out..., filters), or (batch,
+    steps, out..., filters) with `return_sequences`; with `return_state` a tuple of the output and
+    the last h and c. With `data_format="channels_first"` the channels stand before the spatial
+    axes.
 
     Args:
         filters: number of output channels.

@@ -27,8 +27,8 @@ class _Windowed(Layer):
         self.data_format = format_of(self, self.data_format)
         if max(self.strides) > 1 and max(self.dilation_rate) > 1:
             raise InvalidArgumentError(
-                f"{type(self).__name__}: strides {self.strides} and dilation_rate {self.dilation_rate} can't "
-                "both be above 1"
+                f"{type(self).__name__}: strides {self.strides} and dilation_rate "
+                f"{self.dilation_rate} can't both be above 1"
             )
         self.input_spec = InputSpec(min_ndim=rank + 2)
 
@@ -43,8 +43,8 @@ class _Windowed(Layer):
         channels = input_shape[axis]
         if channels is None:
             raise ShapeError(
-                f"{type(self).__name__} {self.name!r}: the number of channels (axis {axis}) must be known, "
-                f"got shape {tuple(input_shape)}"
+                f"{type(self).__name__} {self.name!r}: the number of channels (axis {axis}) must "
+                f"be known, got shape {tuple(input_shape)}"
             )
         self.input_spec = InputSpec(ndim=self.rank + 2, axes={axis: channels})
         return int(channels)
@@ -79,18 +79,20 @@ class _Windowed(Layer):
 
 
 class _Conv(_Windowed):
-    """Convolution: y[b, i, f] = bias[f] + sum of x[b, i * stride + a * dilation, c] * kernel[a, c, f].
+    """Convolution: each output is a weighted sum over a window of the input.
 
-    Shapes: input (batch, spatial..., channels), output (batch, out..., filters), kernel (kernel_size...,
-    channels // groups, filters), bias (filters,). With `data_format="channels_first"` the channels stand
-    before the spatial axes.
+    y[b, i, f] = bias[f] + sum of x[b, i * stride + a * dilation, c] * kernel[a, c, f]
+
+    Shapes: input (batch, spatial..., channels), output (batch, out..., filters), kernel
+    (kernel_size..., channels // groups, filters), bias (filters,). With
+    `data_format="channels_first"` the channels stand before the spatial axes.
 
     Args:
         filters: number of output channels.
         kernel_size: size of the window, one int or one for each spatial axis.
         strides: distance between windows.
-        padding: `"valid"` for none, `"same"` for zeros around so that stride 1 keeps the size; Conv1D also
-            takes `"causal"`, zeros before the first step only.
+        padding: `"valid"` for none, `"same"` for zeros around so that stride 1 keeps the size;
+            Conv1D also takes `"causal"`, zeros before the first step only.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
         dilation_rate: distance between the taps of a window.
         groups: into how many groups the channels fall; a filter sees one.
@@ -194,9 +196,9 @@ class Conv3D(_Conv):  # noqa: D101 - it has the docstring of its base
 class _ConvTranspose(_Windowed):
     """Transposed convolution: spreads each input value over a window of the output.
 
-    Shapes: input (batch, spatial..., channels), output (batch, out..., filters), kernel (kernel_size...,
-    filters, channels), bias (filters,). With `data_format="channels_first"` the channels stand before the
-    spatial axes.
+    Shapes: input (batch, spatial..., channels), output (batch, out..., filters), kernel
+    (kernel_size..., filters, channels), bias (filters,). With `data_format="channels_first"` the
+    channels stand before the spatial axes.
 
     Args:
         filters: number of output channels.
@@ -248,7 +250,8 @@ class _ConvTranspose(_Windowed):
         extra = sizes(self, "output_padding", self.output_padding, self.rank, least=0)
         if any(p >= s for p, s in zip(extra, self.strides, strict=True)):
             raise InvalidArgumentError(
-                f"{type(self).__name__}: output_padding {extra} must be below the strides {self.strides}"
+                f"{type(self).__name__}: output_padding {extra} must be below the strides "
+                f"{self.strides}"
             )
         return extra
 
@@ -290,9 +293,10 @@ class Conv3DTranspose(_ConvTranspose):  # noqa: D101 - it has the docstring of i
 class _DepthwiseConv(_Windowed):
     """Convolution of each channel by itself, with `depth_multiplier` filters of its own.
 
-    Shapes: input (batch, spatial..., channels), output (batch, out..., channels * depth_multiplier), kernel
-    (kernel_size..., channels, depth_multiplier), bias (channels * depth_multiplier,). With
-    `data_format="channels_first"` the channels stand before the spatial axes.
+    Shapes: input (batch, spatial..., channels), output (batch, out..., channels *
+    depth_multiplier), kernel (kernel_size..., channels, depth_multiplier), bias (channels *
+    depth_multiplier,). With `data_format="channels_first"` the channels stand before the spatial
+    axes.
 
     Args:
         kernel_size: size of the window, one int or one for each spatial axis.
@@ -370,8 +374,9 @@ class _SeparableConv(_Windowed):
 
     Source: Chollet 2017, arXiv:1610.02357.
     Shapes: input (batch, spatial..., channels), output (batch, out..., filters), depthwise_kernel
-    (kernel_size..., channels, depth_multiplier), pointwise_kernel (1..., channels * depth_multiplier,
-    filters), bias (filters,). With `data_format="channels_first"` the channels stand before the spatial axes.
+    (kernel_size..., channels, depth_multiplier), pointwise_kernel (1..., channels *
+    depth_multiplier, filters), bias (filters,). With `data_format="channels_first"` the channels
+    stand before the spatial axes.
 
     Args:
         filters: number of output channels.

@@ -23,7 +23,8 @@ class InputLayer(Layer):
         name: such as `"input_layer"`.
 
     Raises:
-        InvalidArgumentError: neither shape, batch_shape nor a tensor is given, or `sparse` or `ragged` is true.
+        InvalidArgumentError: neither shape, batch_shape nor a tensor is given, or `sparse` or
+        `ragged` is true.
     """
 
     def __init__(
@@ -103,13 +104,13 @@ class Identity(Layer):
 class Lambda(Layer):
     """A function of the input.
 
-    A config names the function; to read one, register the function with `register_keras_serializable`,
-    or pass it in `custom_objects`. Functions are never stored.
+    A config names the function; to read one, register the function with
+    `register_keras_serializable`, or pass it in `custom_objects`. Functions are never stored.
 
     Args:
         function: of the input; it may take `training` and `mask`.
-        output_shape: shape of a sample of the output, or a function of the input shape; found out by
-            itself when not given.
+        output_shape: shape of a sample of the output, or a function of the input shape; found out
+            by itself when not given.
         mask: the output's mask, or a function of inputs and mask.
         arguments: keyword arguments for the function.
     """
@@ -161,7 +162,7 @@ class Lambda(Layer):
 
 
 class Masking(Layer):
-    """Marks steps whose features all equal `mask_value`: later layers skip them, here they become 0.
+    """Marks steps whose features all equal `mask_value`: later layers skip them, and they are 0.
 
     Shapes: input and output (batch, steps, features), mask (batch, steps).
 

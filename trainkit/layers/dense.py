@@ -14,7 +14,8 @@ from trainkit.layers.layer import Layer
 class Dense(Layer):
     """activation(inputs @ kernel + bias).
 
-    Shapes: input (batch, ..., features), output (batch, ..., units), kernel (features, units), bias (units,).
+    Shapes: input (batch, ..., features), output (batch, ..., units), kernel (features, units), bias
+    (units,).
 
     Args:
         units: number of outputs.
@@ -80,9 +81,10 @@ class EinsumDense(Layer):
     """activation(einsum(equation, inputs, kernel) + bias).
 
     Args:
-        equation: such as `"abc,cd->abd"`, the kernel being the second operand; `...` stands for batch axes.
-        output_shape: sizes of the output's axes without the batch, `None` where the input says; an int
-            for one axis.
+        equation: such as `"abc,cd->abd"`, the kernel being the second operand; `...` stands for
+            batch axes.
+        output_shape: sizes of the output's axes without the batch, `None` where the input says; an
+            int for one axis.
         activation: function or its name; none by default.
         bias_axes: the letters of the output's axes along which the bias varies; no bias by default.
         kernel_initializer, bias_initializer: what the weights start with.
@@ -177,8 +179,8 @@ def einsum_shapes(
     for letter, n in told.items():
         if n is not None and known.get(letter) not in (None, n):
             raise ShapeError(
-                f"EinsumDense: axis {letter!r} of {equation!r} has size {known[letter]} in the input "
-                f"and {n} in output_shape {tuple(output_shape)}"
+                f"EinsumDense: axis {letter!r} of {equation!r} has size {known[letter]} in the "
+                f"input and {n} in output_shape {tuple(output_shape)}"
             )
         known[letter] = known.get(letter) if n is None else n
     kernel = operands[1].replace("...", "")
@@ -207,8 +209,8 @@ def _letters(letters: str, shape: Any, equation: str) -> dict[str, Any]:
     if len(shape) < count or (not dots and len(shape) != count):
         if not dots or len(shape) < len(after):
             raise ShapeError(
-                f"EinsumDense: {letters!r} in {equation!r} names {count} axes, the shape {tuple(shape)} has "
-                f"{len(shape)}"
+                f"EinsumDense: {letters!r} in {equation!r} names {count} axes, the shape "
+                f"{tuple(shape)} has {len(shape)}"
             )
     sizes: dict[str, Any] = {}
     if not dots:

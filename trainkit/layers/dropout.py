@@ -27,9 +27,10 @@ class _Noise(Layer):
 
 
 class Dropout(_Noise):
-    """While training, a random share `rate` of the input is 0 and the rest is scaled by 1 / (1 - rate).
+    """While training, a random share `rate` of the input is 0, the rest scaled by 1 / (1 - rate).
 
-    Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from overfitting".
+    Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from
+    overfitting".
     Shapes: input and output (batch, ...).
 
     Args:
@@ -58,11 +59,11 @@ class Dropout(_Noise):
 
 
 class _SpatialDropout(Dropout):
-    """While training, a random share `rate` of the channels is 0 and the rest is scaled by 1 / (1 - rate).
+    """While training, a random share of the channels is 0, the rest scaled by 1 / (1 - rate).
 
     Source: Tompson et al. 2014, arXiv:1411.4280.
-    Shapes: input and output (batch, spatial..., channels). With `data_format="channels_first"` the channels
-    stand before the spatial axes.
+    Shapes: input and output (batch, spatial..., channels). With `data_format="channels_first"` the
+    channels stand before the spatial axes.
 
     Args:
         rate: in [0, 1].
@@ -93,7 +94,7 @@ class _SpatialDropout(Dropout):
 
 
 class SpatialDropout1D(_SpatialDropout):
-    """While training, a random share `rate` of the channels is 0 and the rest is scaled by 1 / (1 - rate).
+    """While training, a random share of the channels is 0, the rest scaled by 1 / (1 - rate).
 
     Source: Tompson et al. 2014, arXiv:1411.4280.
     Shapes: input and output (batch, steps, channels).

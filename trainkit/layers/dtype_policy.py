@@ -13,8 +13,8 @@ class DTypePolicy:
     """The dtypes of a layer.
 
     Args:
-        name: the name of a dtype, used for both, or `"mixed_float16"`, `"mixed_bfloat16"`: weights in
-            float32, arithmetic in the smaller type.
+        name: the name of a dtype, used for both, or `"mixed_float16"`, `"mixed_bfloat16"`: weights
+            in float32, arithmetic in the smaller type.
 
     Raises:
         ValueError: the name is neither.

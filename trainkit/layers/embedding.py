@@ -12,8 +12,8 @@ from trainkit.layers.layer import Layer
 class Embedding(Layer):
     """Row number x of a table.
 
-    Shapes: input (batch, ...) of ints in [0, input_dim), output (batch, ..., output_dim), embeddings
-    (input_dim, output_dim).
+    Shapes: input (batch, ...) of ints in [0, input_dim), output (batch, ..., output_dim),
+    embeddings (input_dim, output_dim).
 
     Args:
         input_dim: number of rows.
@@ -79,8 +79,8 @@ class Embedding(Layer):
 class ReversibleEmbedding(Embedding):
     """An embedding that also turns vectors back into scores of the rows.
 
-    Shapes: forward as `Embedding`; with `reverse=True` input (batch, ..., output_dim), output (batch, ...,
-    input_dim).
+    Shapes: forward as `Embedding`; with `reverse=True` input (batch, ..., output_dim), output
+    (batch, ..., input_dim).
 
     Args:
         input_dim: number of rows.

@@ -58,8 +58,8 @@ class Normalization(Layer):
         sizes = tuple(input_shape[i] for i in sorted(kept))
         if None in sizes:
             raise ShapeError(
-                f"Normalization {self.name!r}: axes {self.axis} must have known sizes, the input has shape "
-                f"{tuple(input_shape)}"
+                f"Normalization {self.name!r}: axes {self.axis} must have known sizes, the input "
+                f"has shape {tuple(input_shape)}"
             )
         self._reduced = tuple(i for i in range(rank) if i not in kept)
         self._broadcast = tuple(input_shape[i] if i in kept else 1 for i in range(rank))

@@ -13,8 +13,9 @@ from trainkit.layers.layer import Layer
 class Resizing(Layer):
     """Images in another size.
 
-    Shapes: input (batch, old height, old width, channels) or one image without the batch, output the same
-    with the new height and width. With `data_format="channels_first"` the channels stand before the height.
+    Shapes: input (batch, old height, old width, channels) or one image without the batch, output
+    the same with the new height and width. With `data_format="channels_first"` the channels stand
+    before the height.
 
     Args:
         height, width: of the output, in pixels.
@@ -76,8 +77,9 @@ class Resizing(Layer):
 class CenterCrop(Layer):
     """The middle of images; smaller images are enlarged until it fits, then cropped.
 
-    Shapes: input (batch, old height, old width, channels) or one image without the batch, output the same
-    with the new height and width. With `data_format="channels_first"` the channels stand before the height.
+    Shapes: input (batch, old height, old width, channels) or one image without the batch, output
+    the same with the new height and width. With `data_format="channels_first"` the channels stand
+    before the height.
 
     Args:
         height, width: of the output, in pixels.

@@ -96,8 +96,8 @@ def check_inputs(layer: Any, spec: Any, inputs: Any) -> None:
     specs, values = nest.flatten(spec), nest.flatten(inputs)
     if len(values) != len(specs):
         raise InvalidArgumentError(
-            f"layer {layer.name!r} ({type(layer).__name__}) takes {len(specs)} inputs, it was given "
-            f"{len(values)}"
+            f"layer {layer.name!r} ({type(layer).__name__}) takes {len(specs)} inputs, it was "
+            f"given {len(values)}"
         )
     for wanted, x in zip(specs, values, strict=True):
         if wanted is None or not hasattr(x, "shape"):

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from trainkit import constraints, initializers, ops, regularizers
-from trainkit.core import abstract, dtypes, nest, recorder
-from trainkit.core.errors import InvalidArgumentError, OpError, ShapeError
+from trainkit.core import abstract, dtypes, nest
+from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, short_text
-from trainkit.core.trackable import Trackable, tracked
 from trainkit.core.variable import Variable
 from trainkit.layers import masks, tracking
 from trainkit.layers.autocast import AutocastVariable, first_input, symbol_in, to_input
+from trainkit.layers.building import all_built, marking_built, put_back, state_of_all
 from trainkit.layers.call_facts import FRAME, CallFacts
 from trainkit.layers.config import arguments_of
 from trainkit.layers.dtype_policy import DTypePolicy, policy_of
 from trainkit.layers.input_spec import InputSpec, check_inputs
 from trainkit.layers.naming import name_for
+from trainkit.layers.nested_shapes import known_sizes, shapes_of, specs_of, tuples_of
+from trainkit.layers.weights import WeightHolder
 
 LAYERS = Family("layers", "layer")
 _HELD = masks.HELD
-_UNCOPIED = ("_facts", "_losses", "_found", "_symbolic_call", "_pending_restore")
-_PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
 
 
-class Layer(Trackable):
+class Layer(WeightHolder):
     """A function with weights; the base of all layers and models.
 
-    A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with `add_weight`,
-    and does its math in `call(inputs)`. `build` runs by itself at the first call. If `call` has an
-    argument `training`, it is what the caller says, else what the enclosing layer runs for, else its
-    default.
+    A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with
+    `add_weight`, and does its math in `call(inputs)`. `build` runs by itself at the first call. If
+    `call` has an argument `training`, it is what the caller says, else what the enclosing layer
+    runs for, else its default.
 
     Args:
         activity_regularizer: function of the output whose result, divided by the batch size, counts
@@ -49,8 +45,6 @@ class Layer(Trackable):
     Raises:
         TypeError: an argument that no layer has.
     """
-
-    _untracked = frozenset({"_init_arguments", "_own", "_losses", "_pending_restore", "input_spec"})
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         layer = object.__new__(cls)
@@ -71,7 +65,7 @@ class Layer(Trackable):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "build" in cls.__dict__:
-            cls.build = _marking_built(cls.__dict__["build"])  # type: ignore[method-assign]
+            cls.build = marking_built(cls.__dict__["build"])  # type: ignore[method-assign]
         if cls.__module__.startswith("trainkit.") and not cls.__name__.startswith("_"):
             LAYERS.add(cls)
 
@@ -88,7 +82,8 @@ class Layer(Trackable):
         input_shape = _input_shape_in(kwargs)
         if kwargs:
             raise TypeError(
-                f"{type(self).__name__} got arguments that it does not have: {', '.join(sorted(kwargs))}"
+                f"{type(self).__name__} got arguments that it does not have: "
+                f"{', '.join(sorted(kwargs))}"
             )
         if name is not None and (not isinstance(name, str) or "/" in name):
             raise ValueError(
@@ -109,10 +104,11 @@ class Layer(Trackable):
     def build(self, input_shape: Any) -> None:
         """Make the weights for inputs of this shape (`None` for the batch size).
 
-        A layer made of other layers needs none of its own: those are built by running `call` on shapes.
+        A layer made of other layers needs none of its own: those are built by running `call` on
+        shapes.
         """
-        if tracking.sublayers(self, Layer) and not _all_built(self):
-            abstract.result_specs(self.call, _specs(input_shape, self.compute_dtype))
+        if tracking.sublayers(self, Layer) and not all_built(self):
+            abstract.result_specs(self.call, specs_of(input_shape, self.compute_dtype))
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output from the inputs."""
@@ -142,13 +138,14 @@ class Layer(Trackable):
             constraint: function that puts the weight back into bounds after each optimizer step.
 
         Raises:
-            ValueError: a size is not known, or a name is that of no initializer, regularizer, constraint.
+            ValueError: a size is not known, or a name is that of no initializer, regularizer,
+            constraint.
         """
         if name is not None and not isinstance(name, str):
             name, shape, initializer = None, name, initializer if shape is None else shape
         wanted = dtypes.as_dtype(dtype or self.variable_dtype)
         label = name or "variable"
-        sizes = _known_sizes(self, label, () if shape is None else shape)
+        sizes = known_sizes(self, label, () if shape is None else shape)
         default = "glorot_uniform" if wanted.is_floating else "zeros"
         make = initializers.get(default if initializer is None else initializer)
         variable = self._new_variable(make(sizes, dtype=wanted.name), label, wanted, autocast)
@@ -242,20 +239,21 @@ class Layer(Trackable):
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Build and call; a failure leaves this layer and those inside as they were."""
-        kept = _state_of_all(self) if FRAME.entry is None else []
+        kept = state_of_all(self) if FRAME.entry is None else []
         try:
             args, kwargs = self._prepare(args, kwargs)
             self.built = True
             return self(*args, **kwargs)
         except BaseException:
-            _put_back(kept)
+            put_back(kept)
             raise
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The arguments converted, checked and completed; the layer built."""
         if "dtype_policy" not in self.__dict__:
             raise RuntimeError(
-                f"{type(self).__name__} is not set up: call super().__init__() first in its __init__"
+                f"{type(self).__name__} is not set up: call super().__init__() first in its "
+                "__init__"
             )
         dtype = dtypes.as_dtype(self.compute_dtype) if self.autocast else None
         if args:
@@ -277,8 +275,8 @@ class Layer(Trackable):
         """Build for the shapes of these arguments."""
         names = self._facts.build_names
         given = self._facts.by_name(args, kwargs)
-        shapes = {name: _shapes(value) for name, value in given.items()}
-        first = _shapes(args[0]) if args else next(iter(shapes.values()), None)
+        shapes = {name: shapes_of(value) for name, value in given.items()}
+        first = shapes_of(args[0]) if args else next(iter(shapes.values()), None)
         if type(self).build is _BASE_BUILD:
             return  # the call that follows builds the layers inside
         more = {n: shapes[n[: -len("_shape")]] for n in names[1:] if n[: -len("_shape")] in shapes}
@@ -346,7 +344,8 @@ class Layer(Trackable):
         """`Spec`s of the result of a call, found without computing it; the layer gets built.
 
         Args:
-            *args, **kwargs: arguments of the call, with `Spec`s or symbolic tensors for tensors.
+            *args: arguments of the call, with `Spec`s or symbolic tensors for tensors.
+            **kwargs: those given by keyword.
         """
 
         def spec(x: Any) -> Any:
@@ -363,16 +362,17 @@ class Layer(Trackable):
         """The shape of the output for inputs of these shapes; nothing is built or changed.
 
         Args:
-            *input_shapes: one for each argument of `call`; a tuple with `None` for sizes that are not
-                known, or a list or dict of them.
+            *input_shapes: one for each argument of `call`; a tuple with `None` for sizes that are
+                not known, or a list or dict of them.
+            **more: shapes by keyword, counted after the others.
         """
         shapes = list(input_shapes) + list(more.values())
-        specs = [_specs(shape, self.compute_dtype) for shape in shapes]
-        kept = _state_of_all(self)
+        specs = [specs_of(shape, self.compute_dtype) for shape in shapes]
+        kept = state_of_all(self)
         try:
             result = self.compute_output_spec(*specs)
         finally:
-            _put_back(kept)
+            put_back(kept)
         return nest.map_structure(lambda y: tuple(y.shape) if isinstance(y, Spec) else y, result)
 
     def _call_on_specs(self, *args: Any, **kwargs: Any) -> Any:
@@ -404,116 +404,10 @@ class Layer(Trackable):
     def _symbolic(self, which: int) -> Any:
         if self._symbolic_call is None:
             raise AttributeError(
-                f"layer {self.name!r} has no input or output yet: it was never called on the symbolic "
-                "tensors of a functional model"
+                f"layer {self.name!r} has no input or output yet: it was never called on the "
+                "symbolic tensors of a functional model"
             )
         return self._symbolic_call[which]
-
-    # ------------------------------------------------------------------ weights
-
-    @property
-    def weights(self) -> list[Variable]:
-        """All weights: the own ones, trainable first, then those of the layers inside."""
-        inner = [w for layer in tracking.sublayers(self, Layer) for w in layer.weights]
-        return tracking.once([*tracking.own_variables(self), *inner])
-
-    @property
-    def variables(self) -> list[Variable]:
-        """All weights and the states of random generators."""
-        states = [generator.state for generator in tracking.generators(self)]
-        inner = [v for layer in tracking.sublayers(self, Layer) for v in layer.variables]
-        return tracking.once([*tracking.own_variables(self), *states, *inner])
-
-    @property
-    def trainable_weights(self) -> list[Variable]:
-        """The weights that optimizers train; none while the layer is frozen."""
-        return [w for w in self.weights if w.trainable] if self._trainable else []
-
-    @property
-    def non_trainable_weights(self) -> list[Variable]:
-        """The weights that optimizers leave alone; all of them while the layer is frozen."""
-        return [w for w in self.weights if not w.trainable] if self._trainable else self.weights
-
-    @property
-    def trainable_variables(self) -> list[Variable]:
-        """The variables that optimizers train; none while the layer is frozen."""
-        return [v for v in self.variables if v.trainable] if self._trainable else []
-
-    @property
-    def non_trainable_variables(self) -> list[Variable]:
-        """The variables that optimizers leave alone; all of them while the layer is frozen."""
-        return [v for v in self.variables if not v.trainable] if self._trainable else self.variables
-
-    @property
-    def trainable(self) -> bool:
-        """Whether the weights are trained; setting it does so for all layers inside as well."""
-        return self._trainable
-
-    @trainable.setter
-    def trainable(self, value: bool) -> None:
-        object.__setattr__(self, "_trainable", bool(value))
-        for variable in tracking.own_variables(self):
-            tracking.set_trainable(variable, bool(value))
-        for layer in tracking.sublayers(self, Layer):
-            layer.trainable = value
-
-    def get_weights(self) -> list[np.ndarray]:
-        """Copies of the weights as NumPy arrays, in the order of `weights`."""
-        return [np.array(w.numpy()) for w in self.weights]
-
-    def set_weights(self, weights: Any) -> None:
-        """Replace all weights.
-
-        Args:
-            weights: arrays in the order of `weights`.
-
-        Raises:
-            ValueError: the number of arrays or a shape differs; no weight is changed then.
-        """
-        mine, arrays = self.weights, [np.asarray(w) for w in weights]
-        if len(mine) != len(arrays):
-            hint = "" if self.built else "; it makes its weights when it is built or first called"
-            raise ValueError(
-                f"layer {self.name!r} has {len(mine)} weights, {len(arrays)} arrays were given{hint}"
-            )
-        for w, array in zip(mine, arrays, strict=True):
-            if not w.shape.is_compatible_with(array.shape):
-                raise ShapeError(
-                    f"layer {self.name!r}: weight {w._name!r} has shape {tuple(w.shape)}, the array for it "
-                    f"has shape {array.shape}"
-                )
-        for w, array in zip(mine, arrays, strict=True):
-            w.assign(array)
-
-    def count_params(self) -> int:
-        """The number of scalars in all weights.
-
-        Raises:
-            ValueError: the layer is not built yet.
-        """
-        if not self.built and not self.weights:
-            raise ValueError(
-                f"layer {self.name!r} has no weights to count yet: build or call it first"
-            )
-        return sum(int(w.size) for w in self.weights)
-
-    # ------------------------------------------------------------------ losses
-
-    @property
-    def losses(self) -> list[Any]:
-        """Scalar losses: those of the last call and those of weight regularizers."""
-        penalties = [w.regularizer(w) for w in self.trainable_weights if w.regularizer is not None]
-        return self._call_losses() + penalties
-
-    def _call_losses(self) -> list[Any]:
-        inner = [loss for layer in tracking.sublayers(self, Layer) for loss in layer._call_losses()]
-        return tracking.once([*self._losses, *inner])
-
-    def _clear_losses(self) -> None:
-        self.__dict__["_losses_held"] = False
-        self._losses.clear()
-        for layer in tracking.sublayers(self, Layer):
-            layer._clear_losses()
 
     # ------------------------------------------------------------------ dtypes
 
@@ -555,50 +449,14 @@ class Layer(Trackable):
     def build_from_config(self, config: dict[str, Any]) -> None:
         """Build with the shapes that `get_build_config` gave."""
         if config and not self.built:
-            self.build(**{name: _tuples(shape) for name, shape in config.items()})
-
-    # ------------------------------------------------------------------ attributes and parts
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.__dict__["_found"] = None
-        if name == "input_spec":
-            self.__dict__["_ready_shape"] = None
-        Trackable.__setattr__(self, name, value)
-        if isinstance(value, Variable) and not any(value is v for v in self._own):
-            self._own.append(value)
-
-    def __delattr__(self, name: str) -> None:
-        value = self.__dict__.get(name)
-        self.__dict__["_found"] = None
-        object.__delattr__(self, name)
-        if isinstance(value, Variable):
-            self._own[:] = [v for v in self._own if v is not value]
-
-    def parts(self) -> dict[str, Trackable]:
-        """The trackable attributes by name, then weights that no attribute holds by theirs."""
-        parts = super().parts()
-        held = {id(part) for part in tracking.leaves(parts.values())}
-        for variable in self._own:
-            if id(variable) not in held:
-                name, count = variable._name, 1
-                while name in parts:
-                    name, count = f"{variable._name}_{count}", count + 1
-                parts[name] = variable
-        return parts
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in _UNCOPIED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            self.__dict__[name] = value if name in _PLAIN else tracked(value)
+            self.build(**{name: tuples_of(shape) for name, shape in config.items()})
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={self.name}, built={self.built}>"
 
 
 def _input_shape_in(kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
-    """The shape of a batch that the old arguments `input_shape` or `input_dim` of a first layer give."""
+    """The shape of a batch that the old arguments `input_shape` or `input_dim` give."""
     if "input_dim" in kwargs:
         return (None, kwargs.pop("input_dim"))
     if "batch_input_shape" in kwargs:
@@ -616,92 +474,7 @@ def _facts_of(kind: type) -> CallFacts:
     return facts
 
 
-def _marking_built(build: Callable[..., None]) -> Callable[..., None]:
-    """`build` so that it runs at once even inside a trace, and a failure leaves the layer as it was."""
-
-    @functools.wraps(build)
-    def build_whole(self: Any, *args: Any, **kwargs: Any) -> None:
-        before = _state_of(self)
-        names = self._facts.build_names
-        shapes = {**dict(zip(names, args, strict=False)), **kwargs}
-        try:
-            with abstract.eagerly(), recorder.silence():
-                build(self, *args, **kwargs)
-        except BaseException:
-            _put_back([(self, before)])
-            raise
-        self.built = True
-        self.__dict__["_build_shapes"] = shapes
-        for name, part in self.parts().items():
-            if name not in self.__dict__:  # weights that no attribute holds
-                self._part_added(name, part)
-
-    return build_whole
-
-
-_BASE_BUILD = Layer.build = _marking_built(Layer.build)  # type: ignore[method-assign]
-
-
-def _state_of(layer: Any) -> dict[str, Any]:
-    return {**layer.__dict__, "_own": list(layer._own), "_losses": list(layer._losses)}
-
-
-def _state_of_all(layer: Any) -> list[tuple[Any, dict[str, Any]]]:
-    """What `layer` and the layers inside are made of now."""
-    return [(layer, _state_of(layer))] + [
-        pair for inner in tracking.sublayers(layer, Layer) for pair in _state_of_all(inner)
-    ]
-
-
-def _put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
-    for layer, state in states:
-        layer.__dict__.clear()
-        layer.__dict__.update(state)
-
-
-def _all_built(layer: Any) -> bool:
-    return all(inner.built and _all_built(inner) for inner in tracking.sublayers(layer, Layer))
-
-
-def _known_sizes(layer: Any, label: str, shape: Any) -> tuple[int, ...]:
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(n is None for n in sizes):
-        raise ShapeError(
-            f"layer {layer.name!r} ({type(layer).__name__}): weight {label!r} would have shape {sizes}; the "
-            "size of that axis of the input must be known when the layer is built"
-        )
-    return tuple(int(n) for n in sizes)
-
-
-def _shapes(x: Any) -> Any:
-    """The nest of shapes of nested tensors; `None` for what has none."""
-    return nest.map_structure(lambda t: tuple(t.shape) if hasattr(t, "shape") else None, x)
-
-
-def _is_shape(x: Any) -> bool:
-    return isinstance(x, list | tuple) and all(
-        n is None or isinstance(n, int | np.integer) for n in x
-    )
-
-
-def _specs(shape: Any, dtype: Any) -> Any:
-    """The nest of `Spec`s for nested shapes."""
-    if isinstance(shape, dict):
-        return {key: _specs(value, dtype) for key, value in shape.items()}
-    if shape is None:
-        return None
-    if _is_shape(shape):
-        return Spec(shape, dtype)
-    return type(shape)(_specs(item, dtype) for item in shape)
-
-
-def _tuples(shape: Any) -> Any:
-    """Shapes that came from JSON as tuples."""
-    if isinstance(shape, dict):
-        return {key: _tuples(value) for key, value in shape.items()}
-    if _is_shape(shape):
-        return tuple(shape)
-    return [_tuples(item) for item in shape] if isinstance(shape, list | tuple) else shape
+_BASE_BUILD = Layer.build = marking_built(Layer.build)  # type: ignore[method-assign]
 
 
 def _argument(key: str, value: Any) -> Any:

@@ -11,7 +11,7 @@ from trainkit.layers.layer import Layer
 
 
 class _Merge(Layer):
-    """What these layers share: a list of inputs of at least `least` tensors, masks joined by "and"."""
+    """What these layers share: a list of at least `least` inputs, masks joined by "and"."""
 
     least = 2
     most: int | None = None
@@ -28,7 +28,8 @@ class _Merge(Layer):
         if len(inputs) < self.least or (self.most is not None and len(inputs) > self.most):
             wanted = f"{self.least}" if self.most else f"at least {self.least}"
             raise InvalidArgumentError(
-                f"{type(self).__name__} {self.name!r} takes a list of {wanted} tensors, got {len(inputs)}"
+                f"{type(self).__name__} {self.name!r} takes a list of {wanted} tensors, got "
+                f"{len(inputs)}"
             )
         return self._merged(_same_rank(list(inputs)))
 
@@ -189,7 +190,8 @@ def batch_dot(a: Any, b: Any, axes: Any, normalize: bool = False) -> Any:
     first, second = pair[0] % len(a.shape), pair[1] % len(b.shape)
     if a.shape[first] != b.shape[second]:
         raise ShapeError(
-            f"dot: axis {first} of {tuple(a.shape)} and axis {second} of {tuple(b.shape)} have different sizes"
+            f"dot: axis {first} of {tuple(a.shape)} and axis {second} of {tuple(b.shape)} have "
+            "different sizes"
         )
     if normalize:
         a, b = _unit(a, first), _unit(b, second)

@@ -75,10 +75,11 @@ class MultiHeadAttention(_Projecting):
     """Attention in several learned projections of query, key and value at once.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762.
-    Shapes: query (batch, targets..., query size), value (batch, sources..., value size), key (batch, sources...,
-    key size), masks query_mask (batch, targets), value_mask and key_mask (batch, sources), attention_mask
-    (batch, targets, sources); output (batch, targets..., output size), with `return_attention_scores` a tuple of
-    it and the weights (batch, heads, targets..., sources...).
+    Shapes: query (batch, targets..., query size), value (batch, sources..., value size), key
+    (batch, sources..., key size), masks query_mask (batch, targets), value_mask and key_mask
+    (batch, sources), attention_mask (batch, targets, sources); output (batch, targets..., output
+    size), with `return_attention_scores` a tuple of it and the weights (batch, heads, targets...,
+    sources...).
 
     Args:
         num_heads: number of projections.
@@ -87,7 +88,8 @@ class MultiHeadAttention(_Projecting):
         dropout: share of the weights that is dropped while training.
         use_bias: whether projections have biases.
         output_shape: sizes of the output after the targets; the query's by default.
-        attention_axes: axes of query and key over which to attend; all but batch and features by default.
+        attention_axes: axes of query and key over which to attend; all but batch and features by
+            default.
         flash_attention: `None` or `False`; there is no such kernel.
         kernel_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, bias_regularizer: penalties on the weights.
@@ -133,7 +135,8 @@ class MultiHeadAttention(_Projecting):
             self.attention_axes = tuple(axes)
         if flash_attention or use_gate:
             raise InvalidArgumentError(
-                "MultiHeadAttention: flash_attention and use_gate are not supported; leave them at their defaults"
+                "MultiHeadAttention: flash_attention and use_gate are not supported; leave them at "
+                "their defaults"
             )
         self.supports_masking = True
 
@@ -168,8 +171,8 @@ class MultiHeadAttention(_Projecting):
     def _check_shapes(self, query: Any, value: Any, key: Any) -> None:
         if len(query) != len(value) or tuple(value[1:-1]) != tuple(key[1:-1]):
             raise ShapeError(
-                f"MultiHeadAttention {self.name!r}: query {tuple(query)}, value {tuple(value)} and key "
-                f"{tuple(key)} do not fit: all have as many axes, key and value the same steps"
+                f"MultiHeadAttention {self.name!r}: query {tuple(query)}, value {tuple(value)} and "
+                f"key {tuple(key)} do not fit: all have as many axes, key and value the same steps"
             )
 
     def _projection(self, shape: Any, sizes: tuple[int, int], name: str) -> EinsumDense:
@@ -246,8 +249,8 @@ class GroupedQueryAttention(_Projecting):
 
     Source: Ainslie et al. 2023, arXiv:2305.13245.
     Shapes: query (batch, targets, query size), value and key (batch, sources, size), masks as for
-    `MultiHeadAttention`; output (batch, targets, query size), with `return_attention_scores` a tuple of it and
-    the weights (batch, query heads, targets, sources).
+    `MultiHeadAttention`; output (batch, targets, query size), with `return_attention_scores` a
+    tuple of it and the weights (batch, query heads, targets, sources).
 
     Args:
         head_dim: length of projected queries, keys and values.
@@ -299,8 +302,8 @@ class GroupedQueryAttention(_Projecting):
             )
         if flash_attention or use_gate:
             raise InvalidArgumentError(
-                "GroupedQueryAttention: flash_attention and use_gate are not supported; leave them at their "
-                "defaults"
+                "GroupedQueryAttention: flash_attention and use_gate are not supported; leave them "
+                "at their defaults"
             )
         self.supports_masking = True
 

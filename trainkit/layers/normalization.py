@@ -19,8 +19,8 @@ def _sizes_along(layer: Layer, input_shape: Any, axes: tuple[int, ...]) -> tuple
     found = tuple(input_shape[axis] for axis in axes)
     if None in found:
         raise ShapeError(
-            f"{type(layer).__name__} {layer.name!r}: axes {axes} of the input must have known sizes, got shape "
-            f"{tuple(input_shape)}"
+            f"{type(layer).__name__} {layer.name!r}: axes {axes} of the input must have known "
+            f"sizes, got shape {tuple(input_shape)}"
         )
     return found
 
@@ -30,7 +30,7 @@ def _axes(axis: Any, rank: int, what: str) -> tuple[int, ...]:
 
 
 class BatchNormalization(Layer):
-    """Normalize each feature by mean and variance: of the batch while training, else of those seen so far.
+    """Normalize each feature: by the batch while training, else by all batches seen so far.
 
     y = gamma * (x - mean) / sqrt(variance + epsilon) + beta
     moving = momentum * moving + (1 - momentum) * (that of the batch), at each training call
@@ -44,8 +44,8 @@ class BatchNormalization(Layer):
         momentum: in [0, 1].
         epsilon: added to the variance.
         center, scale: whether there is a beta and a gamma.
-        beta_initializer, gamma_initializer, moving_mean_initializer, moving_variance_initializer: what the
-            weights start with.
+        beta_initializer, gamma_initializer, moving_mean_initializer, moving_variance_initializer:
+            what the weights start with.
         beta_regularizer, gamma_regularizer: penalties on weights.
         beta_constraint, gamma_constraint: bounds on weights.
         synchronized: must be false: there is one process.
@@ -76,8 +76,8 @@ class BatchNormalization(Layer):
         keep(self, locals())
         if synchronized:
             raise InvalidArgumentError(
-                "BatchNormalization: synchronized=True needs several processes, which is not supported; use "
-                "False"
+                "BatchNormalization: synchronized=True needs several processes, which is not "
+                "supported; use False"
             )
         self.axis = int(axis)
         self.supports_masking = True
@@ -275,7 +275,8 @@ class GroupNormalization(Layer):
     Shapes: input and output (batch, ...); gamma and beta (features,).
 
     Args:
-        groups: number of groups, of which the number of features is a multiple; -1 for one per feature.
+        groups: number of groups, of which the number of features is a multiple; -1 for one per
+            feature.
         axis: the axis of the features.
         epsilon: added to the variance.
         center, scale: whether there is a beta and a gamma.

@@ -19,7 +19,8 @@ class _Pooling(Layer):
     Args:
         pool_size: size of the window, one int or one for each spatial axis.
         strides: distance between windows; `pool_size` by default.
-        padding: `"valid"` for windows inside the input only, `"same"` for one window at each stride.
+        padding: `"valid"` for windows inside the input only, `"same"` for one window at each
+            stride.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
 
     Raises:
@@ -58,7 +59,8 @@ class _MaxPooling(_Pooling):
     Args:
         pool_size: size of the window, one int or one for each spatial axis.
         strides: distance between windows; `pool_size` by default.
-        padding: `"valid"` for windows inside the input only, `"same"` for one window at each stride.
+        padding: `"valid"` for windows inside the input only, `"same"` for one window at each
+            stride.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
 
     Raises:
@@ -93,7 +95,8 @@ class _AveragePooling(_Pooling):
     Args:
         pool_size: size of the window, one int or one for each spatial axis.
         strides: distance between windows; `pool_size` by default.
-        padding: `"valid"` for windows inside the input only, `"same"` for one window at each stride.
+        padding: `"valid"` for windows inside the input only, `"same"` for one window at each
+            stride.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
 
     Raises:
@@ -123,7 +126,8 @@ class _GlobalPooling(Layer):
     """All spatial positions of each channel reduced to one value.
 
     Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
-    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of size 1.
+    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of
+    size 1.
 
     Args:
         data_format: `"channels_last"` (the default) or `"channels_first"`.
@@ -150,7 +154,8 @@ class _GlobalMaxPooling(_GlobalPooling):
     """The largest value of each channel.
 
     Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
-    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of size 1.
+    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of
+    size 1.
 
     Args:
         data_format: `"channels_last"` (the default) or `"channels_first"`.
@@ -180,7 +185,8 @@ class _GlobalAveragePooling(_GlobalPooling):
     """The mean of each channel.
 
     Shapes: input (batch, spatial..., channels), or (batch, channels, spatial...) with
-    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of size 1.
+    `data_format="channels_first"`; output (batch, channels), with `keepdims` the spatial axes of
+    size 1.
 
     Args:
         data_format: `"channels_last"` (the default) or `"channels_first"`.

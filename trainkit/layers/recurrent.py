@@ -19,7 +19,7 @@ from trainkit.layers.recurrent_cells import (
 
 
 class SequenceState(Trackable):
-    """The state that a stateful layer keeps between calls; checkpoints store it, it is no weight."""
+    """The state that a stateful layer keeps between calls: stored by checkpoints, no weight."""
 
     def __init__(self, zeros: Any) -> None:
         self.structure = nest.map_structure(lambda _: None, zeros)
@@ -45,16 +45,17 @@ class RNN(Layer):
     """A cell applied to each step of a sequence.
 
     Steps are unrolled, so a traced function needs their number known.
-    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch, steps, units)
-    with `return_sequences`; with `return_state` a tuple of the output and the tensors of the last state.
+    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
+    steps, units) with `return_sequences`; with `return_state` a tuple of the output and the tensors
+    of the last state.
 
     Args:
-        cell: an object with `call(inputs, states)` that gives output and new states, and `state_size`; or a
-            list of such, stacked.
+        cell: an object with `call(inputs, states)` that gives output and new states, and
+            `state_size`; or a list of such, stacked.
         return_sequences: whether the outputs of all steps are wanted.
         return_state: whether the last state is.
-        go_backwards: whether to start from the last step; outputs come in the order in which they are
-            computed.
+        go_backwards: whether to start from the last step; outputs come in the order in which they
+            are computed.
         stateful: whether each call goes on from the state of the last; needs a known batch size.
         unroll: both values do the same, see above.
         zero_output_for_mask: whether a masked step puts out zeros rather than the output before it.
@@ -99,14 +100,14 @@ class RNN(Layer):
         return None if self._kept is None else list(self._kept.variables)
 
     def build(self, sequences_shape: Any, initial_state_shape: Any = None) -> None:
-        batch, steps, *rest = sequences_shape
+        batch, _, *rest = sequences_shape
         if isinstance(self.cell, Layer) and not self.cell.built:
             self.cell.build((batch, *rest))
         if self.stateful and self._kept is None:
             if batch is None:
                 raise ShapeError(
-                    f"{type(self).__name__} {self.name!r}: a stateful layer needs a known batch size, got shape "
-                    f"{tuple(sequences_shape)}"
+                    f"{type(self).__name__} {self.name!r}: a stateful layer needs a known batch "
+                    f"size, got shape {tuple(sequences_shape)}"
                 )
             self._kept = SequenceState(self.get_initial_state(batch))
         self.input_spec = self._spec_for(sequences_shape)
@@ -155,8 +156,8 @@ class RNN(Layer):
             count = len(wanted) if isinstance(wanted, list | tuple) else 1
             if len(states) != count:
                 raise InvalidArgumentError(
-                    f"initial_state has {len(states)} tensors, the state of {type(self.cell).__name__} has "
-                    f"{count}"
+                    f"initial_state has {len(states)} tensors, the state of "
+                    f"{type(self.cell).__name__} has {count}"
                 )
             return states
         if self.stateful and self._kept is not None:
@@ -169,8 +170,9 @@ class RNN(Layer):
         only_shapes = isinstance(recorder.current_trace(), abstract.ShapeTrace)
         if steps is None and not only_shapes:
             raise ShapeError(
-                f"the number of steps must be known, the sequences have shape {tuple(sequences.shape)}; trace "
-                "the function with a known number of steps, or pad the sequences to one"
+                f"the number of steps must be known, the sequences have shape "
+                f"{tuple(sequences.shape)}; trace the function with a known number of steps, or "
+                "pad the sequences to one"
             )
         fast = hasattr(type(self.cell), "project")
         inputs = self.cell.project(sequences, training) if fast else sequences

@@ -1,7 +1,7 @@
 """The cells of recurrent layers: what one step does with an input and a state.
 
-A cell's step is split in two: `project` needs the inputs alone, so a layer does it for all steps at once;
-`step` needs the state.
+A cell's step is split in two: `project` needs the inputs alone, so a layer does it for all steps at
+once; `step` needs the state.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Cell(Layer):
     def _dropped(
         self, which: str, rate: float, x: Any, training: Any, over_time: bool = False
     ) -> Any:
-        """`x` with dropout; `over_time` says that its second axis is time, along which the mask is one."""
+        """`x` with dropout; with `over_time` one mask serves all steps, the second axis."""
         if not training or not rate:
             return x
         masks = self._masks
@@ -89,7 +89,7 @@ class Cell(Layer):
         setattr(self, name, weight)
 
     def project(self, inputs: Any, training: Any = False) -> Any:
-        """The inputs' share of the gates, for one step (batch, features) or all (batch, steps, features)."""
+        """The inputs' share of the gates: of (batch, features), or of (batch, steps, features)."""
         over_time = len(inputs.shape) == 3
         x = self._dropped("input", self.dropout, inputs, training, over_time)
         y = ops.matmul(x, self.kernel.value())
@@ -116,8 +116,8 @@ class Cell(Layer):
 class SimpleRNNCell(Cell):
     """h' = activation(x @ kernel + h @ recurrent_kernel + bias); the output is h'.
 
-    Shapes: inputs (batch, features), state (batch, units), kernel (features, units), recurrent_kernel (units,
-    units), bias (units,).
+    Shapes: inputs (batch, features), state (batch, units), kernel (features, units),
+    recurrent_kernel (units, units), bias (units,).
 
     Args:
         units: length of the state.
@@ -166,11 +166,12 @@ class SimpleRNNCell(Cell):
 class GRUCell(Cell):
     """z = sigma(.), r = sigma(.), c = activation(x_c + r * h_c), h' = z * h + (1 - z) * c.
 
-    Each dot and x_c, h_c is the inputs' and the state's product with a third of the kernels, plus bias. With
-    `reset_after=False` r multiplies the state before its product, as in the paper.
+    Each dot and x_c, h_c is the inputs' and the state's product with a third of the kernels, plus
+    bias. With `reset_after=False` r multiplies the state before its product, as in the paper.
     Source: Cho et al. 2014, arXiv:1406.1078.
-    Shapes: inputs (batch, features), state (batch, units), kernel (features, 3 units), recurrent_kernel (units,
-    3 units), bias (2, 3 units), or (3 units,) with `reset_after=False`; thirds in the order z, r, c.
+    Shapes: inputs (batch, features), state (batch, units), kernel (features, 3 units),
+    recurrent_kernel (units, 3 units), bias (2, 3 units), or (3 units,) with `reset_after=False`;
+    thirds in the order z, r, c.
 
     Args:
         units: length of the state.
@@ -246,10 +247,11 @@ class GRUCell(Cell):
 
 
 class LSTMCell(Cell):
-    """i, f, o = sigma(.), c' = f * c + i * activation(.), h' = o * activation(c'); the output is h'.
+    """i, f, o = sigma(.), c' = f * c + i * activation(.), h' = o * activation(c'), the output.
 
     Each dot is x @ kernel + h @ recurrent_kernel + bias for a quarter of the columns.
-    Source: Hochreiter and Schmidhuber 1997, "Long short-term memory"; forget gate: Gers et al. 2000.
+    Source: Hochreiter and Schmidhuber 1997, "Long short-term memory"; forget gate: Gers et al.
+    2000.
     Shapes: inputs (batch, features), state h and c (batch, units), kernel (features, 4 units),
     recurrent_kernel (units, 4 units), bias (4 units,); quarters in the order i, f, c, o.
 

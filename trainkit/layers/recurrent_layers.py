@@ -19,7 +19,7 @@ def _cell_arguments(kind: type) -> frozenset[str]:
 
 
 class OfCell(RNN):
-    """What the three share: the cell is made from the layer's arguments, which read like its own."""
+    """What the three share: the cell is made of the layer's arguments, and lends them back."""
 
     cell_class: Any
 
@@ -52,8 +52,8 @@ class OfCell(RNN):
 class SimpleRNN(OfCell):
     """h' = activation(x @ kernel + h @ recurrent_kernel + bias) along a sequence.
 
-    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch, steps, units)
-    with `return_sequences`; with `return_state` a tuple of the output and the last h.
+    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
+    steps, units) with `return_sequences`; with `return_state` a tuple of the output and the last h.
 
     Args:
         units: length of the state.
@@ -65,7 +65,8 @@ class SimpleRNN(OfCell):
         kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
         dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
         seed: int for the dropout.
-        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see `RNN`.
+        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
+            `RNN`.
     """
 
     cell_class = SimpleRNNCell
@@ -107,8 +108,9 @@ class GRU(OfCell):
     """A gated recurrent unit along a sequence; see `GRUCell` for the formula.
 
     Source: Cho et al. 2014, arXiv:1406.1078.
-    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch, steps, units)
-    with `return_sequences`; with `return_state` a tuple of the output and the last state.
+    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
+    steps, units) with `return_sequences`; with `return_state` a tuple of the output and the last
+    state.
 
     Args:
         units: length of the state.
@@ -120,7 +122,8 @@ class GRU(OfCell):
         kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
         dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
         seed: int for the dropout.
-        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see `RNN`.
+        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
+            `RNN`.
         reset_after: where the reset gate multiplies.
         use_cudnn: `"auto"` or `False`; there is one implementation.
     """
@@ -164,8 +167,9 @@ class LSTM(OfCell):
     """Long short-term memory along a sequence; see `LSTMCell` for the formula.
 
     Source: Hochreiter and Schmidhuber 1997, "Long short-term memory".
-    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch, steps, units)
-    with `return_sequences`; with `return_state` a tuple of the output and the last h and c.
+    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
+    steps, units) with `return_sequences`; with `return_state` a tuple of the output and the last h
+    and c.
 
     Args:
         units: length of h and c.
@@ -178,7 +182,8 @@ class LSTM(OfCell):
         kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
         dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
         seed: int for the dropout.
-        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see `RNN`.
+        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
+            `RNN`.
         use_cudnn: `"auto"` or `False`; there is one implementation.
     """
 

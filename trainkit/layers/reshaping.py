@@ -14,8 +14,8 @@ from trainkit.layers.layer import Layer
 class Flatten(Layer):
     """All axes but the batch as one.
 
-    Shapes: input (batch, ...), output (batch, product of the others). With `data_format="channels_first"`
-    the channels go last before they are flattened.
+    Shapes: input (batch, ...), output (batch, product of the others). With
+    `data_format="channels_first"` the channels go last before they are flattened.
 
     Args:
         data_format: `"channels_last"` (the default) or `"channels_first"`.
@@ -220,7 +220,8 @@ class _Cropping(_Bordered):
         for n, (before, after) in zip(inputs.shape, self._widths(self.cropping), strict=True):
             if n is not None and before + after and before + after >= n:
                 raise ShapeError(
-                    f"cropping {self.cropping} leaves nothing of an input of shape {tuple(inputs.shape)}"
+                    f"cropping {self.cropping} leaves nothing of an input of shape "
+                    f"{tuple(inputs.shape)}"
                 )
             key.append(slice(before, -after if after else None))
         return inputs[tuple(key)]
@@ -262,8 +263,9 @@ class UpSampling1D(Layer):
 class UpSampling2D(Layer):
     """Images enlarged by whole factors.
 
-    Shapes: input (batch, height, width, channels), output (batch, height * size[0], width * size[1],
-    channels). With `data_format="channels_first"` the channels stand before height and width.
+    Shapes: input (batch, height, width, channels), output (batch, height * size[0], width *
+    size[1], channels). With `data_format="channels_first"` the channels stand before height and
+    width.
 
     Args:
         size: factors of height and width.
@@ -305,8 +307,8 @@ class UpSampling2D(Layer):
 class UpSampling3D(Layer):
     """Each voxel repeated along three axes.
 
-    Shapes: input (batch, depth, height, width, channels), output with each spatial axis `size` times as long.
-    With `data_format="channels_first"` the channels stand before the spatial axes.
+    Shapes: input (batch, depth, height, width, channels), output with each spatial axis `size`
+    times as long. With `data_format="channels_first"` the channels stand before the spatial axes.
 
     Args:
         size: how often, one int or one for each spatial axis.

@@ -14,8 +14,8 @@ from trainkit.layers.time_distributed import Wrapper
 class SpectralNormalization(Wrapper):
     """Divides the kernel of a layer by an estimate of its largest singular value, while training.
 
-    v = W u / |W u|, u = W' v / |W' v|, repeated; sigma = v' W u, W being the kernel as a matrix whose rows are
-    the outputs.
+    v = W u / |W u|, u = W' v / |W' v|, repeated; sigma = v' W u, W being the kernel as a matrix
+    whose rows are the outputs.
     Source: Miyato et al. 2018, arXiv:1802.05957.
 
     Args:
@@ -45,7 +45,8 @@ class SpectralNormalization(Wrapper):
             if hasattr(self.layer, name):
                 return getattr(self.layer, name)
         raise InvalidArgumentError(
-            f"SpectralNormalization: {type(self.layer).__name__} has neither a kernel nor embeddings"
+            f"SpectralNormalization: {type(self.layer).__name__} has neither a kernel nor "
+            "embeddings"
         )
 
     def call(self, inputs: Any, training: Any = False) -> Any:

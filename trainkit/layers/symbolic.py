@@ -1,7 +1,7 @@
 """`Input` and `KerasTensor`: symbolic tensors from which functional models are drawn up.
 
-A `KerasTensor` remembers the node that made it: a layer, or an operation, with its arguments. A model is
-what lies between some of them and others.
+A `KerasTensor` remembers the node that made it: a layer, or an operation, with its arguments. A
+model is what lies between some of them and others.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class Operation(Layer):
         name: by default that of the operation, numbered.
     """
 
+    settings: dict[str, Any]
+
     def __init__(self, primitive: str, settings: Any = None, name: str | None = None) -> None:
         if primitive not in PRIMITIVES:
             raise InvalidArgumentError(f"there is no operation {primitive!r}")
@@ -174,7 +176,7 @@ def Input(
         InvalidArgumentError: neither of `shape` and `batch_shape` is given, or `sparse` is true.
     """
     if tensor is not None:
-        return tensor  # type: ignore[no-any-return]
+        return tensor
     return symbol_of(
         InputLayer(shape, batch_size, dtype, sparse, batch_shape=batch_shape, name=name)
     )

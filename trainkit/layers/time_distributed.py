@@ -35,8 +35,8 @@ class Wrapper(Layer):
 class TimeDistributed(Wrapper):
     """A layer applied to each step by itself.
 
-    Shapes: input (batch, steps, ...), output (batch, steps, output of the layer...); a mask (batch, steps) goes
-    to the layer step by step.
+    Shapes: input (batch, steps, ...), output (batch, steps, output of the layer...); a mask (batch,
+    steps) goes to the layer step by step.
 
     Args:
         layer: the layer inside; it sees (batch * steps, ...).

@@ -41,7 +41,7 @@ def set_trainable(variable: Variable, value: bool) -> None:
 
 
 def own_variables(layer: Any) -> list[Variable]:
-    """The variables that `layer` holds itself: the trainable ones, then the others, as they were made."""
+    """The variables that `layer` holds itself, as they were made, the trainable ones first."""
     held = [part for part in leaves(trackables(layer)) if isinstance(part, Variable)]
     mine = once([*layer._own, *held])
     return [v for v in mine if was_trainable(v)] + [v for v in mine if not was_trainable(v)]

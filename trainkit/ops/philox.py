@@ -1,8 +1,9 @@
 """Draws as pure functions of a generator's state: the primitives under all random functions.
 
-A state is three uint64 words, (counter low, counter high, key). Each primitive gives the values and the
-state after them, so that it means the same in a traced graph as at once. The bits are those of
-Philox4x64-10 (`core.rng`); on a GPU the same rounds run as array arithmetic, so the bits are the same.
+A state is three uint64 words, (counter low, counter high, key). Each primitive gives the values and
+the state after them, so that it means the same in a traced graph as at once. The bits are those of
+Philox4x64-10 (`core.rng`); on a GPU the same rounds run as array arithmetic, so the bits are the
+same.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _times(xp: ArrayModule, a: Array, b: int) -> tuple[Array, Array]:
 
 
 def words_by_arithmetic(xp: ArrayModule, state: Array, count: int) -> Array:
-    """`count` words of the stream by ten rounds of array arithmetic; `core.rng.bits` gives the same."""
+    """`count` words of the stream by ten rounds of array arithmetic, equal to `core.rng.bits`."""
     blocks = -(-count // rng.WORDS_PER_BLOCK)
     steps = xp.arange(blocks, dtype=xp.uint64)
     c0 = state[0] + steps
@@ -68,7 +69,7 @@ def advanced(xp: ArrayModule, state: Array, word_count: int) -> Array:
 
 
 def small_words(xp: ArrayModule, state: Array, count: int, kind: Any) -> tuple[Array, Array]:
-    """`count` random integers of the whole range of the unsigned type `kind`, and the next state."""
+    """`count` integers of the whole range of the unsigned type `kind`, and the next state."""
     per_word = 8 // np.dtype(kind).itemsize
     needed = -(-count // per_word)
     return words(xp, state, needed).view(kind)[:count], advanced(xp, state, needed)
@@ -150,8 +151,8 @@ def philox_integers(
 ) -> Any:
     """Integers in [low, high), and the next state.
 
-    A 64-bit word times the width of the range, divided by 2**64: no value is likelier than another by
-    more than width / 2**64.
+    A 64-bit word times the width of the range, divided by 2**64: no value is likelier than another
+    by more than width / 2**64.
     Source: Lemire 2019, arXiv:1805.10941, without its rejection step.
     """
     dims = filled(shape, sizes)
@@ -198,7 +199,7 @@ def philox_state(xp: ArrayModule, seed: Array) -> Array:
 def philox_truncated_normal(
     xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str
 ) -> Any:
-    """Standard normal draws within [-2, 2], and the next state; what lies outside is drawn again."""
+    """Standard normal draws within [-2, 2], others being drawn again, and the next state."""
     dims = filled(shape, sizes)
     flat, new = normal_floats(xp, state, count_of(dims), working(dtype))
     while True:

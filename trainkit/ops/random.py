@@ -1,7 +1,7 @@
 """Generators, and random numbers under their `keras.random` names.
 
-`seed` may be a `Generator`, whose state moves on; an int or a tensor of two integers, which give the same
-numbers each time; or `None` for the process's generator, which `set_seed` resets.
+`seed` may be a `Generator`, whose state moves on; an int or a tensor of two integers, which give
+the same numbers each time; or `None` for the process's generator, which `set_seed` resets.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Generator(Trackable):
         dtype: Any = "float32",
         name: str | None = None,
     ) -> Tensor:
-        """Numbers in [minval, maxval); integers if `dtype` is an integer type, which needs `maxval`."""
+        """Numbers in [minval, maxval), whole ones for an integer `dtype`, which needs `maxval`."""
         if dtypes.as_dtype(dtype).is_integer:
             return _integers(shape, minval, maxval, dtype, self)
         return uniform(shape, minval, 1 if maxval is None else maxval, dtype, seed=self)
@@ -209,7 +209,7 @@ class _Fixed:
 
 
 class _Global:
-    """The process's generator, made at the first draw and anew after each `set_seed` of the core."""
+    """The process's generator, made at the first draw, and reset after each `set_seed`."""
 
     generator: Generator | None = None
     version = -1
@@ -274,8 +274,8 @@ def stateless(seed: Any) -> _Fixed:
     tensor = convert_to_tensor(seed)
     if tuple(tensor.shape) != (2,) or not tensor.dtype.is_integer:
         raise InvalidArgumentError(
-            f"a stateless seed is a tensor of two integers, got shape {tuple(tensor.shape)} and dtype "
-            f"{tensor.dtype.name}"
+            f"a stateless seed is a tensor of two integers, got shape {tuple(tensor.shape)} and "
+            f"dtype {tensor.dtype.name}"
         )
     return _Fixed(philox.philox_state(tensor))
 
@@ -289,7 +289,8 @@ def _checked_state(state: Any) -> Any:
     tensor = convert_to_tensor(state, dtype="uint64") if not is_tensor(state) else state
     if tuple(tensor.shape) != (3,):
         raise ValueError(
-            f"the state of a Generator has three words (counter low, counter high, key), got shape {tensor.shape}"
+            f"the state of a Generator has three words (counter low, counter high, key), got shape "
+            f"{tensor.shape}"
         )
     return tensor
 
@@ -331,7 +332,8 @@ def normal(
 
     Args:
         shape: of the result; ints or scalar tensors.
-        mean, stddev: numbers or tensors that broadcast with `shape`; gradients reach them.
+        mean: number or tensor that broadcasts with `shape`; gradients reach it.
+        stddev: likewise.
         dtype: floating type; by default float32.
         seed: see the head of this module.
 
@@ -364,7 +366,8 @@ def uniform(
 
     Args:
         shape: of the result; ints or scalar tensors.
-        minval, maxval: numbers or tensors that broadcast with `shape`.
+        minval: number or tensor that broadcasts with `shape`; included.
+        maxval: likewise; not included.
         dtype: floating type; by default float32.
         seed: see the head of this module.
 
@@ -383,7 +386,8 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
 
     Args:
         shape: of the result; ints or scalar tensors.
-        minval, maxval: ints.
+        minval: the least.
+        maxval: one more than the greatest.
         dtype: integer type of the result; a floating type gives whole floats.
         seed: see the head of this module.
 
@@ -406,8 +410,8 @@ def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Te
     least, greatest = wanted.limits
     if not least <= low < high <= greatest + 1:
         raise InvalidArgumentError(
-            f"random integers: [{low}, {high}) is no range of {wanted.name}, which holds {least} to {greatest}; "
-            "minval must be below maxval"
+            f"random integers: [{low}, {high}) is no range of {wanted.name}, which holds {least} "
+            f"to {greatest}; minval must be below maxval"
         )
     return generator_of(seed).draw(  # type: ignore[no-any-return]
         philox.philox_integers, shape, dtype=wanted.name, low=low, high=high
@@ -417,11 +421,12 @@ def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Te
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
 ) -> Tensor:
-    """Draws of the normal distribution, given that they lie within two standard deviations of the mean.
+    """Draws of the normal distribution that lie within two standard deviations of the mean.
 
     Args:
         shape: of the result; ints or scalar tensors.
-        mean, stddev: numbers or tensors that broadcast with `shape`; gradients reach them.
+        mean: number or tensor that broadcasts with `shape`; gradients reach it.
+        stddev: likewise.
         dtype: floating type; by default float32.
         seed: see the head of this module.
 
@@ -447,7 +452,8 @@ def bernoulli_mask(
 def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Tensor:
     """Set a random share `rate` of the elements to 0 and scale the others by 1 / (1 - rate).
 
-    Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from overfitting".
+    Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from
+    overfitting".
 
     Args:
         inputs: floating tensor.

@@ -1,0 +1,60 @@
+"""Building layers whole: at once, even while a graph is traced, and undone when it fails."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core import abstract, recorder
+from trainkit.layers import tracking
+from trainkit.layers.weights import WeightHolder
+
+
+def marking_built(build: Callable[..., None]) -> Callable[..., None]:
+    """`build` made to run at once even inside a trace; a failure leaves the layer as it was."""
+
+    @functools.wraps(build)
+    def build_whole(self: Any, *args: Any, **kwargs: Any) -> None:
+        before = state_of(self)
+        names = self._facts.build_names
+        shapes = {**dict(zip(names, args, strict=False)), **kwargs}
+        try:
+            with abstract.eagerly(), recorder.silence():
+                build(self, *args, **kwargs)
+        except BaseException:
+            put_back([(self, before)])
+            raise
+        self.built = True
+        self.__dict__["_build_shapes"] = shapes
+        for name, part in self.parts().items():
+            if name not in self.__dict__:  # weights that no attribute holds
+                self._part_added(name, part)
+
+    return build_whole
+
+
+def state_of(layer: Any) -> dict[str, Any]:
+    """What `layer` is made of now."""
+    return {**layer.__dict__, "_own": list(layer._own), "_losses": list(layer._losses)}
+
+
+def state_of_all(layer: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """What `layer` and the layers inside are made of now."""
+    return [(layer, state_of(layer))] + [
+        pair for inner in tracking.sublayers(layer, WeightHolder) for pair in state_of_all(inner)
+    ]
+
+
+def put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
+    """Make layers what they were when `state_of_all` looked."""
+    for layer, state in states:
+        layer.__dict__.clear()
+        layer.__dict__.update(state)
+
+
+def all_built(layer: Any) -> bool:
+    """Whether all layers inside are built."""
+    return all(
+        inner.built and all_built(inner) for inner in tracking.sublayers(layer, WeightHolder)
+    )

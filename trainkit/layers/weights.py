@@ -1,0 +1,173 @@
+"""`WeightHolder`: the half of a layer that is its tree of weights and losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import ShapeError
+from trainkit.core.trackable import Trackable, tracked
+from trainkit.core.variable import Variable
+from trainkit.layers import tracking
+
+_UNCOPIED = ("_facts", "_losses", "_found", "_symbolic_call", "_pending_restore")
+_PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
+
+
+class WeightHolder(Trackable):
+    """What a layer, and a model, is to optimizers and checkpoints."""
+
+    _untracked = frozenset({"_init_arguments", "_own", "_losses", "_pending_restore", "input_spec"})
+    name: str
+    built: bool
+    _trainable: bool
+    _own: list[Variable]
+    _losses: list[Any]
+
+    # ------------------------------------------------------------------ weights
+
+    @property
+    def weights(self) -> list[Variable]:
+        """All weights: the own ones, trainable first, then those of the layers inside."""
+        inner = [w for layer in tracking.sublayers(self, WeightHolder) for w in layer.weights]
+        return tracking.once([*tracking.own_variables(self), *inner])
+
+    @property
+    def variables(self) -> list[Variable]:
+        """All weights and the states of random generators."""
+        states = [generator.state for generator in tracking.generators(self)]
+        inner = [v for layer in tracking.sublayers(self, WeightHolder) for v in layer.variables]
+        return tracking.once([*tracking.own_variables(self), *states, *inner])
+
+    @property
+    def trainable_weights(self) -> list[Variable]:
+        """The weights that optimizers train; none while the layer is frozen."""
+        return [w for w in self.weights if w.trainable] if self._trainable else []
+
+    @property
+    def non_trainable_weights(self) -> list[Variable]:
+        """The weights that optimizers leave alone; all of them while the layer is frozen."""
+        return [w for w in self.weights if not w.trainable] if self._trainable else self.weights
+
+    @property
+    def trainable_variables(self) -> list[Variable]:
+        """The variables that optimizers train; none while the layer is frozen."""
+        return [v for v in self.variables if v.trainable] if self._trainable else []
+
+    @property
+    def non_trainable_variables(self) -> list[Variable]:
+        """The variables that optimizers leave alone; all of them while the layer is frozen."""
+        return [v for v in self.variables if not v.trainable] if self._trainable else self.variables
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the weights are trained; setting it does so for all layers inside as well."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        object.__setattr__(self, "_trainable", bool(value))
+        for variable in tracking.own_variables(self):
+            tracking.set_trainable(variable, bool(value))
+        for layer in tracking.sublayers(self, WeightHolder):
+            layer.trainable = value
+
+    def get_weights(self) -> list[np.ndarray]:
+        """Copies of the weights as NumPy arrays, in the order of `weights`."""
+        return [np.array(w.numpy()) for w in self.weights]
+
+    def set_weights(self, weights: Any) -> None:
+        """Replace all weights.
+
+        Args:
+            weights: arrays in the order of `weights`.
+
+        Raises:
+            ValueError: the number of arrays or a shape differs; no weight is changed then.
+        """
+        mine, arrays = self.weights, [np.asarray(w) for w in weights]
+        if len(mine) != len(arrays):
+            hint = "" if self.built else "; it makes its weights when it is built or first called"
+            raise ValueError(
+                f"layer {self.name!r} has {len(mine)} weights, {len(arrays)} arrays were "
+                f"given{hint}"
+            )
+        for w, array in zip(mine, arrays, strict=True):
+            if not w.shape.is_compatible_with(array.shape):
+                raise ShapeError(
+                    f"layer {self.name!r}: weight {w._name!r} has shape {tuple(w.shape)}, the "
+                    f"array for it has shape {array.shape}"
+                )
+        for w, array in zip(mine, arrays, strict=True):
+            w.assign(array)
+
+    def count_params(self) -> int:
+        """The number of scalars in all weights.
+
+        Raises:
+            ValueError: the layer is not built yet.
+        """
+        if not self.built and not self.weights:
+            raise ValueError(
+                f"layer {self.name!r} has no weights to count yet: build or call it first"
+            )
+        return sum(int(w.size) for w in self.weights)
+
+    # ------------------------------------------------------------------ losses
+
+    @property
+    def losses(self) -> list[Any]:
+        """Scalar losses: those of the last call and those of weight regularizers."""
+        penalties = [w.regularizer(w) for w in self.trainable_weights if w.regularizer is not None]
+        return self._call_losses() + penalties
+
+    def _call_losses(self) -> list[Any]:
+        inner = [
+            loss
+            for layer in tracking.sublayers(self, WeightHolder)
+            for loss in layer._call_losses()
+        ]
+        return tracking.once([*self._losses, *inner])
+
+    def _clear_losses(self) -> None:
+        self.__dict__["_losses_held"] = False
+        self._losses.clear()
+        for layer in tracking.sublayers(self, WeightHolder):
+            layer._clear_losses()
+
+    # ------------------------------------------------------------------ attributes and parts
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__["_found"] = None
+        if name == "input_spec":
+            self.__dict__["_ready_shape"] = None
+        Trackable.__setattr__(self, name, value)
+        if isinstance(value, Variable) and not any(value is v for v in self._own):
+            self._own.append(value)
+
+    def __delattr__(self, name: str) -> None:
+        value = self.__dict__.get(name)
+        self.__dict__["_found"] = None
+        object.__delattr__(self, name)
+        if isinstance(value, Variable):
+            self._own[:] = [v for v in self._own if v is not value]
+
+    def parts(self) -> dict[str, Trackable]:
+        """The trackable attributes by name, then weights that no attribute holds by theirs."""
+        parts = super().parts()
+        held = {id(part) for part in tracking.leaves(parts.values())}
+        for variable in self._own:
+            if id(variable) not in held:
+                name, count = variable._name, 1
+                while name in parts:
+                    name, count = f"{variable._name}_{count}", count + 1
+                parts[name] = variable
+        return parts
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in _UNCOPIED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            self.__dict__[name] = value if name in _PLAIN else tracked(value)
