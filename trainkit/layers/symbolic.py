@@ -143,7 +143,7 @@ def _hashable(value: Any) -> Any:
 
 def symbol_of(layer: InputLayer) -> KerasTensor:
     """The symbolic tensor of an input layer, made when it is asked for the first time."""
-    if layer._symbolic_call is None:
+    if layer.__dict__["_symbolic_call"] is None:
         symbol = KerasTensor(layer.batch_shape, layer.dtype, layer.name)
         symbol.node = Node(layer, (), {})
         symbol.node.outputs = symbol

@@ -1,0 +1,91 @@
+"""`BackupAndRestore`: a run of `fit` that was killed goes on where it was, to the bit."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from trainkit.callbacks.callback import Callback, Logs
+from trainkit.checkpoints import Checkpoint, CheckpointManager
+
+
+class BackupAndRestore(Callback):
+    """Stores the whole run now and then, and takes it up again at the beginning of `fit`.
+
+    Stored are the model and its optimizer, the metrics, the position in the data and the order of
+    what is still to come, random generators, the history and the other callbacks. The same call of
+    `fit` in a new process then ends with the weights that it would have ended with.
+
+    Args:
+        backup_dir: folder for it; one run at a time.
+        save_freq: `"epoch"`, or a number of batches. It is stored at the end of each epoch in any
+            case, and when training is interrupted.
+        delete_checkpoint: remove it when training ends as planned.
+        restore: whether an earlier run is taken up; otherwise the first store removes its files.
+        max_to_keep: how many of the newest to keep.
+
+    Raises:
+        ValueError: `save_freq` is neither.
+        CheckpointMismatchError: at the beginning of training, the model differs from the stored
+            one.
+    """
+
+    reads_batch_logs = False
+    _untracked = Callback._untracked | {"manager", "fresh"}
+
+    def __init__(
+        self,
+        backup_dir: str | os.PathLike[str],
+        save_freq: Any = "epoch",
+        delete_checkpoint: bool = True,
+        restore: bool = True,
+        max_to_keep: int = 2,
+    ) -> None:
+        super().__init__()
+        if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
+            raise ValueError(
+                f"BackupAndRestore: save_freq must be 'epoch' or a number of batches, got "
+                f"{save_freq!r}"
+            )
+        self.backup_dir, self.save_freq = os.fspath(backup_dir), save_freq
+        self.delete_checkpoint, self.restore = delete_checkpoint, restore
+        self.max_to_keep = max_to_keep
+        self.manager: Any = None
+        self.fresh = False
+        self.interrupted = False
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self.interrupted = False
+        self._manage(self.max_to_keep if self.restore else 1)
+        if self.restore:
+            # After the other callbacks have begun, since their state is restored as well.
+            self.model.training_run.before_training(self.manager.restore_or_initialize)
+
+    def _manage(self, max_to_keep: int) -> None:
+        checkpoint = Checkpoint(run=self.model.training_run)
+        self.__dict__["manager"] = CheckpointManager(
+            checkpoint, self.backup_dir, max_to_keep, checkpoint_name="run"
+        )
+        self.__dict__["fresh"] = max_to_keep != self.max_to_keep
+
+    def _save(self) -> None:
+        self.manager.save()
+        if self.fresh:  # this removed the files of an earlier run
+            self._manage(self.max_to_keep)
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        if self.save_freq != "epoch" and (batch + 1) % self.save_freq == 0:
+            self._save()
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        # After the other callbacks have heard of the epoch.
+        self.model.training_run.after_epoch(self._save)
+
+    def on_train_interrupted(self, logs: Logs | None = None) -> None:
+        self.interrupted = True
+        self._save()
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        if self.delete_checkpoint and not self.interrupted:
+            for path in self.manager.checkpoints:
+                os.remove(path)

@@ -1,0 +1,200 @@
+"""`Callback`, the base, and `CallbackList`, which calls many as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trainkit.core.trackable import Trackable
+
+Logs = dict[str, Any]
+
+
+class Callback(Trackable):
+    """Base of all callbacks: methods that training calls at set points.
+
+    A subclass overrides what it wants to hear of. `logs` are dicts of floats by name: at the end of
+    a batch the metrics so far, at the end of an epoch those of the epoch, with `"val_"` before
+    those of the validation. What a method of an epoch adds to `logs`, later callbacks and `History`
+    see too.
+
+    Variables and trackable objects held as attributes, and what `state_arrays` gives, are stored
+    with a run, so that a callback goes on where it was.
+
+    Attributes:
+        model: the model that is trained, from the beginning of training on.
+        params: a dict with `"epochs"`, `"steps"`, `"verbose"` and `"validation"`.
+        reads_batch_logs: `False` says that the methods of batches convert the logs themselves where
+            they need them; they then get tensors, and no step waits for their values.
+    """
+
+    _untracked = frozenset({"_model", "params"})
+    reads_batch_logs = True
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self.params: dict[str, Any] = {}
+
+    @property
+    def model(self) -> Any:
+        """The model that is trained."""
+        return self.__dict__.get("_model")
+
+    def set_model(self, model: Any) -> None:
+        """Hear which model is trained."""
+        self.__dict__["_model"] = model
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Hear how it is trained."""
+        self.__dict__["params"] = params
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Called before the first epoch."""
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        """Called after the last epoch, also when training was stopped early."""
+
+    def on_train_interrupted(self, logs: Logs | None = None) -> None:
+        """Called before `on_train_end` when Ctrl-C or SIGTERM ended training within an epoch."""
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        """Called before an epoch; `epoch` counts from 0."""
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Called after an epoch and its validation."""
+
+    def on_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Called before a training batch, like `on_train_batch_begin`."""
+
+    def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Called after a training batch, like `on_train_batch_end`."""
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Called before a training batch; `batch` counts from 0 in each epoch."""
+        self.on_batch_begin(batch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Called after a training batch, with the metrics of the epoch so far."""
+        self.on_batch_end(batch, logs)
+
+    def on_test_begin(self, logs: Logs | None = None) -> None:
+        """Called before an evaluation or validation."""
+
+    def on_test_end(self, logs: Logs | None = None) -> None:
+        """Called after an evaluation or validation."""
+
+    def on_test_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Called before a batch of an evaluation."""
+
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Called after a batch of an evaluation."""
+
+    def on_predict_begin(self, logs: Logs | None = None) -> None:
+        """Called before a prediction."""
+
+    def on_predict_end(self, logs: Logs | None = None) -> None:
+        """Called after a prediction."""
+
+    def on_predict_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Called before a batch of a prediction."""
+
+    def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Called after a batch of a prediction; `logs["outputs"]` are its results."""
+
+
+def numbers(logs: Logs | None) -> dict[str, float]:
+    """Logs with each value as a float, or as it is if it has more than one."""
+    return {name: _number(value) for name, value in (logs or {}).items()}
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float):
+        return value
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return value
+
+
+_TRAIN_BATCH_END = ("on_train_batch_end", "on_batch_end")
+_TRAIN_BATCH_BEGIN = ("on_train_batch_begin", "on_batch_begin")
+
+
+def _overrides(callback: Any, names: Iterable[str]) -> bool:
+    kind = type(callback)
+    return any(
+        name in callback.__dict__ or getattr(kind, name, None) is not getattr(Callback, name)
+        for name in names
+    )
+
+
+class CallbackList:
+    """Calls many callbacks, in their order, as one.
+
+    Args:
+        callbacks: a list of them.
+        model: handed to each.
+        params: handed to each.
+    """
+
+    def __init__(self, callbacks: Iterable[Any], model: Any = None, params: Any = None) -> None:
+        self.callbacks = list(callbacks)
+        for callback in self.callbacks:
+            if not callable(getattr(callback, "on_epoch_end", None)):
+                raise TypeError(
+                    f"callbacks must be Callback objects, got {callback!r}"
+                    + ("; call the class to make one" if isinstance(callback, type) else "")
+                )
+        self.set_params(params or {})
+        if model is not None:
+            self.set_model(model)
+        self._batch_end = {
+            "train": self._hooks(_TRAIN_BATCH_END),
+            "test": self._hooks(("on_test_batch_end",)),
+            "predict": self._hooks(("on_predict_batch_end",)),
+        }
+        self._batch_begin = {
+            "train": self._hooks(_TRAIN_BATCH_BEGIN),
+            "test": self._hooks(("on_test_batch_begin",)),
+            "predict": self._hooks(("on_predict_batch_begin",)),
+        }
+
+    def _hooks(self, names: tuple[str, ...]) -> list[tuple[Callable[..., None], bool]]:
+        """The methods of this kind that do something, and whether they want numbers."""
+        return [
+            (getattr(callback, names[0]), getattr(callback, "reads_batch_logs", True))
+            for callback in self.callbacks
+            if not isinstance(callback, Callback) or _overrides(callback, names)
+        ]
+
+    def set_model(self, model: Any) -> None:
+        """Hand `model` to each."""
+        for callback in self.callbacks:
+            callback.set_model(model)
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Hand `params` to each."""
+        for callback in self.callbacks:
+            callback.set_params(params)
+
+    def call(self, method: str, *args: Any) -> None:
+        """Call `method` of each."""
+        for callback in self.callbacks:
+            hook = getattr(callback, method, None)
+            if hook is not None:
+                hook(*args)
+
+    def batch_begin(self, mode: str, batch: int) -> None:
+        """Call the method for the beginning of a batch of `mode`: train, test or predict."""
+        for hook, _ in self._batch_begin[mode]:
+            hook(batch, {})
+
+    def batch_end(self, mode: str, batch: int, logs: Logs) -> None:
+        """Call the method for the end of a batch; logs become numbers for those that read them."""
+        values: Logs | None = None
+        for hook, reads in self._batch_end[mode]:
+            if reads and mode != "predict":
+                values = numbers(logs) if values is None else values
+                hook(batch, values)
+            else:
+                hook(batch, logs)

@@ -1,0 +1,79 @@
+"""`CSVLogger`: the metrics of each epoch as a line of a file."""
+
+from __future__ import annotations
+
+import csv
+import os
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import Callback, Logs
+
+
+class CSVLogger(Callback):
+    """Writes a line per epoch; the first line names the columns, `epoch` and the metrics by name.
+
+    An epoch without validation has `NA` in those columns. When a run is taken up again, lines of
+    epochs that are done once more go away.
+
+    Args:
+        filename: path of the file.
+        separator: what stands between values.
+        append: add to a file that exists, rather than begin it anew.
+    """
+
+    _untracked = Callback._untracked | {"columns"}
+
+    def __init__(
+        self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False
+    ) -> None:
+        super().__init__()
+        self.filename, self.separator, self.append = os.fspath(filename), separator, append
+        self.columns: list[str] | None = None
+        self.done = 0
+        self.resumed = False
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self.columns = None
+        self.done, self.resumed = 0, False
+        folder = os.path.dirname(self.filename)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+
+    def _rows(self) -> list[list[str]]:
+        if not os.path.exists(self.filename):
+            return []
+        with open(self.filename, newline="", encoding="utf-8") as file:
+            return list(csv.reader(file, delimiter=self.separator))
+
+    def _begin(self, epoch: int, logs: Logs) -> None:
+        """Write the head, or take up the file that there is."""
+        rows = self._rows() if self.append or self.resumed else []
+        if rows and rows[0] and rows[0][0] == "epoch":
+            self.__dict__["columns"] = rows[0][1:]
+            if self.resumed:
+                rows = [rows[0], *(row for row in rows[1:] if row and int(row[0]) < epoch)]
+        else:
+            self.__dict__["columns"] = sorted(logs)
+            rows = [["epoch", *sorted(logs)]]
+        with open(self.filename, "w", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=self.separator).writerows(rows)
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        logs = logs or {}
+        if self.columns is None or (set(logs) - set(self.columns) and epoch == 0):
+            self._begin(epoch, logs)
+        assert self.columns is not None
+        line = [epoch, *(logs.get(name, "NA") for name in self.columns)]
+        with open(self.filename, "a", newline="", encoding="utf-8") as file:
+            csv.writer(file, delimiter=self.separator).writerow(line)
+        self.done = epoch + 1
+
+    def state_arrays(self) -> dict[str, Any]:
+        return {"done": np.int64(self.done)}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if set(arrays) != {"done"}:
+            raise ValueError(f"CSVLogger stores 'done', the file has {sorted(arrays)}")
+        self.done, self.resumed = int(arrays["done"]), int(arrays["done"]) > 0

@@ -1,0 +1,53 @@
+"""`LambdaCallback`: functions as a callback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.callbacks import callback as base
+
+
+class LambdaCallback(base.Callback):
+    """A callback made of functions.
+
+    Args:
+        on_epoch_begin, on_epoch_end: functions of (epoch, logs).
+        on_train_begin, on_train_end: functions of (logs).
+        on_train_batch_begin, on_train_batch_end: functions of (batch, logs).
+        **more: functions for any other method of `Callback`.
+
+    Raises:
+        TypeError: a name is that of no method, or what is given is no function.
+    """
+
+    def __init__(
+        self,
+        on_epoch_begin: Callable[..., Any] | None = None,
+        on_epoch_end: Callable[..., Any] | None = None,
+        on_train_begin: Callable[..., Any] | None = None,
+        on_train_end: Callable[..., Any] | None = None,
+        on_train_batch_begin: Callable[..., Any] | None = None,
+        on_train_batch_end: Callable[..., Any] | None = None,
+        **more: Callable[..., Any] | None,
+    ) -> None:
+        super().__init__()
+        given = {
+            "on_epoch_begin": on_epoch_begin,
+            "on_epoch_end": on_epoch_end,
+            "on_train_begin": on_train_begin,
+            "on_train_end": on_train_end,
+            "on_train_batch_begin": on_train_batch_begin,
+            "on_train_batch_end": on_train_batch_end,
+            **more,
+        }
+        for name, function in given.items():
+            if not name.startswith("on_") or not hasattr(base.Callback, name):
+                known = [n for n in dir(base.Callback) if n.startswith("on_")]
+                raise TypeError(
+                    f"LambdaCallback: there is no {name!r}; there are {', '.join(known)}"
+                )
+            if function is not None:
+                if not callable(function):
+                    raise TypeError(f"LambdaCallback: {name} must be a function, got {function!r}")
+                object.__setattr__(self, name, function)

@@ -1,0 +1,150 @@
+"""`LearningRateScheduler` and `ReduceLROnPlateau`: learning rates by epoch and by progress."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import Callback, Logs
+from trainkit.callbacks.monitoring import (
+    checked_mode,
+    monitored,
+    more_is_better,
+    require_validation,
+)
+
+
+class LearningRateScheduler(Callback):
+    """Sets the learning rate at the beginning of each epoch.
+
+    Args:
+        schedule: function of the epoch, from 0, and the rate now, that gives the new rate; or of
+            the epoch alone.
+        verbose: 1 says which rate is set.
+
+    Raises:
+        ValueError: in training, `schedule` gives no number.
+    """
+
+    def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
+        super().__init__()
+        self.schedule, self.verbose = schedule, verbose
+        self._takes_rate = _argument_count(schedule) != 1
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        optimizer = self.model.optimizer
+        now = float(optimizer.learning_rate)
+        rate = self.schedule(epoch, now) if self._takes_rate else self.schedule(epoch)
+        try:
+            rate = float(rate)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"LearningRateScheduler: the schedule must give a number, it gave {rate!r}"
+            ) from None
+        optimizer.learning_rate = rate
+        if self.verbose:
+            print(f"epoch {epoch + 1}: the learning rate is {rate}", flush=True)
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        if logs is not None:
+            logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+
+
+def _argument_count(function: Callable[..., Any]) -> int | None:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+class ReduceLROnPlateau(Callback):
+    """Lowers the learning rate when a metric no longer improves.
+
+    Args:
+        monitor: name of the metric.
+        factor: what the rate is multiplied by, below 1.
+        patience: how many epochs without an improvement are borne.
+        verbose: 1 says when the rate falls.
+        mode: `"min"`, `"max"`, or `"auto"` by the name of the metric.
+        min_delta: a smaller change is no improvement.
+        cooldown: how many epochs after a change do not count.
+        min_lr: the rate does not fall below.
+
+    Raises:
+        ValueError: `factor` is 1 or more; in training, the metric does not exist.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        factor: float = 0.1,
+        patience: int = 10,
+        verbose: int = 0,
+        mode: str = "auto",
+        min_delta: float = 1e-4,
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if factor >= 1.0:
+            raise ValueError(f"ReduceLROnPlateau: factor must be below 1, got {factor}")
+        self.monitor, self.mode = monitor, checked_mode(mode, "ReduceLROnPlateau")
+        self.factor, self.patience, self.verbose = factor, patience, verbose
+        self.min_delta, self.cooldown, self.min_lr = min_delta, cooldown, min_lr
+        self._reset()
+
+    def _reset(self) -> None:
+        self.wait = self.cooldown_counter = 0
+        self.best = -math.inf if more_is_better(self.monitor, self.mode) else math.inf
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        require_validation(self.monitor, self.params, "ReduceLROnPlateau")
+        self._reset()
+
+    def _better(self, value: float) -> bool:
+        if more_is_better(self.monitor, self.mode):
+            return value > self.best + self.min_delta
+        return value < self.best - self.min_delta
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        rate = float(self.model.optimizer.learning_rate)
+        if logs is not None:
+            logs["learning_rate"] = rate
+        value = monitored(self.monitor, logs, "ReduceLROnPlateau")
+        if value is None:
+            return
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.wait = 0
+        if self._better(value):
+            self.best, self.wait = value, 0
+        elif self.cooldown_counter <= 0:
+            self.wait += 1
+            if self.wait >= self.patience and rate > np.float32(self.min_lr):
+                self._reduce(epoch, rate)
+
+    def _reduce(self, epoch: int, rate: float) -> None:
+        lower = max(rate * self.factor, self.min_lr)
+        self.model.optimizer.learning_rate = lower
+        self.cooldown_counter, self.wait = self.cooldown, 0
+        if self.verbose:
+            print(f"epoch {epoch + 1}: the learning rate falls to {lower}", flush=True)
+
+    def state_arrays(self) -> dict[str, Any]:
+        counts = np.asarray((self.wait, self.cooldown_counter), np.int64)
+        return {"best": np.float64(self.best), "counts": counts}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if set(arrays) != {"best", "counts"}:
+            raise ValueError(
+                f"ReduceLROnPlateau stores 'best' and 'counts', the file has {sorted(arrays)}"
+            )
+        self.best = float(arrays["best"])
+        self.wait, self.cooldown_counter = (int(n) for n in arrays["counts"])

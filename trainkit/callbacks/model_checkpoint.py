@@ -1,0 +1,156 @@
+"""`ModelCheckpoint`: saves a model, or its weights, while it is trained."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import Callback, Logs, numbers
+from trainkit.callbacks.monitoring import (
+    checked_mode,
+    monitored,
+    more_is_better,
+    require_validation,
+)
+
+
+class ModelCheckpoint(Callback):
+    """Saves after each epoch, or each so many batches, and when training is interrupted.
+
+    Args:
+        filepath: where; it ends in `.keras` for the whole model, `.weights.h5` for the weights.
+            `{epoch}` (from 1), `{batch}` and the names of metrics in braces stand for their values,
+            as in `"{epoch:02d}-{val_loss:.2f}.keras"`.
+        monitor: name of the metric by which the best is known.
+        verbose: 1 says what is saved.
+        save_best_only: save only when the metric is better than ever before.
+        save_weights_only: the weights rather than the whole model.
+        mode: `"min"`, `"max"`, or `"auto"` by the name of the metric.
+        save_freq: `"epoch"`, or a number of batches.
+        initial_value_threshold: only values better than this are saved.
+
+    Attributes:
+        best: the best value so far, `None` before the first.
+
+    Raises:
+        ValueError: the end of `filepath` does not fit, or `save_freq` is neither; in training, the
+            metric does not exist.
+    """
+
+    reads_batch_logs = False
+
+    def __init__(
+        self,
+        filepath: str | os.PathLike[str],
+        monitor: str = "val_loss",
+        verbose: int = 0,
+        save_best_only: bool = False,
+        save_weights_only: bool = False,
+        mode: str = "auto",
+        save_freq: Any = "epoch",
+        initial_value_threshold: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.filepath = os.fspath(filepath)
+        ending = ".weights.h5" if save_weights_only else ".keras"
+        if not self.filepath.endswith(ending):
+            raise ValueError(
+                f"ModelCheckpoint: with save_weights_only={save_weights_only} the path must end in "
+                f"{ending!r}, got {self.filepath!r}"
+            )
+        if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
+            raise ValueError(
+                f"ModelCheckpoint: save_freq must be 'epoch' or a number of batches, got "
+                f"{save_freq!r}"
+            )
+        self.monitor, self.mode = monitor, checked_mode(mode, "ModelCheckpoint")
+        self.verbose, self.save_freq = verbose, save_freq
+        self.save_best_only, self.save_weights_only = save_best_only, save_weights_only
+        self.best = initial_value_threshold
+        self.batches = 0
+        self.epoch = 0
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        if self.save_best_only:
+            require_validation(self.monitor, self.params, "ModelCheckpoint")
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        self.batches += 1
+        if self.save_freq != "epoch" and self.batches % self.save_freq == 0:
+            self._save(self.epoch, batch, numbers(logs))
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        if self.save_freq == "epoch":
+            self._save(epoch, None, logs or {})
+
+    def on_train_interrupted(self, logs: Logs | None = None) -> None:
+        if not self.save_best_only:
+            self._write(self._path(self.epoch, None, numbers(logs), interrupted=True))
+
+    def _save(self, epoch: int, batch: int | None, logs: Logs) -> None:
+        if self.save_best_only and not self._improved(logs):
+            return
+        self._write(self._path(epoch, batch, logs))
+
+    def _improved(self, logs: Logs) -> bool:
+        value = monitored(self.monitor, logs, "ModelCheckpoint")
+        if value is None or math.isnan(value):
+            return False
+        up = more_is_better(self.monitor, self.mode)
+        if self.best is not None and not (value > self.best if up else value < self.best):
+            return False
+        self.best = value
+        return True
+
+    def _path(self, epoch: int, batch: int | None, logs: Logs, interrupted: bool = False) -> str:
+        names = {**logs, "epoch": epoch + 1, "batch": 0 if batch is None else batch + 1}
+        if interrupted:  # an epoch without validation has no such value
+            names = {**_NoValue.for_names(self.filepath, names), **names}
+        try:
+            return self.filepath.format(**names)
+        except KeyError as error:
+            raise ValueError(
+                f"ModelCheckpoint: the path {self.filepath!r} names {error}; there are "
+                f"{', '.join(sorted(names))}"
+            ) from None
+
+    def _write(self, path: str) -> None:
+        folder = os.path.dirname(path)
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        if self.save_weights_only:
+            self.model.save_weights(path, overwrite=True)
+        else:
+            self.model.save(path, overwrite=True)
+        if self.verbose:
+            print(f"saved {path}", flush=True)
+
+    def state_arrays(self) -> dict[str, Any]:
+        best = math.nan if self.best is None else self.best
+        return {"best": np.float64(best), "batches": np.int64(self.batches)}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if set(arrays) != {"best", "batches"}:
+            raise ValueError(
+                f"ModelCheckpoint stores 'best' and 'batches', the file has {sorted(arrays)}"
+            )
+        best = float(arrays["best"])
+        self.best = None if math.isnan(best) else best
+        self.batches = int(arrays["batches"])
+
+
+class _NoValue(float):
+    """Stands for a metric that has no value: `nan` in any format."""
+
+    @classmethod
+    def for_names(cls, template: str, known: Logs) -> Logs:
+        import string
+
+        fields = [field for _, field, _, _ in string.Formatter().parse(template) if field]
+        return {name: cls("nan") for name in fields if name not in known}

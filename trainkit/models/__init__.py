@@ -1,0 +1,10 @@
+"""Models: layers with a training loop, and how they are saved."""
+
+from trainkit.layers.symbolic import Input as Input
+from trainkit.models.model import Model as Model
+from trainkit.models.saving import clone_model as clone_model
+from trainkit.models.saving import load_model as load_model
+from trainkit.models.saving import model_from_config as model_from_config
+from trainkit.models.saving import model_from_json as model_from_json
+from trainkit.models.saving import save_model as save_model
+from trainkit.models.sequential import Sequential as Sequential

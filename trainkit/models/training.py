@@ -1,0 +1,284 @@
+"""The loop of `fit`, `evaluate` and `predict`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import CallbackList, numbers
+from trainkit.callbacks.history import History
+from trainkit.core.registry import snake_case
+from trainkit.core.trackable import Trackable
+from trainkit.models.batches import Feed
+from trainkit.ops.random import global_generator
+
+_ITERATOR = "iterator."
+
+
+class TrainingRun(Trackable):
+    """All that a run of `fit` is made of, for checkpoints: what `BackupAndRestore` stores.
+
+    Attributes:
+        model: with its optimizer and metrics.
+        callbacks: by the name of their class.
+        random: the generator of all random operations without a seed.
+        epoch: the epoch under way, or the next one.
+        step: how many batches of it are done.
+        resumed: whether an earlier run is taken up.
+        first_epoch, first_step: where this process began; steps are those of the optimizer.
+    """
+
+    _untracked = frozenset({"feed"})
+    batches: Any
+
+    def __init__(self, model: Any, feed: Feed, callbacks: Iterable[Any], epoch: int) -> None:
+        self.model, self.feed = model, feed
+        self.callbacks = _by_name(callbacks)
+        self.random = global_generator()
+        self.epoch, self.step = epoch, 0
+        self.resumed = False
+        self.first_epoch, self.first_step = epoch, 0
+        self.__dict__.update(_before=[], _after=[], batches=None)
+
+    def before_training(self, action: Callable[[], Any]) -> None:
+        """Do `action` once all callbacks have begun."""
+        self.__dict__["_before"].append(action)
+
+    def after_epoch(self, action: Callable[[], Any]) -> None:
+        """Do `action` once all callbacks have heard of the epoch that ends."""
+        self.__dict__["_after"].append(action)
+
+    def run_actions(self, which: str) -> None:
+        """Do and forget what callbacks have asked for."""
+        actions = self.__dict__[which]
+        while actions:
+            actions.pop(0)()
+
+    def begin_epoch(self) -> Any:
+        """The batches of the epoch, or those left of it."""
+        if self.batches is None or self.step == 0:
+            self.__dict__["batches"] = self.feed.begin()
+        return self.batches
+
+    def parts(self) -> dict[str, Trackable]:
+        dataset = getattr(getattr(self.feed, "inner", self.feed), "dataset", None)
+        return super().parts() | ({} if dataset is None else {"dataset": dataset})
+
+    def state_arrays(self) -> dict[str, Any]:
+        here = {"epoch": np.int64(self.epoch), "step": np.int64(self.step)}
+        continues = self.step or not self.feed.whole_passes
+        position = self.feed.position() if continues else {}
+        return here | {_ITERATOR + name: value for name, value in position.items()}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if not {"epoch", "step"} <= set(arrays):
+            raise ValueError(f"a run stores 'epoch' and 'step', the file has {sorted(arrays)}")
+        position = {
+            name.removeprefix(_ITERATOR): value
+            for name, value in arrays.items()
+            if name.startswith(_ITERATOR)
+        }
+        if position:
+            self.__dict__["batches"] = self.feed.go_to(position)
+        self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
+        self.resumed, self.first_epoch = True, self.epoch
+
+
+def _by_name(callbacks: Iterable[Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for callback in callbacks:
+        if isinstance(callback, Trackable):
+            name, count = snake_case(type(callback).__name__), 1
+            base = name
+            while name in named:
+                name, count = f"{base}_{count}", count + 1
+            named[name] = callback
+    return named
+
+
+class Interruption:
+    """Within the block Ctrl-C and SIGTERM only ask training to stop after the batch.
+
+    The second one acts as usual. Outside of the main thread signals are left alone.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before = signal.getsignal(number)
+                # A handler of the user's own is theirs to call.
+                if before in (signal.default_int_handler, signal.SIG_DFL):
+                    self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def _ask(self, number: int, frame: Any) -> None:
+        self.asked = True
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before = {}
+
+    def __exit__(self, *exc: object) -> None:
+        self._restore()
+
+
+def run_fit(
+    model: Any,
+    feed: Feed,
+    callbacks: CallbackList,
+    history: History,
+    epochs: int,
+    initial_epoch: int,
+    validate: Callable[[int], dict[str, float]] | None,
+) -> History:
+    """Train for the epochs from `initial_epoch` up to `epochs`.
+
+    Args:
+        model: compiled.
+        feed: gives the batches of each epoch.
+        callbacks: `history` among them.
+        history: returned.
+        epochs: where training ends.
+        initial_epoch: where it begins.
+        validate: gives the logs of the validation for an epoch, empty when it is not due.
+    """
+    run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch)
+    model.__dict__["training_run"] = run
+    model.stop_training = False
+    callbacks.call("on_train_begin", {})
+    run.run_actions("_before")
+    run.first_step = int(model.optimizer.iterations) if model.optimizer is not None else 0
+    logs: dict[str, Any] = {}
+    with Interruption() as interruption:
+        while run.epoch < epochs and not (model.stop_training or interruption.asked):
+            logs = _run_epoch(run, callbacks, interruption, validate)
+    if interruption.asked and run.step:
+        callbacks.call("on_train_interrupted", logs)
+    callbacks.call("on_train_end", logs)
+    model.__dict__["training_run"] = None
+    return history
+
+
+def _run_epoch(
+    run: TrainingRun,
+    callbacks: CallbackList,
+    interruption: Interruption,
+    validate: Callable[[int], dict[str, float]] | None,
+) -> dict[str, Any]:
+    model, epoch = run.model, run.epoch
+    batches = run.begin_epoch()
+    if run.step == 0:
+        model.reset_metrics()
+    callbacks.call("on_epoch_begin", epoch, {})
+    ended, logs = _run_steps(run, batches, callbacks, interruption)
+    if not ended:
+        return logs
+    values = numbers(logs)
+    values = dict(sorted(values.items()))
+    if validate is not None:
+        values.update(validate(epoch))
+    run.epoch, run.step = epoch + 1, 0
+    callbacks.call("on_epoch_end", epoch, values)
+    run.run_actions("_after")
+    return values
+
+
+def _run_steps(
+    run: TrainingRun, batches: Iterator[Any], callbacks: CallbackList, interruption: Interruption
+) -> tuple[bool, dict[str, Any]]:
+    """Train on the batches left of an epoch; whether it was finished, and the last logs."""
+    model, feed = run.model, run.feed
+    step_function, together = model.make_train_function(), model.steps_per_execution
+    logs: dict[str, Any] = {}
+    total = feed.steps
+    done = run.step
+    while total is None or done < total:
+        callbacks.batch_begin("train", done)
+        count = together if total is None else min(together, total - done)
+        try:
+            for _ in range(count):
+                logs = step_function(next(batches))
+                done += 1
+        except StopIteration:
+            if done == run.step:
+                break
+        run.__dict__["step"] = done
+        callbacks.batch_end("train", done - 1, logs)
+        if interruption.asked and done != total:
+            return False, logs
+        if model.stop_training:
+            break
+    if not done:
+        raise ValueError("fit: the data has no batches")
+    if total is not None and done < total and not model.stop_training:
+        warnings.warn(
+            f"fit: the data ran out after {done} of {total} batches of epoch {run.epoch + 1}; "
+            f"make it repeat, "
+            "or give fewer steps_per_epoch",
+            stacklevel=2,
+        )
+        if feed.whole_passes:
+            feed.steps = done
+        else:
+            model.stop_training = True
+    return True, logs or model.get_metrics_result()
+
+
+def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, float]:
+    """The metrics of a whole pass over `feed`."""
+    model.reset_metrics()
+    callbacks.call("on_test_begin", {})
+    logs: dict[str, Any] = {}
+    step_function = model.make_test_function()
+    for step, batch in enumerate(_first(feed.begin(), feed.steps)):
+        callbacks.batch_begin("test", step)
+        logs = step_function(batch)
+        callbacks.batch_end("test", step, logs)
+        if model.stop_evaluating:
+            break
+    if not logs:
+        raise ValueError("evaluate: the data has no batches")
+    values = dict(sorted(numbers(logs).items()))
+    callbacks.call("on_test_end", values)
+    return values
+
+
+def run_predict(model: Any, feed: Feed, callbacks: CallbackList) -> list[Any]:
+    """The outputs for each batch of `feed`."""
+    callbacks.call("on_predict_begin", {})
+    outputs = []
+    step_function = model.make_predict_function()
+    for step, batch in enumerate(_first(feed.begin(), feed.steps)):
+        callbacks.batch_begin("predict", step)
+        outputs.append(step_function(batch))
+        callbacks.batch_end("predict", step, {"outputs": outputs[-1]})
+        if model.stop_predicting:
+            break
+    if not outputs:
+        raise ValueError("predict: the data has no batches")
+    callbacks.call("on_predict_end", {})
+    return outputs
+
+
+def _first(batches: Iterator[Any], count: int | None) -> Iterator[Any]:
+    """The first `count` batches, all for `None`."""
+    if count is None:
+        yield from batches
+        return
+    for _ in range(count):
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        yield batch
