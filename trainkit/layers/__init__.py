@@ -36,6 +36,8 @@ from trainkit.layers.convolution import SeparableConvolution2D as SeparableConvo
 from trainkit.layers.core import ActivityRegularization as ActivityRegularization
 from trainkit.layers.core import Identity as Identity
 from trainkit.layers.core import InputLayer as InputLayer
+from trainkit.layers.symbolic import Input as Input
+from trainkit.layers.symbolic import KerasTensor as KerasTensor
 from trainkit.layers.core import Lambda as Lambda
 from trainkit.layers.core import Masking as Masking
 from trainkit.layers.dense import Dense as Dense
