@@ -37,7 +37,7 @@ class Tensor:
     @property
     def shape(self) -> TensorShape:
         """Sizes of the axes."""
-        return TensorShape(self._array.shape)
+        return tuple.__new__(TensorShape, self._array.shape)  # its sizes are ints already
 
     @property
     def dtype(self) -> DType:
