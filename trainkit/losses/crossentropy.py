@@ -1,0 +1,503 @@
+"""Cross-entropies of labels and predicted classes: plain, focal, generalized; KL divergence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.losses.alignment import aligned, as_floats
+from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.regression import EPSILON
+from trainkit.ops import cross_entropy
+from trainkit.ops.cross_entropy import check_labels
+
+
+def _check_smoothing(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name}: label_smoothing must be in [0, 1], got {value!r}")
+
+
+def binary_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Tensor:
+    """Mean over `axis` of -(y * log(p) + (1 - y) * log(1 - p)).
+
+    Args:
+        y_true: labels in [0, 1], of the shape of `y_pred`; (batch,) fits (batch, 1).
+        y_pred: probabilities, or logits with `from_logits`.
+        from_logits: whether the sigmoid is still to be taken.
+        label_smoothing: share by which labels move towards 1/2, in [0, 1].
+        axis: axis of the mean.
+
+    Returns:
+        A float tensor without `axis`.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        ValueError: `label_smoothing` is out of range.
+    """
+    _check_smoothing("binary_crossentropy", label_smoothing)
+    y_true, y_pred = aligned("binary_crossentropy", y_true, y_pred)
+    if label_smoothing:
+        y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    return ops.mean(
+        cross_entropy.binary_crossentropy(y_true, y_pred, from_logits=from_logits), axis=axis
+    )
+
+
+def binary_focal_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    apply_class_balancing: bool = False,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Tensor:
+    """Binary cross-entropy times (1 - p_t)**gamma, where p_t is the probability of the true label.
+
+    Source: Lin et al. 2017, arXiv:1708.02002.
+
+    Args:
+        y_true: labels in [0, 1], of the shape of `y_pred`.
+        y_pred: probabilities, or logits with `from_logits`.
+        apply_class_balancing: weigh label 1 by `alpha` and label 0 by 1 - `alpha`.
+        alpha: weight of label 1.
+        gamma: how much well predicted labels are played down.
+        from_logits: whether the sigmoid is still to be taken.
+        label_smoothing: share by which labels move towards 1/2, in [0, 1].
+        axis: axis of the mean.
+
+    Returns:
+        A float tensor without `axis`.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        ValueError: `label_smoothing` is out of range.
+    """
+    _check_smoothing("binary_focal_crossentropy", label_smoothing)
+    y_true, y_pred = aligned("binary_focal_crossentropy", y_true, y_pred)
+    if label_smoothing:
+        y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    chance = ops.sigmoid(y_pred) if from_logits else y_pred
+    entropy = cross_entropy.binary_crossentropy(y_true, chance, from_logits=False)
+    of_truth = y_true * chance + (1 - y_true) * (1 - chance)
+    focal = ops.power(1.0 - of_truth, gamma) * entropy
+    if apply_class_balancing:
+        focal = (y_true * alpha + (1 - y_true) * (1 - alpha)) * focal
+    return ops.mean(focal, axis=axis)
+
+
+def _smoothed(y_true: Tensor, label_smoothing: float, axis: int) -> Tensor:
+    if not label_smoothing:
+        return y_true
+    return y_true * (1.0 - label_smoothing) + label_smoothing / y_true.shape[axis]
+
+
+def categorical_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Tensor:
+    """-sum over `axis` of y * log(p).
+
+    Args:
+        y_true: one-hot labels or probabilities, of the shape of `y_pred`.
+        y_pred: probabilities (they are divided by their sum), or logits with `from_logits`.
+        from_logits: whether the softmax is still to be taken.
+        label_smoothing: share by which labels move towards 1 / classes, in [0, 1].
+        axis: axis of the classes.
+
+    Returns:
+        A float tensor without `axis`.
+
+    Raises:
+        ShapeError: the shapes differ; integer labels go to `sparse_categorical_crossentropy`.
+        ValueError: `label_smoothing` is out of range.
+    """
+    _check_smoothing("categorical_crossentropy", label_smoothing)
+    y_true, y_pred = _one_hot_pair("categorical_crossentropy", y_true, y_pred)
+    y_true = _smoothed(y_true, label_smoothing, axis)
+    return cross_entropy.categorical_crossentropy(
+        y_true, y_pred, from_logits=from_logits, axis=axis
+    )
+
+
+def _one_hot_pair(name: str, y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
+    """Both as floats of one shape, classes included."""
+    y_pred = as_floats(y_pred)
+    y_true = ops.cast(y_true, y_pred.dtype)
+    a, b = tuple(y_true.shape), tuple(y_pred.shape)
+    fits = len(a) == len(b) and all(None in (m, n) or m == n for m, n in zip(a, b, strict=True))
+    if not fits:
+        raise ShapeError(
+            f"{name}: labels must have one entry per class, the shape of the predictions.\n  "
+            f"y_true  {a}\n"
+            f"  y_pred  {b}\nFor integer labels use SparseCategoricalCrossentropy, or "
+            "one_hot(y_true, classes)."
+        )
+    return y_true, y_pred
+
+
+def categorical_focal_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    alpha: float = 0.25,
+    gamma: float = 2.0,
+    from_logits: bool = False,
+    label_smoothing: float = 0.0,
+    axis: int = -1,
+) -> Tensor:
+    """-sum over `axis` of alpha * (1 - p)**gamma * y * log(p).
+
+    Source: Lin et al. 2017, arXiv:1708.02002.
+
+    Args:
+        y_true: one-hot labels, of the shape of `y_pred`.
+        y_pred: probabilities (they are divided by their sum), or logits with `from_logits`.
+        alpha: weight of all classes, or a sequence of one weight per class.
+        gamma: how much well predicted labels are played down.
+        from_logits: whether the softmax is still to be taken.
+        label_smoothing: share by which labels move towards 1 / classes, in [0, 1].
+        axis: axis of the classes.
+
+    Returns:
+        A float tensor without `axis`.
+
+    Raises:
+        ShapeError: the shapes differ.
+        ValueError: `label_smoothing` is out of range.
+    """
+    _check_smoothing("categorical_focal_crossentropy", label_smoothing)
+    y_true, y_pred = _one_hot_pair("categorical_focal_crossentropy", y_true, y_pred)
+    y_true = _smoothed(y_true, label_smoothing, axis)
+    chance = ops.softmax(y_pred, axis=axis) if from_logits else y_pred
+    chance = chance / ops.sum(chance, axis=axis, keepdims=True)
+    chance = ops.clip(chance, EPSILON, 1.0 - EPSILON)
+    weight = ops.power(1.0 - chance, gamma) * (
+        ops.cast(alpha, chance.dtype) if _is_many(alpha) else alpha
+    )
+    return ops.sum(weight * (-y_true * ops.log(chance)), axis=axis)
+
+
+def _is_many(alpha: Any) -> bool:
+    return not isinstance(alpha, int | float)
+
+
+def sparse_categorical_crossentropy(
+    y_true: Any,
+    y_pred: Any,
+    from_logits: bool = False,
+    ignore_class: int | None = None,
+    axis: int = -1,
+) -> Tensor:
+    """-log of the probability of the true class.
+
+    Args:
+        y_true: class numbers in [0, classes), of the shape of `y_pred` without `axis` or with size
+            1 there.
+        y_pred: probabilities (they are divided by their sum), or logits with `from_logits`.
+        from_logits: whether the softmax is still to be taken.
+        ignore_class: samples with this label give 0.
+        axis: axis of the classes.
+
+    Returns:
+        A float tensor without `axis`.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        InvalidArgumentError: a label is out of range; names it.
+    """
+    return _sparse_with_mask(y_true, y_pred, from_logits, ignore_class, axis)[0]
+
+
+def _sparse_with_mask(
+    y_true: Any, y_pred: Any, from_logits: bool, ignore_class: int | None, axis: int
+) -> tuple[Tensor, Tensor | None]:
+    y_pred = as_floats(y_pred)
+    labels = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
+    if not labels.dtype.is_integer:
+        labels = ops.cast(labels, "int64")
+    if len(labels.shape) == len(y_pred.shape) and labels.shape[axis] == 1:
+        labels = ops.squeeze(labels, axis)
+    if ignore_class is None:
+        if from_logits and axis in (-1, len(y_pred.shape) - 1):
+            return cross_entropy.sparse_softmax_cross_entropy_with_logits(labels, y_pred), None
+        return cross_entropy.sparse_categorical_crossentropy(
+            labels, y_pred, from_logits, axis
+        ), None
+    counts = ops.not_equal(labels, ignore_class)
+    labels = ops.where(counts, labels, ops.zeros_like(labels))
+    values = cross_entropy.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
+    return ops.where(counts, values, ops.zeros_like(values)), counts
+
+
+def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float = 0.5) -> Tensor:
+    """(1 - p**q) / q, where p is the probability of the true class; bears wrong labels.
+
+    Source: Zhang and Sabuncu 2018, arXiv:1805.07836.
+
+    Args:
+        y_true: class numbers in [0, classes), (...) or (..., 1), or one-hot labels, (..., classes).
+        y_pred: probabilities, (..., classes).
+        q: in (0, 1); near 0 it is cross-entropy, at 1 mean absolute error.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        InvalidArgumentError: a class number is out of range; names it.
+        ValueError: `q` is out of range.
+    """
+    if not 0 < q < 1:
+        raise ValueError(f"categorical_generalized_cross_entropy: q must be in (0, 1), got {q!r}")
+    y_pred = as_floats(y_pred)
+    labels = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
+    classes = y_pred.shape[-1]
+    if len(labels.shape) == len(y_pred.shape) and labels.shape[-1] == 1:
+        labels = ops.squeeze(labels, -1)
+    if len(labels.shape) == len(y_pred.shape) - 1:
+        labels = ops.cast(labels, "int64")
+        if type(labels) is Tensor:
+            check_labels(labels._array, classes)
+        labels = ops.one_hot(labels, classes)
+    y_true, y_pred = _one_hot_pair("categorical_generalized_cross_entropy", labels, y_pred)
+    of_truth = ops.sum(y_true * y_pred, axis=-1)
+    return (1.0 - ops.power(of_truth, q)) / q
+
+
+def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
+    """Sum of y_true * log(y_true / y_pred) over the last axis; both are kept in [1e-7, 1].
+
+    Args:
+        y_true: probabilities of one shape (..., classes).
+        y_pred: likewise.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("kl_divergence", y_true, y_pred)
+    y_true = ops.clip(y_true, EPSILON, 1.0)
+    y_pred = ops.clip(y_pred, EPSILON, 1.0)
+    return ops.sum(y_true * ops.log(y_true / y_pred), axis=-1)
+
+
+class BinaryCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of labels that are true or false; see `binary_crossentropy`.
+
+    Args:
+        from_logits, label_smoothing, axis: see `binary_crossentropy`.
+        reduction, name, dtype: see `Loss`.
+
+    Raises:
+        ValueError: `label_smoothing` is out of range.
+    """
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "binary_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        _check_smoothing("BinaryCrossentropy", label_smoothing)
+        super().__init__(
+            binary_crossentropy,
+            reduction,
+            name,
+            dtype,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=axis,
+        )
+
+
+class BinaryFocalCrossentropy(LossFunctionWrapper):
+    """Binary cross-entropy that plays down what is predicted well; see `binary_focal_crossentropy`.
+
+    Args:
+        apply_class_balancing, alpha, gamma, from_logits, label_smoothing, axis: see the function.
+        reduction, name, dtype: see `Loss`.
+
+    Raises:
+        ValueError: `label_smoothing` is out of range.
+    """
+
+    def __init__(
+        self,
+        apply_class_balancing: bool = False,
+        alpha: float = 0.25,
+        gamma: float = 2.0,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "binary_focal_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        _check_smoothing("BinaryFocalCrossentropy", label_smoothing)
+        super().__init__(
+            binary_focal_crossentropy,
+            reduction,
+            name,
+            dtype,
+            apply_class_balancing=apply_class_balancing,
+            alpha=alpha,
+            gamma=gamma,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=axis,
+        )
+
+
+class CategoricalCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of one-hot labels; see `categorical_crossentropy`.
+
+    Args:
+        from_logits, label_smoothing, axis: see `categorical_crossentropy`.
+        reduction, name, dtype: see `Loss`.
+
+    Raises:
+        ValueError: `label_smoothing` is out of range.
+    """
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        _check_smoothing("CategoricalCrossentropy", label_smoothing)
+        super().__init__(
+            categorical_crossentropy,
+            reduction,
+            name,
+            dtype,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=axis,
+        )
+
+
+class CategoricalFocalCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of one-hot labels that plays down what is predicted well.
+
+    Args:
+        alpha, gamma, from_logits, label_smoothing, axis: see `categorical_focal_crossentropy`.
+        reduction, name, dtype: see `Loss`.
+
+    Raises:
+        ValueError: `label_smoothing` is out of range.
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 0.25,
+        gamma: float = 2.0,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_focal_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        _check_smoothing("CategoricalFocalCrossentropy", label_smoothing)
+        super().__init__(
+            categorical_focal_crossentropy,
+            reduction,
+            name,
+            dtype,
+            alpha=alpha,
+            gamma=gamma,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=axis,
+        )
+
+
+class SparseCategoricalCrossentropy(LossFunctionWrapper):
+    """Cross-entropy of integer labels; see `sparse_categorical_crossentropy`.
+
+    Args:
+        from_logits, ignore_class, axis: see `sparse_categorical_crossentropy`. Samples that are
+            ignored do not count in a mean either.
+        reduction, name, dtype: see `Loss`.
+    """
+
+    def __init__(
+        self,
+        from_logits: bool = False,
+        ignore_class: int | None = None,
+        reduction: str | None = "sum_over_batch_size",
+        axis: int = -1,
+        name: str | None = "sparse_categorical_crossentropy",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            sparse_categorical_crossentropy,
+            reduction,
+            name,
+            dtype,
+            from_logits=from_logits,
+            ignore_class=ignore_class,
+            axis=axis,
+        )
+        self.from_logits = from_logits
+        self.ignore_class = ignore_class
+        self.axis = axis
+
+    def masked_call(self, y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor | None]:
+        return _sparse_with_mask(y_true, y_pred, self.from_logits, self.ignore_class, self.axis)
+
+
+class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
+    """Cross-entropy that bears wrong labels; see `categorical_generalized_cross_entropy`.
+
+    Args:
+        q: in (0, 1); near 0 it is cross-entropy, at 1 mean absolute error.
+        reduction, name, dtype: see `Loss`.
+
+    Raises:
+        ValueError: `q` is out of range.
+    """
+
+    def __init__(
+        self,
+        q: float = 0.5,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_generalized_cross_entropy",
+        dtype: Any = None,
+    ) -> None:
+        if not 0 < q < 1:
+            raise ValueError(f"CategoricalGeneralizedCrossEntropy: q must be in (0, 1), got {q!r}")
+        super().__init__(categorical_generalized_cross_entropy, reduction, name, dtype, q=q)
+
+
+class KLDivergence(LossFunctionWrapper):
+    """Kullback-Leibler divergence of distributions; see `kl_divergence`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "kl_divergence",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(kl_divergence, reduction, name, dtype)

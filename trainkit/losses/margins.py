@@ -1,0 +1,205 @@
+"""Hinge losses and the circle loss: what counts is a margin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.losses.alignment import aligned, as_floats
+from trainkit.losses.loss import LossFunctionWrapper
+
+_NOWHERE = -1e30
+"""In place of minus infinity, whose slope is not a number."""
+
+
+def _as_signs(y_true: Tensor) -> Tensor:
+    """Labels 0 and 1 as -1 and 1; other labels stay."""
+    binary = ops.all(ops.logical_or(ops.equal(y_true, 0), ops.equal(y_true, 1)))
+    return ops.where(binary, 2.0 * y_true - 1.0, y_true)
+
+
+def hinge(y_true: Any, y_pred: Any) -> Tensor:
+    """Mean of max(1 - y_true * y_pred, 0) over the last axis.
+
+    Args:
+        y_true: labels -1 and 1, or 0 and 1, (..., n).
+        y_pred: scores of the same shape.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("hinge", y_true, y_pred)
+    return ops.mean(ops.maximum(1.0 - _as_signs(y_true) * y_pred, 0.0), axis=-1)
+
+
+def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
+    """Mean of max(1 - y_true * y_pred, 0)**2 over the last axis.
+
+    Args:
+        y_true: labels -1 and 1, or 0 and 1, (..., n).
+        y_pred: scores of the same shape.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("squared_hinge", y_true, y_pred)
+    return ops.mean(ops.square(ops.maximum(1.0 - _as_signs(y_true) * y_pred, 0.0)), axis=-1)
+
+
+def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
+    """max(neg - pos + 1, 0): pos the score of the true class, neg the best of the others.
+
+    Args:
+        y_true: one-hot labels, (..., classes).
+        y_pred: scores of the same shape.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("categorical_hinge", y_true, y_pred)
+    pos = ops.sum(y_true * y_pred, axis=-1)
+    neg = ops.max((1.0 - y_true) * y_pred, axis=-1)
+    return ops.maximum(neg - pos + 1.0, 0.0)
+
+
+def circle(
+    y_true: Any,
+    y_pred: Any,
+    ref_labels: Any = None,
+    ref_embeddings: Any = None,
+    remove_diagonal: bool = True,
+    gamma: float = 80.0,
+    margin: float = 0.4,
+) -> Tensor:
+    """Circle loss of embeddings: near those of the same label, far from all others.
+
+    softplus(logsumexp over pairs of one label of gamma * [d + m]+ * (d - m)
+             + logsumexp over the others of gamma * [1 + m - d]+ * (1 - m - d)), with d = 1 - cosine
+    Source: Sun et al. 2020, arXiv:2002.10857.
+
+    Args:
+        y_true: labels, (batch,) or (batch, 1).
+        y_pred: embeddings of length 1, (batch, features).
+        ref_labels: labels of what to compare with; by default the batch itself.
+        ref_embeddings: embeddings of what to compare with.
+        remove_diagonal: do not compare a sample with itself.
+        gamma: scale.
+        margin: m.
+
+    Returns:
+        One value per sample, (batch,).
+
+    Raises:
+        ShapeError: there is not one label per embedding.
+    """
+    y_pred = as_floats(y_pred)
+    labels = _flat_labels("circle", y_true, y_pred)
+    others = y_pred if ref_embeddings is None else as_floats(ref_embeddings)
+    other_labels = labels if ref_labels is None else _flat_labels("circle", ref_labels, others)
+    alike = ops.equal(ops.expand_dims(labels, 1), ops.expand_dims(other_labels, 0))
+    unlike = ops.logical_not(alike)
+    if remove_diagonal:
+        diagonal = ops.eye(int(y_pred.shape[0]), int(others.shape[0]), dtype="bool")
+        alike = ops.logical_and(alike, ops.logical_not(diagonal))
+    distance = 1.0 - ops.matmul(y_pred, ops.transpose(others))
+    pull = gamma * ops.maximum(distance + margin, 0.0) * (distance - margin)
+    push = gamma * ops.maximum(1.0 + margin - distance, 0.0) * (1.0 - margin - distance)
+    near = ops.logsumexp(ops.where(alike, pull, _NOWHERE), axis=1)
+    far = ops.logsumexp(ops.where(unlike, push, _NOWHERE), axis=1)
+    return ops.softplus(near + far)
+
+
+def _flat_labels(name: str, labels: Any, embeddings: Tensor) -> Tensor:
+    labels = labels if isinstance(labels, Tensor) else convert_to_tensor(labels)
+    if len(labels.shape) == 2 and labels.shape[1] == 1:
+        labels = ops.squeeze(labels, 1)
+    if (
+        len(labels.shape) != 1
+        or len(embeddings.shape) != 2
+        or labels.shape[0] != embeddings.shape[0]
+    ):
+        raise ShapeError(
+            f"{name}: embeddings are (batch, features) and labels (batch,), got "
+            f"{tuple(embeddings.shape)} and "
+            f"{tuple(labels.shape)}"
+        )
+    return ops.cast(labels, "int32")
+
+
+class Hinge(LossFunctionWrapper):
+    """Margin of scores by sign; see `hinge`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "hinge",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(hinge, reduction, name, dtype)
+
+
+class SquaredHinge(LossFunctionWrapper):
+    """Squared margin of scores by sign; see `squared_hinge`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "squared_hinge",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(squared_hinge, reduction, name, dtype)
+
+
+class CategoricalHinge(LossFunctionWrapper):
+    """Margin of the true class over the best other; see `categorical_hinge`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "categorical_hinge",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(categorical_hinge, reduction, name, dtype)
+
+
+class Circle(LossFunctionWrapper):
+    """Circle loss of embeddings; see `circle`. Samples whose loss is 0 do not count in a mean.
+
+    Args:
+        gamma, margin, remove_diagonal: see `circle`.
+        reduction, name, dtype: see `Loss`.
+    """
+
+    def __init__(
+        self,
+        gamma: float = 80.0,
+        margin: float = 0.4,
+        remove_diagonal: bool = True,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "circle",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            circle,
+            reduction,
+            name,
+            dtype,
+            gamma=gamma,
+            margin=margin,
+            remove_diagonal=remove_diagonal,
+        )
+
+    def masked_call(self, y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor | None]:
+        values = self.call(y_true, y_pred)
+        return values, ops.greater(values, 0.0)

@@ -1,0 +1,110 @@
+"""Losses by name: `get`, `serialize`, `deserialize`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.registry import Family
+from trainkit.losses import crossentropy, margins, overlap, regression
+from trainkit.losses.loss import LossFunctionWrapper
+
+LOSSES = Family("losses", "loss")
+
+_SHORT_NAMES = {
+    "binary_crossentropy": ("bce", "BCE"),
+    "kl_divergence": ("kld", "KLD"),
+    "mean_absolute_error": ("mae", "MAE"),
+    "mean_absolute_percentage_error": ("mape", "MAPE"),
+    "mean_squared_error": ("mse", "MSE"),
+    "mean_squared_logarithmic_error": ("msle", "MSLE"),
+}
+
+# Functions first: "mean_squared_error" is the function, "MeanSquaredError" the class.
+for _function in (
+    crossentropy.binary_crossentropy,
+    crossentropy.binary_focal_crossentropy,
+    crossentropy.categorical_crossentropy,
+    crossentropy.categorical_focal_crossentropy,
+    crossentropy.categorical_generalized_cross_entropy,
+    crossentropy.kl_divergence,
+    crossentropy.sparse_categorical_crossentropy,
+    margins.categorical_hinge,
+    margins.circle,
+    margins.hinge,
+    margins.squared_hinge,
+    overlap.ctc,
+    overlap.dice,
+    overlap.tversky,
+    regression.cosine_similarity,
+    regression.huber,
+    regression.log_cosh,
+    regression.mean_absolute_error,
+    regression.mean_absolute_percentage_error,
+    regression.mean_squared_error,
+    regression.mean_squared_logarithmic_error,
+    regression.poisson,
+):
+    LOSSES.add(_function, *_SHORT_NAMES.get(_function.__name__, ()))
+
+for _kind in (
+    LossFunctionWrapper,
+    crossentropy.BinaryCrossentropy,
+    crossentropy.BinaryFocalCrossentropy,
+    crossentropy.CategoricalCrossentropy,
+    crossentropy.CategoricalFocalCrossentropy,
+    crossentropy.CategoricalGeneralizedCrossEntropy,
+    crossentropy.KLDivergence,
+    crossentropy.SparseCategoricalCrossentropy,
+    margins.CategoricalHinge,
+    margins.Circle,
+    margins.Hinge,
+    margins.SquaredHinge,
+    overlap.CTC,
+    overlap.Dice,
+    overlap.Tversky,
+    regression.CosineSimilarity,
+    regression.Huber,
+    regression.LogCosh,
+    regression.MeanAbsoluteError,
+    regression.MeanAbsolutePercentageError,
+    regression.MeanSquaredError,
+    regression.MeanSquaredLogarithmicError,
+    regression.Poisson,
+):
+    LOSSES.add(_kind)
+
+
+def get(identifier: Any) -> Any:
+    """A loss by name or configuration.
+
+    Args:
+        identifier: the name of a function (`"mse"`, `"mean_squared_error"`) or class
+            (`"MeanSquaredError"`), what `serialize` gave, a class, a `Loss`, a function of targets
+            and predictions, or `None`.
+
+    Returns:
+        The function, or a new object of the class; a loss, function or `None` comes back as it is.
+
+    Raises:
+        ValueError: there is no such loss; lists those there are.
+        TypeError: `identifier` is something else.
+    """
+    return LOSSES.get(identifier)
+
+
+def serialize(loss: Any) -> Any:
+    """A loss as plain data: a function's name, or `class_name` and `config`."""
+    return LOSSES.serialize(loss)
+
+
+def deserialize(name: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+    """The loss that `serialize` gave as plain data.
+
+    Args:
+        name: a function's name, or a dict with `class_name` and `config`.
+        custom_objects: further classes and functions by name.
+
+    Raises:
+        ValueError: there is no loss of that name.
+    """
+    return LOSSES.deserialize(name, custom_objects)

@@ -1,0 +1,279 @@
+"""Losses between numbers: squared, absolute, relative and logarithmic errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.tensor import Tensor
+from trainkit.losses.alignment import aligned
+from trainkit.losses.loss import LossFunctionWrapper
+
+EPSILON = 1e-7
+"""What keeps quotients and logarithms finite."""
+
+
+def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
+    """Mean of (y_true - y_pred)**2 over the last axis.
+
+    Args:
+        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
+        y_pred: likewise.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("mean_squared_error", y_true, y_pred)
+    return ops.mean(ops.square(y_true - y_pred), axis=-1)
+
+
+def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
+    """Mean of |y_true - y_pred| over the last axis.
+
+    Args:
+        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
+        y_pred: likewise.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("mean_absolute_error", y_true, y_pred)
+    return ops.mean(ops.absolute(y_true - y_pred), axis=-1)
+
+
+def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
+    """100 times the mean of |y_true - y_pred| / max(|y_true|, 1e-7) over the last axis.
+
+    Args:
+        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
+        y_pred: likewise.
+
+    Returns:
+        A float tensor (...), in percent.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("mean_absolute_percentage_error", y_true, y_pred)
+    relative = ops.absolute((y_true - y_pred) / ops.maximum(ops.absolute(y_true), EPSILON))
+    return 100.0 * ops.mean(relative, axis=-1)
+
+
+def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
+    """Mean of (log(y_true + 1) - log(y_pred + 1))**2 over the last axis; values below 0 count as 0.
+
+    Args:
+        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
+        y_pred: likewise.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("mean_squared_logarithmic_error", y_true, y_pred)
+    of_true = ops.log(ops.maximum(y_true, EPSILON) + 1)
+    of_pred = ops.log(ops.maximum(y_pred, EPSILON) + 1)
+    return ops.mean(ops.square(of_true - of_pred), axis=-1)
+
+
+def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
+    """Squared error up to `delta`, a straight line beyond, averaged over the last axis.
+
+    0.5 * e**2 where |e| <= delta, else delta * |e| - 0.5 * delta**2
+    Source: Huber 1964, "Robust estimation of a location parameter".
+
+    Args:
+        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
+        y_pred: likewise.
+        delta: where the line begins, above 0.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("huber", y_true, y_pred)
+    size = ops.absolute(y_true - y_pred)
+    curve = ops.where(size <= delta, 0.5 * ops.square(size), delta * size - 0.5 * delta * delta)
+    return ops.mean(curve, axis=-1)
+
+
+def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
+    """Mean of log(cosh(y_pred - y_true)) over the last axis, as e + softplus(-2 e) - log 2.
+
+    Args:
+        y_true: tensors of one shape (..., n); (batch,) fits (batch, 1).
+        y_pred: likewise.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("log_cosh", y_true, y_pred)
+    error = y_pred - y_true
+    return ops.mean(error + ops.softplus(-2.0 * error) - math.log(2.0), axis=-1)
+
+
+def poisson(y_true: Any, y_pred: Any) -> Tensor:
+    """Mean of y_pred - y_true * log(y_pred + 1e-7) over the last axis.
+
+    Args:
+        y_true: counts, (..., n).
+        y_pred: expected counts, 0 or more, of the same shape.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("poisson", y_true, y_pred)
+    return ops.mean(y_pred - y_true * ops.log(y_pred + EPSILON), axis=-1)
+
+
+def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
+    """Minus the cosine of the angle between y_true and y_pred along `axis`; 0 where either is 0.
+
+    Args:
+        y_true: tensors of one shape.
+        y_pred: likewise.
+        axis: axis of the vectors.
+
+    Returns:
+        A float tensor without `axis`, in [-1, 1]; -1 for vectors of one direction.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("cosine_similarity", y_true, y_pred)
+    return -ops.sum(_unit(y_true, axis) * _unit(y_pred, axis), axis=axis)
+
+
+def _unit(x: Tensor, axis: int) -> Tensor:
+    squares = ops.sum(ops.square(x), axis=axis, keepdims=True)
+    return x * ops.rsqrt(ops.maximum(squares, 1e-12))
+
+
+class MeanSquaredError(LossFunctionWrapper):
+    """Mean of (y_true - y_pred)**2; see `mean_squared_error`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_squared_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(mean_squared_error, reduction, name, dtype)
+
+
+class MeanAbsoluteError(LossFunctionWrapper):
+    """Mean of |y_true - y_pred|; see `mean_absolute_error`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_absolute_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(mean_absolute_error, reduction, name, dtype)
+
+
+class MeanAbsolutePercentageError(LossFunctionWrapper):
+    """Mean relative error in percent; see `mean_absolute_percentage_error`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_absolute_percentage_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(mean_absolute_percentage_error, reduction, name, dtype)
+
+
+class MeanSquaredLogarithmicError(LossFunctionWrapper):
+    """Mean squared difference of logarithms; see `mean_squared_logarithmic_error`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "mean_squared_logarithmic_error",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(mean_squared_logarithmic_error, reduction, name, dtype)
+
+
+class Huber(LossFunctionWrapper):
+    """Squared error up to `delta`, a straight line beyond; see `huber`.
+
+    Args:
+        delta: where the line begins, above 0.
+        reduction, name, dtype: see `Loss`.
+
+    Raises:
+        ValueError: `delta` is 0 or less.
+    """
+
+    def __init__(
+        self,
+        delta: float = 1.0,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "huber_loss",
+        dtype: Any = None,
+    ) -> None:
+        if not delta > 0:
+            raise ValueError(f"Huber: delta must be above 0, got {delta!r}")
+        super().__init__(huber, reduction, name, dtype, delta=delta)
+
+
+class LogCosh(LossFunctionWrapper):
+    """Mean of log(cosh(error)); see `log_cosh`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "log_cosh",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(log_cosh, reduction, name, dtype)
+
+
+class Poisson(LossFunctionWrapper):
+    """Likelihood of counts; see `poisson`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "poisson",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(poisson, reduction, name, dtype)
+
+
+class CosineSimilarity(LossFunctionWrapper):
+    """Minus the cosine between targets and predictions; see `cosine_similarity`.
+
+    Args:
+        axis: axis of the vectors.
+        reduction, name, dtype: see `Loss`.
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "cosine_similarity",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(cosine_similarity, reduction, name, dtype, axis=axis)
