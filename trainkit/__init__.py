@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from trainkit.core import blas as _blas  # isort: skip - before anything imports NumPy
 from trainkit import ops as ops
 from trainkit.autodiff.custom import custom_gradient as custom_gradient
 from trainkit.autodiff.custom import recompute_grad as recompute_grad
@@ -69,12 +70,16 @@ _FAMILIES = {
     "random": "trainkit.random",
     "regularizers": "trainkit.regularizers",
     "summary": "trainkit.summary",
+    "train": "trainkit.tf.train",
 }
+# name: the module that holds it, and its name there
 _MEMBERS = {
-    "Input": "trainkit.models",
-    "Model": "trainkit.models",
-    "Sequential": "trainkit.models",
-    "TensorSpec": "trainkit.core.tensor_spec",
+    "Input": ("trainkit.models", "Input"),
+    "Model": ("trainkit.models", "Model"),
+    "Sequential": ("trainkit.models", "Sequential"),
+    "TensorSpec": ("trainkit.core.tensor_spec", "TensorSpec"),
+    "random_normal": ("trainkit.random", "normal"),
+    "random_uniform": ("trainkit.random", "uniform"),
 }
 
 
@@ -85,7 +90,8 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as error:
             raise AttributeError(str(error)) from error
     elif name in _MEMBERS:
-        value = getattr(importlib.import_module(_MEMBERS[name]), name)
+        module, there = _MEMBERS[name]
+        value = getattr(importlib.import_module(module), there)
     elif name.startswith("__"):
         raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
     else:

@@ -156,11 +156,12 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     What `f` computes inside is recorded as well, so that a gradient function which uses it can be
     differentiated; only the way through the results is replaced, by giving these new identities.
     """
-    if not recorder.TAPES:
+    trace = recorder.current_trace()
+    in_graph = hasattr(trace, "with_gradient")
+    if not recorder.TAPES and not in_graph:
         return nest.map_structure(_fresh, _answer(f, f(*args, **kwargs))[0])
     with _VariableWatcher() as watcher:
         result, backward = _answer(f, f(*args, **kwargs))
-    result = nest.map_structure(_fresh, result)
     variables = [variable for variable, _ in watcher.reads.values()]
     if variables and not _takes_variables(backward):
         raise TypeError(
@@ -168,9 +169,12 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
             f"{[v.name for v in variables]}, so its gradient function needs a keyword argument `variables`; "
             "pass tensors as arguments to keep variables out of it"
         )
+    inputs = tuple(_inputs_of(args)) + tuple(snapshot for _, snapshot in watcher.reads.values())
+    if in_graph:
+        return trace.with_gradient(f, result, backward, list(inputs), variables)
+    result = nest.map_structure(_fresh, result)
     outputs = nest.flatten(result)
     output = outputs[0] if len(outputs) == 1 else tuple(outputs)
-    inputs = tuple(_inputs_of(args)) + tuple(snapshot for _, snapshot in watcher.reads.values())
     recorder.record(CustomRule(f, backward, variables), inputs, output, None)
     return result
 

@@ -7,6 +7,8 @@ a kernel on local names, and names are dropped after their last use, so memory i
 from __future__ import annotations
 
 import functools
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ import numpy as np
 from trainkit.core.primitive import _KERNEL_ERRORS
 from trainkit.core.tensor import wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node, located, needed_nodes
+from trainkit.kernels import registry
 
 
 class Program:
@@ -71,11 +74,67 @@ class Program:
         return located(node.primitive.explained(error, inputs, settings), node)
 
 
-def compile_graph(graph: Graph) -> Program:
-    """Optimise `graph` and write its program."""
-    from trainkit.graph.passes import optimised
+START_SECONDS = 0.25
+"""Time spent in a program after which its loops are compiled, in the background."""
 
-    return Program(optimised(graph))
+
+class HotProgram:
+    """A program that is interpreted at first, and replaced by one with fused loops when it is used much.
+
+    Both give the same bits, so it does not matter when the change comes.
+    """
+
+    def __init__(self, graph: Graph, jit_compile: bool | None) -> None:
+        from trainkit.graph.passes import optimised
+
+        self.graph = optimised(graph)
+        self.plain = Program(self.graph)
+        self.fused: Program | None = None
+        self._spent = 0.0
+        self._waiting = jit_compile is not False and registry.mode() != "off"
+        if jit_compile or registry.mode() == "eager":
+            self._fuse()
+
+    @property
+    def source(self) -> str:
+        """The generated Python text that runs at present."""
+        return (self.fused or self.plain).source
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Run on arrays; assigned variables are stored."""
+        if self.fused is not None:
+            return self.fused(arrays)
+        if not self._waiting:
+            return self.plain(arrays)
+        start = time.perf_counter()
+        results = self.plain(arrays)
+        self._spent += time.perf_counter() - start
+        if self._spent > START_SECONDS:
+            self._waiting = False
+            threading.Thread(target=self._fuse, name="trainkit-compile", daemon=True).start()
+        return results
+
+    def _fuse(self) -> None:
+        """Make the program with fused loops, compiled."""
+        from trainkit.graph.fusion import fuse, warm
+
+        self._waiting = False
+        graph = fuse(self.graph)
+        if graph is self.graph:
+            return
+        if not warm(graph):
+            return
+        self.fused = Program(graph)
+
+
+def compile_graph(graph: Graph, jit_compile: bool | None = None) -> HotProgram:
+    """Optimise `graph` and write its program.
+
+    Args:
+        graph: stays as it is.
+        jit_compile: `True` compiles fused loops at once, `False` never, `None` when the program is used much.
+    """
+    return HotProgram(graph, jit_compile)
 
 
 def _local(x: GraphTensor) -> str:

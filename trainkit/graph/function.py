@@ -341,6 +341,7 @@ class Function:
         self._warn_of_many(key)
         graph = Graph(self._name)
         graph.may_create_variables = self._traces == 0
+        graph.jit_compile = self._jit_compile
         symbols = self._placeholders(graph, traced_key, args, kwargs)
         function = converted(self.python_function) if self._autograph else self.python_function
         with graph, recorder.silence():

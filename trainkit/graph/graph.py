@@ -199,6 +199,7 @@ class Graph:
         self._constants: dict[int, GraphTensor] = {}
         self._names: dict[str, int] = {}
         self._program: Any = None
+        self.jit_compile: bool | None = outer.jit_compile if outer else None
 
     # ------------------------------------------------------------------ names
 
@@ -378,6 +379,14 @@ class Graph:
 
         return traced_while(self, cond, body, loop_vars, maximum_iterations=maximum_iterations)
 
+    def with_gradient(
+        self, function: Any, result: Any, backward: Any, sources: Any, variables: Any
+    ) -> Any:
+        """A call with a gradient rule of the user's; what `custom_gradient` does while tracing."""
+        from trainkit.graph.custom_rule import traced_rule
+
+        return traced_rule(self, function, result, backward, sources, variables)
+
     def convert(self, function: Any) -> Any:
         """`function` with its `if`, `while` and `for` rewritten for tensors."""
         from trainkit.graph.autograph import converted
@@ -433,7 +442,7 @@ class Graph:
         if self._program is None:
             from trainkit.graph.executor import compile_graph
 
-            self._program = compile_graph(self)
+            self._program = compile_graph(self, self.jit_compile)
         return self._program
 
     def __enter__(self) -> Graph:

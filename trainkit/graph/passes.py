@@ -23,10 +23,7 @@ def rebuild(graph: Graph, visit: Visit) -> Graph:
         visit: function of the new graph, the old node and its new inputs to a tuple of outputs in the
             new graph, or `None` to copy the node.
     """
-    new = Graph(graph.name, graph.outer)
-    env: dict[GraphTensor, Any] = {}
-    for x in graph.inputs:
-        env[x] = new.add_input(x._spec, x.node.name)
+    new, env = rebuilt_frame(graph)
     for node in needed_nodes(graph):
         if node.kind == "op":
             inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
@@ -34,10 +31,29 @@ def rebuild(graph: Graph, visit: Visit) -> Graph:
             if outputs is None:
                 outputs = copied(new, node, inputs)
             env.update(zip(node.outputs, outputs, strict=True))
-        elif node.kind == "constant":
-            env[node.outputs[0]] = new.constant(node.value)
-        elif node.kind == "variable":
-            env[node.outputs[0]] = new.slot_of(node.value).now
+        else:
+            env[node.outputs[0]] = source_copied(new, node)
+    return finished(graph, new, env)
+
+
+def rebuilt_frame(graph: Graph) -> tuple[Graph, dict[GraphTensor, Any]]:
+    """A new graph with the inputs of `graph`, and what has become of each tensor so far."""
+    new = Graph(graph.name, graph.outer)
+    return new, {x: new.add_input(x._spec, x.node.name) for x in graph.inputs}
+
+
+def source_copied(new: Graph, node: Node) -> GraphTensor:
+    """What stands in `new` for a constant or a variable; an input is there already."""
+    if node.kind == "constant":
+        return new.constant(node.value)
+    if node.kind == "variable":
+        first: GraphTensor = new.slot_of(node.value).now
+        return first
+    return new.inputs[node.graph.inputs.index(node.outputs[0])]
+
+
+def finished(graph: Graph, new: Graph, env: dict[GraphTensor, Any]) -> Graph:
+    """`new` with the outputs and assignments of `graph`."""
     new.outputs = [env[y] for y in graph.outputs]
     for key, slot in graph.slots.items():
         kept = new.slots.get(key)

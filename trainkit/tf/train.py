@@ -3,3 +3,6 @@
 from trainkit.checkpoints import Checkpoint as Checkpoint
 from trainkit.checkpoints import CheckpointManager as CheckpointManager
 from trainkit.checkpoints import latest_checkpoint as latest_checkpoint
+from trainkit.optimizers.gradient_descent import (
+    GradientDescentOptimizer as GradientDescentOptimizer,
+)
