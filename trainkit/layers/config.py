@@ -9,7 +9,7 @@ from typing import Any
 from trainkit.core.registry import serialize_object
 
 # These come from Layer.get_config in a form of their own.
-_BASE = {"name", "trainable", "dtype", "activity_regularizer", "autocast"}
+_BASE = {"name", "trainable", "dtype", "activity_regularizer", "autocast", "weights"}
 
 
 @cache
