@@ -85,6 +85,7 @@ from trainkit.ops.sorting import argpartition as argpartition
 from trainkit.ops.sorting import argsort as argsort
 from trainkit.ops.sorting import digitize as digitize
 from trainkit.ops.sorting import in_top_k as in_top_k
+from trainkit.ops.sorting import isin as isin
 from trainkit.ops.sorting import searchsorted as searchsorted
 from trainkit.ops.sorting import sort as sort
 from trainkit.ops.sorting import top_k as top_k
@@ -139,14 +140,19 @@ from trainkit.ops.norms import cdist as cdist
 from trainkit.ops.norms import norm as norm
 
 # ------------------------------------------------------------------ differences.py
+from trainkit.ops.differences import corrcoef as corrcoef
 from trainkit.ops.differences import correlate as correlate
 from trainkit.ops.differences import cross as cross
 from trainkit.ops.differences import diff as diff
+from trainkit.ops.differences import trapezoid as trapezoid
 
 # ------------------------------------------------------------------ rearranging.py
+from trainkit.ops.rearranging import depth_to_space as depth_to_space
 from trainkit.ops.rearranging import rearrange as rearrange
+from trainkit.ops.rearranging import space_to_depth as space_to_depth
 
 # ------------------------------------------------------------------ namespaces
+from trainkit.ops import image as image
 from trainkit.ops import linalg as linalg
 
 # ------------------------------------------------------------------ fourier.py
@@ -428,6 +434,7 @@ from trainkit.ops.attention import dot_product_attention as dot_product_attentio
 
 # ------------------------------------------------------------------ convolution.py
 from trainkit.ops.convolution import conv as conv
+from trainkit.ops.convolution import conv_with_bias as conv_with_bias
 from trainkit.ops.convolution import depthwise_conv as depthwise_conv
 from trainkit.ops.convolution import separable_conv as separable_conv
 
@@ -436,10 +443,23 @@ from trainkit.ops.cross_entropy import binary_crossentropy as binary_crossentrop
 from trainkit.ops.cross_entropy import categorical_crossentropy as categorical_crossentropy
 from trainkit.ops.cross_entropy import multi_hot as multi_hot
 from trainkit.ops.cross_entropy import psnr as psnr
-from trainkit.ops.cross_entropy import sparse_categorical_crossentropy as sparse_categorical_crossentropy
+from trainkit.ops.cross_entropy import (
+    sparse_categorical_crossentropy as sparse_categorical_crossentropy,
+)
+
+# ------------------------------------------------------------------ ctc.py
+from trainkit.ops.ctc import ctc_decode as ctc_decode
+from trainkit.ops.ctc import ctc_loss as ctc_loss
+
+# ------------------------------------------------------------------ affine.py
+from trainkit.ops.affine import dense as dense
+
+# ------------------------------------------------------------------ embedding.py
+from trainkit.ops.embedding import embedding_lookup as embedding_lookup
 
 # ------------------------------------------------------------------ normalization.py
 from trainkit.ops.normalization import batch_normalization as batch_normalization
+from trainkit.ops.normalization import fused_batch_normalization as fused_batch_normalization
 from trainkit.ops.normalization import layer_normalization as layer_normalization
 from trainkit.ops.normalization import moments as moments
 from trainkit.ops.normalization import normalize as normalize

@@ -1,4 +1,4 @@
-"""Differences of neighbours, cross products and sliding products: diff, cross, correlate."""
+"""Differences of neighbours, cross products and sliding products: diff, cross, correlate, trapezoid."""
 
 from __future__ import annotations
 
@@ -12,10 +12,26 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import flip, pad
-from trainkit.ops.elementwise import cast, conjugated, multiply, not_equal, promoted, subtract
+from trainkit.ops.complex_parts import real
+from trainkit.ops.diagonals import diagonal
+from trainkit.ops.elementwise import (
+    add,
+    cast,
+    conjugated,
+    divide,
+    multiply,
+    not_equal,
+    promoted,
+    sqrt,
+    subtract,
+)
 from trainkit.ops.indexing import get_item
 from trainkit.ops.joining import stack
-from trainkit.ops.shaping import as_tensor, moveaxis
+from trainkit.ops.matrices import adjoint
+from trainkit.ops.products import matmul
+from trainkit.ops.reductions import mean
+from trainkit.ops.reductions import sum as sum_
+from trainkit.ops.shaping import as_tensor, expand_dims, moveaxis, reshape
 
 
 def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
@@ -42,6 +58,65 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     for _ in range(n):
         x = minus(get_item(x, (*before, slice(1, None))), get_item(x, (*before, slice(None, -1))))
     return x
+
+
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The area under straight lines between the points (x, y).
+
+    Args:
+        y: heights, of rank 1 at least; integers become the default float.
+        x: places along `axis`: a vector, or a tensor of the shape of `y`; by default `dx` apart.
+        dx: distance of neighbours without `x`.
+        axis: along which.
+
+    Returns:
+        A tensor without `axis`.
+
+    Raises:
+        ShapeError: `axis` is out of range, or shapes don't fit.
+    """
+    heights = _floating(y)
+    place = shapes.canonical_axis(axis, len(heights.shape), "trapezoid")
+    before = (slice(None),) * place
+    low, high = (*before, slice(None, -1)), (*before, slice(1, None))
+    middle = divide(add(get_item(heights, high), get_item(heights, low)), 2.0)
+    if x is None:
+        return sum_(multiply(middle, dx), axis=place)
+    places = _floating(x)
+    if len(places.shape) == 1:
+        steps = reshape(diff(places), (-1,) + (1,) * (len(heights.shape) - place - 1))
+    else:
+        steps = diff(places, axis=place)
+    return sum_(multiply(middle, steps), axis=place)
+
+
+def _floating(x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    return cast(tensor, shapes.float_dtype(tensor.dtype))
+
+
+def corrcoef(x: Any) -> Tensor:
+    """The correlation of each pair of rows, in [-1, 1] (Pearson's coefficient).
+
+    Args:
+        x: rows of observations (variables, observations), or one row.
+
+    Returns:
+        A float tensor (variables, variables), or a scalar for one row.
+
+    Raises:
+        ShapeError: `x` has another rank.
+    """
+    rows = _floating(x)
+    if len(rows.shape) not in (1, 2):
+        raise ShapeError(f"corrcoef: needs a vector or a matrix, got shape {tuple(rows.shape)}")
+    apart = subtract(rows, mean(rows, axis=-1, keepdims=True))
+    if len(rows.shape) == 1:
+        apart = expand_dims(apart, 0)
+    covariance = matmul(apart, adjoint(apart))
+    deviation = sqrt(real(diagonal(covariance)))
+    found = divide(divide(covariance, expand_dims(deviation, 0)), expand_dims(deviation, 1))
+    return found if len(rows.shape) == 2 else get_item(found, (0, 0))
 
 
 # ------------------------------------------------------------------ cross

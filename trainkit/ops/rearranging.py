@@ -1,4 +1,4 @@
-"""`rearrange`: reshape and transpose by a pattern of named axes.
+"""`rearrange`: reshape and transpose by a pattern of named axes; space_to_depth and its inverse.
 
 The notation is that of einops: Rogozhnikov 2022, "Einops: Clear and Reliable Tensor Manipulations
 with Einstein-like Notation", ICLR.
@@ -11,6 +11,7 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.ops.convolution import is_channels_first
 from trainkit.ops.shaping import as_tensor, reshape, shape, transpose
 
 _TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[A-Za-z_]\w*|1)\s*")
@@ -144,3 +145,60 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Tensor:
     if any(len(group) != 1 for group in after):
         x = reshape(x, _filled([_product([sizes[name] for name in group]) for group in after]))
     return x
+
+
+# ------------------------------------------------------------------ space and depth
+
+
+def _block(x: Any, block_size: int, data_format: str | None, op: str) -> tuple[Tensor, bool]:
+    """`x` with channels last, and whether they were first."""
+    tensor = as_tensor(x)
+    first = is_channels_first(data_format, op)
+    if len(tensor.shape) != 4 or block_size < 2:
+        raise InvalidArgumentError(
+            f"{op}: needs a batch of images and a block_size of 2 or more, got shape "
+            f"{tuple(tensor.shape)} and {block_size}"
+        )
+    return (transpose(tensor, (0, 2, 3, 1)) if first else tensor), first
+
+
+def space_to_depth(x: Any, block_size: int, data_format: str = "channels_last") -> Tensor:
+    """Each square of pixels as one pixel with more channels.
+
+    Args:
+        x: images (batch, height, width, channels).
+        block_size: height and width of a square, 2 or more.
+        data_format: `"channels_last"` or `"channels_first"`.
+
+    Returns:
+        A tensor (batch, height / block_size, width / block_size, channels * block_size**2).
+
+    Raises:
+        ShapeError: height or width is no multiple of `block_size`.
+        InvalidArgumentError: the rank is another one, or `block_size` is less than 2.
+    """
+    images, first = _block(x, block_size, data_format, "space_to_depth")
+    pattern = "b (h i) (w j) c -> b h w (i j c)"
+    y = rearrange(images, pattern, i=int(block_size), j=int(block_size))
+    return transpose(y, (0, 3, 1, 2)) if first else y
+
+
+def depth_to_space(x: Any, block_size: int, data_format: str = "channels_last") -> Tensor:
+    """The inverse of `space_to_depth`: the channels of a pixel as a square of pixels.
+
+    Args:
+        x: images (batch, height, width, channels).
+        block_size: height and width of a square, 2 or more.
+        data_format: `"channels_last"` or `"channels_first"`.
+
+    Returns:
+        A tensor (batch, height * block_size, width * block_size, channels / block_size**2).
+
+    Raises:
+        ShapeError: the channels are no multiple of block_size**2.
+        InvalidArgumentError: the rank is another one, or `block_size` is less than 2.
+    """
+    images, first = _block(x, block_size, data_format, "depth_to_space")
+    pattern = "b h w (i j c) -> b (h i) (w j) c"
+    y = rearrange(images, pattern, i=int(block_size), j=int(block_size))
+    return transpose(y, (0, 3, 1, 2)) if first else y

@@ -16,7 +16,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.ops.elementwise import cast, equal, where
+from trainkit.ops.elementwise import cast, equal, logical_not, where
 from trainkit.ops.gathering import positions, take_along_axis_sum
 from trainkit.ops.shaping import as_tensor, ravel, reshape
 
@@ -394,3 +394,28 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
     line[axis] = -1
     missing = reshape(equal(counts, 0), line)
     return where(missing, cast(as_tensor(fill_value), values.dtype), values)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ membership
+
+
+@primitive(lambda x, members: Spec(x.shape, dtypes.bool_), name="isin", promotes=True)
+def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
+    """Whether each element is one of `members`."""
+    return xp.isin(x, members)
+
+
+def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element of `x1` is among the elements of `x2`.
+
+    Args:
+        x1: tensor of any shape.
+        x2: tensor of any shape; dtypes promote.
+        assume_unique: no element stands twice in either. The result is the same without it.
+        invert: whether it is not among them, instead.
+
+    Returns:
+        A bool tensor of the shape of `x1`.
+    """
+    found: Tensor = _isin(x1, x2)
+    return logical_not(found) if invert else found  # type: ignore[no-any-return]

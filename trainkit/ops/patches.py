@@ -1,0 +1,284 @@
+"""Parts of images: extract_patches, crop_images, pad_images."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arranging import pad
+from trainkit.ops.image_layout import batched, choice, spatial
+from trainkit.ops.indexing import get_item
+
+Sizes = tuple[int, ...]
+
+# ------------------------------------------------------------------ patches
+
+
+def _counts(dims: Any, size: Sizes, strides: Sizes, dilation: Sizes) -> list[Any]:
+    return [
+        None if n is None else max(0, (n - (k - 1) * d - 1) // s + 1)
+        for n, k, s, d in zip(dims, size, strides, dilation, strict=True)
+    ]
+
+
+def _patches_rule(x: Spec, *, size: Sizes, strides: Sizes, dilation: Sizes) -> Spec:
+    channels = None if x.shape[-1] is None else x.shape[-1] * math.prod(size)
+    counts = _counts(x.shape[1:-1], size, strides, dilation)
+    return Spec((x.shape[0], *counts, channels), x.dtype)
+
+
+def _windows(dims: Any, size: Sizes, strides: Sizes, dilation: Sizes) -> Any:
+    """For each element of a patch its number and the slices of the image that it comes from."""
+    counts = _counts(dims, size, strides, dilation)
+    for number, offset in enumerate(itertools.product(*map(range, size))):
+        where = tuple(
+            slice(o * d, o * d + (c - 1) * s + 1, s) if c else slice(0, 0)
+            for o, d, c, s in zip(offset, dilation, counts, strides, strict=True)
+        )
+        yield number, (slice(None), *where)
+
+
+@primitive(_patches_rule, name="extract_patches")
+def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes) -> Array:
+    """The elements under a sliding window, side by side in the channels."""
+    counts = _counts(x.shape[1:-1], size, strides, dilation)
+    channels = x.shape[-1]
+    out = xp.empty((x.shape[0], *counts, math.prod(size), channels), x.dtype)
+    for number, where in _windows(x.shape[1:-1], size, strides, dilation):
+        out[..., number, :] = x[where]
+    return out.reshape((x.shape[0], *counts, math.prod(size) * channels))
+
+
+@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype))
+def patches_sum(
+    xp: ArrayModule, g: Array, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes
+) -> Array:
+    """`extract_patches` transposed: patches added where they overlap; of `x` only the shape counts."""
+    out = xp.zeros(x.shape, g.dtype)
+    parts = g.reshape((*g.shape[:-1], math.prod(size), x.shape[-1]))
+    for number, where in _windows(x.shape[1:-1], size, strides, dilation):
+        out[where] += parts[..., number, :]
+    return out
+
+
+_patches.gradients(lambda g, y, x, **settings: patches_sum(g, x, **settings))
+patches_sum.gradients(lambda gg, y, g, x, **settings: _patches(gg, **settings), None)
+
+
+def _tuple(value: Any, axes: int, name: str) -> Sizes:
+    numbers = (value,) * axes if isinstance(value, int) else tuple(int(n) for n in value)
+    if len(numbers) != axes or min(numbers) < 1:
+        raise InvalidArgumentError(
+            f"extract_patches: {name} must be {axes} whole numbers above 0, got {value!r}"
+        )
+    return numbers
+
+
+def _extracted(
+    images: Any, size: Any, strides: Any, dilation: Any, padding: str, data_format: Any, axes: int
+) -> Tensor:
+    padding = choice("extract_patches", "padding", str(padding).lower(), ("same", "valid"))
+    window = _tuple(size, axes, "size")
+    steps = window if strides is None else _tuple(strides, axes, "strides")
+    gaps = _tuple(dilation, axes, "dilation_rate")
+    x, restore = batched(images, data_format, "extract_patches", axes)
+    if padding == "same":
+        x = _padded_for(x, window, steps, gaps)
+    result: Tensor = _patches(x, size=window, strides=steps, dilation=gaps)
+    return restore(result)
+
+
+def _padded_for(x: Tensor, size: Sizes, strides: Sizes, dilation: Sizes) -> Tensor:
+    """Zeros around the images, so that there are size / stride patches, rounded up."""
+    ends = [(0, 0)]
+    for n, k, s, d in zip(x.shape[1:-1], size, strides, dilation, strict=True):
+        if n is None:
+            raise ShapeError(
+                f"extract_patches: padding='same' needs known sizes, got {tuple(x.shape)}"
+            )
+        missing = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
+        ends.append((missing // 2, missing - missing // 2))
+    return pad(x, (*ends, (0, 0)))
+
+
+def extract_patches(
+    images: Any,
+    size: Any,
+    strides: Any = None,
+    dilation_rate: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+) -> Tensor:
+    """The parts of images, or of volumes, under a sliding window.
+
+    Args:
+        images: one image (height, width, channels) or a batch of images; with three numbers in
+            `size` one volume (depth, height, width, channels) or a batch of volumes.
+        size: height and width of a patch, or depth, height and width; one int for a square.
+        strides: pixels from one patch to the next, by default `size`.
+        dilation_rate: pixels from one element of a patch to the next.
+        padding: `"valid"` for patches that are wholly inside, `"same"` with zeros around.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Returns:
+        A tensor in which the elements of a patch, row by row, are side by side in the channels.
+
+    Raises:
+        ValueError: a setting is unknown or no whole number above 0.
+        ShapeError: the rank is another one.
+    """
+    axes = 3 if not isinstance(size, int) and len(size) == 3 else 2
+    return _extracted(images, size, strides, dilation_rate, padding, data_format, axes)
+
+
+def extract_patches_3d(
+    volumes: Any,
+    size: Any,
+    strides: Any = None,
+    dilation_rate: Any = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+) -> Tensor:
+    """The parts of volumes under a sliding window; as `extract_patches` with three numbers.
+
+    Args:
+        volumes: one volume (depth, height, width, channels) or a batch of volumes.
+        size: depth, height and width of a patch; one int for a cube.
+        strides: voxels from one patch to the next, by default `size`.
+        dilation_rate: voxels from one element of a patch to the next.
+        padding: `"valid"` or `"same"`.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Raises:
+        ValueError: a setting is unknown or no whole number above 0.
+        ShapeError: the rank is another one.
+    """
+    return _extracted(volumes, size, strides, dilation_rate, padding, data_format, 3)
+
+
+# ------------------------------------------------------------------ crop and pad
+
+
+def _two_of_three(
+    op: str, sides: tuple[str, str, str], before: Any, after: Any, target: Any
+) -> None:
+    if sum(v is not None for v in (before, after, target)) != 2:
+        raise ValueError(
+            f"{op}: Must specify exactly two of {sides[0]}, {sides[1]}, {sides[2]}; got "
+            f"{before}, {after} and {target}"
+        )
+
+
+def _margins(
+    op: str,
+    names: tuple[str, str, str],
+    size: int,
+    before: Any,
+    after: Any,
+    target: Any,
+    grow: bool,
+) -> tuple[int, int, int]:
+    """What goes at both ends of an axis, and the size that is left.
+
+    Raises:
+        ValueError: not two of three are given, or one is negative.
+    """
+    _two_of_three(op, names, before, after, target)
+    sign = 1 if grow else -1
+    if target is None:
+        target = size + sign * (before + after)
+    total = sign * (target - size)
+    before = total - after if before is None else before
+    after = total - before
+    for name, value in zip(names, (before, after, target), strict=True):
+        if value < 0 or (name == names[2] and value < 1):
+            raise ValueError(
+                f"{op}: {name} must be {0 if name != names[2] else 1} or more, got {value}"
+            )
+    return int(before), int(after), int(target)
+
+
+def _names(kind: str, low: str, high: str, size: str) -> tuple[str, str, str]:
+    return f"{low}_{kind}", f"{high}_{kind}", f"target_{size}"
+
+
+def crop_images(
+    images: Any,
+    top_cropping: int | None = None,
+    left_cropping: int | None = None,
+    bottom_cropping: int | None = None,
+    right_cropping: int | None = None,
+    target_height: int | None = None,
+    target_width: int | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """Images without their edges; two of three numbers are given for each direction.
+
+    Args:
+        images: one image (height, width, channels) or a batch (batch, height, width, channels).
+        top_cropping: rows to cut off at the top.
+        left_cropping: columns to cut off at the left.
+        bottom_cropping: rows to cut off at the bottom.
+        right_cropping: columns to cut off at the right.
+        target_height: height that is left.
+        target_width: width that is left.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Raises:
+        ValueError: not two of three are given, or one is negative.
+        ShapeError: the rank is another one, or height or width are not known.
+    """
+    op = "crop_images"
+    x, restore = batched(images, data_format, op)
+    height, width = spatial(x, op)
+    rows, columns = (
+        _names("cropping", "top", "bottom", "height"),
+        _names("cropping", "left", "right", "width"),
+    )
+    top, _, h = _margins(op, rows, height, top_cropping, bottom_cropping, target_height, False)
+    left, _, w = _margins(op, columns, width, left_cropping, right_cropping, target_width, False)
+    return restore(get_item(x, (slice(None), slice(top, top + h), slice(left, left + w))))
+
+
+def pad_images(
+    images: Any,
+    top_padding: int | None = None,
+    left_padding: int | None = None,
+    bottom_padding: int | None = None,
+    right_padding: int | None = None,
+    target_height: int | None = None,
+    target_width: int | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """Images with zeros around them; two of three numbers are given for each direction.
+
+    Args:
+        images: one image (height, width, channels) or a batch (batch, height, width, channels).
+        top_padding: rows to add at the top.
+        left_padding: columns to add at the left.
+        bottom_padding: rows to add at the bottom.
+        right_padding: columns to add at the right.
+        target_height: height of the result.
+        target_width: width of the result.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Raises:
+        ValueError: not two of three are given, or one is negative.
+        ShapeError: the rank is another one, or height or width are not known.
+    """
+    op = "pad_images"
+    x, restore = batched(images, data_format, op)
+    height, width = spatial(x, op)
+    rows, columns = (
+        _names("padding", "top", "bottom", "height"),
+        _names("padding", "left", "right", "width"),
+    )
+    top, bottom, _ = _margins(op, rows, height, top_padding, bottom_padding, target_height, True)
+    left, right, _ = _margins(op, columns, width, left_padding, right_padding, target_width, True)
+    return restore(pad(x, ((0, 0), (top, bottom), (left, right), (0, 0))))
