@@ -1,4 +1,4 @@
-"""Every layer is put through build, call, config, copy, shapes and gradients; a missing row fails."""
+"""Every layer goes through build, call, config, copy, shapes, traces, gradients; none may miss."""
 
 import copy
 import inspect

@@ -166,7 +166,7 @@ def test_bad_arguments_are_named():
         random.randint((2,), 0, 300, "uint8")
     with pytest.raises(InvalidArgumentError, match="dtype int32 is not supported"):
         random.normal((2,), dtype="int32")
-    with pytest.raises(InvalidArgumentError, match="no seed|no int"):
+    with pytest.raises(InvalidArgumentError, match=r"no int, no Generator"):
         random.normal((2,), seed="x")
     with pytest.raises(ValueError, match="three words"):
         random.Generator(state=[1, 2])

@@ -36,8 +36,6 @@ from trainkit.layers.convolution import SeparableConvolution2D as SeparableConvo
 from trainkit.layers.core import ActivityRegularization as ActivityRegularization
 from trainkit.layers.core import Identity as Identity
 from trainkit.layers.core import InputLayer as InputLayer
-from trainkit.layers.symbolic import Input as Input
-from trainkit.layers.symbolic import KerasTensor as KerasTensor
 from trainkit.layers.core import Lambda as Lambda
 from trainkit.layers.core import Masking as Masking
 from trainkit.layers.dense import Dense as Dense
@@ -137,5 +135,7 @@ from trainkit.layers.reshaping import ZeroPadding1D as ZeroPadding1D
 from trainkit.layers.reshaping import ZeroPadding2D as ZeroPadding2D
 from trainkit.layers.reshaping import ZeroPadding3D as ZeroPadding3D
 from trainkit.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
+from trainkit.layers.symbolic import Input as Input
+from trainkit.layers.symbolic import KerasTensor as KerasTensor
 from trainkit.layers.time_distributed import TimeDistributed as TimeDistributed
 from trainkit.layers.time_distributed import Wrapper as Wrapper

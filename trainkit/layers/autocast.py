@@ -42,7 +42,7 @@ def to_input(x: Any, dtype: DType | None) -> Any:
     if dtype is None or not x.dtype.is_floating or x.dtype == dtype:
         return x
     y = cast(x, dtype)
-    if masks.HELD:
+    if masks.any_held():
         masks.set_mask(y, masks.mask_of(x))
     return y
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import constraints, initializers, ops, regularizers
-from trainkit.core import abstract, dtypes, nest
+from trainkit.core import abstract, dtypes, nest, recorder
 from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
@@ -24,6 +24,7 @@ from trainkit.layers.weights import WeightHolder
 
 LAYERS = Family("layers", "layer")
 _HELD = masks.HELD
+_THREAD = recorder.THREAD
 
 
 class Layer(WeightHolder):
@@ -233,7 +234,11 @@ class Layer(WeightHolder):
             raise
         finally:
             frame.entry, frame.training = entry, outer
-        if _HELD or (facts.makes_masks and self.supports_masking):
+        if (
+            _HELD
+            or (facts.makes_masks and self.supports_masking)
+            or (_THREAD.traces and masks.any_held())
+        ):
             self._pass_mask_on(args, y)
         return y
 
@@ -264,7 +269,7 @@ class Layer(WeightHolder):
             check_inputs(self, self.input_spec, args[0] if args else next(iter(kwargs.values())))
         if not self.built:
             self._build_for(args, kwargs)
-        if _HELD:
+        if masks.any_held():
             kwargs = self._with_masks(args, kwargs)
         if len(args) == 1 and type(args[0]) is Tensor:
             array = args[0]._array
