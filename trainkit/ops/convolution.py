@@ -21,7 +21,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import conv_cpu, conv_plain
 from trainkit.kernels.windows import Windows
-from trainkit.ops.dense import check_activation, rectified_gradient
+from trainkit.ops.affine import check_activation, rectified_gradient
 from trainkit.ops.reductions import sum as total
 from trainkit.ops.shaping import as_tensor, reshape
 from trainkit.ops.window_arguments import (

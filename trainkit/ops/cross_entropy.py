@@ -84,8 +84,10 @@ def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
 
 
 @primitive(_dense_gradient_rule, name="softmax_cross_entropy_gradient", promotes=True)
-def _dense_gradient(xp: ArrayModule, g: Array, labels: Array, logits: Array) -> Array:
-    """G * (softmax(logits) * sum(labels) - labels), along the last axis."""
+def softmax_cross_entropy_gradient(
+    xp: ArrayModule, g: Array, labels: Array, logits: Array
+) -> Array:
+    """Along the last axis, g * (softmax(logits) * sum(labels) - labels)."""
     _, powers = _shifted(xp, _wide(logits))
     wide = _wide(labels)
     powers *= wide.sum(axis=-1, keepdims=True) / powers.sum(axis=-1, keepdims=True)
@@ -115,9 +117,9 @@ def _dense_second(gg: Tensor, y: Tensor, g: Tensor, labels: Tensor, logits: Tens
 
 _dense.gradients(
     lambda g, y, labels, logits: negative(multiply(_row(g), log_softmax(logits))),
-    lambda g, y, labels, logits: _dense_gradient(g, labels, logits),
+    lambda g, y, labels, logits: softmax_cross_entropy_gradient(g, labels, logits),
 )
-_dense_gradient.joint_gradient(_dense_second)
+softmax_cross_entropy_gradient.joint_gradient(_dense_second)
 
 # ------------------------------------------------------------------ integer labels, last axis
 
@@ -175,8 +177,10 @@ def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
 
 
 @primitive(_sparse_gradient_rule, name="sparse_softmax_cross_entropy_gradient")
-def _sparse_gradient(xp: ArrayModule, g: Array, labels: Array, logits: Array) -> Array:
-    """G * (softmax(logits) - one_hot(labels)), along the last axis."""
+def sparse_softmax_cross_entropy_gradient(
+    xp: ArrayModule, g: Array, labels: Array, logits: Array
+) -> Array:
+    """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
     _, powers = _shifted(xp, _wide(logits))
     powers /= powers.sum(axis=-1, keepdims=True)
     flat = powers.reshape(-1, logits.shape[-1])
@@ -186,13 +190,15 @@ def _sparse_gradient(xp: ArrayModule, g: Array, labels: Array, logits: Array) ->
 
 
 def _sparse_second(gg: Tensor, y: Tensor, g: Tensor, labels: Tensor, logits: Tensor) -> Any:
-    unit = _sparse_gradient(add(multiply(g, 0.0), 1.0), labels, logits)
+    unit = sparse_softmax_cross_entropy_gradient(add(multiply(g, 0.0), 1.0), labels, logits)
     by_logits = multiply(_row(g), _softmax_back(gg, softmax(logits)))
     return total(multiply(gg, unit), -1), None, by_logits
 
 
-_sparse.gradients(None, lambda g, y, labels, logits: _sparse_gradient(g, labels, logits))
-_sparse_gradient.joint_gradient(_sparse_second)
+_sparse.gradients(
+    None, lambda g, y, labels, logits: sparse_softmax_cross_entropy_gradient(g, labels, logits)
+)
+sparse_softmax_cross_entropy_gradient.joint_gradient(_sparse_second)
 
 # ------------------------------------------------------------------ sigmoid
 

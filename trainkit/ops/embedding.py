@@ -47,7 +47,7 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
 
 
 @primitive(lambda g, ids, table: Spec(table.shape, g.dtype), name="embedding_gradient")
-def _gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:
+def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:
     """Rows of `g` added up by their id, in the shape of `table`."""
     flat = ids.reshape(-1)
     rows = g.reshape(flat.shape[0], -1)
@@ -71,8 +71,8 @@ def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:
     return result
 
 
-_lookup.gradients(lambda g, y, table, ids: _gradient(g, ids, table), None)
-_gradient.gradients(lambda gg, y, g, ids, table: _lookup(gg, ids), None, None)
+_lookup.gradients(lambda g, y, table, ids: embedding_gradient(g, ids, table), None)
+embedding_gradient.gradients(lambda gg, y, g, ids, table: _lookup(gg, ids), None, None)
 
 
 def embedding_lookup(params: Any, ids: Any) -> Tensor:

@@ -221,7 +221,7 @@ def _gradient_rule(g: Spec, x: Spec, scale: Any, *rest: Any, axis: Axes, **setti
 
 
 @primitive(_gradient_rule, name="fused_normalization_gradient")
-def _fused_gradient(
+def fused_normalization_gradient(
     xp: ArrayModule,
     g: Array,
     x: Array,
@@ -272,7 +272,9 @@ def _formula(
 
 def _fused_joint(g: Any, y: Any, x: Tensor, scale: Any, offset: Any, **settings: Any) -> Any:
     g, by_mean, by_variance = g if settings["over_batch"] else (g, None, None)
-    by_x, by_scale, by_offset = _fused_gradient(g, x, scale, by_mean, by_variance, **settings)
+    by_x, by_scale, by_offset = fused_normalization_gradient(
+        g, x, scale, by_mean, by_variance, **settings
+    )
     return by_x, None if scale is None else by_scale, None if offset is None else by_offset
 
 
@@ -298,7 +300,7 @@ def _fused_second(
 
 
 _fused.joint_gradient(_fused_joint)
-_fused_gradient.joint_gradient(_fused_second)
+fused_normalization_gradient.joint_gradient(_fused_second)
 
 
 def fused_batch_normalization(

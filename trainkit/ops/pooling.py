@@ -67,7 +67,7 @@ def _max_pool(
 
 
 @primitive(_like_second, name="max_pool_gradient")
-def _max_pool_gradient(
+def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
@@ -77,7 +77,7 @@ def _max_pool_gradient(
 
 
 @primitive(_like_third, name="max_pool_pick")
-def _max_pool_pick(
+def max_pool_pick(
     xp: ArrayModule,
     values: Array,
     x: Array,
@@ -93,9 +93,9 @@ def _max_pool_pick(
     )
 
 
-_max_pool.gradients(lambda g, y, x, **s: _max_pool_gradient(g, x, y, **s))
-_max_pool_gradient.gradients(lambda gg, _, g, x, y, **s: _max_pool_pick(gg, x, y, **s), None, None)
-_max_pool_pick.gradients(lambda gg, _, v, x, y, **s: _max_pool_gradient(gg, x, y, **s), None, None)
+_max_pool.gradients(lambda g, y, x, **s: max_pool_gradient(g, x, y, **s))
+max_pool_gradient.gradients(lambda gg, _, g, x, y, **s: max_pool_pick(gg, x, y, **s), None, None)
+max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, **s), None, None)
 
 
 @primitive(_pool_rule("average_pool"), name="average_pool")
@@ -108,7 +108,7 @@ def _average_pool(
 
 
 @primitive(_like_second, name="average_pool_gradient")
-def _average_pool_gradient(
+def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` shared by the elements of its window, in the shape of `x`."""
@@ -116,8 +116,8 @@ def _average_pool_gradient(
     return pool_plain.average_pool_gradient(xp, w, g)
 
 
-_average_pool.gradients(lambda g, y, x, **s: _average_pool_gradient(g, x, **s))
-_average_pool_gradient.gradients(lambda gg, y, g, x, **s: _average_pool(gg, **s), None)
+_average_pool.gradients(lambda g, y, x, **s: average_pool_gradient(g, x, **s))
+average_pool_gradient.gradients(lambda gg, y, g, x, **s: _average_pool(gg, **s), None)
 
 # ------------------------------------------------------------------ public functions
 

@@ -58,7 +58,7 @@ def _folded(xp: ArrayModule, x: Array, w: Windows) -> Array:
 
 
 @primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), name="unfold_gradient")
-def _unfold_gradient(
+def unfold_gradient(
     xp: ArrayModule,
     g: Array,
     x: Array,
@@ -72,8 +72,8 @@ def _unfold_gradient(
     return _folded(xp, g, _placed(x.shape[2:], kernel_size, dilation, padding, stride))
 
 
-_unfold.gradients(lambda g, y, x, **s: _unfold_gradient(g, x, **s))
-_unfold_gradient.gradients(lambda gg, y, g, x, **s: _unfold(gg, **s), None)
+_unfold.gradients(lambda g, y, x, **s: unfold_gradient(g, x, **s))
+unfold_gradient.gradients(lambda gg, y, g, x, **s: _unfold(gg, **s), None)
 
 
 def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: Any) -> Spec:

@@ -7,7 +7,7 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.ops.activations import relu
-from trainkit.ops.dense import dense
+from trainkit.ops.affine import dense
 from trainkit.ops.elementwise import add, multiply
 from trainkit.ops.products import matmul
 from trainkit.ops.reductions import sum as total
@@ -56,7 +56,9 @@ def test_only_the_gradient_that_is_asked_for_is_computed(rng, index):
     (entry,) = tape.entries
     settings = entry[3]
     needed = tuple(i == index for i in range(3))
-    found = entry[0].joint(convert_to_tensor(np.ones((5, 3))), y, *inputs, **settings, needed=needed)
+    found = entry[0].joint(
+        convert_to_tensor(np.ones((5, 3))), y, *inputs, **settings, needed=needed
+    )
     assert [part is not None for part in found] == list(needed)
     assert tape.gradient(y, inputs[index]).shape == inputs[index].shape
 

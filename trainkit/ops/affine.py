@@ -105,7 +105,7 @@ def _gradient_rule(
 
 
 @primitive(_gradient_rule, name="dense_gradient")
-def _dense_gradient(
+def dense_gradient(
     xp: ArrayModule,
     g: Array,
     y: Array,
@@ -143,7 +143,7 @@ def _joint(
     activation: str | None,
     needed: tuple[bool, ...],
 ) -> Any:
-    return spread(_dense_gradient(g, y, x, kernel, activation=activation, wanted=needed), needed)
+    return spread(dense_gradient(g, y, x, kernel, activation=activation, wanted=needed), needed)
 
 
 def spread(found: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, ...]:
@@ -168,7 +168,7 @@ def _second(
 
     def one(index: int, *arrays: Tensor) -> Tensor:
         only = tuple(i == index for i in range(3))
-        part: Tensor = _dense_gradient(*arrays, activation=None, wanted=only)[0]
+        part: Tensor = dense_gradient(*arrays, activation=None, wanted=only)[0]
         return part
 
     gg_x, gg_kernel, gg_bias = spread(gg, wanted)
@@ -186,7 +186,7 @@ def _second(
 
 
 _dense.joint_gradient(_joint)
-_dense_gradient.joint_gradient(_second)
+dense_gradient.joint_gradient(_second)
 
 
 def dense(x: Any, kernel: Any, bias: Any = None, activation: str | None = None) -> Tensor:

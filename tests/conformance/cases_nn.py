@@ -1,0 +1,191 @@
+"""Convolutions, pooling, normalization, cross-entropies and what else networks are made of."""
+
+import numpy as np
+
+from tests.conformance.table import away_from, case, distinct, normal
+from trainkit import ops
+from trainkit.ops import (
+    affine,
+    convolution,
+    cross_entropy,
+    ctc,
+    embedding,
+    normalization,
+    pooling,
+    transposed_convolution,
+    unfolding,
+)
+
+LABELS = np.array([2, 0, 3], np.int32)
+IDS = np.array([[1, 4], [1, 0]], np.int32)
+SHARES = np.array([[0.2, 0.5, 0.3, 0.0], [1.0, 0.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
+TARGET = np.array([[1, 1], [2, 0]], np.int32)
+TARGET_LENGTH, OUTPUT_LENGTH = np.array([2, 1], np.int32), np.array([4, 3], np.int32)
+
+PLAIN = {"strides": (1, 2), "padding": "same", "dilation_rate": (1, 1)}
+POOL = {"pool_size": (2, 2), "strides": (1, 2), "padding": "same"}
+FOLD = {"kernel_size": (2, 2), "dilation": (1, 1), "padding": (1, 0), "stride": (1, 2)}
+BATCH = {"axis": (2,), "epsilon": 0.1, "over_batch": True}
+LAYER = {"axis": (1, 2), "epsilon": 0.1, "over_batch": False}
+RECTIFIED = away_from([0], 5, 3)
+
+
+def conv(x, kernel, bias=None):
+    return ops.conv_with_bias(x, kernel, bias, strides=2, padding="same", activation="relu")
+
+
+CASES = [
+    # ---- convolution
+    case("conv", ops.conv, normal(2, 5, 2), normal(3, 2, 3), strides=2),
+    case("conv", ops.conv, normal(1, 4, 5, 2), normal(2, 3, 2, 2), padding="same"),
+    case("conv", ops.conv, normal(1, 4, 4, 4), normal(2, 2, 2, 4), dilation_rate=2),
+    case("conv", conv, normal(1, 5, 4, 2), normal(2, 2, 2, 3), normal(3)),
+    case("conv", ops.depthwise_conv, normal(1, 5, 4, 2), normal(2, 2, 2, 3)),
+    case(
+        "conv_input_gradient",
+        convolution.conv_input_gradient,
+        normal(1, 4, 2, 3),
+        normal(2, 2, 2, 3),
+        normal(1, 4, 4, 2),
+        **PLAIN,
+    ),
+    case(
+        "conv_kernel_gradient",
+        convolution.conv_kernel_gradient,
+        normal(2, 4, 4, 2),
+        normal(2, 4, 2, 3),
+        kernel_size=(2, 2),
+        groups=1,
+        **PLAIN,
+    ),
+    case(
+        "conv_transpose",
+        transposed_convolution.conv_transpose,
+        normal(1, 3, 3, 2),
+        normal(2, 3, 4, 2),
+        strides=2,
+        padding="same",
+    ),
+    case("unfold", ops.unfold, normal(2, 2, 3, 5), kernel_size=2, stride=2, padding=1),
+    case("unfold_gradient", unfolding.unfold_gradient, normal(1, 8, 8), normal(1, 2, 3, 4), **FOLD),
+    case("fold", ops.fold, normal(1, 8, 8), output_size=(3, 4), **FOLD),
+    # ---- pooling
+    case("max_pool", ops.max_pool, distinct(1, 4, 5, 2), **POOL),
+    case(
+        "max_pool_gradient",
+        lambda g, x: pooling.max_pool_gradient(g, x, ops.max_pool(x, **POOL), **POOL),
+        normal(1, 4, 3, 2),
+        distinct(1, 4, 5, 2),
+    ),
+    case(
+        "max_pool_pick",
+        lambda v, x: pooling.max_pool_pick(v, x, ops.max_pool(x, **POOL), **POOL),
+        normal(1, 4, 5, 2),
+        distinct(1, 4, 5, 2),
+    ),
+    case("average_pool", ops.average_pool, normal(1, 4, 5, 2), **POOL),
+    case(
+        "average_pool_gradient",
+        pooling.average_pool_gradient,
+        normal(1, 4, 3, 2),
+        normal(1, 4, 5, 2),
+        **POOL,
+    ),
+    # ---- normalization
+    case("fused_normalization", ops.layer_normalization, normal(2, 3, 4), normal(4), normal(4)),
+    case("fused_normalization", ops.layer_normalization, normal(2, 3, 4), axis=(1, 2), epsilon=0.1),
+    case(
+        "fused_normalization",
+        ops.fused_batch_normalization,
+        normal(3, 2, 4),
+        normal(4),
+        normal(4),
+        epsilon=0.1,
+    ),
+    case("fused_normalization", ops.fused_batch_normalization, normal(3, 2, 4), axis=1),
+    case(
+        "fused_normalization_gradient",
+        normalization.fused_normalization_gradient,
+        normal(3, 2, 4),
+        normal(3, 2, 4),
+        normal(4),
+        normal(4),
+        normal(4),
+        **BATCH,
+    ),
+    case(
+        "fused_normalization_gradient",
+        normalization.fused_normalization_gradient,
+        normal(2, 3, 2),
+        normal(2, 3, 2),
+        None,
+        None,
+        None,
+        **LAYER,
+    ),
+    # ---- cross-entropy
+    case(
+        "softmax_cross_entropy_with_logits",
+        cross_entropy.softmax_cross_entropy_with_logits,
+        normal(3, 4),
+        normal(3, 4),
+        order=3,
+    ),
+    case(
+        "softmax_cross_entropy_gradient",
+        cross_entropy.softmax_cross_entropy_gradient,
+        normal(3),
+        SHARES,
+        normal(3, 4),
+    ),
+    case(
+        "sparse_softmax_cross_entropy_with_logits",
+        cross_entropy.sparse_softmax_cross_entropy_with_logits,
+        LABELS,
+        normal(3, 4),
+        order=3,
+    ),
+    case(
+        "sparse_softmax_cross_entropy_gradient",
+        cross_entropy.sparse_softmax_cross_entropy_gradient,
+        normal(3),
+        LABELS,
+        normal(3, 4),
+    ),
+    case(
+        "sigmoid_cross_entropy_with_logits",
+        cross_entropy.sigmoid_cross_entropy_with_logits,
+        normal(3, 4),
+        away_from([0], 3, 4),
+        order=3,
+    ),
+    case(
+        "ctc_loss",
+        lambda x: ops.ctc_loss(TARGET, x, TARGET_LENGTH, OUTPUT_LENGTH),
+        normal(2, 4, 3),
+        tolerance=1e-5,
+    ),
+    case(
+        "ctc_gradient",
+        lambda g, x: ctc.ctc_gradient(g, x, TARGET, TARGET_LENGTH, OUTPUT_LENGTH, blank=0),
+        normal(2),
+        normal(2, 4, 3),
+        tolerance=1e-5,
+    ),
+    # ---- dense and embedding
+    case("dense", ops.dense, normal(2, 3, 4), normal(4, 2), normal(2), activation="relu"),
+    case("dense", ops.dense, normal(3, 4), normal(4, 2)),
+    case(
+        "dense_gradient",
+        affine.dense_gradient,
+        normal(5, 3),
+        RECTIFIED,
+        normal(5, 4),
+        normal(4, 3),
+        activation="relu",
+        wanted=(True, True, True),
+    ),
+    case("rectified_gradient", affine.rectified_gradient, normal(5, 3), RECTIFIED),
+    case("embedding_lookup", ops.embedding_lookup, normal(5, 3), IDS),
+    case("embedding_gradient", embedding.embedding_gradient, normal(2, 2, 3), IDS, normal(5, 3)),
+]

@@ -1,0 +1,366 @@
+"""Connectionist temporal classification: the loss of unaligned label sequences, and decoding.
+
+A path names one class for each time step; merging repeats and then dropping blanks turns it into
+labels.
+Source: Graves, Fernandez, Gomez and Schmidhuber 2006, "Connectionist temporal classification".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, wrap_on_device
+from trainkit.kernels.beam_search import best_labels
+from trainkit.ops.axis_activations import log_softmax
+from trainkit.ops.elementwise import add, cast, negative, where
+from trainkit.ops.exponentials import logaddexp
+from trainkit.ops.gathering import take_along_axis
+from trainkit.ops.joining import concatenate
+from trainkit.ops.pooling import as_floats
+from trainkit.ops.replay import replayed_second_gradient
+from trainkit.ops.shaping import as_tensor, squeeze
+
+_FAR = -1e30
+"""Stands for log(0): finite, so that sums and gradients of it stay numbers."""
+
+# ------------------------------------------------------------------ states of a label sequence
+
+
+class _States:
+    """Blank, label, blank, label, ..., blank: the states that a path goes through.
+
+    Attributes:
+        classes: (batch, states), the class of each state.
+        skips: (batch, states), whether a path may come from two states before.
+        last: (batch,), index of the last state, a blank.
+    """
+
+    def __init__(self, xp: ArrayModule, target: Array, target_length: Array, blank: int) -> None:
+        batch, length = target.shape
+        self.classes = xp.full((batch, 2 * length + 1), blank, np.int64)
+        self.classes[:, 1::2] = target
+        self.skips = xp.zeros(self.classes.shape, bool)
+        self.skips[:, 2:] = self.classes[:, 2:] != self.classes[:, :-2]
+        self.skips[:, ::2] = False
+        self.last = 2 * target_length.astype(np.int64)
+
+
+def _shifted(xp: ArrayModule, values: Array, by: int) -> Array:
+    """`values` moved along the states, log(0) where nothing comes from."""
+    result = xp.full(values.shape, _FAR, values.dtype)
+    if by > 0:
+        result[:, by:] = values[:, :-by]
+    else:
+        result[:, :by] = values[:, -by:]
+    return result
+
+
+def _forward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -> Array:
+    """Log of the chance of all ways to each state at each time, (time, batch, states)."""
+    _, steps, _ = scores.shape
+    emitted = xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
+    alpha = xp.full((steps, *states.classes.shape), _FAR, scores.dtype)
+    alpha[0, :, :2] = emitted[:, 0, :2]
+    for t in range(1, steps):
+        before = alpha[t - 1]
+        ways = xp.logaddexp(before, _shifted(xp, before, 1))
+        ways = xp.where(states.skips, xp.logaddexp(ways, _shifted(xp, before, 2)), ways)
+        alpha[t] = xp.where((t < lengths)[:, None], ways + emitted[:, t], before)
+    return alpha
+
+
+def _backward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -> Array:
+    """Log of the chance of all ways from each state at each time to the end."""
+    _, steps, _ = scores.shape
+    emitted = xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
+    place = xp.arange(states.classes.shape[1])[None, :]
+    final = (place == states.last[:, None]) | (place == states.last[:, None] - 1)
+    end = xp.where(final, scores.dtype.type(0), scores.dtype.type(_FAR))
+    beta = xp.full((steps, *states.classes.shape), _FAR, scores.dtype)
+    skips = xp.zeros_like(states.skips)
+    skips[:, :-2] = states.skips[:, 2:]
+    beta[steps - 1] = end
+    for t in range(steps - 2, -1, -1):
+        after = beta[t + 1] + emitted[:, t + 1]
+        ways = xp.logaddexp(after, _shifted(xp, after, -1))
+        ways = xp.where(skips, xp.logaddexp(ways, _shifted(xp, after, -2)), ways)
+        beta[t] = xp.where((t + 1 < lengths)[:, None], ways, end)
+    return beta
+
+
+def _log_softmax(xp: ArrayModule, logits: Array) -> Array:
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def _total(xp: ArrayModule, alpha: Array, states: _States) -> Array:
+    """Log of the chance of all whole paths, (batch,)."""
+    end = alpha[-1]
+    last = xp.take_along_axis(end, states.last[:, None], axis=1)[:, 0]
+    label = xp.take_along_axis(end, xp.maximum(states.last - 1, 0)[:, None], axis=1)[:, 0]
+    return xp.where(states.last > 0, xp.logaddexp(last, label), last)
+
+
+# ------------------------------------------------------------------ loss
+
+
+def _loss_rule(
+    logits: Spec, target: Spec, target_length: Spec, output_length: Spec, *, blank: int
+) -> Spec:
+    shown = (
+        f"  output         {logits.shape}   (batch, time, classes)\n"
+        f"  target         {target.shape}   (batch, labels)\n"
+        f"  target_length  {target_length.shape}\n  output_length  {output_length.shape}"
+    )
+    ranks = tuple(len(s.shape) for s in (logits, target, target_length, output_length))
+    if ranks != (3, 2, 1, 1):
+        raise ShapeError(f"ctc_loss: the inputs have the wrong number of axes.\n{shown}")
+    batches = {s.shape[0] for s in (logits, target, target_length, output_length)} - {None}
+    if len(batches) > 1:
+        raise ShapeError(f"ctc_loss: the batch sizes differ.\n{shown}")
+    return Spec(logits.shape[:1], logits.dtype)
+
+
+def _check_values(xp: ArrayModule, logits: Array, target: Array, lengths: Any, blank: int) -> None:
+    _, steps, classes = logits.shape
+    target_length, output_length = lengths
+    if not -classes <= blank < classes:
+        raise InvalidArgumentError(f"ctc_loss: mask_index={blank} is not among {classes} classes")
+    used = xp.arange(target.shape[1])[None, :] < target_length[:, None]
+    if bool((used & ((target < 0) | (target >= classes))).any()):
+        raise InvalidArgumentError(
+            f"ctc_loss: a target is not in [0, {classes}): the output has {classes} classes"
+        )
+    for name, length, most in (
+        ("target_length", target_length, target.shape[1]),
+        ("output_length", output_length, steps),
+    ):
+        if length.size and not (length.min() >= 0 and length.max() <= most):
+            raise InvalidArgumentError(f"ctc_loss: {name} must lie in [0, {most}], got {length}")
+
+
+def _prepared(
+    xp: ArrayModule, logits: Array, target: Array, target_length: Array, blank: int
+) -> tuple[Array, _States]:
+    wide = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
+    inside = xp.clip(target, 0, logits.shape[-1] - 1)
+    states = _States(xp, inside, target_length, blank % logits.shape[-1])
+    return _log_softmax(xp, wide), states
+
+
+@primitive(_loss_rule, name="ctc_loss")
+def _ctc(
+    xp: ArrayModule,
+    logits: Array,
+    target: Array,
+    target_length: Array,
+    output_length: Array,
+    *,
+    blank: int,
+) -> Array:
+    """Minus the log of the chance of all paths that give the labels, (batch,)."""
+    if logits.ndim != 3 or not len(logits) == len(target) == len(target_length):
+        raise ValueError("shapes do not fit")  # the shape rule has the words
+    _check_values(xp, logits, target, (target_length, output_length), blank)
+    scores, states = _prepared(xp, logits, target, target_length, blank)
+    chance = _total(xp, _forward(xp, scores, states, output_length), states)
+    loss = xp.where(chance < _FAR / 2, np.inf, -chance)
+    return loss.astype(logits.dtype)
+
+
+@primitive(lambda g, logits, *rest, blank: Spec(logits.shape, logits.dtype), name="ctc_gradient")
+def ctc_gradient(
+    xp: ArrayModule,
+    g: Array,
+    logits: Array,
+    target: Array,
+    target_length: Array,
+    output_length: Array,
+    *,
+    blank: int,
+) -> Array:
+    """Chance of each class less its chance given the labels, at each time, times `g`."""
+    scores, states = _prepared(xp, logits, target, target_length, blank)
+    alpha = _forward(xp, scores, states, output_length)
+    beta = _backward(xp, scores, states, output_length)
+    chance = _total(xp, alpha, states)
+    given = xp.exp(xp.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
+    share = xp.zeros(scores.shape, scores.dtype)
+    rows, times = xp.arange(scores.shape[0])[:, None], xp.arange(scores.shape[1])[None, :]
+    for s in range(states.classes.shape[1]):
+        share[rows, times, states.classes[:, s : s + 1]] += given[..., s]
+    heard = times < output_length[:, None]
+    slope = xp.where(heard[..., None], xp.exp(scores) - share, 0)
+    return (slope * g[:, None, None]).astype(logits.dtype)
+
+
+def _formula(
+    logits: Tensor, target: Tensor, target_length: Tensor, output_length: Tensor, blank: int
+) -> Tensor:
+    """The loss in plain operations."""
+    steps, classes = int(logits.shape[1]), int(logits.shape[2])
+    states = _States(
+        np, np.clip(target.numpy(), 0, classes - 1), target_length.numpy(), blank % classes
+    )
+    lengths = output_length.numpy()
+    scores = take_along_axis(log_softmax(logits), states.classes[:, None, :], axis=2)
+    batch, count = states.classes.shape
+
+    def wall(width: int) -> Tensor:
+        return cast(as_tensor(np.full((batch, width), _FAR, np.float32)), logits.dtype)
+
+    def at(t: int) -> Tensor:
+        return squeeze(take_along_axis(scores, np.full((batch, 1, count), t), axis=1), 1)
+
+    first = np.arange(count)[None, :] < 2
+    alpha = where(first, at(0), wall(count))
+    for t in range(1, steps):
+        ways = alpha
+        for by in (1, 2)[: count - 1]:
+            kept = take_along_axis(alpha, _indices(batch, count - by), axis=1)
+            joined = logaddexp(ways, concatenate([wall(by), kept], axis=1))
+            ways = joined if by == 1 else where(states.skips, joined, ways)
+        alpha = where((t < lengths)[:, None], add(ways, at(t)), alpha)
+    ends = [states.last, np.maximum(states.last - 1, 0)]
+    last, label = (squeeze(take_along_axis(alpha, e[:, None], axis=1), 1) for e in ends)
+    both = logaddexp(last, label)
+    return negative(where(states.last > 0, both, last))
+
+
+def _indices(batch: int, count: int) -> Any:
+    return np.broadcast_to(np.arange(count)[None, :], (batch, count))
+
+
+def _second(gg: Tensor, y: Tensor, g: Tensor, logits: Tensor, *rest: Tensor, blank: int) -> Any:
+    by_g, (by_logits,) = replayed_second_gradient(
+        lambda x: _formula(x, *rest, blank), g, (logits,), (gg,)
+    )
+    return by_g, by_logits, *(None for _ in rest)
+
+
+_ctc.gradients(
+    lambda g, y, logits, *rest, blank: ctc_gradient(g, logits, *rest, blank=blank),
+    None,
+    None,
+    None,
+)
+ctc_gradient.joint_gradient(_second)
+
+
+def ctc_loss(
+    target: Any, output: Any, target_length: Any, output_length: Any, mask_index: int = 0
+) -> Tensor:
+    """Minus the log of the chance that a network gives a sequence of labels, however aligned.
+
+    Source: Graves et al. 2006, "Connectionist temporal classification", equations 6 to 16.
+
+    Args:
+        target: class numbers, (batch, labels); what lies beyond `target_length` is not looked at.
+        output: logits, (batch, time, classes).
+        target_length: how many labels count in each row, (batch,).
+        output_length: how many time steps count in each row, (batch,).
+        mask_index: the class that stands for a blank.
+
+    Returns:
+        (batch,); inf where there are too few time steps for the labels.
+
+    Raises:
+        ShapeError: ranks or batch sizes do not fit.
+        InvalidArgumentError: a target is no class, or a length out of range.
+    """
+    labels = [as_tensor(x) for x in (target, target_length, output_length)]
+    whole = [x if x.dtype.is_integer else cast(x, "int32") for x in labels]
+    loss: Tensor = _ctc(as_floats(as_tensor(output)), *whole, blank=int(mask_index))
+    return loss
+
+
+# ------------------------------------------------------------------ decoding
+
+
+def ctc_decode(
+    inputs: Any,
+    sequence_lengths: Any,
+    strategy: str = "greedy",
+    beam_width: int = 100,
+    top_paths: int = 1,
+    merge_repeated: bool = True,
+    mask_index: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """The labels that a network's logits stand for.
+
+    Args:
+        inputs: logits, (batch, time, classes).
+        sequence_lengths: how many time steps count in each row, (batch,).
+        strategy: "greedy" takes the best class at each time; "beam_search" adds up the paths that
+            give the same labels and keeps the best prefixes.
+        beam_width: how many prefixes are kept.
+        top_paths: how many label sequences to give; 1 with "greedy".
+        merge_repeated: with "greedy", take a class that repeats itself for one label.
+        mask_index: the class that stands for a blank.
+
+    Returns:
+        Labels, (top_paths, batch, time), int32, -1 behind the end; and scores: with "greedy" the
+        sum of the best logits with its sign changed, (batch, 1), else log chances, (batch,
+        top_paths).
+
+    Raises:
+        InvalidArgumentError: the strategy is another, or `top_paths` does not fit it.
+        ShapeError: ranks or batch sizes do not fit.
+    """
+    logits = as_tensor(inputs).cpu().numpy()
+    lengths = np.asarray(as_tensor(sequence_lengths).cpu().numpy())
+    if logits.ndim != 3 or lengths.shape != logits.shape[:1]:
+        raise ShapeError(
+            "ctc_decode: inputs must be (batch, time, classes), sequence_lengths (batch,), got "
+            "shapes "
+            f"{logits.shape} and {lengths.shape}"
+        )
+    if strategy == "greedy":
+        if top_paths != 1:
+            raise InvalidArgumentError(f"ctc_decode: 'greedy' gives 1 path, top_paths={top_paths}")
+        labels, scores = _greedy(logits, lengths, merge_repeated, mask_index)
+    elif strategy == "beam_search":
+        if not 1 <= top_paths <= beam_width:
+            raise InvalidArgumentError(
+                f"ctc_decode: top_paths={top_paths} must lie in [1, beam_width={beam_width}]"
+            )
+        labels, scores = _beams(logits, lengths, beam_width, top_paths, mask_index)
+    else:
+        raise InvalidArgumentError(
+            f"ctc_decode: strategy={strategy!r} must be 'greedy' or 'beam_search'"
+        )
+    return wrap_on_device(labels), wrap_on_device(scores)
+
+
+def _greedy(logits: Any, lengths: Any, merge: bool, blank: int) -> tuple[Any, Any]:
+    batch, steps, classes = logits.shape
+    best = logits.argmax(axis=-1)
+    heard = np.arange(steps)[None, :] < lengths[:, None]
+    scores = -np.where(heard, logits.max(axis=-1), 0).sum(axis=1, keepdims=True)
+    kept = heard & (best != blank % classes)
+    if merge:
+        kept[:, 1:] &= best[:, 1:] != best[:, :-1]
+    labels = np.full((1, batch, steps), -1, np.int32)
+    for row in range(batch):
+        found = best[row, kept[row]]
+        labels[0, row, : found.size] = found
+    return labels, scores.astype(logits.dtype)
+
+
+def _beams(logits: Any, lengths: Any, width: int, paths: int, blank: int) -> tuple[Any, Any]:
+    batch, steps, classes = logits.shape
+    labels = np.full((paths, batch, steps), -1, np.int32)
+    scores = np.full((batch, paths), -np.inf, logits.dtype)
+    chances = _log_softmax(np, logits.astype(np.float64))
+    for row in range(batch):
+        found = best_labels(chances[row, : lengths[row]], blank % classes, width)[:paths]
+        for path, (sequence, score) in enumerate(found):
+            labels[path, row, : len(sequence)] = sequence
+            scores[row, path] = score
+    return labels, scores
