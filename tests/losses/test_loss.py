@@ -148,6 +148,12 @@ def test_hinge_takes_zero_and_one():
     np.testing.assert_array_equal(zero_one.numpy(), signs.numpy())
 
 
+def test_ctc_leaves_out_the_filling_of_short_sequences(rng):
+    logits = rng.normal(size=(1, 4, 3))
+    short, filled = losses.ctc([[2]], logits), losses.ctc([[2, 0, 0]], logits)
+    np.testing.assert_allclose(short.numpy(), filled.numpy(), rtol=1e-6)
+
+
 def test_tversky_weighs_false_positives_by_alpha():
     # Half a false positive, nothing missed.
     value = losses.tversky([1.0, 0.0], [1.0, 0.5], alpha=0.2, beta=0.9)

@@ -68,7 +68,7 @@ def ctc(y_true: Any, y_pred: Any) -> Tensor:
     Source: Graves et al. 2006, "Connectionist temporal classification".
 
     Args:
-        y_true: label numbers from 1, (batch, labels); class 0 is the blank.
+        y_true: label numbers from 1, (batch, labels), filled up with 0, which is the blank.
         y_pred: logits, (batch, time, classes).
 
     Returns:
@@ -86,7 +86,7 @@ def ctc(y_true: Any, y_pred: Any) -> Tensor:
             f"{tuple(y_pred.shape)}"
         )
     labels = ops.cast(y_true, "int32")
-    label_length = ops.sum(ops.ones_like(labels), axis=1)
+    label_length = ops.sum(ops.cast(ops.not_equal(labels, 0), "int32"), axis=1)
     output_length = ops.cast(ops.sum(ops.ones_like(y_pred[:, :, 0]), axis=1), "int32")
     return ops.ctc_loss(labels, y_pred, label_length, output_length, mask_index=0)
 

@@ -75,7 +75,7 @@ class Muon(Optimizer):
         check_shares("Muon", adam_beta_1=adam_beta_1, adam_beta_2=adam_beta_2, momentum=momentum)
         self.adam_beta_1, self.adam_beta_2, self.epsilon = adam_beta_1, adam_beta_2, epsilon
         self.adam_weight_decay, self.adam_lr_ratio = adam_weight_decay, adam_lr_ratio
-        self.exclude_layers = list(exclude_layers or ())
+        self.exclude_layers = tuple(exclude_layers or ())
         self.exclude_embeddings = exclude_embeddings
         self.muon_a, self.muon_b, self.muon_c = muon_a, muon_b, muon_c
         self.momentum, self.ns_steps, self.nesterov = momentum, ns_steps, nesterov

@@ -1,0 +1,151 @@
+"""Shares of samples that are predicted right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import dtypes
+from trainkit.core.errors import ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.losses.alignment import aligned, as_floats
+from trainkit.metrics.metric import MeanMetricWrapper
+
+
+def accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """1 where y_true equals y_pred, else 0.
+
+    Args:
+        y_true: labels.
+        y_pred: labels of the same shape; (batch,) fits (batch, 1).
+
+    Returns:
+        A float tensor of the common shape.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("accuracy", y_true, y_pred)
+    return ops.cast(ops.equal(y_true, y_pred), dtypes.floatx())
+
+
+def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
+    """1 where y_pred is on the side of `threshold` that y_true says, else 0.
+
+    Args:
+        y_true: labels 0 and 1.
+        y_pred: probabilities of the same shape; (batch,) fits (batch, 1).
+        threshold: predictions above it mean 1.
+
+    Returns:
+        A float tensor of the common shape.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("binary_accuracy", y_true, y_pred)
+    chosen = ops.cast(ops.greater(y_pred, threshold), y_pred.dtype)
+    return ops.cast(ops.equal(y_true, chosen), dtypes.floatx())
+
+
+def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """1 where the best score is that of the true class, else 0.
+
+    Args:
+        y_true: one-hot labels, (..., classes).
+        y_pred: scores of the same shape.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
+    y_pred = as_floats(y_pred)
+    _check_classes("categorical_accuracy", y_true, y_pred, 0)
+    right = ops.equal(ops.argmax(y_true, axis=-1), ops.argmax(y_pred, axis=-1))
+    return ops.cast(right, dtypes.floatx())
+
+
+def _check_classes(name: str, y_true: Any, y_pred: Any, fewer: int) -> None:
+    """Raise unless y_true has the shape of y_pred less the last `fewer` axes."""
+    a, b = tuple(y_true.shape), tuple(y_pred.shape)
+    b = b[: len(b) - fewer]
+    if len(a) != len(b) or not all(None in (m, n) or m == n for m, n in zip(a, b, strict=True)):
+        other = "SparseCategorical" if fewer == 0 else "Categorical"
+        kind = "one-hot labels" if fewer == 0 else "class numbers"
+        raise ShapeError(
+            f"{name}: the shapes of {kind} and scores do not fit.\n  y_true  "
+            f"{tuple(y_true.shape)}\n"
+            f"  y_pred  {tuple(y_pred.shape)}\nThe metrics named {other}... take the other kind."
+        )
+
+
+def _class_numbers(name: str, y_true: Any, y_pred: Any) -> tuple[Any, Any, Any]:
+    """(class numbers as given, scores, shape of the result); a last axis of size 1 may stay."""
+    y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
+    y_pred = as_floats(y_pred)
+    if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
+        y_true = ops.squeeze(y_true, -1)
+    _check_classes(name, y_true, y_pred, 1)
+    return y_true, y_pred, y_true.shape
+
+
+def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """1 where the best score is that of the true class, else 0.
+
+    Args:
+        y_true: class numbers, (...) or (..., 1).
+        y_pred: scores, (..., classes).
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred, _ = _class_numbers("sparse_categorical_accuracy", y_true, y_pred)
+    best = ops.argmax(y_pred, axis=-1)
+    return ops.cast(ops.equal(ops.cast(y_true, best.dtype), best), dtypes.floatx())
+
+
+class Accuracy(MeanMetricWrapper):
+    """Share of predictions that equal the labels; see `accuracy`."""
+
+    def __init__(self, name: str | None = "accuracy", dtype: Any = None) -> None:
+        super().__init__(accuracy, name, dtype)
+
+
+class BinaryAccuracy(MeanMetricWrapper):
+    """Share of yes-or-no questions answered right; see `binary_accuracy`.
+
+    Args:
+        name: what the metric is called.
+        dtype: dtype of state and result.
+        threshold: predictions above it mean 1, in [0, 1].
+
+    Raises:
+        ValueError: `threshold` is out of range.
+    """
+
+    def __init__(
+        self, name: str | None = "binary_accuracy", dtype: Any = None, threshold: float = 0.5
+    ) -> None:
+        if threshold is not None and not 0 <= threshold <= 1:
+            raise ValueError(f"BinaryAccuracy: threshold must be in [0, 1], got {threshold!r}")
+        super().__init__(binary_accuracy, name, dtype, threshold=threshold)
+
+
+class CategoricalAccuracy(MeanMetricWrapper):
+    """Share of samples whose best score is that of the one-hot label."""
+
+    def __init__(self, name: str | None = "categorical_accuracy", dtype: Any = None) -> None:
+        super().__init__(categorical_accuracy, name, dtype)
+
+
+class SparseCategoricalAccuracy(MeanMetricWrapper):
+    """Share of samples whose best score is that of the class number."""
+
+    def __init__(self, name: str | None = "sparse_categorical_accuracy", dtype: Any = None) -> None:
+        super().__init__(sparse_categorical_accuracy, name, dtype)

@@ -1,0 +1,307 @@
+"""True and false, positive and negative: counts at thresholds, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from trainkit import ops
+from trainkit.core.tensor import Tensor
+from trainkit.core.variable import Variable
+from trainkit.losses.alignment import aligned, weights_like
+from trainkit.metrics.metric import Metric, add_to, unrecorded
+
+_NEVER = -1e10
+"""The score of classes that are not among the top k, below every threshold."""
+
+
+class Counts(NamedTuple):
+    """Weights of true positives, false positives, true negatives and false negatives.
+
+    Each has the shape (thresholds,), or (thresholds, labels).
+    """
+
+    tp: Any
+    fp: Any
+    tn: Any
+    fn: Any
+
+
+def checked_thresholds(owner: str, thresholds: Any, default: float = 0.5) -> tuple[float, ...]:
+    """Thresholds as floats.
+
+    Raises:
+        ValueError: one is not in [0, 1].
+    """
+    if thresholds is None:
+        return (default,)
+    found = list(thresholds) if isinstance(thresholds, list | tuple) else [thresholds]
+    outside = [t for t in found if t is None or not 0 <= t <= 1]
+    if outside:
+        raise ValueError(f"{owner}: thresholds must be in [0, 1], got {outside}")
+    return tuple(float(t) for t in found)
+
+
+def plain_thresholds(thresholds: Any) -> Any:
+    """What was given as thresholds, for a config; no list, which would count as a part."""
+    return tuple(thresholds) if isinstance(thresholds, list | tuple) else thresholds
+
+
+def listed(thresholds: Any) -> Any:
+    """A tuple as a list."""
+    return list(thresholds) if isinstance(thresholds, tuple) else thresholds
+
+
+def even_thresholds(count: int) -> tuple[float, ...]:
+    """`count` thresholds from just below 0 to just above 1, evenly apart.
+
+    Raises:
+        ValueError: `count` is below 1.
+    """
+    if count < 1:
+        raise ValueError(f"num_thresholds must be at least 1, got {count!r}")
+    if count == 1:
+        return (0.5,)
+    inner = [(i + 1) / (count - 1) for i in range(count - 2)]
+    return (0.0 - 1e-7, *inner, 1.0 + 1e-7)
+
+
+def confusion_counts(
+    name: str,
+    y_true: Any,
+    y_pred: Any,
+    thresholds: Sequence[float],
+    sample_weight: Any = None,
+    *,
+    per_label: bool = False,
+) -> Counts:
+    """Counts for predictions above each threshold.
+
+    Each prediction is put between two thresholds once; sums over the gaps give all counts.
+
+    Args:
+        name: for error texts.
+        y_true: labels; all but 0 count as true.
+        y_pred: scores of the same shape.
+        thresholds: in any order.
+        sample_weight: weights that fit `y_pred`.
+        per_label: count the last axis apart.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned(name, y_true, y_pred)
+    ones: Any = ops.ones_like(y_pred)
+    weights: Any = ones
+    if sample_weight is not None:
+        given = ops.cast(sample_weight, y_pred.dtype)
+        weights = weights_like(name, y_pred, given)[1] * ones
+    labels = int(y_pred.shape[-1]) if per_label else 1
+    order = sorted(range(len(thresholds)), key=lambda i: thresholds[i])
+    bounds = ops.cast([thresholds[i] for i in order], y_pred.dtype)
+    gap = ops.searchsorted(bounds, ops.reshape(y_pred, (-1,)), side="left")
+    place = ops.cast(gap, "int32")
+    if per_label:
+        number = ops.cast(ops.cumsum(ones, axis=-1), "int32") - 1
+        place = place * labels + ops.reshape(number, (-1,))
+    true = ops.cast(ops.not_equal(y_true, 0), y_pred.dtype)
+    both = ops.stack([true * weights, (1.0 - true) * weights], axis=-1)
+    size = (len(thresholds) + 1) * labels
+    sums = ops.segment_sum(ops.reshape(both, (-1, 2)), place, num_segments=size)
+    table = ops.reshape(sums, (len(thresholds) + 1, labels, 2))
+    below = ops.cumsum(table, axis=0)[:-1]
+    above = ops.flip(ops.cumsum(ops.flip(table, axis=0), axis=0), axis=0)[1:]
+    if order != list(range(len(order))):
+        back = sorted(range(len(order)), key=lambda i: order[i])
+        below, above = ops.take(below, back, axis=0), ops.take(above, back, axis=0)
+    if not per_label:
+        below, above = below[:, 0], above[:, 0]
+    return Counts(tp=above[..., 0], fp=above[..., 1], tn=below[..., 1], fn=below[..., 0])
+
+
+def _only_top_k(y_pred: Any, k: int) -> Any:
+    """Scores of the k best classes; the others count as never positive."""
+    chosen = ops.top_k(y_pred, k).indices
+    mask: Any = ops.sum(ops.one_hot(chosen, int(y_pred.shape[-1]), axis=-1), axis=-2)
+    mask = ops.cast(mask, y_pred.dtype)
+    return y_pred * mask + _NEVER * (1.0 - mask)
+
+
+class ConfusionMetric(Metric):
+    """What metrics from counts have in common: thresholds, top k, one class of several.
+
+    Args:
+        kept: names of the counts that are needed: of `"tp"`, `"fp"`, `"tn"`, `"fn"`.
+        thresholds: in [0, 1].
+        name: what the metric is called.
+        dtype: dtype of state and result.
+        top_k: only the k best classes of each sample count as positive.
+        class_id: the class to look at; all by default.
+    """
+
+    def __init__(
+        self,
+        kept: Sequence[str],
+        thresholds: Sequence[float],
+        name: str | None,
+        dtype: Any,
+        top_k: int | None = None,
+        class_id: int | None = None,
+    ) -> None:
+        super().__init__(dtype, name)
+        self.top_k = top_k
+        self.class_id = class_id
+        self._thresholds = tuple(thresholds)
+        self._kept = tuple(kept)
+        for count in kept:
+            long = _LONG_NAMES[count]
+            setattr(self, long, self.add_variable((len(thresholds),), name=long))
+
+    def _variable(self, count: str) -> Variable:
+        variable: Variable = getattr(self, _LONG_NAMES[count])
+        return variable
+
+    def counts(self) -> Counts:
+        """The counts so far; `None` for those that are not kept."""
+        read = {c: self._variable(c).value() if c in self._kept else None for c in Counts._fields}
+        return Counts(**read)
+
+    @unrecorded
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Add a batch.
+
+        Args:
+            y_true: labels; all but 0 count as true.
+            y_pred: scores in [0, 1], of the same shape; (batch,) fits (batch, 1).
+            sample_weight: one weight per sample, (batch,), or per score.
+
+        Raises:
+            ShapeError: the shapes do not fit.
+        """
+        y_true, y_pred = aligned(self.name, y_true, y_pred)
+        y_pred = ops.cast(y_pred, self._dtype)
+        if self.top_k is not None:
+            y_pred = _only_top_k(y_pred, self.top_k)
+        if self.class_id is not None:
+            y_true, y_pred = y_true[..., self.class_id], y_pred[..., self.class_id]
+        new = confusion_counts(self.name, y_true, y_pred, self._thresholds, sample_weight)
+        for count in self._kept:
+            add_to(self._variable(count), ops.cast(getattr(new, count), self._dtype))
+
+
+_LONG_NAMES = {
+    "tp": "true_positives",
+    "fp": "false_positives",
+    "tn": "true_negatives",
+    "fn": "false_negatives",
+}
+
+
+class _OneCount(ConfusionMetric):
+    """One of the four counts.
+
+    Args:
+        thresholds: a float or several, in [0, 1]; 0.5 by default.
+        name: what the metric is called; by default its class name in snake case.
+        dtype: dtype of state and result.
+
+    Raises:
+        ValueError: a threshold is out of range.
+    """
+
+    _count = ""
+
+    def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
+        self.init_thresholds = plain_thresholds(thresholds)
+        found = checked_thresholds(type(self).__name__, thresholds)
+        super().__init__((self._count,), found, name, dtype)
+        self.thresholds = found
+
+    @unrecorded
+    def result(self) -> Tensor:
+        total: Any = self._variable(self._count).value()
+        return total[0] if len(self._thresholds) == 1 else total
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"thresholds": listed(self.init_thresholds)}
+
+
+class TruePositives(_OneCount):
+    """Weight of true labels that are predicted as such; see the arguments of its base."""
+
+    _count = "tp"
+
+
+class FalsePositives(_OneCount):
+    """Weight of false labels that are predicted as true."""
+
+    _count = "fp"
+
+
+class TrueNegatives(_OneCount):
+    """Weight of false labels that are predicted as such."""
+
+    _count = "tn"
+
+
+class FalseNegatives(_OneCount):
+    """Weight of true labels that are predicted as false."""
+
+    _count = "fn"
+
+
+class _Ratio(ConfusionMetric):
+    """tp / (tp + another count).
+
+    Args:
+        thresholds: a float or several, in [0, 1]; 0.5 by default, with `top_k` none.
+        top_k: only the k best classes of each sample count as positive.
+        class_id: the class to look at; all by default.
+        name: what the metric is called; by default its class name in snake case.
+        dtype: dtype of state and result.
+
+    Raises:
+        ValueError: a threshold is out of range.
+    """
+
+    _other = ""
+
+    def __init__(
+        self,
+        thresholds: Any = None,
+        top_k: int | None = None,
+        class_id: int | None = None,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        self.init_thresholds = plain_thresholds(thresholds)
+        default = 0.5 if top_k is None else _NEVER / 2
+        found = checked_thresholds(type(self).__name__, thresholds, default)
+        super().__init__(("tp", self._other), found, name, dtype, top_k, class_id)
+        self.thresholds = found
+
+    @unrecorded
+    def result(self) -> Tensor:
+        tp: Any = self._variable("tp").value()
+        share = ops.divide_no_nan(tp, tp + self._variable(self._other).value())
+        return share[0] if len(self._thresholds) == 1 else share
+
+    def get_config(self) -> dict[str, Any]:
+        own = {
+            "thresholds": listed(self.init_thresholds),
+            "top_k": self.top_k,
+            "class_id": self.class_id,
+        }
+        return super().get_config() | own
+
+
+class Precision(_Ratio):
+    """Share of what is predicted as true that is true: tp / (tp + fp); 0 where nothing is."""
+
+    _other = "fp"
+
+
+class Recall(_Ratio):
+    """Share of what is true that is predicted as such: tp / (tp + fn); 0 where nothing is."""
+
+    _other = "fn"

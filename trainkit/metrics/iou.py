@@ -1,0 +1,311 @@
+"""Intersection over union of predicted and true regions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.losses.alignment import aligned, as_floats
+from trainkit.metrics.metric import Metric, add_to, unrecorded
+
+
+class _ConfusionMatrix(Metric):
+    """A matrix (classes, classes) of counts: rows are true classes, columns predicted ones.
+
+    As in Keras the counts are integers unless `dtype` says otherwise, and weights lose their
+    fraction.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        name: str | None,
+        dtype: Any,
+        ignore_class: int | None,
+        sparse_y_true: bool,
+        sparse_y_pred: bool,
+        axis: int,
+    ) -> None:
+        super().__init__(dtype or "int32", name)
+        if not isinstance(num_classes, int) or num_classes < 1:
+            raise ValueError(
+                f"{type(self).__name__}: num_classes must be an int of at least 1, got "
+                f"{num_classes!r}"
+            )
+        self.num_classes = num_classes
+        self.ignore_class = ignore_class
+        self.sparse_y_true = sparse_y_true
+        self.sparse_y_pred = sparse_y_pred
+        self.axis = axis
+        shape = (num_classes, num_classes)
+        self.total_cm = self.add_variable(shape, name="total_confusion_matrix")
+
+    @unrecorded
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Add a batch.
+
+        Args:
+            y_true: class numbers in [0, classes), or scores along `axis` if not `sparse_y_true`.
+            y_pred: likewise, of the same shape once both are class numbers.
+            sample_weight: weights like the class numbers.
+
+        Raises:
+            ShapeError: there are not as many labels, predictions and weights.
+            InvalidArgumentError: a class number is out of range; names it.
+        """
+        true = self._numbers(y_true, self.sparse_y_true)
+        pred = self._numbers(y_pred, self.sparse_y_pred)
+        self._check_size("y_pred", true, pred)
+        ones: Any = ops.cast(ops.ones_like(true), self._dtype)
+        weights: Any = ones
+        if sample_weight is not None:
+            weights = ops.reshape(ops.cast(sample_weight, self._dtype), (-1,))
+            if tuple(weights.shape) != (1,):
+                self._check_size("sample_weight", true, weights)
+            weights = weights * ones
+        if self.ignore_class is not None:
+            counts = ops.not_equal(true, self.ignore_class)
+            weights = ops.where(counts, weights, ops.zeros_like(weights))
+            true = ops.where(counts, true, ops.zeros_like(true))
+            pred = ops.where(counts, pred, ops.zeros_like(pred))
+        self._check_range("y_true", true)
+        self._check_range("y_pred", pred)
+        place = true * self.num_classes + pred
+        sums = ops.segment_sum(weights, place, num_segments=self.num_classes**2)
+        add_to(self.total_cm, ops.reshape(sums, (self.num_classes, self.num_classes)))
+
+    def _numbers(self, labels: Any, sparse: bool) -> Any:
+        labels = labels if isinstance(labels, Tensor) else convert_to_tensor(labels)
+        numbers = labels if sparse else ops.argmax(labels, axis=self.axis)
+        return ops.cast(ops.reshape(numbers, (-1,)), "int32")
+
+    def _check_size(self, what: str, true: Any, other: Any) -> None:
+        a, b = true.shape[0], other.shape[0]
+        if a is not None and b is not None and a != b:
+            raise ShapeError(f"{self.name}: there are {a} labels and {b} values of {what}")
+
+    def _check_range(self, what: str, numbers: Any) -> None:
+        if type(numbers) is not Tensor or not numbers._array.size:
+            return
+        array = numbers._array
+        low, high = int(array.min()), int(array.max())
+        if low < 0 or high >= self.num_classes:
+            bad = low if low < 0 else high
+            raise InvalidArgumentError(
+                f"{self.name}: class {bad} in {what} is not in [0, {self.num_classes}); raise "
+                "num_classes, "
+                "or set ignore_class"
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {
+            "num_classes": self.num_classes,
+            "ignore_class": self.ignore_class,
+            "sparse_y_true": self.sparse_y_true,
+            "sparse_y_pred": self.sparse_y_pred,
+            "axis": self.axis,
+        }
+
+
+class IoU(_ConfusionMatrix):
+    """Mean over chosen classes of tp / (tp + fp + fn); classes that never occur do not count.
+
+    Args:
+        num_classes: how many classes there are.
+        target_class_ids: the classes that count.
+        name: what the metric is called.
+        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
+            given.
+        ignore_class: labels of this class do not count.
+        sparse_y_true: labels are class numbers; otherwise scores along `axis`.
+        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
+        axis: axis of the classes.
+
+    Raises:
+        ValueError: a chosen class is not in [0, num_classes).
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        target_class_ids: Sequence[int],
+        name: str | None = None,
+        dtype: Any = None,
+        ignore_class: int | None = None,
+        sparse_y_true: bool = True,
+        sparse_y_pred: bool = True,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(num_classes, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
+        chosen = [int(i) for i in target_class_ids]
+        if not chosen or min(chosen) < 0 or max(chosen) >= num_classes:
+            raise ValueError(
+                f"{type(self).__name__}: target_class_ids must be in [0, {num_classes}), got "
+                f"{chosen}"
+            )
+        self.target_class_ids = tuple(chosen)
+
+    @unrecorded
+    def result(self) -> Tensor:
+        table: Any = as_floats(self.total_cm.value())
+        diagonal: Any = ops.sum(table * ops.eye(self.num_classes, dtype=table.dtype), axis=0)
+        union: Any = ops.sum(table, axis=0) + ops.sum(table, axis=1) - diagonal
+        chosen = np.asarray(self.target_class_ids)
+        diagonal, union = ops.take(diagonal, chosen, axis=0), ops.take(union, chosen, axis=0)
+        occur = ops.sum(ops.cast(ops.greater(union, 0.0), union.dtype))
+        mean: Tensor = ops.divide_no_nan(ops.sum(ops.divide_no_nan(diagonal, union)), occur)
+        return mean
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"target_class_ids": list(self.target_class_ids)}
+
+
+class MeanIoU(IoU):
+    """Mean over all classes of tp / (tp + fp + fn); see `IoU`.
+
+    Args:
+        num_classes: how many classes there are.
+        name: what the metric is called.
+        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
+            given.
+        ignore_class: labels of this class do not count.
+        sparse_y_true: labels are class numbers; otherwise scores along `axis`.
+        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
+        axis: axis of the classes.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        name: str | None = None,
+        dtype: Any = None,
+        ignore_class: int | None = None,
+        sparse_y_true: bool = True,
+        sparse_y_pred: bool = True,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(
+            num_classes,
+            range(num_classes),
+            name,
+            dtype,
+            ignore_class,
+            sparse_y_true,
+            sparse_y_pred,
+            axis,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["target_class_ids"]
+        return config
+
+
+class BinaryIoU(IoU):
+    """IoU of two classes, 0 and 1, from probabilities of class 1.
+
+    Args:
+        target_class_ids: the classes that count: `(0, 1)`, `(0,)` or `(1,)`.
+        threshold: predictions of at least this mean class 1, in [0, 1].
+        name: what the metric is called.
+        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
+            given.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        target_class_ids: Sequence[int] = (0, 1),
+        threshold: float = 0.5,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(2, target_class_ids, name, dtype)
+        if not 0 <= threshold <= 1:
+            raise ValueError(f"BinaryIoU: threshold must be in [0, 1], got {threshold!r}")
+        self.threshold = threshold
+
+    @unrecorded
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        y_true, y_pred = aligned(self.name, y_true, y_pred)
+        chosen = ops.cast(ops.greater_equal(y_pred, self.threshold), "int32")
+        super().update_state(y_true, chosen, sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        own = {"target_class_ids": list(self.target_class_ids), "threshold": self.threshold}
+        return {"name": config["name"], "dtype": config["dtype"]} | own
+
+
+class OneHotIoU(IoU):
+    """IoU of one-hot labels; see `IoU`.
+
+    Args:
+        num_classes: how many classes there are.
+        target_class_ids: the classes that count.
+        name: what the metric is called.
+        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
+            given.
+        ignore_class: labels of this class do not count.
+        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
+        axis: axis of the classes.
+
+    Raises:
+        ValueError: a chosen class is not in [0, num_classes).
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        target_class_ids: Sequence[int],
+        name: str | None = None,
+        dtype: Any = None,
+        ignore_class: int | None = None,
+        sparse_y_pred: bool = False,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(
+            num_classes, target_class_ids, name, dtype, ignore_class, False, sparse_y_pred, axis
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["sparse_y_true"]
+        return config
+
+
+class OneHotMeanIoU(MeanIoU):
+    """Mean IoU of all classes from one-hot labels; see `MeanIoU`.
+
+    Args:
+        num_classes: how many classes there are.
+        name: what the metric is called.
+        dtype: dtype of the counts: integers, so that weights lose their fraction, unless one is
+            given.
+        ignore_class: labels of this class do not count.
+        sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
+        axis: axis of the classes.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        name: str | None = None,
+        dtype: Any = None,
+        ignore_class: int | None = None,
+        sparse_y_pred: bool = False,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(num_classes, name, dtype, ignore_class, False, sparse_y_pred, axis)
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["sparse_y_true"]
+        return config

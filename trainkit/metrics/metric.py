@@ -1,0 +1,387 @@
+"""`Metric`: state in Variables that batches are added to, and the means that most metrics are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from trainkit import initializers, ops
+from trainkit.core import abstract, dtypes, recorder
+from trainkit.core.errors import ShapeError
+from trainkit.core.recorder import TAPES, THREAD
+from trainkit.core.registry import FAMILIES, serialize_object, snake_case
+from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
+from trainkit.core.trackable import Trackable
+from trainkit.core.variable import Variable
+from trainkit.losses.alignment import same_rank
+
+
+def unrecorded(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method invisible to the tapes that are recording."""
+
+    @functools.wraps(method)
+    def silent(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not TAPES:
+            return method(self, *args, **kwargs)
+        with recorder.silence():
+            return method(self, *args, **kwargs)
+
+    return silent
+
+
+def add_to(variable: Variable, amount: Any) -> None:
+    """Count `amount`, a tensor or number that broadcasts to the variable, up to `variable`."""
+    if THREAD.traces:
+        variable.assign_add(ops.cast(amount, variable.dtype))
+        return
+    array = amount._array if type(amount) is Tensor else amount
+    total = variable._writable()
+    total += array
+
+
+class Metric(Trackable):
+    """Base of metrics. A subclass makes its state with `add_variable`, and gives two methods.
+
+    - `update_state(...)` adds a batch to the state;
+    - `result()` gives the value so far, a tensor or a dict of tensors.
+
+    Calling a metric does both. The state is in Variables, so checkpoints keep it.
+
+    Args:
+        dtype: dtype of state and result; the default float type by default.
+        name: what the metric is called; by default its class name in snake case.
+    """
+
+    def __init__(self, dtype: Any = None, name: str | None = None) -> None:
+        self.name = name or snake_case(type(self).__name__)
+        wanted = getattr(dtype, "compute_dtype", dtype)
+        self._dtype = dtypes.as_dtype(wanted or dtypes.floatx()).name
+        self._own = _Own()
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype of state and result."""
+        return self._dtype
+
+    # ------------------------------------------------------------------ state
+
+    def add_variable(
+        self,
+        shape: Any = (),
+        initializer: Any = "zeros",
+        dtype: Any = None,
+        aggregation: str | None = "sum",
+        name: str | None = None,
+    ) -> Variable:
+        """Make a Variable for the state.
+
+        Args:
+            shape: sizes.
+            initializer: name of an initializer, or a function of shape and dtype; `reset_state`
+                goes back to these values.
+            dtype: that of the metric by default.
+            aggregation: how copies on several devices are joined: `"sum"`, `"mean"`,
+                `"only_first_replica"` or `None`. There is one copy, so all mean the same.
+            name: what it is called.
+
+        Raises:
+            ValueError: `aggregation` is none of these.
+        """
+        if aggregation not in (None, "none", "sum", "mean", "only_first_replica"):
+            raise ValueError(
+                f"{self.name}: aggregation must be 'sum', 'mean', 'only_first_replica' or None, "
+                f"got {aggregation!r}"
+            )
+        with abstract.eagerly(), recorder.silence():
+            value = initializers.get(initializer)(tuple(shape), dtype or self._dtype)
+            variable = Variable(value, trainable=False, name=name or "variable")
+        variable.path = f"{self.name}/{name or 'variable'}"
+        self._own.added.append((variable, value))
+        return variable
+
+    def add_weight(
+        self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, name: Any = None
+    ) -> Variable:
+        """`add_variable`, or with a name in first place as TensorFlow has it."""
+        if isinstance(shape, str):
+            shape, name = (), shape
+        return self.add_variable(shape, initializer or "zeros", dtype, name=name)
+
+    def parts(self) -> dict[str, Trackable]:
+        """The state's Variables and inner metrics, by attribute or by name."""
+        parts = super().parts()
+        named = {id(part) for part in parts.values()}
+        for variable, _ in self._own.added:
+            if id(variable) not in named:
+                parts.setdefault(variable._name, variable)
+        return parts
+
+    @property
+    def variables(self) -> list[Variable]:
+        """All Variables of the state, those of inner metrics included."""
+        own = [variable for variable, _ in self._own.added]
+        return own + [v for metric in self._inner() for v in metric.variables]
+
+    def _inner(self) -> list[Metric]:
+        return [part for part in super().parts().values() if isinstance(part, Metric)]
+
+    @unrecorded
+    def reset_state(self) -> None:
+        """Set the state back to what it was at first."""
+        for variable, start in self._own.added:
+            variable.assign(start)
+        for metric in self._inner():
+            metric.reset_state()
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    def update_state(self, *args: Any, **kwargs: Any) -> None:
+        """Add a batch to the state."""
+        raise NotImplementedError(f"{type(self).__name__} has no update_state(...)")
+
+    def result(self) -> Any:
+        """The value of all batches since the last reset."""
+        raise NotImplementedError(f"{type(self).__name__} has no result()")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Add a batch, and give the value of all so far."""
+        self.update_state(*args, **kwargs)
+        return self.result()
+
+    # ------------------------------------------------------------------ configuration
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments as plain data."""
+        return {"name": self.name, "dtype": self._dtype}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """A new metric from what `get_config` gave, without the state."""
+        return cls(**config)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+
+class _Own:
+    """Variables that a metric made, with their first values; no part of the tree by itself."""
+
+    def __init__(self) -> None:
+        self.added: list[tuple[Variable, Tensor]] = []
+
+
+# ------------------------------------------------------------------ means
+
+
+def _check_weights(name: str, values: Any, weights: Any) -> None:
+    a, b = tuple(weights.shape), tuple(values.shape)
+    pairs = zip(a, b, strict=False)
+    if len(a) > len(b) or not all(1 in (m, n) or None in (m, n) or m == n for m, n in pairs):
+        raise ShapeError(
+            f"{name}: sample_weight does not fit the values.\n  values         {b}\n"
+            f"  sample_weight  {a}\nGive one weight per sample, shape (batch,), or one per value."
+        )
+
+
+def weighted_samples(
+    name: str, values: Any, sample_weight: Any, dtype: str, reduce: Callable[..., Any] = ops.mean
+) -> tuple[Any, Any]:
+    """(value per sample times its weight, weight per sample or `None`).
+
+    The axes behind the first are reduced, weighted where the weights have these axes.
+
+    Raises:
+        ShapeError: the weights do not fit.
+    """
+    values = ops.cast(values, dtype)
+    if sample_weight is None:
+        rank = len(values.shape)
+        return (reduce(values, axis=tuple(range(1, rank))) if rank > 1 else values), None
+    weights = ops.cast(sample_weight, dtype)
+    values, weights = same_rank(values, weights)
+    _check_weights(name, values, weights)
+    rank = len(weights.shape)
+    if len(values.shape) > rank:
+        values = reduce(values, axis=tuple(range(rank, len(values.shape))))
+    weights = ops.broadcast_to(weights, values.shape) + ops.zeros_like(values)
+    values = values * weights
+    if rank > 1:
+        behind = tuple(range(1, rank))
+        return reduce(values, axis=behind), reduce(weights, axis=behind)
+    return values, weights
+
+
+class Sum(Metric):
+    """The weighted sum of all values.
+
+    Args:
+        name: what the metric is called.
+        dtype: dtype of state and result.
+    """
+
+    def __init__(self, name: str | None = "sum", dtype: Any = None) -> None:
+        super().__init__(dtype, name)
+        self.total = self.add_variable(name="total")
+
+    @unrecorded
+    def update_state(self, values: Any, sample_weight: Any = None) -> None:
+        """Add values, of any shape, with weights (batch,) or of the values' shape."""
+        values, _ = weighted_samples(self.name, values, sample_weight, self._dtype, ops.sum)
+        add_to(self.total, ops.sum(values) if len(values.shape) else values)
+
+    def result(self) -> Tensor:
+        return self.total.value()
+
+
+class Mean(Metric):
+    """The weighted mean of all values.
+
+    Args:
+        name: what the metric is called.
+        dtype: dtype of state and result.
+
+    >>> m = Mean("loss")
+    >>> float(m(0)), float(m([5, 10]))
+    (0.0, 5.0)
+    """
+
+    def __init__(self, name: str | None = "mean", dtype: Any = None) -> None:
+        super().__init__(dtype, name)
+        self.total = self.add_variable(name="total")
+        self.count = self.add_variable(name="count")
+
+    @unrecorded
+    def update_state(self, values: Any, sample_weight: Any = None) -> None:
+        """Add values, of any shape, with weights (batch,) or of the values' shape."""
+        if sample_weight is None and not THREAD.traces and _is_scalar(values):
+            add_to(self.total, values)
+            add_to(self.count, 1)
+            return
+        self._add(values, sample_weight)
+
+    def _add(self, values: Any, sample_weight: Any) -> None:
+        values, weights = weighted_samples(self.name, values, sample_weight, self._dtype)
+        add_to(self.total, ops.sum(values) if len(values.shape) else values)
+        if weights is not None:
+            add_to(self.count, ops.sum(weights))
+        elif len(values.shape) and values.shape[0] is None:
+            add_to(self.count, ops.sum(ops.ones_like(values)))
+        else:
+            add_to(self.count, values.shape[0] if len(values.shape) else 1)
+
+    @unrecorded
+    def result(self) -> Tensor:
+        if THREAD.traces:
+            mean: Tensor = ops.divide_no_nan(self.total.value(), self.count.value())
+            return mean
+        total, count = self.total._value._array, self.count._value._array
+        return wrap(total / count) if count else wrap(np.zeros_like(total)[()])
+
+
+def _is_scalar(values: Any) -> bool:
+    kind = type(values)
+    if kind is Tensor:
+        return not values._array.shape and values._array.dtype.kind in "fiu"
+    return kind is float or kind is int
+
+
+class MeanScore(Mean):
+    """The mean of a score of each sample; a subclass gives `score(y_true, y_pred)`.
+
+    Args:
+        name: what the metric is called; by default its class name in snake case.
+        dtype: dtype of state and result.
+    """
+
+    def __init__(self, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name, dtype)
+
+    def score(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """One value per sample, or per element; axes behind the first are averaged."""
+        raise NotImplementedError(f"{type(self).__name__} has no score(y_true, y_pred)")
+
+    @unrecorded
+    def update_state(
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None, mask: Any = None
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            y_true: targets, (batch, ...).
+            y_pred: predictions, (batch, ...).
+            sample_weight: one weight per sample, (batch,), or per score.
+            mask: bools like the scores; where False a score does not count.
+
+        Raises:
+            ShapeError: the shapes do not fit.
+        """
+        y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
+        y_pred = y_pred if isinstance(y_pred, Tensor) else convert_to_tensor(y_pred)
+        if mask is not None:
+            sample_weight = masked_weights(sample_weight, mask, self._dtype)
+        self._add(self.score(y_true, y_pred), sample_weight)
+
+
+def masked_weights(sample_weight: Any, mask: Any, dtype: str) -> Any:
+    """Weights that are 0 where `mask` is False."""
+    counts = ops.cast(mask, dtype)
+    if sample_weight is None:
+        return counts
+    counts, weights = same_rank(counts, ops.cast(sample_weight, dtype))
+    return counts * weights
+
+
+class MeanMetricWrapper(MeanScore):
+    """The mean of a function of targets and predictions that gives one value per sample.
+
+    Args:
+        fn: `fn(y_true, y_pred, **settings)`.
+        name: what the metric is called; by default the function's name.
+        dtype: dtype of state and result.
+        **settings: handed to `fn`.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], name: str | None = None, dtype: Any = None, **settings: Any
+    ) -> None:
+        super().__init__(name or getattr(fn, "__name__", None), dtype)
+        self._fn = fn
+        self._settings = _Settings(settings)
+
+    def score(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        scores: Tensor = self._fn(y_true, y_pred, **self._settings.values)
+        return scores
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        if type(self) is MeanMetricWrapper:
+            config["fn"] = serialize_object(self._fn)
+        return config | self._settings.values
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        config = dict(config)
+        fn = config.get("fn")
+        if fn is not None and not callable(fn):
+            config["fn"] = _function_from(fn)
+        return cls(**config)
+
+
+class _Settings:
+    """Keyword arguments; kept out of the tree of parts."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.values = values
+
+
+def _function_from(fn: Any) -> Any:
+    """A function of the metrics or the losses from its name or config."""
+    try:
+        family = FAMILIES["metrics"]
+        return family.find(fn) if isinstance(fn, str) else family.deserialize(fn)
+    except ValueError:
+        family = FAMILIES["losses"]
+        return family.find(fn) if isinstance(fn, str) else family.deserialize(fn)

@@ -1,0 +1,124 @@
+"""Metrics of probabilities and scores: cross-entropies, divergence, hinges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.losses import crossentropy, margins, regression
+from trainkit.metrics.metric import MeanMetricWrapper
+
+
+class KLDivergence(MeanMetricWrapper):
+    """Mean Kullback-Leibler divergence of y_pred from y_true."""
+
+    def __init__(self, name: str | None = "kl_divergence", dtype: Any = None) -> None:
+        super().__init__(crossentropy.kl_divergence, name, dtype)
+
+
+class Poisson(MeanMetricWrapper):
+    """Mean of y_pred - y_true * log(y_pred)."""
+
+    def __init__(self, name: str | None = "poisson", dtype: Any = None) -> None:
+        super().__init__(regression.poisson, name, dtype)
+
+
+class BinaryCrossentropy(MeanMetricWrapper):
+    """Mean cross-entropy of labels that are true or false.
+
+    Args:
+        name: what the metric is called.
+        dtype: dtype of state and result.
+        from_logits: whether the sigmoid is still to be taken.
+        label_smoothing: share by which labels move towards 1/2, in [0, 1].
+    """
+
+    def __init__(
+        self,
+        name: str | None = "binary_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0,
+    ) -> None:
+        super().__init__(
+            crossentropy.binary_crossentropy,
+            name,
+            dtype,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+        )
+
+
+class CategoricalCrossentropy(MeanMetricWrapper):
+    """Mean cross-entropy of one-hot labels.
+
+    Args:
+        name: what the metric is called.
+        dtype: dtype of state and result.
+        from_logits: whether the softmax is still to be taken.
+        label_smoothing: share by which labels move towards 1 / classes, in [0, 1].
+        axis: axis of the classes.
+    """
+
+    def __init__(
+        self,
+        name: str | None = "categorical_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(
+            crossentropy.categorical_crossentropy,
+            name,
+            dtype,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+            axis=axis,
+        )
+
+
+class SparseCategoricalCrossentropy(MeanMetricWrapper):
+    """Mean cross-entropy of class numbers.
+
+    Args:
+        name: what the metric is called.
+        dtype: dtype of state and result.
+        from_logits: whether the softmax is still to be taken.
+        axis: axis of the classes.
+    """
+
+    def __init__(
+        self,
+        name: str | None = "sparse_categorical_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(
+            crossentropy.sparse_categorical_crossentropy,
+            name,
+            dtype,
+            from_logits=from_logits,
+            axis=axis,
+        )
+
+
+class Hinge(MeanMetricWrapper):
+    """Mean of max(1 - y_true * y_pred, 0)."""
+
+    def __init__(self, name: str | None = "hinge", dtype: Any = None) -> None:
+        super().__init__(margins.hinge, name, dtype)
+
+
+class SquaredHinge(MeanMetricWrapper):
+    """Mean of max(1 - y_true * y_pred, 0)**2."""
+
+    def __init__(self, name: str | None = "squared_hinge", dtype: Any = None) -> None:
+        super().__init__(margins.squared_hinge, name, dtype)
+
+
+class CategoricalHinge(MeanMetricWrapper):
+    """Mean margin of the true class over the best other."""
+
+    def __init__(self, name: str | None = "categorical_hinge", dtype: Any = None) -> None:
+        super().__init__(margins.categorical_hinge, name, dtype)

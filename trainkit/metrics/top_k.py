@@ -1,0 +1,114 @@
+"""Shares of samples whose label is among the k best scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import dtypes
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.losses.alignment import as_floats
+from trainkit.metrics.accuracy import _check_classes, _class_numbers
+from trainkit.metrics.metric import MeanMetricWrapper
+
+
+def sparse_top_k_categorical_accuracy(
+    y_true: Any, y_pred: Any, k: int = 5, from_sorted_ids: bool = False
+) -> Tensor:
+    """1 where fewer than k classes have a better score than the true one, else 0.
+
+    Nothing is sorted; a tie counts for the label.
+
+    Args:
+        y_true: class numbers, (...) or (..., 1).
+        y_pred: scores, (..., classes); with `from_sorted_ids` class numbers, best first.
+        k: how many classes count.
+        from_sorted_ids: whether `y_pred` holds class numbers.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred, _ = _class_numbers("sparse_top_k_categorical_accuracy", y_true, y_pred)
+    if from_sorted_ids:
+        found = ops.equal(ops.expand_dims(ops.cast(y_true, y_pred.dtype), -1), y_pred[..., :k])
+        return ops.cast(ops.any(found, axis=-1), dtypes.floatx())
+    labels = ops.expand_dims(ops.cast(y_true, "int64"), -1)
+    of_label = ops.take_along_axis(y_pred, labels, axis=-1)
+    better = ops.sum(ops.cast(ops.greater(y_pred, of_label), "float32"), axis=-1)
+    among = ops.logical_and(ops.less(better, float(k)), ops.isfinite(ops.squeeze(of_label, -1)))
+    return ops.cast(among, dtypes.floatx())
+
+
+def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
+    """1 where fewer than k classes have a better score than the true one, else 0.
+
+    Args:
+        y_true: one-hot labels, (..., classes).
+        y_pred: scores of the same shape.
+        k: how many classes count.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
+    y_pred = as_floats(y_pred)
+    _check_classes("top_k_categorical_accuracy", y_true, y_pred, 0)
+    return sparse_top_k_categorical_accuracy(ops.argmax(y_true, axis=-1), y_pred, k)
+
+
+def _check_k(name: str, k: int) -> None:
+    if not isinstance(k, int) or k < 1:
+        raise ValueError(f"{name}: k must be an int of at least 1, got {k!r}")
+
+
+class TopKCategoricalAccuracy(MeanMetricWrapper):
+    """Share of samples whose one-hot label is among the k best scores.
+
+    Args:
+        k: how many classes count, at least 1.
+        name: what the metric is called.
+        dtype: dtype of state and result.
+
+    Raises:
+        ValueError: `k` is below 1.
+    """
+
+    def __init__(
+        self, k: int = 5, name: str | None = "top_k_categorical_accuracy", dtype: Any = None
+    ) -> None:
+        _check_k("TopKCategoricalAccuracy", k)
+        super().__init__(top_k_categorical_accuracy, name, dtype, k=k)
+        self.k = k
+
+
+class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
+    """Share of samples whose class number is among the k best scores.
+
+    Args:
+        k: how many classes count, at least 1.
+        name: what the metric is called.
+        dtype: dtype of state and result.
+        from_sorted_ids: whether predictions are class numbers, best first, in place of scores.
+
+    Raises:
+        ValueError: `k` is below 1.
+    """
+
+    def __init__(
+        self,
+        k: int = 5,
+        name: str | None = "sparse_top_k_categorical_accuracy",
+        dtype: Any = None,
+        from_sorted_ids: bool = False,
+    ) -> None:
+        _check_k("SparseTopKCategoricalAccuracy", k)
+        super().__init__(
+            sparse_top_k_categorical_accuracy, name, dtype, k=k, from_sorted_ids=from_sorted_ids
+        )
+        self.k = k
