@@ -26,6 +26,7 @@ from trainkit.models import batches, training
 from trainkit.models.compiled_loss import CompiledLoss
 from trainkit.models.compiled_metrics import CompiledMetrics
 from trainkit.models.functional import Graph, graph_config, graph_from_config
+from trainkit.models.compiled_step import CompiledStep
 from trainkit.models.step_facts import StepFacts, held_metrics
 
 _UNTRACKED = {"training_run", "history", "_loss_tracker"}
@@ -442,16 +443,23 @@ class Model(Layer):
     # The three places where steps become functions, such as compiled ones.
 
     def make_train_function(self) -> Callable[[Any], dict[str, Any]]:
-        """The function that `fit` calls for each batch."""
-        if self._train_function is None:
-            self.__dict__["_train_function"] = self.train_step
-        return self._train_function
+        """The function that `fit` calls for each batch; a new one when layers have been frozen."""
+        self._train_function = self._made(self._train_function, self.train_step)
+        return self._train_function[1]  # type: ignore[no-any-return]
 
     def make_test_function(self) -> Callable[[Any], dict[str, Any]]:
         """The function that `evaluate` calls for each batch."""
-        if self._test_function is None:
-            self.__dict__["_test_function"] = self.test_step
-        return self._test_function
+        self._test_function = self._made(self._test_function, self.test_step)
+        return self._test_function[1]  # type: ignore[no-any-return]
+
+    def _made(self, made: Any, step: Callable[[Any], Any]) -> tuple[Any, Any]:
+        """A pair of what the compiled step depends on, and the step; `made` if it still holds."""
+        if self.run_eagerly:
+            return (None, step)
+        depends = tuple(id(v) for v in self.trainable_variables)
+        if made is not None and made[0] == depends:
+            return made  # type: ignore[no-any-return]
+        return depends, CompiledStep(step, self.jit_compile)
 
     def make_predict_function(self) -> Callable[[Any], Any]:
         """The function that `predict` calls for each batch."""

@@ -1,0 +1,121 @@
+"""`fit` with compiled steps gives the numbers of eager steps, and falls back where it must."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+
+def digits_like(count=96):
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 4, count)
+    images = rng.normal(size=(count, 6, 6, 1)).astype("float32")
+    images[:, :, :, 0] += labels[:, None, None]
+    return images, labels.astype("int32")
+
+
+def small_model():
+    tk.random.set_seed(11)
+    layers = tk.layers
+    return tk.Sequential(
+        [
+            tk.Input((6, 6, 1)),
+            layers.Conv2D(4, 3),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Flatten(),
+            layers.Dropout(0.3),
+            layers.Dense(4, kernel_regularizer="l2"),
+        ]
+    )
+
+
+def trained(run_eagerly, optimizer="adam", jit_compile="auto"):
+    images, labels = digits_like()
+    model = small_model()
+    model.compile(
+        optimizer=tk.optimizers.get(optimizer),
+        loss=tk.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        run_eagerly=run_eagerly,
+        jit_compile=jit_compile,
+    )
+    history = model.fit(
+        images, labels, batch_size=20, epochs=3, verbose=0, validation_split=0.25
+    ).history
+    return history, model.get_weights()
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
+def test_compiled_fit_gives_the_weights_of_eager_fit(optimizer):
+    eager, eager_weights = trained(True, optimizer)
+    graph, graph_weights = trained(False, optimizer)
+    assert eager.keys() == graph.keys()
+    for name in eager:
+        np.testing.assert_allclose(graph[name], eager[name], rtol=1e-5, err_msg=name)
+    for a, b in zip(eager_weights, graph_weights, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def test_fit_traces_once_for_each_batch_size():
+    images, labels = digits_like(90)
+    model = small_model()
+    model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(images, labels, batch_size=40, epochs=4, verbose=0)
+    step = model.make_train_function()
+    assert step._function.experimental_get_tracing_count() == 2
+
+
+def test_a_step_that_looks_at_values_goes_on_eagerly_and_says_why():
+    seen = []
+
+    class Watching(tk.Sequential):
+        def train_step(self, data):
+            logs = super().train_step(data)
+            seen.append(float(logs["loss"].numpy()))
+            return logs
+
+    images, labels = digits_like(80)
+    model = Watching([tk.layers.Flatten(), tk.layers.Dense(4)])
+    model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
+    with pytest.warns(UserWarning, match="can't be compiled and runs eagerly"):
+        model.fit(images, labels, batch_size=10, verbose=0)
+    assert len(seen) == 8
+
+
+def test_run_eagerly_compiles_nothing_and_warns_of_nothing():
+    images, labels = digits_like(80)
+    model = tk.Sequential([tk.layers.Flatten(), tk.layers.Dense(4)])
+    model.compile(
+        "sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(images, labels, batch_size=10, verbose=0)
+    assert model.make_train_function() == model.train_step
+
+
+def test_freezing_a_layer_between_fits_takes_effect():
+    images, labels = digits_like(80)
+    model = tk.Sequential([tk.layers.Flatten(), tk.layers.Dense(8), tk.layers.Dense(4)])
+    model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(images, labels, batch_size=10, verbose=0)
+    model.layers[1].trainable = False
+    before = [w.copy() for w in model.layers[1].get_weights()]
+    model.fit(images, labels, batch_size=10, verbose=0)
+    for a, b in zip(before, model.layers[1].get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_new_learning_rate_reaches_the_compiled_step():
+    images, labels = digits_like(80)
+    model = tk.Sequential([tk.layers.Flatten(), tk.layers.Dense(4)])
+    model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(images, labels, batch_size=10, verbose=0)
+    model.optimizer.learning_rate = 0.0
+    before = [w.copy() for w in model.get_weights()]
+    model.fit(images, labels, batch_size=10, verbose=0)
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
