@@ -1,4 +1,4 @@
-"""Differences of neighbours, cross products and sliding products: diff, cross, correlate, trapezoid."""
+"""Differences of neighbours, cross and sliding products: diff, trapezoid, cross, correlate."""
 
 from __future__ import annotations
 

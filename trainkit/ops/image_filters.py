@@ -1,4 +1,4 @@
-"""Filters over images and what is measured with them: gaussian_blur, sobel_edges, ssim, elastic_transform."""
+"""Filters over images: gaussian_blur, sobel_edges, ssim, elastic_transform."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation
 def patches_sum(
     xp: ArrayModule, g: Array, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes
 ) -> Array:
-    """`extract_patches` transposed: patches added where they overlap; of `x` only the shape counts."""
+    """`extract_patches` transposed: patches added where they overlap; `x` gives the shape."""
     out = xp.zeros(x.shape, g.dtype)
     parts = g.reshape((*g.shape[:-1], math.prod(size), x.shape[-1]))
     for number, where in _windows(x.shape[1:-1], size, strides, dilation):
