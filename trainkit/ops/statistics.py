@@ -63,6 +63,13 @@ def _row_lengths(xp: ArrayModule, rows: Array, skip_nan: bool) -> Array:
     return xp.full(rows.shape[:-1], rows.shape[-1])
 
 
+def _joined(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any) -> Array:
+    """The result for one share, or those for several on a new first axis."""
+    if type(q) is not tuple:
+        return results[0].astype(dtype, copy=False)
+    return xp.stack(results).astype(dtype, copy=False) if q else xp.empty((0, *dims), dtype)
+
+
 @primitive(_quantile_rule, name="quantile")
 def _quantile(
     xp: ArrayModule, x: Array, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
@@ -82,7 +89,7 @@ def _quantile(
         step = xp.where(weight > 0, upper - lower, 0)  # of two infinities where nothing is added
         value = xp.where(has_nan, np.nan, (lower + step * weight)[..., 0])
         results.append(xp.expand_dims(value, axes) if keepdims else value)
-    return (xp.stack(results) if type(q) is tuple else results[0]).astype(wanted, copy=False)
+    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), wanted)
 
 
 @primitive(lambda g, x, **settings: Spec(x.shape, g.dtype))
@@ -137,7 +144,7 @@ def quantile_gather(
         value = xp.take_along_axis(ranked, low, axis=-1) * (1 - weight)
         value = (value + xp.take_along_axis(ranked, high, axis=-1) * weight)[..., 0]
         results.append(xp.expand_dims(value, axes) if keepdims else value)
-    return (xp.stack(results) if type(q) is tuple else results[0]).astype(g.dtype, copy=False)
+    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), g.dtype)
 
 
 def _quantile_gradient(g: Tensor, y: Tensor, x: Tensor, **settings: Any) -> Tensor | None:
