@@ -43,12 +43,15 @@ from trainkit.core.tensor import Tensor as Tensor
 from trainkit.core.tensor import convert_to_tensor as convert_to_tensor
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.core.variable import Variable as Variable
+from trainkit.kernels.memory import keep_freed_memory as _keep_freed_memory
 
 if TYPE_CHECKING:
     from trainkit import layers as layers
     from trainkit import models as models
 
 __version__ = "0.1.0"
+
+_keep_freed_memory()
 
 # name: the module that is the value, or that holds it
 _FAMILIES = {
