@@ -96,9 +96,27 @@ def test_variables_set_directly_are_weights():
     assert len(layer.weights) == 3
     assert len(layer.trainable_weights) == 2
     layer.w = Variable([5.0])
-    layer.__dict__["_found"] = None
     del layer.more
-    assert [float(w.numpy()[0]) for w in layer.weights][-1] == 5.0
+    assert [float(w.numpy()[0]) for w in layer.weights] == [5.0]
+
+
+def test_layers_that_hold_each_other_are_walked_once():
+    class Friend(Layer):
+        def __init__(self):
+            super().__init__()
+            self.dense = Affine(2)
+
+        def call(self, x):
+            return self.dense(x)
+
+    one, two = Friend(), Friend()
+    one.friend, two.friend = two, one
+    one(X)
+    two(X)
+    assert len(one.weights) == len(two.weights) == 4
+    one.trainable = False
+    assert two.dense.kernel.trainable is False
+    assert one.losses == []
 
 
 def test_trainable_reaches_down_and_comes_back():

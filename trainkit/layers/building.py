@@ -41,9 +41,7 @@ def state_of(layer: Any) -> dict[str, Any]:
 
 def state_of_all(layer: Any) -> list[tuple[Any, dict[str, Any]]]:
     """What `layer` and the layers inside are made of now."""
-    return [(layer, state_of(layer))] + [
-        pair for inner in tracking.sublayers(layer, WeightHolder) for pair in state_of_all(inner)
-    ]
+    return [(each, state_of(each)) for each in tracking.all_layers(layer, WeightHolder)]
 
 
 def put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
@@ -55,6 +53,4 @@ def put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
 
 def all_built(layer: Any) -> bool:
     """Whether all layers inside are built."""
-    return all(
-        inner.built and all_built(inner) for inner in tracking.sublayers(layer, WeightHolder)
-    )
+    return all(inner.built for inner in tracking.all_layers(layer, WeightHolder)[1:])

@@ -157,6 +157,7 @@ class Layer(WeightHolder):
         if not self._trainable:
             tracking.set_trainable(variable, False)
         self._own.append(variable)
+        self.__dict__["_found"] = None
         return variable
 
     def _new_variable(self, value: Any, name: str, dtype: Any, autocast: bool) -> Variable:

@@ -227,21 +227,22 @@ class GRUCell(Cell):
     ) -> tuple[Any, list[Any]]:
         before = states[0]
         used = self._dropped("state", self.recurrent_dropout, before, training)
-        kernel, units = self.recurrent_kernel.value(), self.units
-        x_gates, x_new = projected[:, : 2 * units], projected[:, 2 * units :]
+        kernel, sigma = self.recurrent_kernel.value(), self.recurrent_activation
+        x_update, x_reset, x_new = ops.split(projected, 3, axis=-1)
         if self.reset_after:
             inner = ops.matmul(used, kernel)
             if self.bias is not None:
                 inner = ops.add(inner, self.bias.value()[1])
-            gates = self.recurrent_activation(ops.add(x_gates, inner[:, : 2 * units]))
-            update, reset = gates[:, :units], gates[:, units:]
-            new = self.activation(ops.add(x_new, ops.multiply(reset, inner[:, 2 * units :])))
+            h_update, h_reset, h_new = ops.split(inner, 3, axis=-1)
+            update = sigma(ops.add(x_update, h_update))
+            kept = ops.multiply(sigma(ops.add(x_reset, h_reset)), h_new)
         else:
-            inner = ops.matmul(used, kernel[:, : 2 * units])
-            gates = self.recurrent_activation(ops.add(x_gates, inner))
-            update, reset = gates[:, :units], gates[:, units:]
-            kept = ops.matmul(ops.multiply(reset, used), kernel[:, 2 * units :])
-            new = self.activation(ops.add(x_new, kept))
+            gates_kernel, new_kernel = ops.split(kernel, [2 * self.units], axis=-1)
+            h_update, h_reset = ops.split(ops.matmul(used, gates_kernel), 2, axis=-1)
+            update = sigma(ops.add(x_update, h_update))
+            reset = sigma(ops.add(x_reset, h_reset))
+            kept = ops.matmul(ops.multiply(reset, used), new_kernel)
+        new = self.activation(ops.add(x_new, kept))
         output = ops.add(ops.multiply(update, before), ops.multiply(ops.subtract(1.0, update), new))
         return output, [output]
 
@@ -315,13 +316,10 @@ class LSTMCell(Cell):
     ) -> tuple[Any, list[Any]]:
         hidden = self._dropped("state", self.recurrent_dropout, states[0], training)
         total = ops.add(projected, ops.matmul(hidden, self.recurrent_kernel.value()))
-        n = self.units
-        in_and_forget = self.recurrent_activation(total[:, : 2 * n])
-        new = self.activation(total[:, 2 * n : 3 * n])
-        out = self.recurrent_activation(total[:, 3 * n :])
-        memory = ops.add(
-            ops.multiply(in_and_forget[:, n:], states[1]), ops.multiply(in_and_forget[:, :n], new)
-        )
+        parts = ops.split(total, 4, axis=-1)
+        in_gate, forget, out = (self.recurrent_activation(parts[i]) for i in (0, 1, 3))
+        new = self.activation(parts[2])
+        memory = ops.add(ops.multiply(forget, states[1]), ops.multiply(in_gate, new))
         output = ops.multiply(out, self.activation(memory))
         return output, [output, memory]
 

@@ -40,27 +40,62 @@ def set_trainable(variable: Variable, value: bool) -> None:
         variable._frozen_by_layer = False  # type: ignore[attr-defined]
 
 
+def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
+    """Own variables, generators and other parts of `layer`; remembered unless lists may have grown."""
+    found = layer.__dict__.get("_found")
+    if found is None:
+        parts = list(Trackable.parts(layer).values())
+        flat = once(leaves(parts))
+        mine = once([*layer._own, *(part for part in flat if isinstance(part, Variable))])
+        own = [v for v in mine if was_trainable(v)] + [v for v in mine if not was_trainable(v)]
+        sources = [part for part in flat if hasattr(type(part), "_is_generator")]
+        found = own, sources, [part for part in flat if not isinstance(part, Variable)]
+        if not any(isinstance(part, _CONTAINERS) for part in parts):
+            layer.__dict__["_found"] = found
+    return found  # type: ignore[no-any-return]
+
+
 def own_variables(layer: Any) -> list[Variable]:
     """The variables that `layer` holds itself, as they were made, the trainable ones first."""
-    held = [part for part in leaves(trackables(layer)) if isinstance(part, Variable)]
-    mine = once([*layer._own, *held])
-    return [v for v in mine if was_trainable(v)] + [v for v in mine if not was_trainable(v)]
+    return _found(layer)[0]
 
 
 def generators(layer: Any) -> list[Any]:
     """The random generators that `layer` holds itself."""
-    return once(part for part in leaves(trackables(layer)) if hasattr(type(part), "_is_generator"))
-
-
-def trackables(layer: Any) -> list[Trackable]:
-    """The attributes of `layer` that are trackable, in the order of assignment."""
-    found = layer.__dict__.get("_found")
-    if found is None:
-        found = list(Trackable.parts(layer).values())
-        layer.__dict__["_found"] = found
-    return found  # type: ignore[no-any-return]
+    return _found(layer)[1]
 
 
 def sublayers(layer: Any, kind: type) -> list[Any]:
     """The layers (instances of `kind`) among the attributes of `layer`."""
-    return once(part for part in leaves(trackables(layer)) if isinstance(part, kind))
+    return [part for part in _found(layer)[2] if isinstance(part, kind)]
+
+
+def all_layers(root: Any, kind: type) -> list[Any]:
+    """`root` and the layers inside, outer ones first, each once; cycles end where they close."""
+    found: dict[int, Any] = {}
+    stack = [root]
+    while stack:
+        layer = stack.pop()
+        if id(layer) not in found:
+            found[id(layer)] = layer
+            stack.extend(part for part in reversed(_found(layer)[2]) if isinstance(part, kind))
+    return list(found.values())
+
+
+def gathered(root: Any, kind: type, with_states: bool) -> list[Variable]:
+    """The variables of `root` and of the layers inside, each once.
+
+    Args:
+        root: a layer.
+        kind: what counts as a layer.
+        with_states: whether the states of random generators belong to them.
+    """
+    variables: dict[int, Variable] = {}
+    for layer in all_layers(root, kind):
+        own, sources, _ = _found(layer)
+        for variable in own:
+            variables.setdefault(id(variable), variable)
+        if with_states:
+            for source in sources:
+                variables.setdefault(id(source.state), source.state)
+    return list(variables.values())

@@ -30,15 +30,12 @@ class WeightHolder(Trackable):
     @property
     def weights(self) -> list[Variable]:
         """All weights: the own ones, trainable first, then those of the layers inside."""
-        inner = [w for layer in tracking.sublayers(self, WeightHolder) for w in layer.weights]
-        return tracking.once([*tracking.own_variables(self), *inner])
+        return tracking.gathered(self, WeightHolder, False)
 
     @property
     def variables(self) -> list[Variable]:
         """All weights and the states of random generators."""
-        states = [generator.state for generator in tracking.generators(self)]
-        inner = [v for layer in tracking.sublayers(self, WeightHolder) for v in layer.variables]
-        return tracking.once([*tracking.own_variables(self), *states, *inner])
+        return tracking.gathered(self, WeightHolder, True)
 
     @property
     def trainable_weights(self) -> list[Variable]:
@@ -67,11 +64,10 @@ class WeightHolder(Trackable):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
-        object.__setattr__(self, "_trainable", bool(value))
-        for variable in tracking.own_variables(self):
-            tracking.set_trainable(variable, bool(value))
-        for layer in tracking.sublayers(self, WeightHolder):
-            layer.trainable = value
+        for layer in tracking.all_layers(self, WeightHolder):
+            layer.__dict__["_trainable"] = bool(value)
+            for variable in tracking.own_variables(layer):
+                tracking.set_trainable(variable, bool(value))
 
     def get_weights(self) -> list[np.ndarray]:
         """Copies of the weights as NumPy arrays, in the order of `weights`."""
@@ -123,18 +119,13 @@ class WeightHolder(Trackable):
         return self._call_losses() + penalties
 
     def _call_losses(self) -> list[Any]:
-        inner = [
-            loss
-            for layer in tracking.sublayers(self, WeightHolder)
-            for loss in layer._call_losses()
-        ]
-        return tracking.once([*self._losses, *inner])
+        layers = tracking.all_layers(self, WeightHolder)
+        return tracking.once(loss for layer in layers for loss in layer._losses)
 
     def _clear_losses(self) -> None:
-        self.__dict__["_losses_held"] = False
-        self._losses.clear()
-        for layer in tracking.sublayers(self, WeightHolder):
-            layer._clear_losses()
+        for layer in tracking.all_layers(self, WeightHolder):
+            layer.__dict__["_losses_held"] = False
+            layer._losses.clear()
 
     # ------------------------------------------------------------------ attributes and parts
 
@@ -142,7 +133,10 @@ class WeightHolder(Trackable):
         self.__dict__["_found"] = None
         if name == "input_spec":
             self.__dict__["_ready_shape"] = None
+        old = self.__dict__.get(name)
         Trackable.__setattr__(self, name, value)
+        if isinstance(old, Variable) and old is not value:
+            self._own[:] = [v for v in self._own if v is not old]
         if isinstance(value, Variable) and not any(value is v for v in self._own):
             self._own.append(value)
 
