@@ -47,11 +47,14 @@ class AtomicFile:
         while self.fd < 0:
             self._temporary = folder / f".{self.path.name[:200]}.{secrets.token_hex(6)}.tmp"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            fd = os.open(self._temporary, flags, 0o666)
-            if _lock(fd) and os.fstat(fd).st_nlink:
-                self.fd = fd
-            else:  # another process took it for a leftover before the lock was there
-                os.close(fd)
+            self.fd = os.open(self._temporary, flags, 0o666)
+            try:
+                mine = _lock(self.fd) and os.fstat(self.fd).st_nlink
+            except BaseException as error:
+                self.__exit__(type(error), error, None)
+                raise
+            if not mine:  # another process took it for a leftover before the lock was there
+                self._close()
         return self
 
     def commit(self) -> None:

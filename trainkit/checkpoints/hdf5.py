@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.atomic import AtomicFile
-from trainkit.checkpoints.checksum import SMALL, checksum
-from trainkit.checkpoints.positioned import EarlySync, H5Stream
+from trainkit.checkpoints.checksum import SMALL, as_bytes, checksum
+from trainkit.checkpoints.positioned import EarlySync, H5Stream, write_at
 from trainkit.checkpoints.seal import BLOCK, write_seal
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
@@ -120,7 +120,7 @@ def write_file(
     with AtomicFile(path) as target:
         early = EarlySync(target.fd)
         try:
-            extents = _write_hdf5(H5Stream(target.fd, early), entries, root, options)
+            extents = _write_hdf5(H5Stream(target.fd), early, entries, root, options)
             write_seal(target.fd, extents, order)
             early.finish()
         finally:
@@ -129,14 +129,19 @@ def write_file(
 
 
 def _write_hdf5(
-    stream: H5Stream, entries: list[Entry], root: dict[str, str], options: CheckpointOptions | None
+    stream: H5Stream,
+    early: EarlySync,
+    entries: list[Entry],
+    root: dict[str, str],
+    options: CheckpointOptions | None,
 ) -> list[tuple[int, int]]:
     """Write the HDF5 part; gives the places of the big arrays."""
     import h5py
 
     try:
         with h5py.File(stream, "w", userblock_size=BLOCK) as file:
-            extents = _Writer(h5py, file, options or CheckpointOptions()).write(entries, root)
+            writer = _Writer(h5py, file, stream.fd, early, options or CheckpointOptions())
+            extents = writer.write(entries, root)
     except Exception:
         if stream.error is not None:
             raise stream.error from None
@@ -147,11 +152,18 @@ def _write_hdf5(
 
 
 class _Writer:
-    """Writes entries into one open file, and notes where the big arrays are."""
+    """Writes entries into one open file, and notes where the big arrays are.
 
-    def __init__(self, h5py: Any, file: Any, options: CheckpointOptions) -> None:
+    HDF5 only says where a big array goes; its bytes are written here, past HDF5.
+    """
+
+    def __init__(
+        self, h5py: Any, file: Any, fd: int, early: EarlySync, options: CheckpointOptions
+    ) -> None:
         self._h5 = h5py
         self._file = file.id
+        self._fd = fd
+        self._early = early
         self._options = options
         self._parents = h5py.h5p.create(h5py.h5p.LINK_CREATE)
         self._parents.set_create_intermediate_group(True)
@@ -191,13 +203,18 @@ class _Writer:
         dataset = h5.h5d.create(
             self._file, entry.path.encode(), kind, space, self._plan(array), lcpl=self._parents
         )
-        if array.size:
-            dataset.write(h5.h5s.ALL, h5.h5s.ALL, array, kind)
         for name, text in attributes.items():
             self._attribute(dataset, name, text)
+        if array.nbytes > SMALL and not self._options.compression:
+            self._write_past_hdf5(dataset, array)
+        elif array.size:
+            dataset.write(h5.h5s.ALL, h5.h5s.ALL, array, kind)
+
+    def _write_past_hdf5(self, dataset: Any, array: Any) -> None:
         offset = dataset.get_offset()
-        if offset is not None and array.nbytes > SMALL:
-            self._extents.append((offset, array.nbytes))
+        write_at(self._fd, as_bytes(array), offset)
+        self._extents.append((offset, array.nbytes))
+        self._early.written(array.nbytes)
 
     def _plan(self, array: Any) -> Any:
         plan = self._h5.h5p.create(self._h5.h5p.DATASET_CREATE)
@@ -207,6 +224,8 @@ class _Writer:
             plan.set_chunk(_chunk_shape(array))
             plan.set_shuffle()
             plan.set_deflate(self._options.compression_level)
+        else:
+            plan.set_alloc_time(self._h5.h5d.ALLOC_TIME_EARLY)
         return plan
 
     def _stored(self, entry: Values, array: Any, attributes: dict[str, str]) -> Any:

@@ -65,6 +65,9 @@ def read_at(fd: int, size: int, offset: int) -> bytes:
 class EarlySync:
     """Lets the disk begin while there is still more to write, so that the last `fsync` is short.
 
+    Not for use inside of HDF5's calls: these hold a lock that another thread may want when it
+    collects garbage, and must not wait for one.
+
     Args:
         fd: the file that is written.
     """
@@ -110,14 +113,12 @@ class H5Stream(io.RawIOBase):
 
     Args:
         fd: stays open.
-        early: is told of what is written.
     """
 
-    def __init__(self, fd: int, early: EarlySync | None = None) -> None:
+    def __init__(self, fd: int) -> None:
         super().__init__()
         self.fd = fd
         self.error: OSError | None = None
-        self._early = early
         self._position = 0
 
     def readable(self) -> bool:
@@ -147,8 +148,6 @@ class H5Stream(io.RawIOBase):
         if self.error is None:
             try:
                 write_at(self.fd, data, self._position)
-                if self._early is not None:
-                    self._early.written(size)
             except OSError as error:
                 self.error = error
                 raise

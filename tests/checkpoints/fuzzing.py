@@ -1,0 +1,138 @@
+"""Flips, cuts and extends the bytes of valid files: a load gives the right values or raises.
+
+Run as `python fuzzing.py MUTATIONS SEED`. Memory is limited to 64 MiB beyond what the process and the
+model have before, time to 10 s a load.
+"""
+
+import collections
+import faulthandler
+import os
+import pathlib
+import random
+import resource
+import sys
+import tempfile
+import warnings
+
+import h5py
+import numpy as np
+
+from trainkit.checkpoints.checkpoint import Checkpoint
+from trainkit.checkpoints.checksum import SMALL
+from trainkit.checkpoints.hdf5 import CheckpointOptions
+from trainkit.checkpoints.weights import load_weights, save_weights
+from trainkit.core.errors import CheckpointError
+from trainkit.core.trackable import Trackable
+from trainkit.core.variable import Variable
+
+ALLOWED = 64 << 20
+SECONDS = 10
+
+
+class Model(Trackable):
+    def __init__(self, filled):
+        rng = np.random.default_rng(0)
+
+        def value(shape):
+            return (rng.standard_normal(shape) * filled).astype(np.float32)
+
+        self.small = Variable(value((3, 2)))
+        self.large = Variable(value((SMALL // 4 + 100,)))
+        self.again = self.small
+        self.inner = [Variable(value(())), Variable(value((5,)))]
+        self.flags = Variable(np.array([True, False, bool(filled)]))
+
+    def all(self):
+        return [self.small, self.large, *self.inner, self.flags]
+
+
+def files(folder):
+    """Valid files of each kind: (path, how to load it into a model)."""
+    model = Model(1)
+    plain = Checkpoint(model).write(folder / "plain")
+    packed = Checkpoint(model).write(folder / "packed", CheckpointOptions(compression="gzip"))
+    save_weights(model, folder / "m.weights.h5")
+    return [
+        (plain, lambda fresh, path: Checkpoint(fresh).restore(path).assert_consumed()),
+        (packed, lambda fresh, path: Checkpoint(fresh).restore(path).assert_consumed()),
+        (str(folder / "m.weights.h5"), load_weights),
+    ]
+
+
+def mutated(data, rng):
+    """A copy of `data` with one to three changes, and what they were."""
+    data = bytearray(data)
+    names = []
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        kind = rng.choice(
+            ("bit", "bit", "bit", "byte", "zeros", "cut", "extend", "insert", "repeat")
+        )
+        at = rng.randrange(len(data)) if rng.random() < 0.5 else rng.randrange(min(8192, len(data)))
+        size = rng.choice((1, 8, 100, 4096))
+        if kind == "bit":
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == "byte":
+            data[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
+        elif kind == "zeros":
+            data[at : at + size] = bytes(len(data[at : at + size]))
+        elif kind == "cut":
+            del data[rng.choice((at, max(1, len(data) - size))) :]
+        elif kind == "extend":
+            data += rng.randbytes(size)
+        elif kind == "insert":
+            data[at:at] = rng.randbytes(size)
+        else:
+            to = rng.randrange(len(data))
+            data[to : to + size] = data[at : at + size]
+        names.append(kind)
+    return bytes(data), names
+
+
+def same(model, other):
+    pairs = zip(model.all(), other.all(), strict=True)
+    return all(np.array_equal(a.numpy(), b.numpy()) for a, b in pairs)
+
+
+def limit_memory():
+    with open("/proc/self/statm") as numbers:
+        now = int(numbers.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + ALLOWED, now + ALLOWED))
+
+
+def main(mutations, seed):
+    faulthandler.enable()
+    warnings.simplefilter("error")
+    rng = random.Random(seed)
+    count = collections.Counter()
+    want, before = Model(1), Model(0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        kinds = files(folder)
+        contents = [pathlib.Path(path).read_bytes() for path, _ in kinds]
+        for path, load in kinds:
+            fresh = Model(0)
+            load(fresh, path)
+            assert same(fresh, want)
+        h5py.get_config()
+        limit_memory()
+        for number in range(mutations):
+            path, load = kinds[number % len(kinds)]
+            data, changes = mutated(contents[number % len(kinds)], rng)
+            target = folder / f"x{os.path.basename(path)}"
+            target.write_bytes(data)
+            fresh = Model(0)
+            faulthandler.dump_traceback_later(SECONDS, exit=True)
+            try:
+                load(fresh, str(target))
+            except CheckpointError:
+                count["refused"] += 1
+                assert same(fresh, before), f"{number}: changed although refused ({changes})"
+            else:
+                count["the same file" if data == contents[number % len(kinds)] else "right"] += 1
+                assert same(fresh, want), f"{number}: wrong values ({changes})"
+            faulthandler.cancel_dump_traceback_later()
+    print(f"{mutations} mutations: {dict(count)}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
