@@ -276,7 +276,7 @@ def rows_as_index(xp: ArrayModule, x: Array, indices: Array, op: str) -> Any:
         InvalidArgumentError: a row points outside.
     """
     depth = depth_of(x, indices, op)
-    indices = xp.asarray(indices)
+    indices = _whole(xp, xp.asarray(indices), op)
     sizes = xp.asarray(x.shape[:depth], dtype=np.int64)
     wrong = (indices < -sizes) | (indices >= sizes)
     if wrong.any():
@@ -287,6 +287,16 @@ def rows_as_index(xp: ArrayModule, x: Array, indices: Array, op: str) -> Any:
             f"{op}: indices[{at}] = {row} does not index into shape {list(x.shape)}"
         )
     return tuple(indices[..., i] for i in range(depth))
+
+
+def _whole(xp: ArrayModule, indices: Array, op: str) -> Array:
+    """`indices` as integers; lists that stand beside floats come as floats."""
+    if indices.dtype.kind in "iu":
+        return indices
+    whole = indices.astype(np.int64)
+    if indices.dtype.kind != "f" or (whole != indices).any():
+        raise InvalidArgumentError(f"{op}: positions are integers, got {indices.dtype.name}")
+    return whole
 
 
 def _plain(array: Array) -> Any:

@@ -84,27 +84,19 @@ def _matmul_gradient_2(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
             return along(g, a)
         return _summed_like(along(expand_dims(g, -2), expand_dims(a, -1)), b)
     a = conjugated(a)
-    if rank_b <= 2 < rank_a:
-        return _flat_product(a, g, b)
+    if rank_b <= 2 < rank_a and None not in (a.shape[-1], g.shape[-1]):
+        return _flat_product(a, g, rank_b)
     if rank_b == 1:
-        return squeeze(matmul(swap_last_axes(a), expand_dims(g, -1)), -1)
+        return _summed_like(squeeze(matmul(swap_last_axes(a), expand_dims(g, -1)), -1), b)
     return _summed_like(matmul(swap_last_axes(a), g), b)
 
 
-def _flat_product(a: Tensor, g: Tensor, b: Tensor) -> Tensor:
-    """The gradient of `a @ b` by a matrix or vector `b`: one product over the rows of all batches."""
-    rows = reshape(a, (-1, _known(a.shape[-1], b.shape[0])))
-    if len(b.shape) == 1:
+def _flat_product(a: Tensor, g: Tensor, rank: int) -> Tensor:
+    """The gradient of `a @ b` by `b`, of rank 1 or 2: one product over the rows of all batches."""
+    rows = reshape(a, (-1, a.shape[-1]))
+    if rank == 1:
         return matmul(reshape(g, (-1,)), rows)  # type: ignore[no-any-return]
-    columns = reshape(g, (-1, _known(g.shape[-1], b.shape[-1])))
-    return matmul(swap_last_axes(rows), columns)  # type: ignore[no-any-return]
-
-
-def _known(*sizes: int | None) -> int:
-    found = [n for n in sizes if n is not None]
-    if not found:
-        raise ShapeError("matmul: its gradient needs the size of the inner axes to be known")
-    return found[0]
+    return matmul(swap_last_axes(rows), reshape(g, (-1, g.shape[-1])))  # type: ignore[no-any-return]
 
 
 def _summed_like(g: Tensor, x: Tensor) -> Tensor:

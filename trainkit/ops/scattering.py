@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
-from trainkit.core.shapes import Spec
+from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.creation import ones_like, zeros, zeros_like
 from trainkit.ops.elementwise import cast, divide, equal, multiply, where
@@ -22,11 +21,17 @@ from trainkit.ops.reductions import sum_to_like
 from trainkit.ops.shaping import as_tensor, sizes_of
 
 
+def _fits(found: Dims, wanted: Dims) -> bool:
+    """Whether `found` broadcasts to `wanted`."""
+    ends = zip(reversed(found), reversed(wanted), strict=False)
+    return len(found) <= len(wanted) and all(a in (1, b) or None in (a, b) for a, b in ends)
+
+
 def _rule(x: Spec, indices: Spec, updates: Spec) -> Spec:
     depth = depth_of(x, indices, "scatter")
     wanted = (*indices.shape[:-1], *x.shape[depth:])
     found = tuple(updates.shape)
-    if len(found) > len(wanted) or shapes.broadcast_dims(wanted, found, op="scatter") != wanted:
+    if not _fits(found, wanted):
         raise ShapeError(
             f"scatter: updates of shape {found} do not fit indices of shape {tuple(indices.shape)} "
             f"and a tensor of shape {tuple(x.shape)}; they need {wanted}"
