@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit import optimizers
 from trainkit.core.trackable import walk
-from trainkit.optimizers import rule_loop
+from trainkit.kernels import registry
 from trainkit.optimizers.gradient_descent import GradientDescentOptimizer
 
 ADAM_AFTER_ONE = 0.999  # whatever the gradient, the first step of Adam is the learning rate
@@ -224,19 +224,29 @@ def test_an_update_writes_in_place():
     assert w.numpy().ctypes.data == address
 
 
-def test_a_hot_rule_is_compiled_and_goes_on_with_the_same_bits(rng, monkeypatch):
+def test_a_compiled_rule_goes_on_with_the_same_bits(rng):
     start, g = rng.normal(size=50).astype("float32"), rng.normal(size=50).astype("float32")
     cold, hot = weight(start), weight(start)
     one, two = optimizers.Adam(0.1), optimizers.Adam(0.1)
-    for _ in range(4):
+    for step in range(6):
         one.apply_gradients([(tk.convert_to_tensor(g), cold)])
-    monkeypatch.setattr(rule_loop, "HOT_ELEMENTS", 60)
-    monkeypatch.setattr(rule_loop, "COLD_ELEMENTS", 60)
-    for _ in range(4):
+        if step == 3:
+            registry.set_mode("eager")
         two.apply_gradients([(tk.convert_to_tensor(g), hot)])
-    (program,) = two._programs._programs.values()
-    assert program._loop is not None
+        registry.set_mode("hot")
     np.testing.assert_array_equal(cold.numpy(), hot.numpy())
+
+
+def test_a_read_only_gradient_is_taken_by_compiled_rules(rng):
+    w = weight(np.ones(4))
+    registry.set_mode("eager")
+    try:
+        for _ in range(2):
+            g = np.broadcast_to(np.float32(1.0), (4,))
+            optimizers.SGD(0.25).apply_gradients([(tk.ops.broadcast_to(tk.constant(g), (4,)), w)])
+    finally:
+        registry.set_mode("hot")
+    np.testing.assert_array_equal(w.numpy(), 0.5)
 
 
 def test_a_setting_that_changes_takes_effect():

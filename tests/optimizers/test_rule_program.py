@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from trainkit.optimizers.rule_loop import compiled_loop, loop_source
+from trainkit.kernels import registry
+from trainkit.optimizers.rule_loop import UPDATES, WIDE, HotProgram, is_exact, loop_source
 from trainkit.optimizers.rule_program import PIECE, NotElementwise, RuleProgram
 
 
@@ -35,25 +36,62 @@ def buffers_for(rng, n_slots, size):
     return [rng.random(size, dtype=np.float32) for _ in range(2 + n_slots)]
 
 
+@pytest.fixture
+def compiling():
+    """Compile each loop at its first call."""
+    before = registry.mode()
+    registry.set_mode("eager")
+    yield
+    registry.set_mode(before)
+
+
 @pytest.mark.parametrize(("rule", "n_slots"), RULES)
-@pytest.mark.parametrize("size", [1, 7, PIECE + 3])
+@pytest.mark.parametrize("size", [1, 7, PIECE + 3, WIDE + 1])
 @pytest.mark.parametrize("how", ["steps", "loop"])
-def test_a_program_gives_the_bits_of_the_rule(rule, n_slots, size, how, rng):
+def test_a_program_gives_the_bits_of_the_rule(rule, n_slots, size, how, rng, compiling):
     buffers = buffers_for(rng, n_slots, size)
     wanted = rule(np, buffers[0], buffers[1], SCALARS, *buffers[2:])
     grad = buffers[1].copy()
     program = RuleProgram(rule, n_slots, 2, np.float32)
     work = [x.copy() for x in buffers]
-    (program.run if how == "steps" else compiled_loop(program))(work, SCALARS)
+    if how == "loop":
+        HotProgram(program).run(work, SCALARS)
+        assert any(kernel for kernel in UPDATES._ready.values())
+    else:
+        program.run(work, SCALARS)
     for got, want in zip([work[0], *work[2:]], wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(work[1], grad)
 
 
+def test_a_loop_takes_over_when_a_thread_has_compiled_it(rng, monkeypatch):
+    monkeypatch.setattr(registry, "START_SECONDS", 0.0)
+    registry.set_mode("hot")
+    program = HotProgram(RuleProgram(lion, 1, 2, np.float32))
+    buffers = buffers_for(rng, 1, PIECE)
+    program.run(buffers, SCALARS)
+    assert not UPDATES._ready
+    (thread,) = UPDATES._threads.values()
+    thread.join()
+    program.run(buffers, SCALARS)
+    (loop,) = UPDATES._ready.values()
+    assert loop
+    UPDATES.forget()
+
+
 def test_scalar_work_is_done_once_a_step():
     program = RuleProgram(adam, 2, 2, np.float32)
     assert len(program.scalar_steps) == 1  # 0.01 * raw
-    assert "h0" in loop_source(program).splitlines()[0]
+    assert "s1, h0):" in loop_source(program)
+
+
+def test_a_rule_that_rounds_in_its_own_way_is_never_compiled(compiling):
+    program = RuleProgram(lambda xp, w, g, s: (w - xp.power(g, 0.3),), 0, 1, np.float32)
+    assert not is_exact(program)
+    w, g = np.ones(3, np.float32), np.ones(3, np.float32)
+    HotProgram(program).run([w, g], (np.float32(1.0),))
+    np.testing.assert_array_equal(w, 0.0)
+    assert not UPDATES._ready
 
 
 @pytest.mark.parametrize(

@@ -9,37 +9,44 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
 from trainkit.kernels.registry import cache_folder
 
-_LOADED: dict[str, Any] = {}
+_CACHE_VERSION = 2
+"""Changed when files that were cached before no longer serve."""
+
+_LOADED: dict[tuple[str, str, bool], Any] = {}
 
 
-def compiled_function(source: str, name: str) -> Callable[..., Any]:
+def compiled_function(source: str, name: str, parallel: bool = False) -> Callable[..., Any]:
     """The function `name` of the Python text `source`, compiled on its first call.
 
     Args:
-        source: text of a module that imports NumPy alone.
+        source: text of a module that imports NumPy alone, or Numba too.
         name: the function in it.
+        parallel: `prange` spreads over the cores.
 
     Returns:
         A Numba dispatcher. Division by zero gives inf as NumPy's does; arithmetic is not reordered.
     """
     import numba
 
-    digest = hashlib.sha256(f"{numba.__version__}\n{source}".encode()).hexdigest()[:24]
-    found = _LOADED.get(digest)
+    facts = f"{_CACHE_VERSION}\n{numba.__version__}\n{source}"
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:24]
+    key = (digest, name, parallel)
+    found = _LOADED.get(key)
     if found is None:
         module = _imported(digest, source)
-        options = {"error_model": "numpy", "nogil": True}
+        options = {"error_model": "numpy", "nogil": True, "parallel": parallel}
         try:
             found = numba.njit(cache=True, **options)(getattr(module, name))
         except RuntimeError:  # the folder can't be written to
             found = numba.njit(**options)(getattr(module, name))
-        _LOADED[digest] = found
+        _LOADED[key] = found
     return found  # type: ignore[no-any-return]
 
 
@@ -59,5 +66,6 @@ def _imported(digest: str, source: str) -> Any:
     spec = importlib.util.spec_from_file_location(f"trainkit_generated_{digest}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # Numba's cache looks the module up by name
     spec.loader.exec_module(module)
     return module

@@ -97,10 +97,13 @@ class Family:
         file: the module in `kernels.compiled` that holds `builder`; it is imported when first
             needed.
         builder: the name of the function that compiles the kernel of a key, given as arguments.
+        exact: the kernels give the bits of the plain version, so they may take over at any call;
+            no call waits for them, even if they have been compiled before.
     """
 
-    def __init__(self, name: str, file: str, builder: str) -> None:
+    def __init__(self, name: str, file: str, builder: str, exact: bool = False) -> None:
         self.name = name
+        self.exact = exact
         self.file = file
         self.builder = builder
         self._ready: dict[Key, Any] = {}
@@ -136,7 +139,8 @@ class Family:
         if _State.mode == "off":
             return None
         spent = self._spent.get(key)
-        if spent is None and (_State.mode == "eager" or self._note(key).exists()):
+        at_once = _State.mode == "eager" or (not self.exact and self._note(key).exists())
+        if spent is None and at_once:
             self._compile(key)
             return self._take(key)
         spent = (spent or 0.0) + seconds
@@ -145,7 +149,8 @@ class Family:
             thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
             self._threads[key] = thread
             thread.start()
-        if spent >= SWITCH_SECONDS:
+        done = self.exact and key in self._threads and not self._threads[key].is_alive()
+        if spent >= SWITCH_SECONDS or done:
             self._threads[key].join()
             return self._take(key)
         return None

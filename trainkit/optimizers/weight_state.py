@@ -11,7 +11,7 @@ from trainkit.core import abstract, devices, dtypes
 from trainkit.core.devices import XP_OF
 from trainkit.core.tensor import wrap
 from trainkit.core.variable import Variable
-from trainkit.optimizers.rule_loop import compiled_loop, pays
+from trainkit.optimizers.rule_loop import HotProgram
 from trainkit.optimizers.rule_program import NotElementwise, RuleProgram
 
 
@@ -62,10 +62,10 @@ class WeightState:
         buffers = [self.weight._writable(), grad]
         buffers += [slots[name]._writable() for name in self.names]
         for i, array in enumerate(buffers):
-            if not array.flags.c_contiguous or array.dtype is not self.dtype:
+            if not array.flags.carray or array.dtype is not self.dtype:
                 if i != 1:
                     return False
-                buffers[1] = np.ascontiguousarray(grad, self.dtype)
+                buffers[1] = np.array(grad, self.dtype, order="C")
         program.run(buffers, scalars)
         return True
 
@@ -88,27 +88,6 @@ def compute_dtype(weight: Variable) -> Any:
     if weight.dtype.name in ("float16", "bfloat16"):
         return dtypes.float32.dtype
     return weight.dtype.dtype
-
-
-class HotProgram:
-    """A program that is compiled to one loop once it has run often enough."""
-
-    __slots__ = ("_elements", "_loop", "program")
-
-    def __init__(self, program: RuleProgram) -> None:
-        self.program = program
-        self._elements = 0
-        self._loop: Any = None
-
-    def run(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
-        """Update the buffers in place."""
-        if self._loop is not None:
-            self._loop(buffers, scalars)
-            return
-        self.program.run(buffers, scalars)
-        self._elements += buffers[0].size
-        if pays(self._elements):
-            self._loop = compiled_loop(self.program)
 
 
 class Programs:
