@@ -9,4 +9,5 @@ CASES = [
     case("linspace", ops.linspace, normal(3), normal(2, 1), num=5, retstep=True, axis=1),
     case("linspace", ops.linspace, normal(3), normal(3), num=4, endpoint=False),
     case("vander", ops.vander, normal(4), N=4),
+    case("copy", ops.copy, normal(4)),
 ]

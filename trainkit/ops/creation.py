@@ -58,6 +58,14 @@ def dtype_or_float(dtype: Any) -> DType:
 # ------------------------------------------------------------------ filled
 
 
+def _filled(op: str, shape: Any, dtype: Any) -> Tensor:
+    make, wanted = getattr(current().xp, op), dtype_or_float(dtype).dtype
+    try:
+        return wrap(make(shape, wanted))
+    except (TypeError, ValueError):  # a shape that NumPy does not know, or a wrong one
+        return wrap(make(dims_of(shape, op), wanted))
+
+
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
     """Zeros.
 
@@ -71,7 +79,7 @@ def zeros(shape: Any, dtype: Any = None) -> Tensor:
     Raises:
         InvalidArgumentError: a size is negative or not known.
     """
-    return wrap(current().xp.zeros(dims_of(shape, "zeros"), dtype_or_float(dtype).dtype))
+    return _filled("zeros", shape, dtype)
 
 
 def ones(shape: Any, dtype: Any = None) -> Tensor:
@@ -87,7 +95,7 @@ def ones(shape: Any, dtype: Any = None) -> Tensor:
     Raises:
         InvalidArgumentError: a size is negative or not known.
     """
-    return wrap(current().xp.ones(dims_of(shape, "ones"), dtype_or_float(dtype).dtype))
+    return _filled("ones", shape, dtype)
 
 
 def empty(shape: Any, dtype: Any = None) -> Tensor:
@@ -103,7 +111,7 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
     Raises:
         InvalidArgumentError: a size is negative or not known.
     """
-    return wrap(current().xp.empty(dims_of(shape, "empty"), dtype_or_float(dtype).dtype))
+    return _filled("empty", shape, dtype)
 
 
 @primitive(lambda value, *, shape: Spec(shape, value.dtype), name="fill")
@@ -293,6 +301,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     Raises:
         InvalidArgumentError: `step` is 0.
     """
+    if type(start) is int and stop is None and step is None and dtype is None:
+        return wrap(current().xp.arange(start, dtype=np.int32))
     given = [x for x in (start, stop, step) if x is not None]
     wanted = dtypes.result_type(*given) if dtype is None else as_dtype(dtype)
     if stop is None:
@@ -428,11 +438,10 @@ def _one_hot_rule(x: Spec, *, num_classes: int, axis: int, dtype: str) -> Spec:
 @primitive(_one_hot_rule, name="one_hot")
 def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: str) -> Array:
     """One where the class index equals the position on the new axis."""
-    place = shapes.canonical_axis(axis, len(x.shape) + 1, "one_hot")
-    classes = xp.arange(num_classes, dtype=xp.int64)
-    dims = [1] * (len(x.shape) + 1)
-    dims[place] = num_classes
-    hot = xp.expand_dims(x, place) == classes.reshape(dims)
+    classes = xp.arange(num_classes, dtype=np.int64)
+    hot = xp.asarray(x)[..., None] == classes
+    if axis != -1:
+        hot = xp.moveaxis(hot, -1, shapes.canonical_axis(axis, hot.ndim, "one_hot"))
     return hot.astype(as_dtype(dtype).dtype)
 
 
@@ -464,7 +473,8 @@ def one_hot(
         raise InvalidArgumentError(
             f"one_hot: class indices must be integers, x has dtype {x.dtype.name}; use ops.cast"
         )
-    (size,) = dims_of(num_classes, "one_hot")
+    if type(num_classes) is not int or num_classes < 0:
+        (num_classes,) = dims_of(num_classes, "one_hot")
     return _one_hot(  # type: ignore[no-any-return]
-        x, num_classes=size, axis=int(axis), dtype=dtype_or_float(dtype).name
+        x, num_classes=num_classes, axis=int(axis), dtype=dtype_or_float(dtype).name
     )

@@ -52,6 +52,7 @@ _SUMMED_IN = {
     dtypes.bfloat16.dtype: np.dtype(np.float32),
     dtypes.float16.dtype: np.dtype(np.float32),
 }
+_GREATEST = {d.dtype: d.max for d in dtypes.ALL if d.is_floating}
 _HALVES = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
 
 
@@ -226,12 +227,16 @@ def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean squared distance to the mean along axes."""
     check_axes(x, axis, "var")
-    compute = x.dtype if x.dtype.kind in "fc" and x.dtype.itemsize > 2 else np.dtype(np.float32)
-    x_wide = x.astype(compute, copy=False)
-    centred = x_wide - xp.mean(x_wide, axis=axis, keepdims=True)
-    squares = (centred * centred.conj()).real if compute.kind == "c" else centred * centred
-    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype).real_dtype).dtype
-    return xp.mean(squares, axis=axis, keepdims=keepdims).astype(wanted, copy=False)
+    kind = x.dtype.kind
+    x_wide = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
+    total = xp.add.reduce(x_wide, axis, None, None, True)
+    count = x.size // total.size if total.size else 1
+    if not count:
+        return xp.add.reduce(x_wide, axis, None, None, keepdims).real * np.nan
+    centred = x_wide - total / count
+    squares = (centred * centred.conj()).real if kind == "c" else centred * centred
+    variance = xp.add.reduce(squares, axis, None, None, keepdims) / count
+    return variance.astype(x.dtype) if x.dtype in _HALVES else variance
 
 
 def _variance_gradient(
@@ -284,7 +289,8 @@ def _logsumexp(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Arra
     if not x.size:
         return xp.log(_sum.primitive.kernel(xp, x, axis=axis, keepdims=keepdims))
     top = xp.maximum.reduce(x, axis, None, None, True)
-    top = xp.where(xp.isfinite(top), top, 0)  # inf - inf would be NaN
+    limit = _GREATEST[x.dtype]
+    top = xp.minimum(xp.maximum(top, -limit), limit)  # inf - inf would be NaN
     total = xp.log(xp.add.reduce(xp.exp(x - top), axis, None, None, keepdims))
     return total + top.reshape(total.shape)
 
