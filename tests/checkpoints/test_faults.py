@@ -1,4 +1,4 @@
-"""Saving while the disk is full, breaks or forbids, or the process dies: the newest good file stays.
+"""Saving while the disk is full, breaks or forbids, or the process dies: the newest file stays.
 
 `TRAINKIT_KILLS` is the number of kills, 12 by default.
 """

@@ -21,6 +21,17 @@ MAX_OBJECTS = 1 << 20
 MAX_ATTRIBUTES = 64
 MAX_TEXT = 1 << 16
 MAX_CHUNKS = 1 << 20
+H5_ERRORS = (
+    OSError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    OverflowError,
+    MemoryError,
+    UnicodeError,
+)
+"""What h5py raises when HDF5 can't make sense of a file."""
 _FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 
 
@@ -81,7 +92,8 @@ class Guard:
         file: an open `h5py.File`.
         name: what errors call the file.
         size: the file's length in bytes; no dataset reaches beyond.
-        cycles: whether groups may contain themselves.
+        cycles: whether groups may contain themselves when the root says so by an attribute
+            `cycles`.
     """
 
     def __init__(self, file: Any, name: str, size: int, cycles: bool = False) -> None:
@@ -106,7 +118,7 @@ class Guard:
             return self._group(self._file.id, self._h5.h5o.get_info(self._file.id), "", 0)
         except CheckpointError:
             raise
-        except (OSError, RuntimeError, ValueError, TypeError, KeyError, UnicodeError) as error:
+        except H5_ERRORS as error:
             raise CheckpointError(f"{self._name} is damaged: HDF5 says {error}") from error
 
     def refuse(self, path: str, why: str) -> CheckpointError:
@@ -118,6 +130,8 @@ class Guard:
             raise self.refuse(path, f"is nested more than {MAX_DEPTH} levels deep")
         address = _address(info)
         node = GroupNode(path, self._attributes(group, info, path))
+        if depth == 0:
+            self._cycles = self._cycles and "cycles" in node.attributes
         self._nodes[address] = node
         self._open.add(address)
         links: list[tuple[bytes, Any]] = []

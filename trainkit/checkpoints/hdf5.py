@@ -295,11 +295,11 @@ def opened(fd: int, name: str) -> Iterator[Any]:
     """The HDF5 file that `fd` is open on, for reading, as an `h5py.File`."""
     import h5py
 
-    from trainkit.checkpoints.guard import open_error
+    from trainkit.checkpoints.guard import H5_ERRORS, open_error
 
     try:
         file = h5py.File(H5Stream(fd), "r")
-    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+    except H5_ERRORS as error:
         raise open_error(name, error) from error
     with file:
         yield file

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _SYNC_STEP = 1 << 26
+_LAST = (1 << 62) - 1
 _HAS_POSITIONS = hasattr(os, "pwrite")
 
 
@@ -139,6 +140,8 @@ class H5Stream(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
+        if not 0 <= self._position <= _LAST:  # a damaged file may point anywhere
+            return 0
         done = read_into(self.fd, buffer, self._position)
         self._position += done
         return done

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.checksum import CHUNK, SMALL, Checksum, as_bytes, checksum, in_threads
-from trainkit.checkpoints.guard import ArrayNode, GroupNode, Guard, Node
+from trainkit.checkpoints.guard import H5_ERRORS, ArrayNode, GroupNode, Guard, Node
 from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
 from trainkit.checkpoints.positioned import read_at, read_into
 from trainkit.checkpoints.seal import BLOCK, is_sealed, read_header, verify_seal
@@ -70,8 +70,7 @@ class SavedFile:
             raise CheckpointError(f"{self.name} is not an HDF5 file, or its beginning is damaged")
         with opened(self._fd, self.name) as file:
             size = os.fstat(self._fd).st_size
-            cycles = self.sealed and "cycles" in file.attrs
-            self.root = Guard(file, self.name, size, cycles).tree()
+            self.root = Guard(file, self.name, size, cycles=self.sealed).tree()
         self.manifest = self._manifest()
 
     def _manifest(self) -> dict[str, Any]:
@@ -167,7 +166,7 @@ class SavedFile:
         with opened(self._fd, self.name) as file:
             try:
                 file[node.path].read_direct(array)
-            except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
+            except H5_ERRORS as error:
                 raise CheckpointError(f"{self.name} is damaged: '{node.path}': {error}") from error
 
     def _fill(self, node: ArrayNode, array: Any) -> None:
