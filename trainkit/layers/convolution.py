@@ -7,6 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.arguments import format_of, keep, one_of, sizes, whole
+from trainkit.layers.in_place import split_activation
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
 
@@ -149,16 +150,19 @@ class _Conv(_Windowed):
         self.bias = self._bias_for(self.filters)
 
     def call(self, inputs: Any) -> Any:
-        return self._finished(
-            ops.conv(
-                inputs,
-                self.kernel.value(),
-                self.strides,
-                self.padding,
-                self.data_format,
-                self.dilation_rate,
-            )
+        bias = None if self.bias is None else self.bias.value()
+        applied, left = split_activation(self.activation)
+        y = ops.conv_with_bias(
+            inputs,
+            self.kernel.value(),
+            bias,
+            self.strides,
+            self.padding,
+            self.data_format,
+            self.dilation_rate,
+            applied,
         )
+        return y if left is None else left(y)
 
 
 class Conv1D(_Conv):  # noqa: D101 - it has the docstring of its base

@@ -7,6 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.layers.arguments import keep, whole
+from trainkit.layers.in_place import split_activation
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
 
@@ -71,10 +72,10 @@ class Dense(Layer):
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        y = ops.matmul(inputs, self.kernel.value())
-        if self.bias is not None:
-            y = ops.add(y, self.bias.value())
-        return self.activation(y)
+        bias = None if self.bias is None else self.bias.value()
+        applied, left = split_activation(self.activation)
+        y = ops.dense(inputs, self.kernel.value(), bias, applied)
+        return y if left is None else left(y)
 
 
 class EinsumDense(Layer):
