@@ -27,6 +27,7 @@ warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"trainkit\.")
 Rule = Callable[..., Any]
 
 _new = object.__new__
+_ndarray = np.ndarray
 _TAPES = recorder.TAPES
 _XP = devices.XP_OF
 _F32 = np.dtype(np.float32)
@@ -98,6 +99,8 @@ class Primitive:
     def slow(self, *inputs: Any, **settings: Any) -> Any:
         """A call with anything but plain tensors of one dtype: convert, promote, or trace."""
         ready = [x.value() if hasattr(type(x), "_is_variable") else x for x in inputs]
+        if any(x is not y for x, y in zip(inputs, ready, strict=True)):
+            return self.op(*ready, **settings)  # a variable's value may well be a usual case
         self._convert(ready)
         self._promote(ready)
         if any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready):
@@ -185,6 +188,8 @@ class Primitive:
             wanted = shapes.float_dtype(dtypes.result_type(*given))
         elif (self.promotes or self.is_ufunc) and len(ready) > 1:
             wanted = dtypes.result_type(*given)
+        elif self.is_ufunc and given[0].dtype.is_bool:
+            wanted = self.shape_rule(_spec(given[0])).dtype  # the square of a bool is an int32
         else:
             return
         if wanted.is_bool and self.is_ufunc:
@@ -381,6 +386,11 @@ def _general(prim: Primitive) -> Callable[..., Any]:
                 arrays.append(array)
             elif x is None:
                 arrays.append(None)
+            elif (type(x) is float or type(x) is int) and dtype is _F32 and type(array) is _ndarray:
+                number = _new(Tensor)
+                number._array = np.float32(x)
+                inputs = tuple(number if x is other else other for other in inputs)
+                arrays.append(number._array)
             else:
                 return slow(*inputs, **settings)
         try:

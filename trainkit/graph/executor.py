@@ -221,6 +221,8 @@ def bound_kernel(node: Node) -> Callable[..., Any]:
     if primitive.is_ufunc:
         kernel: Callable[..., Any] = primitive.kernel
         return kernel
+    if primitive.floats_only and any(y.dtype.name == "bfloat16" for y in node.outputs):
+        return lambda *arrays: primitive.run(arrays, node.settings or {})  # in float32, rounded
     if node.settings:
         return functools.partial(primitive.kernel, np, **node.settings)
     return functools.partial(primitive.kernel, np)

@@ -330,14 +330,17 @@ def scalar_like(value: Any, dtype: DType, like: Any) -> Tensor:
 def promoted(*values: Any) -> list[Tensor]:
     """Tensors of one dtype, the one that `values` promote to; Python numbers are weak."""
     ready = [
-        x if isinstance(x, Tensor | bool | int | float | complex) else convert_to_tensor(x)
-        for x in values
+        x if type(x) in _WEAK or isinstance(x, Tensor) else convert_to_tensor(x) for x in values
     ]
     wanted = dtypes.result_type(*ready)
     like = next((x for x in ready if isinstance(x, Tensor)), None)
     return [
         cast(x, wanted) if isinstance(x, Tensor) else scalar_like(x, wanted, like) for x in ready
     ]
+
+
+_WEAK = (float, int, bool, complex)
+_BOOL = np.dtype(np.bool_)
 
 
 def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
@@ -355,6 +358,9 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
     Raises:
         InvalidArgumentError: only one of `x1` and `x2` is given.
     """
+    if type(x1) is Tensor and type(condition) is Tensor and condition._array.dtype is _BOOL:
+        if type(x2) is Tensor and x1._array.dtype is x2._array.dtype:
+            return _where(condition, x1, x2)
     if x1 is None and x2 is None:
         from trainkit.ops.indexing import nonzero
 
@@ -413,8 +419,8 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     weak = (int, float)
     if type(x_min) in weak and type(x_max) in weak:
-        wanted = dtypes.result_type(x.dtype, x_min, x_max)
-        x = x if x.dtype == wanted else cast(x, wanted)
+        if type(x) is not Tensor or x._array.dtype.kind != "f":
+            x = cast(x, dtypes.result_type(x.dtype, x_min, x_max))
         return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
     return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
 
