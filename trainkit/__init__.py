@@ -56,6 +56,7 @@ _keep_freed_memory()
 # name: the module that is the value, or that holds it
 _FAMILIES = {
     "activations": "trainkit.activations",
+    "autodiff": "trainkit.autodiff",
     "callbacks": "trainkit.callbacks",
     "checkpoints": "trainkit.checkpoints",
     "compat": "trainkit.compat",

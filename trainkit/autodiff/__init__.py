@@ -1,1 +1,20 @@
-"""Gradients: tapes, custom rules and the check of rules against differences."""
+"""Gradients: tapes, custom rules, forward mode, and the check of rules against differences."""
+
+from trainkit.autodiff.check import check_gradient as check_gradient
+from trainkit.autodiff.custom import custom_gradient as custom_gradient
+from trainkit.autodiff.custom import recompute_grad as recompute_grad
+from trainkit.autodiff.custom import stop_gradient as stop_gradient
+from trainkit.autodiff.forward import ForwardAccumulator as ForwardAccumulator
+from trainkit.autodiff.forward import hessian as hessian
+from trainkit.autodiff.functional import gradients_function as gradients_function
+from trainkit.autodiff.functional import implicit_gradients as implicit_gradients
+from trainkit.autodiff.functional import (
+    implicit_value_and_gradients as implicit_value_and_gradients,
+)
+from trainkit.autodiff.functional import (
+    value_and_gradients_function as value_and_gradients_function,
+)
+from trainkit.autodiff.rule_check import GradientMismatchError as GradientMismatchError
+from trainkit.autodiff.tape import GradientTape as GradientTape
+from trainkit.autodiff.tape import NoGradientWarning as NoGradientWarning
+from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients

@@ -142,6 +142,9 @@ class _VariableWatcher:
         if variable.trainable:
             self.reads[id(variable)] = (variable, snapshot)
 
+    def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
+        """Nothing is tracked here, so nothing leaves."""
+
     def __enter__(self) -> _VariableWatcher:
         recorder.TAPES.append(self)
         return self

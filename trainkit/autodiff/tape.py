@@ -7,16 +7,23 @@ operations, so an outer tape that is recording sees them and can differentiate a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Sequence
 from threading import get_ident
 from typing import Any
 
-from trainkit.core import nest, recorder
+from trainkit.autodiff import explain as causes
+from trainkit.core import devices, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.variable import Variable
 
 _TAPES = recorder.TAPES
+
+
+class NoGradientWarning(UserWarning):
+    """What `gradient(..., explain=True)` warns with: sources that have no gradient, and why."""
 
 
 class UnconnectedGradients:
@@ -61,6 +68,7 @@ class GradientTape:
         self.entries: list[Any] = []
         self.tracked: set[Any] = set()
         self._leaves: set[Any] = set()  # what was watched, as against computed
+        self.exits: list[causes.Exit] = []
         self._variables: list[Variable] = []
         # id of a variable -> (variable, the tensors that reads of it gave)
         self._reads: dict[int, tuple[Variable, list[Tensor]]] = {}
@@ -121,6 +129,11 @@ class GradientTape:
         if (self._watches_variables and variable.trainable) or id(variable) in self._reads:
             self._note(variable, snapshot)
 
+    def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
+        """Hear of a use that no gradient goes through; the recorder calls this."""
+        if len(self.exits) < causes.MOST_EXITS:
+            self.exits.append(causes.Exit(how, inputs, user_line()))
+
     def _note(self, variable: Variable, snapshot: Tensor) -> None:
         if not variable.dtype.is_differentiable:
             return
@@ -156,6 +169,7 @@ class GradientTape:
         sources: Any,
         output_gradients: Any = None,
         unconnected_gradients: str = UnconnectedGradients.NONE,
+        explain: bool = False,
     ) -> Any:
         """The derivative of the sum of `target` by each of `sources`.
 
@@ -164,6 +178,7 @@ class GradientTape:
             sources: tensor or variable, or nest of them.
             output_gradients: gradient by each target, of its shape; ones by default.
             unconnected_gradients: `"none"` or `"zero"`, see `UnconnectedGradients`.
+            explain: warn of each source without a gradient, with the cause and the line of code.
 
         Returns:
             A nest like `sources`: for each a tensor of its shape and dtype, or `None` when the target does not
@@ -192,7 +207,10 @@ class GradientTape:
             self._stop()
         try:
             wanted = {t for group in leaves for t in group} & self.tracked
+            record = list(self.entries) if explain else self.entries
             grads = self._walk(targets, seeds, wanted)
+            if explain or not grads.keys() & wanted:
+                self._explain(flat, leaves, targets, grads, record, explain)
         finally:
             if not self._persistent:
                 self._end()
@@ -203,6 +221,31 @@ class GradientTape:
             for source, group in zip(flat, leaves, strict=True)
         ]
         return nest.pack(sources, results)
+
+    def _explain(
+        self,
+        sources: list[Any],
+        leaves: list[list[Tensor]],
+        targets: list[Tensor],
+        grads: dict[Tensor, Tensor],
+        record: list[Any],
+        aloud: bool,
+    ) -> None:
+        """Find out why sources have no gradient; warn of it, or keep it for the optimizer's error."""
+        lines = []
+        for source, group in zip(sources, leaves, strict=True):
+            if any(t in grads for t in group if t in self.tracked):
+                continue
+            text = causes.reason(source, group, targets, record, self.exits, self.tracked)
+            lines.append(text)
+            if isinstance(source, Variable):
+                causes.remember(source, text)
+        if aloud and lines:
+            warnings.warn(
+                "GradientTape.gradient: no gradient, because\n  " + "\n  ".join(lines),
+                NoGradientWarning,
+                stacklevel=3,
+            )
 
     @staticmethod
     def _as_target(target: Any) -> Tensor:
@@ -269,7 +312,8 @@ class GradientTape:
                 grads[t] = PRIMITIVES["add"].op(grads[t], seed) if t in grads else seed
         entries = list(self.entries) if self._persistent else self.entries
         needed = self._needed(entries, wanted)
-        walk_back(entries, grads, needed, wanted)
+        if not needed.isdisjoint(grads):
+            walk_back(entries, grads, needed, wanted)
         return grads
 
     def _needed(self, entries: list[Any], wanted: set[Tensor]) -> set[Tensor]:
@@ -312,16 +356,14 @@ class GradientTape:
         target = self._as_target(target)
         flat = nest.flatten(sources)
         count = int(target.shape.num_elements() or 0)
-        rows = self._rows(target, flat, unit_seeds(target, count), unconnected_gradients)
-        stack, reshape = PRIMITIVES["stack"].op, PRIMITIVES["reshape"].op
-        results = []
-        for i, source in enumerate(flat):
-            column = [row[i] for row in rows]
-            if not column or column[0] is None:
+        stacks = self._stacked_rows(target, flat, unit_seeds(target, count), unconnected_gradients)
+        results: list[Any] = []
+        for stack, source in zip(stacks, flat, strict=True):
+            if stack is None:
                 results.append(None)
                 continue
             dims = tuple(target.shape) + tuple(source.shape)
-            results.append(reshape(stack(*column, axis=0), shape=dims))
+            results.append(PRIMITIVES["reshape"].op(stack, shape=dims))
         return nest.pack(sources, results)
 
     def batch_jacobian(
@@ -359,31 +401,31 @@ class GradientTape:
         count = 1
         for n in inner:
             count *= n
-        xp = _module(target._array)
-        units = xp.eye(count, dtype=target._array.dtype)[:, None, :]
+        xp = _module(target)
+        units = xp.eye(count, dtype=target.dtype.dtype)[:, None, :]
         seeds = xp.broadcast_to(units, (count, batch, count)).reshape((count, *target.shape))
-        rows = self._rows(target, [source], [wrap(seed) for seed in seeds], unconnected_gradients)
-        columns = [row[0] for row in rows]
-        if not columns or columns[0] is None:
+        (stack,) = self._stacked_rows(target, [source], wrap(seeds), unconnected_gradients)
+        if stack is None:
             return None
-        stacked = PRIMITIVES["stack"].op(*columns, axis=1)
-        return reshape(stacked, shape=(batch, *inner, *tuple(source.shape[1:])))
+        axes = (1, 0, *range(2, len(stack.shape)))
+        moved = PRIMITIVES["transpose"].op(stack, axes=axes)
+        return reshape(moved, shape=(batch, *inner, *tuple(source.shape[1:])))
 
-    def _rows(self, target: Tensor, flat: list[Any], seeds: Any, unconnected: str) -> list[Any]:
-        """Gradients by each of `flat`, once for each of the output gradients `seeds`."""
-        if self._spent:
-            self.gradient(target, flat)  # raises
-        persistent = self._persistent
-        paused = self._recording and not persistent
-        self._persistent = True
-        if paused:
-            self._stop()
-        try:
-            return [self.gradient(target, flat, seed, unconnected) for seed in seeds]
-        finally:
-            self._persistent = persistent
-            if not persistent:
-                self._end()
+    def _stacked_rows(
+        self, target: Tensor, flat: list[Any], seeds: Tensor, unconnected: str
+    ) -> list[Any]:
+        """Gradients by each of `flat` for all output gradients in `seeds` (n, ...) in one walk.
+
+        Returns:
+            For each source a tensor (n, ...), or `None`.
+        """
+        from trainkit.ops.batching import BatchedTensor, unbatched
+
+        count = seeds.shape[0]
+        if not count:
+            return [None] * len(flat)
+        found = self.gradient(target, flat, BatchedTensor(seeds), unconnected)
+        return [None if g is None else unbatched(g, count) for g in found]
 
 
 class _Pause:
@@ -403,7 +445,7 @@ def ones_like(x: Tensor) -> Tensor:
     """Ones in the shape, dtype and place of `x`."""
     if type(x) is Tensor:
         from_array = x._array
-        return wrap(_module(from_array).ones(from_array.shape, from_array.dtype))
+        return wrap(_module(x).ones(from_array.shape, from_array.dtype))
     made: Tensor = PRIMITIVES["ones_like"].op(x, dtype=None)
     return made
 
@@ -412,24 +454,22 @@ def zeros_like(x: Tensor) -> Tensor:
     """Zeros in the shape, dtype and place of `x`."""
     if type(x) is Tensor:
         from_array = x._array
-        return wrap(_module(from_array).zeros(from_array.shape, from_array.dtype))
+        return wrap(_module(x).zeros(from_array.shape, from_array.dtype))
     made: Tensor = PRIMITIVES["zeros_like"].op(x, dtype=None)
     return made
 
 
-def unit_seeds(target: Tensor, count: int) -> Iterable[Tensor]:
-    """One tensor like `target` per element, with a one there and zeros elsewhere."""
-    xp = _module(target._array)
-    for i in range(count):
-        seed = xp.zeros(count, target._array.dtype)
-        seed[i] = 1
-        yield wrap(seed.reshape(target._array.shape))
+def unit_seeds(target: Tensor, count: int) -> Tensor:
+    """A tensor (count, ...target): for each element one that is 1 there and 0 elsewhere."""
+    units = _module(target).eye(count, dtype=target.dtype.dtype)
+    return wrap(units.reshape((count, *target.shape)))
 
 
-def _module(array: Any) -> Any:
-    from trainkit.core.devices import XP_OF
-
-    return XP_OF[type(array)]
+def _module(x: Tensor) -> Any:
+    """The array module of a tensor's device; that of new tensors for a symbolic one."""
+    if type(x) is Tensor:
+        return devices.XP_OF[type(x._array)]
+    return devices.current().xp
 
 
 def walk_back(

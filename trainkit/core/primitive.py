@@ -114,12 +114,14 @@ class Primitive:
             return symbolic.apply_primitive(self, inputs, settings)
         graph = recorder.current_trace()
         if graph is None:
+            if hasattr(symbolic, "leak_text"):
+                raise InvalidArgumentError(f"{self.name}: {symbolic.leak_text()}")
             raise InvalidArgumentError(
                 f"{self.name}: {symbolic!r} belongs to a graph and has no value here. Return it from the "
                 "function that is being traced, or do this step inside that function."
             )
         y = graph.apply(self, inputs, settings)
-        if _TAPES and self.recorded:
+        if _TAPES:
             recorder.record(self, inputs, y, settings)
         return y
 
@@ -133,7 +135,7 @@ class Primitive:
         if self.is_ufunc or self.promotes:
             result = self._settled(result, arrays, settings)
         y = _wrapped(result)
-        if _TAPES and self.recorded:
+        if _TAPES:
             recorder.record(self, inputs, y, settings or None)
         return y
 
@@ -293,7 +295,7 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
             return slow(x)
         y = _new(Tensor)
         y._array = result
-        if tapes and prim.rules:
+        if tapes:
             record(prim, (x,), y, None)
         return y
 
@@ -329,7 +331,7 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
             return slow(x1, x2)
         y = _new(Tensor)
         y._array = result
-        if tapes and prim.rules:
+        if tapes:
             record(prim, (x1, x2), y, None)
         return y
 
@@ -359,7 +361,7 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
         else:
             y = _new(Tensor)
             y._array = result
-        if tapes and prim.recorded:
+        if tapes:
             record(prim, (x,), y, settings or None)
         return y
 
@@ -398,7 +400,7 @@ def _general(prim: Primitive) -> Callable[..., Any]:
         except _KERNEL_ERRORS as error:
             raise prim.explained(error, inputs, settings) from error
         y = _wrapped(result)
-        if tapes and prim.recorded:
+        if tapes:
             record(prim, inputs, y, settings or None)
         return y
 

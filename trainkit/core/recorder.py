@@ -24,6 +24,9 @@ class TapeLike(Protocol):
     def note_variable(self, variable: Any, snapshot: Any) -> None:
         """Hear that `variable` was read and gave the tensor `snapshot`."""
 
+    def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
+        """Hear that tracked tensors were used by something that has no gradient."""
+
 
 TAPES: list[TapeLike] = []
 
@@ -52,17 +55,17 @@ def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) 
     """
     thread = get_ident()
     for tape in TAPES:
-        if tape.thread != thread:
-            continue
         tracked = tape.tracked
-        for x in inputs:
-            if x in tracked:
-                tape.entries.append((primitive, inputs, output, settings))
-                if type(output) is tuple:
-                    tracked.update(output)
-                else:
-                    tracked.add(output)
-                break
+        if tracked.isdisjoint(inputs) or tape.thread != thread:
+            continue
+        if primitive.rules is None and primitive.joint is None:
+            tape.note_exit(primitive.name, inputs)
+            continue
+        tape.entries.append((primitive, inputs, output, settings))
+        if type(output) is tuple:
+            tracked.update(output)
+        else:
+            tracked.add(output)
 
 
 def note_variable(variable: Any, snapshot: Any) -> None:
@@ -71,6 +74,14 @@ def note_variable(variable: Any, snapshot: Any) -> None:
     for tape in TAPES:
         if tape.thread == thread:
             tape.note_variable(variable, snapshot)
+
+
+def note_exit(how: str, tensor: Any) -> None:
+    """Tell each active tape that tracks `tensor` that its value left the record, as by `numpy()`."""
+    thread = get_ident()
+    for tape in TAPES:
+        if tensor in tape.tracked and tape.thread == thread:
+            tape.note_exit(how, (tensor,))
 
 
 class _Silence:

@@ -167,9 +167,12 @@ class Family:
         if callable(identifier):
             return identifier
         raise TypeError(
-            f"{identifier!r} can't be read as a {self.singular}: give a name, a config, or a "
+            f"{identifier!r} can't be read as {self._article()} {self.singular}: give a name, a config, or a "
             "callable"
         )
+
+    def _article(self) -> str:
+        return "an" if self.singular[0] in "aeiou" else "a"
 
     def serialize(self, target: Any) -> Any:
         """`target` as a dict that `deserialize` reads; a function of the family as its name."""

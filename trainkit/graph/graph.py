@@ -8,17 +8,17 @@ and order is a matter of data alone.
 
 from __future__ import annotations
 
-import itertools
-import sys
 from typing import Any
 
 from trainkit.core import recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.dtypes import DType
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.shapes import Spec
+from trainkit.core.source_lines import Line, user_line
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import Variable
+from trainkit.graph.origins import at_user_line, located, place_text
 
 # TensorFlow's names of the operations that people look for in a listing.
 _TYPES = {
@@ -40,6 +40,15 @@ _TYPES = {
     "expand_dims": "ExpandDims",
     "one_hot": "OneHot",
     "print": "PrintV2",
+}
+
+
+_PARTS = {
+    "body": "body of a loop",
+    "condition": "condition of a loop",
+    "true": "branch of an if",
+    "false": "branch of an if",
+    "trial": "body of a loop",
 }
 
 
@@ -78,6 +87,23 @@ class GraphTensor(SymbolicTensor):
     def name(self) -> str:
         """The node's name and the number of the output, such as `"MatMul:0"`."""
         return f"{self.node.name}:{self.index}"
+
+    def leak_text(self, user: str = "eager code") -> str:
+        """What went wrong when this tensor is used in `user`, where it has no value."""
+        graph = self.node.graph
+        made = place_text(self.node.where, ", made at ")
+        if graph.outer is not None:
+            return (
+                f"{self!r}{made}, belongs to the {_PARTS.get(graph.name, graph.name)} in {graph.root().name!r}, so "
+                f"it has no value outside of it (used in {user!r}). A Python list, dict or attribute can't carry it "
+                "out: give the name a tensor before the loop or branch and assign it inside, or collect values "
+                "of a loop in a tk.TensorArray."
+            )
+        return (
+            f"{self!r}{made}, belongs to the function {graph.name!r}, whose tracing is over, so it has no value in "
+            f"{user!r}. A tensor leaked out of a trace: return it from the function that made it, or store it in "
+            "a tk.Variable."
+        )
 
     def __str__(self) -> str:
         dims = tuple(self.shape)
@@ -134,7 +160,7 @@ class Node:
         self.settings = settings or {}
         self.value = value
         self.many = False
-        self.where: tuple[str, int, str] | None = None
+        self.where: Line | None = None
         self.outputs = tuple(GraphTensor(spec, self, i) for i, spec in enumerate(specs))
 
     @property
@@ -191,6 +217,8 @@ class Graph:
         self.inputs: list[GraphTensor] = []
         self.outputs: list[GraphTensor] = []
         self.outer = outer
+        # the graph in which a nested function was called, whose tensors it may refer to
+        self.caller: Graph | None = None
         self.slots: dict[int, VariableSlot] = {}
         self.captures: dict[GraphTensor, GraphTensor] = {}
         self.may_create_variables = outer.may_create_variables if outer else True
@@ -258,13 +286,10 @@ class Graph:
         found = self.captures.get(x)
         if found is not None:
             return found
-        if self.outer is None or not self.outer.encloses(x):
-            raise InvalidArgumentError(
-                f"{x!r} belongs to another function ({x.node.graph.name!r}), whose tracing is over, so it has no "
-                f"value in {self.name!r}. A tensor leaked out of a trace: return it from the function that made "
-                "it, or store it in a tk.Variable."
-            )
-        self.outer.lift(x)
+        around = self.outer or self.caller
+        if around is None or not around.encloses(x):
+            raise InvalidArgumentError(x.leak_text(self.root().name))
+        around.lift(x)
         inner = self.add_input(Spec(x.shape, x.dtype), x.node.name)
         self.captures[x] = inner
         return inner
@@ -275,14 +300,17 @@ class Graph:
         while graph is not None:
             if x.node.graph is graph:
                 return True
-            graph = graph.outer
+            graph = graph.outer or graph.caller
         return False
 
     def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Add a call of `primitive`; its inputs are symbolic or eager tensors, numbers, `None`s."""
         lifted = tuple(self.lift(x) if isinstance(x, Tensor) else x for x in inputs)
         specs = [x._spec if isinstance(x, GraphTensor) else x for x in lifted]
-        result = primitive.shape_rule(*specs, **settings)
+        try:
+            result = primitive.shape_rule(*specs, **settings)
+        except OpError as error:
+            raise at_user_line(error) from None
         many = isinstance(result, tuple)
         node = Node(
             self,
@@ -335,15 +363,26 @@ class Graph:
         """
         if not self.may_create_variables:
             raise ValueError(
-                f"the variable {name or 'Variable'!r} was created on a later call of {self.root().name!r}; a "
-                "function may create variables only the first time it is called. Create it outside, or "
-                "keep it on an object and create it only when it is not there yet."
+                f"the variable {name or 'Variable'!r} was created on a later call of {self.root().name!r}"
+                f"{place_text(user_line(), ', at ')}; a function may create variables only the first time it is "
+                "called. Create it outside, or keep it on an object and create it only when it is not there yet."
             )
-        if isinstance(value, GraphTensor):
+        return self._computed(value, name) if isinstance(value, GraphTensor) else value
+
+    def _computed(self, x: GraphTensor, name: str | None) -> Tensor:
+        """The value of `x` now, which only constants and variables may decide."""
+        part = Graph("initial value")
+        part.nodes, part.outputs = x.node.graph.nodes, [x]
+        ancestors = [node for node in needed_nodes(part) if not node.effect]
+        if any(node.kind == "input" for node in ancestors):
             raise ValueError(
-                f"the initial value of the variable {name or 'Variable'!r} is computed inside {self.root().name!r}, "
-                "where it has no value yet; pass a function that makes it, or create the variable outside"
+                f"the initial value of the variable {name or 'Variable'!r} depends on an argument of "
+                f"{self.root().name!r}{place_text(user_line(), ', at ')}, which has no value while tracing; create "
+                "the variable outside, or start from a constant and assign it"
             )
+        part.nodes = ancestors
+        with eagerly(), recorder.silence():
+            value: Tensor = replay(part, [])[0]
         return value
 
     def root(self) -> Graph:
@@ -503,48 +542,6 @@ def needed_nodes(graph: Graph) -> list[Node]:
         wanted.add(node)
         stack.extend(x.node for x in node.inputs if isinstance(x, GraphTensor))
     return [node for node in graph.nodes if node in wanted]
-
-
-_PACKAGE = __name__.split(".")[0]
-
-
-def user_line() -> tuple[str, int, str] | None:
-    """File, line and function of the innermost frame outside this package."""
-    frame = sys._getframe(2)
-    for _ in itertools.count():
-        if frame is None:
-            return None
-        module = frame.f_globals.get("__name__", "")
-        if not (module == _PACKAGE or module.startswith(_PACKAGE + ".")) and not module.startswith(
-            "malt."
-        ):
-            origin = origin_of(frame.f_code.co_filename, frame.f_lineno)
-            return origin or (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
-
-
-# Generated file -> {line in it: (file, line, function) in the user's source}.
-SOURCE_MAPS: dict[str, dict[int, tuple[str, int, str]]] = {}
-
-
-def origin_of(filename: str, line: int) -> tuple[str, int, str] | None:
-    """Where a line that AutoGraph generated comes from."""
-    return SOURCE_MAPS.get(filename, {}).get(line)
-
-
-def located(error: Exception, node: Node) -> Exception:
-    """`error` with the user's line that made `node` added to its text."""
-    if node.where is None or not error.args or not isinstance(error.args[0], str):
-        return error
-    file, line, function = node.where
-    note = f'\n  in node {node.name!r}, made at "{file}", line {line}, in {function}'
-    if "\n  in node " in error.args[0]:
-        return error
-    try:
-        return type(error)(error.args[0] + note)
-    except TypeError:
-        return error
 
 
 def symbol_like(x: Any, graph: Graph, name: str) -> GraphTensor:

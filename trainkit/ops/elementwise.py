@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes, shapes
+from trainkit.core import dtypes, recorder, shapes
 from trainkit.core.devices import Array, ArrayModule, current, device_of
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
@@ -60,6 +60,8 @@ def cast(x: Any, dtype: Any) -> Tensor:
     tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if tensor.dtype == wanted:
         return tensor
+    if recorder.TAPES and not wanted.is_differentiable:
+        recorder.note_exit(f"cast to {wanted.name}", tensor)
     result: Tensor = _cast(tensor, dtype=wanted.name)
     return result
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from trainkit.autodiff.explain import last_reason
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
@@ -84,24 +85,25 @@ def checked_pairs(
         kept_grads.append(grad)
         kept_weights.append(weight)
     if not kept_grads:
-        raise no_gradients(owner, missing)
+        raise no_gradients(owner, missing, list(weights))
     return kept_grads, kept_weights, missing
 
 
-def no_gradients(owner: str, missing: list[str]) -> ValueError:
-    """The error when there is nothing to apply."""
+def no_gradients(owner: str, missing: list[str], weights: list[Any]) -> ValueError:
+    """The error when there is nothing to apply; it names the causes that the tape has found."""
     if not missing:
         return ValueError(f"{owner}: there are no gradients to apply; the list of pairs is empty")
+    found = [text for text in map(last_reason, weights) if text]
+    if found:
+        causes = "\n  ".join(dict.fromkeys(found))
+        return ValueError(
+            f"{owner}: no gradient for any of the weights {', '.join(missing)}, because\n  {causes}"
+        )
     return ValueError(
-        f"{owner}: no gradient for any of the weights {', '.join(missing)}. The loss does not "
-        "depend on them as "
-        "far as the tape saw. Usual reasons: the model was called outside the `with "
-        "GradientTape()` block; the "
-        "result went through NumPy, int() or a Python number on its way to the loss; an operation "
-        "without a "
-        "gradient, such as argmax or a cast to integers, stands between; the weights are not "
-        "trainable, so the "
-        "tape did not watch them; or other variables than these were used."
+        f"{owner}: no gradient for any of the weights {', '.join(missing)}. The loss does not depend on them as "
+        "far as the tape saw: the model was called outside the `with GradientTape()` block, the result went "
+        "through NumPy or an integer dtype on its way to the loss, or other variables than these were used. "
+        "tape.gradient(..., explain=True) names the cause."
     )
 
 

@@ -1,0 +1,143 @@
+"""Why a gradient is `None`: the causes in words, with the user's lines."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from trainkit.core.source_lines import Line, line_text
+from trainkit.core.tensor import Tensor
+from trainkit.core.variable import Variable
+
+# What was last found out about variables, for the error of an optimizer that gets no gradient at all.
+_LAST: weakref.WeakKeyDictionary[Variable, str] = weakref.WeakKeyDictionary()
+
+MOST_EXITS = 200
+"""How many uses without a gradient a tape remembers."""
+
+
+class Exit:
+    """A use of tracked tensors that no gradient goes through.
+
+    Attributes:
+        how: the name of the operation, or `"numpy()"`.
+        inputs: the tensors that were used.
+        line: the user's line.
+    """
+
+    __slots__ = ("how", "inputs", "line")
+
+    def __init__(self, how: str, inputs: tuple[Any, ...], line: Line | None) -> None:
+        self.how = how
+        self.inputs = inputs
+        self.line = line
+
+
+def reason(
+    source: Any,
+    snapshots: list[Tensor],
+    targets: Iterable[Tensor],
+    entries: list[Any],
+    exits: list[Exit],
+    tracked: set[Any],
+) -> str:
+    """Why none of `targets` has a gradient by `source`.
+
+    Args:
+        source: tensor or variable.
+        snapshots: the tensors that stand for it in the record.
+        targets: what is differentiated.
+        entries: what the tape recorded.
+        exits: the uses of tracked tensors that have no gradient.
+        tracked: all tensors that the tape tracks.
+    """
+    name = _name(source)
+    if not source.dtype.is_differentiable:
+        return f"{name} has dtype {source.dtype.name}, which has no gradients; cast it to a float"
+    targets = list(targets)
+    for t in targets:
+        if not t.dtype.is_differentiable:
+            return (
+                f"the target has dtype {t.dtype.name}, which has no gradients; cast it to a float"
+            )
+    watched = [s for s in snapshots if s in tracked]
+    if not watched:
+        return _never_watched(source, name)
+    reached = _reached(watched, entries)
+    if len(reached) == len(watched):
+        left = _exits_of(reached, exits)
+        if left:
+            return f"{name} is used only where no gradient goes through: {left}"
+        return f"{name} was read, but nothing that was recorded uses it"
+    left = _exits_of(reached, exits)
+    if left:
+        return (
+            f"what is computed from {name} leaves the record before it reaches the target: {left}"
+        )
+    if not any(t in tracked for t in targets):
+        return (
+            f"the target was not computed while the tape recorded, so it is not known how it depends on {name}; "
+            "compute it inside the `with` block"
+        )
+    return (
+        f"the target does not depend on {name}: what is computed from it is not used for the target"
+    )
+
+
+def _name(source: Any) -> str:
+    if isinstance(source, Variable):
+        return f"variable {source.name!r}"
+    return f"the tensor of shape {tuple(source.shape)}"
+
+
+def _never_watched(source: Any, name: str) -> str:
+    if not isinstance(source, Variable):
+        return f"{name} was never watched; call tape.watch on it before it is used"
+    if not source.trainable:
+        return f"{name} is not trainable, so it is not watched by itself; call tape.watch on it"
+    return f"{name} was not read while the tape recorded"
+
+
+def _reached(watched: list[Tensor], entries: list[Any]) -> set[Any]:
+    reached: set[Any] = set(watched)
+    for _, inputs, output, _ in entries:
+        if not reached.isdisjoint(inputs):
+            if type(output) is tuple:
+                reached.update(output)
+            else:
+                reached.add(output)
+    return reached
+
+
+_WORDS = {
+    "numpy()": "its value was taken out by numpy()",
+    "stop_gradient": "stop_gradient cuts it off",
+}
+
+
+def _exits_of(reached: set[Any], exits: list[Exit]) -> str:
+    """The uses of `reached` that end there, the latest first, in words."""
+    found = []
+    for leaving in reversed(exits):
+        if not reached.isdisjoint(leaving.inputs):
+            what = _WORDS.get(leaving.how, f"{leaving.how} has no gradient")
+            text = f"{what} at {line_text(leaving.line)}"
+            if text not in found:
+                found.append(text)
+    return "; ".join(found[:3])
+
+
+def remember(variable: Variable, text: str) -> None:
+    """Keep the cause for `last_reason`."""
+    _LAST[variable] = text
+
+
+def last_reason(variable: Variable) -> str | None:
+    """Why the latest gradient by `variable` was `None`, if it was."""
+    return _LAST.get(variable)
+
+
+def forget(variable: Variable) -> None:
+    """A gradient was found: what was known is out of date."""
+    _LAST.pop(variable, None)

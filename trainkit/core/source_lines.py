@@ -1,0 +1,39 @@
+"""Which line of the user's code is running: for error texts and explanations."""
+
+from __future__ import annotations
+
+import sys
+
+Line = tuple[str, int, str]
+"""File, line number, and function."""
+
+_PACKAGE = __name__.split(".")[0]
+
+SOURCE_MAPS: dict[str, dict[int, Line]] = {}
+"""Generated file -> line in it -> the user's line that it comes from."""
+
+
+def origin_of(filename: str, line: int) -> Line | None:
+    """Where a generated line comes from, `None` for one that the user wrote."""
+    return SOURCE_MAPS.get(filename, {}).get(line)
+
+
+def user_line() -> Line | None:
+    """The innermost line that is running outside of this package and of what rewrites source for it."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        inside = module == _PACKAGE or module.startswith((_PACKAGE + ".", "malt."))
+        if not inside:
+            code = frame.f_code
+            origin = origin_of(code.co_filename, frame.f_lineno)
+            return origin or (code.co_filename, frame.f_lineno, code.co_name)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def line_text(line: Line | None) -> str:
+    """A line as it stands in a text: `"file.py", line 3, in step`."""
+    if line is None:
+        return "an unknown line"
+    return f'"{line[0]}", line {line[1]}, in {line[2]}'

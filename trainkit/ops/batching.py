@@ -1,0 +1,232 @@
+"""Batching rules: an operation on n stacked values at once, in place of n operations.
+
+A `BatchedTensor` stands for one value, but holds n of them along a new first axis. Operations hand over to it,
+and it runs them on the stack: by a rule that keeps the first axis out of the way, or, for an operation
+without a rule, once per value. `GradientTape.jacobian` sends all output gradients back in one such walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
+
+
+class BatchedTensor(SymbolicTensor):
+    """n values of one shape, seen as one.
+
+    Attributes:
+        stacked: the tensor (n, ...) that holds them.
+    """
+
+    __slots__ = ("stacked",)
+
+    def __init__(self, stacked: Tensor) -> None:
+        super().__init__(Spec(tuple(stacked.shape)[1:], stacked.dtype))
+        self.stacked = stacked
+
+    def __str__(self) -> str:
+        return f"BatchedTensor(shape={tuple(self.shape)}, dtype={self.dtype.name})"
+
+    __repr__ = __str__
+    __hash__ = object.__hash__
+
+    @staticmethod
+    def apply_primitive(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """One operation on the stacks."""
+        count = next(x.stacked.shape[0] for x in inputs if isinstance(x, BatchedTensor))
+        rule = RULES.get(primitive.name)
+        if rule is None and (primitive.is_ufunc or primitive.elementwise):
+            rule = _elementwise
+        result = rule(primitive, inputs, settings, count) if rule else NotImplemented
+        if result is NotImplemented:
+            result = _one_by_one(primitive, inputs, settings, count)
+        if isinstance(result, tuple):
+            return tuple(BatchedTensor(y) for y in result)
+        return BatchedTensor(result)
+
+
+Rule = Callable[[Any, tuple[Any, ...], dict[str, Any], int], Any]
+
+
+def _one_by_one(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """The operation once per value, results stacked."""
+    rows = []
+    for i in range(count):
+        given = [x.stacked[i] if isinstance(x, BatchedTensor) else x for x in inputs]
+        rows.append(primitive.op(*given, **settings))
+    stack = PRIMITIVES["stack"].op
+    if isinstance(rows[0], tuple):
+        return tuple(stack(*column, axis=0) for column in zip(*rows, strict=True))
+    return stack(*rows, axis=0)
+
+
+def _reshaped(x: Tensor, dims: tuple[Any, ...]) -> Tensor:
+    if tuple(x.shape) == dims:
+        return x
+    result: Tensor = PRIMITIVES["reshape"].op(x, shape=dims)
+    return result
+
+
+def _with_rank(x: Any, rank: int, count: int) -> Any:
+    """A stack whose values have `rank` axes, by axes of size 1 in front of theirs."""
+    if not isinstance(x, BatchedTensor):
+        return x
+    dims = tuple(x.shape)
+    return _reshaped(x.stacked, (count, *(1,) * (rank - len(dims)), *dims))
+
+
+def _spread(x: Any, count: int) -> Any:
+    """The stack of `x`; a tensor that is the same for all is repeated, as a view."""
+    if isinstance(x, BatchedTensor):
+        return x.stacked
+    if not isinstance(x, Tensor):
+        return x
+    return PRIMITIVES["broadcast_to"].op(x, shape=(count, *x.shape))
+
+
+def _elementwise(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    ranks = [len(x.shape) for x in inputs if isinstance(x, Tensor)]
+    return primitive.op(*[_with_rank(x, max(ranks), count) for x in inputs], **settings)
+
+
+def _later(axis: int) -> int:
+    """An axis of a value as an axis of the stack."""
+    return axis + 1 if axis >= 0 else axis
+
+
+def _along_axis(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Operations with a setting `axis`."""
+    axis = settings["axis"]
+    if axis is None:
+        if primitive.name not in _REDUCTIONS:
+            return NotImplemented
+        rank = max(len(x.shape) for x in inputs if isinstance(x, Tensor))
+        axis = tuple(range(1, rank + 1))
+    elif isinstance(axis, tuple):
+        axis = tuple(_later(a) for a in axis)
+    else:
+        axis = _later(axis)
+    stacks = [_spread(x, count) for x in inputs]
+    return primitive.op(*stacks, **{**settings, "axis": axis})
+
+
+_REDUCTIONS = {"sum", "mean", "max", "min", "prod", "all", "any", "logsumexp", "spread", "var"}
+
+
+def _last_axes(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Operations on the last axes, for which all axes before these are a batch."""
+    return primitive.op(*[_spread(x, count) for x in inputs], **settings)
+
+
+def _matmul(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    a, b = inputs
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        return NotImplemented
+    if not isinstance(b, BatchedTensor) and len(b.shape) == 2:
+        # One large product in place of many small ones.
+        dims = tuple(a.stacked.shape)
+        flat = _reshaped(a.stacked, (-1, dims[-1])) if len(dims) > 2 else a.stacked
+        return _reshaped(primitive.op(flat, b), (*dims[:-1], b.shape[-1]))
+    rank = max(len(a.shape), len(b.shape))
+    return primitive.op(_with_rank(a, rank, count), _with_rank(b, rank, count))
+
+
+def _to_shape(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """`reshape` and `broadcast_to`."""
+    (x,) = inputs
+    shape = tuple(settings["shape"])
+    if -1 in shape:
+        return NotImplemented
+    if primitive.name == "broadcast_to":
+        stacked = _with_rank(x, len(shape), count)
+    else:
+        stacked = x.stacked
+    return primitive.op(stacked, shape=(count, *shape))
+
+
+def _reshape_like(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    return _reshaped(_spread(inputs[0], count), (count, *inputs[1].shape))
+
+
+def _sum_to_like(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    g, x = inputs
+    rank = len(g.shape)
+    like = _reshaped(_spread(x, count), (count, *(1,) * (rank - len(x.shape)), *x.shape))
+    return _reshaped(primitive.op(_spread(g, count), like), (count, *x.shape))
+
+
+def _broadcast_like(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, like = inputs
+    lifted = x if isinstance(x, BatchedTensor) else BatchedTensor(_spread(x, count))
+    return primitive.op(_with_rank(lifted, len(like.shape), count), _spread(like, count))
+
+
+def _transpose(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    (x,) = inputs
+    rank = len(x.shape)
+    axes = settings.get("axes")
+    axes = tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
+    return primitive.op(x.stacked, axes=(0, *(a + 1 for a in axes)))
+
+
+def _take(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, indices = inputs
+    if isinstance(indices, BatchedTensor):
+        return NotImplemented
+    return primitive.op(x.stacked, indices, **{**settings, "axis": _later(settings["axis"])})
+
+
+def _like(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    return primitive.op(inputs[0].stacked, **settings)
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(
+        [
+            *_REDUCTIONS,
+            "softmax",
+            "log_softmax",
+            "softmax_gradient",
+            "cumsum",
+            "cumprod",
+            "cumulative_logsumexp",
+            "flip",
+            "squeeze",
+            "concatenate",
+            "stack",
+            "unstack",
+            "sort",
+            "argsort",
+            "expand_dims",
+        ],
+        _along_axis,
+    ),
+    **dict.fromkeys(
+        ["cholesky", "inv", "det", "solve", "solve_triangular", "slogdet", "expm", "eigh", "qr"]
+        + ["tril", "triu", "fft", "ifft"],
+        _last_axes,
+    ),
+    "matmul": _matmul,
+    "reshape": _to_shape,
+    "broadcast_to": _to_shape,
+    "reshape_like": _reshape_like,
+    "sum_to_like": _sum_to_like,
+    "broadcast_like": _broadcast_like,
+    "transpose": _transpose,
+    "take": _take,
+    "identity": _like,
+    "stop_gradient": _like,
+    "zeros_like": _like,
+    "ones_like": _like,
+    "copy_to_device": _like,
+}
+"""The rules by the names of primitives; element-wise ones need none."""
+
+
+def unbatched(y: Any, count: int) -> Tensor:
+    """The stack (n, ...) behind `y`, which is repeated if it is the same for all."""
+    stacked: Tensor = _spread(y, count)
+    return stacked
