@@ -21,6 +21,7 @@ from trainkit.core import abstract, devices, nest, recorder
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
+from trainkit.optimizers.assigning import AssigningSteps, assigns
 from trainkit.optimizers.clipping import ClipLimits
 from trainkit.optimizers.gradient_pairs import checked_pairs, split_pairs, warn_of_missing
 from trainkit.optimizers.options import DEFAULTS, checked_options
@@ -29,7 +30,7 @@ from trainkit.optimizers.step import apply_step
 from trainkit.optimizers.weight_state import Programs, WeightState
 
 
-class Optimizer(Trackable):
+class Optimizer(AssigningSteps):
     """Base of all optimizers.
 
     A subclass gives:
@@ -43,6 +44,8 @@ class Optimizer(Trackable):
       same for all weights. If these depend on the steps before, `counters` names numbers with their
       first values, and `count(xp, lr, step, *counters)` gives the next ones, which `rates` gets
       after `step`;
+    - or, in place of `slots` and `update`, `build` and `update_step` as in Keras 3
+      (`AssigningSteps`);
     - `settings`: names of constructor arguments that are attributes too, for `get_config`.
 
     Args:
@@ -356,6 +359,8 @@ class Optimizer(Trackable):
 
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         kept, of, missing = checked_pairs(self.name, grads, weights)
+        if assigns(self) and not self._states.chosen:
+            self.build(list(weights))
         states = [self.state_of(weight) for weight in of]
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)

@@ -10,6 +10,7 @@ from trainkit import ops
 from trainkit.core import devices, recorder
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
+from trainkit.optimizers.assigning import assign_steps, assigns
 from trainkit.optimizers.clipping import clip_gradients
 from trainkit.optimizers.weight_state import WeightState
 
@@ -67,6 +68,9 @@ def _update_weights(
 ) -> None:
     if optimizer._limits:
         grads = clip_gradients(devices.XP_OF[type(grads[0])], grads, optimizer._limits)
+    if assigns(optimizer):
+        assign_steps(optimizer, states, grads)
+        return
     lr, step = current_rate(optimizer), np.float32(done + 1)
     counters = _run_counters(optimizer, lr, step) if optimizer.counters else ()
     scalars = scalars_of(optimizer.rates(np, lr, step, *counters), lr)
@@ -157,6 +161,9 @@ def _trace_weights(
 ) -> None:
     if optimizer._limits:
         grads = clip_gradients(ops, grads, optimizer._limits)
+    if assigns(optimizer):
+        assign_steps(optimizer, states, grads, active)
+        return
     lr = ops.cast(convert_to_tensor(optimizer.learning_rate), "float32")
     step = ops.cast(counted + 1, "float32")
     variables = optimizer._counter_variables()
