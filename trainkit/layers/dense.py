@@ -196,11 +196,9 @@ def einsum_shapes(
 
 def _whole_output(letters: str, known: dict[str, Any], given: Any) -> tuple[Any, ...]:
     """`given` with the sizes of the batch axes that it leaves out put before it."""
-    count = len(letters.replace("...", ""))
-    spare = count - len(given)
-    if "..." in letters or spare < 0:
-        return tuple(given)
-    return (*[known.get(letter) for letter in letters[:spare]], *given)
+    plain = letters.replace("...", "")
+    spare = max(len(plain) - len(given), 0)
+    return (*[known.get(letter) for letter in plain[:spare]], *given)
 
 
 def _letters(letters: str, shape: Any, equation: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def set_trainable(variable: Variable, value: bool) -> None:
 
 
 def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
-    """Own variables, generators and other parts of `layer`; remembered unless lists may have grown."""
+    """Own variables, generators and other parts of `layer`, kept while no list can grow."""
     found = layer.__dict__.get("_found")
     if found is None:
         parts = list(Trackable.parts(layer).values())

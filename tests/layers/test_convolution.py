@@ -1,0 +1,79 @@
+"""Convolution layers: their shapes and what they refuse; the operations' tests have numbers."""
+
+import numpy as np
+import pytest
+
+from trainkit import layers
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+
+IMAGE = np.random.default_rng(1).normal(size=(2, 7, 6, 4)).astype("float32")
+FIRST = np.moveaxis(IMAGE, -1, 1)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda data_format: layers.Conv2D(6, 3, 2, "same", data_format, groups=2),
+        lambda data_format: layers.Conv2DTranspose(3, 3, 2, data_format=data_format),
+        lambda data_format: layers.DepthwiseConv2D(3, data_format=data_format),
+        lambda data_format: layers.SeparableConv2D(3, 2, data_format=data_format),
+    ],
+    ids=["conv", "transpose", "depthwise", "separable"],
+)
+def test_both_data_formats_agree(kind):
+    last, first = kind("channels_last"), kind("channels_first")
+    y = last(IMAGE).numpy()
+    first(FIRST)
+    weights = [w + 0.1 for w in last.get_weights()]
+    last.set_weights(weights)
+    first.set_weights(weights)
+    y = last(IMAGE).numpy()
+    np.testing.assert_allclose(np.moveaxis(first(FIRST).numpy(), 1, -1), y, rtol=1e-4, atol=1e-5)
+
+
+def test_causal_convolution_sees_no_later_step():
+    layer = layers.Conv1D(2, 3, padding="causal", dilation_rate=2)
+    x = np.random.default_rng(1).normal(size=(1, 8, 3)).astype("float32")
+    y = layer(x).numpy()
+    x[:, 5:] = 0
+    np.testing.assert_array_equal(layer(x).numpy()[:, :5], y[:, :5])
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: layers.Conv2D(4, (3, 3, 3)), "kernel_size must be one int or 2 of them"),
+        (lambda: layers.Conv2D(4, 0), "kernel_size must be an int of 1 or more"),
+        (lambda: layers.Conv2D(4, 3, padding="full"), "padding must be one of 'valid', 'same'"),
+        (lambda: layers.Conv2D(4, 3, padding="causal"), "padding must be one of"),
+        (lambda: layers.Conv2D(4, 3, data_format="first"), "data_format must be one of"),
+        (lambda: layers.Conv2D(5, 3, groups=2), "5 filters do not fall into 2 groups"),
+        (lambda: layers.Conv2D(4, 3, strides=2, dilation_rate=2), "can't both be above 1"),
+        (lambda: layers.Conv1DTranspose(2, 3, 2, output_padding=2), "below the strides"),
+    ],
+)
+def test_bad_settings_are_named(make, text):
+    with pytest.raises(InvalidArgumentError, match=text):
+        make()
+
+
+def test_inputs_that_do_not_fit_are_named():
+    layer = layers.Conv2D(6, 3, groups=3)
+    with pytest.raises(ShapeError, match=r"4 input channels do not fall into 3 groups"):
+        layer(IMAGE)
+    layer = layers.Conv2D(4, 3, name="stem")
+    layer(IMAGE)
+    with pytest.raises(ShapeError, match=r"'stem'.*size 3, the layer was built for 4"):
+        layer(IMAGE[..., :3])
+    with pytest.raises(ShapeError, match="must have 4 axes, it has 3"):
+        layer(IMAGE[0])
+    with pytest.raises(ShapeError, match=r"channels \(axis -1\) must be known"):
+        layers.Conv2D(4, 3).build((None, 5, 5, None))
+    with pytest.raises(ShapeError, match=r"larger|window"):
+        layers.Conv2D(4, 9)(IMAGE)
+
+
+def test_aliases_are_the_same_classes():
+    assert layers.Convolution2D is layers.Conv2D
+    assert layers.MaxPool2D is layers.MaxPooling2D
+    assert layers.GlobalAvgPool1D is layers.GlobalAveragePooling1D

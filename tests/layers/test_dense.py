@@ -1,0 +1,96 @@
+"""Dense and EinsumDense."""
+
+import numpy as np
+import pytest
+
+from trainkit import layers, ops
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+
+X = np.random.default_rng(1).normal(size=(3, 5)).astype("float32")
+
+
+def test_dense_is_a_product_a_bias_and_an_activation():
+    layer = layers.Dense(2, activation="relu", bias_initializer="ones")
+    y = layer(X)
+    kernel, bias = layer.get_weights()
+    np.testing.assert_allclose(y.numpy(), np.maximum(X @ kernel + bias, 0), rtol=1e-5)
+
+
+def test_dense_works_on_the_last_axis():
+    layer = layers.Dense(2)
+    x = np.stack([X, 2 * X])
+    np.testing.assert_allclose(layer(x)[1].numpy(), layer(2 * X).numpy(), rtol=1e-5)
+
+
+def test_dense_says_what_it_was_built_for():
+    layer = layers.Dense(2, name="head")
+    layer(X)
+    with pytest.raises(ShapeError, match=r"layer 'head'.*size 4, the layer was built for 5"):
+        layer(X[:, :4])
+    with pytest.raises(ShapeError, match="at least 2 axes, it has 1"):
+        layer(X[0])
+    np.testing.assert_allclose(layer(X).shape, (3, 2))
+
+
+@pytest.mark.parametrize("units", [0, -1, 2.5, "3", True])
+def test_units_must_be_a_whole_number(units):
+    with pytest.raises(InvalidArgumentError, match="units must be an int of 1 or more"):
+        layers.Dense(units)
+
+
+def test_unknown_names_are_answered_with_near_ones():
+    with pytest.raises(ValueError, match="did you mean 'relu'"):
+        layers.Dense(2, activation="rleu")
+    with pytest.raises(ValueError, match="is no regularizer"):
+        layers.Dense(2, kernel_regularizer="l7")
+    with pytest.raises(TypeError, match="lora_rank"):
+        layers.Dense(2, lora_rank=4)
+
+
+def test_constraint_and_regularizer_travel_with_the_weight():
+    layer = layers.Dense(2, kernel_constraint="non_neg", kernel_regularizer="l2")
+    layer.build((None, 5))
+    assert layer.kernel.constraint is layer.kernel_constraint
+    penalty = 0.01 * float(ops.sum(layer.kernel * layer.kernel))
+    np.testing.assert_allclose(float(layer.losses[0]), penalty, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("equation", "output_shape", "bias_axes", "shape", "kernel", "bias"),
+    [
+        ("ab,bc->ac", 7, "c", (3, 5), (5, 7), (7,)),
+        ("abc,cd->abd", (None, 7), None, (3, 2, 5), (5, 7), None),
+        ("abc,cde->abde", (None, 2, 4), "de", (3, 2, 5), (5, 2, 4), (2, 4)),
+        ("abc,cde->abde", (None, 2, 4), "d", (3, 2, 5), (5, 2, 4), (2, 1)),
+        ("...x,xy->...y", 4, "y", (3, 2, 5), (5, 4), (4,)),
+        ("a...b,bc->a...c", 4, None, (3, 2, 6, 5), (5, 4), None),
+    ],
+)
+def test_einsum_dense_finds_its_weight_shapes(
+    equation, output_shape, bias_axes, shape, kernel, bias
+):
+    layer = layers.EinsumDense(equation, output_shape, bias_axes=bias_axes)
+    x = np.random.default_rng(2).normal(size=shape).astype("float32")
+    y = layer(x)
+    assert tuple(layer.kernel.shape) == kernel
+    assert (layer.bias is None) if bias is None else (tuple(layer.bias.shape) == bias)
+    np.testing.assert_allclose(
+        y.numpy(), np.einsum(equation, x, layer.get_weights()[0]), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("equation", "output_shape", "bias_axes", "shape", "text"),
+    [
+        ("ab->b", 3, None, (2, 3), "form 'ab,bc->ac'"),
+        ("abc,cd->abd", 3, None, (2, 3), "names 3 axes"),
+        ("ab,bc->ac", 3, "z", (2, 3), "bias axis 'z'"),
+        ("ab,bz->ab", 3, None, (2, 3), "'z' of the kernel is in no other part"),
+        ("ab,bc->bc", (9, 3), None, (2, 3), "size 3 in the input and 9"),
+    ],
+)
+def test_einsum_dense_explains_wrong_equations(equation, output_shape, bias_axes, shape, text):
+    layer = layers.EinsumDense(equation, output_shape, bias_axes=bias_axes)
+    with pytest.raises(ShapeError, match=text):
+        layer.build(shape)
+    assert not layer.built

@@ -1,0 +1,160 @@
+"""Layers before a model: categories, bins, ranges, image sizes."""
+
+import numpy as np
+import pytest
+
+from trainkit import layers
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+
+TOKENS = np.array([[0, 2], [3, 3]])
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("multi_hot", [[1, 0, 1, 0], [0, 0, 0, 1]]),
+        ("count", [[1, 0, 1, 0], [0, 0, 0, 2]]),
+        ("one_hot", [[[1, 0, 0, 0], [0, 0, 1, 0]], [[0, 0, 0, 1], [0, 0, 0, 1]]]),
+    ],
+)
+def test_category_encoding(mode, expected):
+    assert layers.CategoryEncoding(4, mode)(TOKENS).numpy().tolist() == expected
+
+
+def test_category_encoding_weighs_and_checks():
+    counted = layers.CategoryEncoding(4, "count")(TOKENS, count_weights=[[0.5, 1.0], [1.0, 2.0]])
+    assert counted.numpy().tolist() == [[0.5, 0, 1, 0], [0, 0, 0, 3]]
+    with pytest.raises(InvalidArgumentError, match=r"must lie in \[0, 3\), they go from 0 to 3"):
+        layers.CategoryEncoding(3)(TOKENS)
+    with pytest.raises(InvalidArgumentError, match="output_mode='count'"):
+        layers.CategoryEncoding(4)(TOKENS, count_weights=TOKENS)
+
+
+def test_discretization_puts_boundaries_into_the_upper_bin():
+    layer = layers.Discretization([0.0, 1.0])
+    assert layer(np.array([-1.0, 0.0, 0.5, 1.0, 9.0])).numpy().tolist() == [0, 1, 1, 2, 2]
+
+
+def test_discretization_learns_bins_of_equal_content():
+    values = np.random.default_rng(1).exponential(size=(20_000, 1))
+    batches = [values[i : i + 1000] for i in range(0, 20_000, 1000)]
+    for data in (values, iter(batches)):
+        layer = layers.Discretization(num_bins=4)
+        layer.adapt(data)
+        shares = np.bincount(layer(values).numpy().ravel()) / len(values)
+        np.testing.assert_allclose(shares, 0.25, atol=0.02)
+    twin = layers.Discretization(num_bins=4)
+    twin.load_state_arrays(layer.state_arrays())
+    assert twin.bin_boundaries == layer.bin_boundaries
+    with pytest.raises(InvalidArgumentError, match="call adapt"):
+        layers.Discretization(num_bins=4)(values)
+    with pytest.raises(InvalidArgumentError, match="either bin_boundaries or num_bins"):
+        layers.Discretization()
+
+
+@pytest.mark.parametrize("axis", [-1, 1, (1, 2), None])
+def test_normalization_learns_mean_and_variance(axis):
+    data = np.random.default_rng(1).normal(3, 2, size=(500, 4, 3))
+    whole, pieces = layers.Normalization(axis=axis), layers.Normalization(axis=axis)
+    whole.adapt(data)
+    pieces.adapt(iter([data[:100], data[100:130], data[130:]]))
+    y = whole(data).numpy()
+    kept = () if axis is None else (axis,) if isinstance(axis, int) else axis
+    reduced = tuple(i for i in range(3) if i not in kept and i - 3 not in kept)
+    np.testing.assert_allclose(y.mean(reduced), 0, atol=1e-4)
+    np.testing.assert_allclose(y.std(reduced), 1, atol=1e-3)
+    np.testing.assert_allclose(pieces(data).numpy(), y, rtol=1e-4, atol=1e-5)
+    back = layers.Normalization(axis=axis, invert=True)
+    back.adapt(data)
+    np.testing.assert_allclose(back(y).numpy(), data, rtol=1e-3, atol=1e-3)
+
+
+def test_normalization_with_given_moments():
+    layer = layers.Normalization(mean=[1.0, 2.0], variance=[4.0, 1.0])
+    assert layer(np.array([[3.0, 2.0]])).numpy().tolist() == [[1, 0]]
+    with pytest.raises(InvalidArgumentError, match="nothing to adapt"):
+        layer.adapt(np.ones((2, 2)))
+    with pytest.raises(InvalidArgumentError, match="both mean and variance"):
+        layers.Normalization(mean=1.0)
+
+
+def test_rescaling_makes_floats_of_bytes():
+    image = np.array([[0, 255]], "uint8")
+    assert layers.Rescaling(1 / 255)(image).numpy().tolist() == [[0, 1]]
+    y = layers.Rescaling([1.0, 2.0], offset=[0.0, 1.0])(np.ones((1, 2))).numpy()
+    assert y.tolist() == [[1, 3]]
+
+
+def test_center_crop_takes_the_middle():
+    image = np.arange(36, dtype="float32").reshape(1, 6, 6, 1)
+    assert layers.CenterCrop(2, 4)(image).numpy()[0, :, :, 0].tolist() == [
+        [13, 14, 15, 16],
+        [19, 20, 21, 22],
+    ]
+    assert layers.CenterCrop(8, 4)(image).shape == (1, 8, 4, 1)
+    first = layers.CenterCrop(2, 4, "channels_first")(np.moveaxis(image, -1, 1))
+    assert first.shape == (1, 1, 2, 4)
+
+
+def test_masking_marks_steps_of_one_value():
+    x = np.array([[[1.0, 2.0], [0.0, 0.0], [0.0, 3.0]]], "float32")
+    layer = layers.Masking()
+    assert layer.compute_mask(x).numpy().tolist() == [[True, False, True]]
+
+
+def test_embedding_checks_its_indices():
+    layer = layers.Embedding(3, 2)
+    assert layer(np.array([[0, 2]])).shape == (1, 2, 2)
+    with pytest.raises(ValueError, match="embedd"):
+        layer(np.array([[0, 3]]))
+    table = np.arange(6, dtype="float32").reshape(3, 2)
+    given = layers.Embedding(3, 2, weights=[table])
+    np.testing.assert_array_equal(given(np.array([2])).numpy(), table[2:])
+    tied = layers.ReversibleEmbedding(3, 2)
+    scores = tied(np.ones((1, 2), "float32"), reverse=True)
+    np.testing.assert_allclose(scores.numpy()[0], tied.get_weights()[0].sum(1), rtol=1e-5)
+
+
+def test_reshape_explains_sizes_that_do_not_fit():
+    x = np.ones((2, 6), "float32")
+    assert layers.Reshape((3, -1))(x).shape == (2, 3, 2)
+    with pytest.raises(ShapeError, match=r"6 values, target_shape \(4, -1\) does not"):
+        layers.Reshape((4, -1))(x)
+    with pytest.raises(ShapeError, match="leaves nothing"):
+        layers.Cropping1D(2)(np.ones((1, 4, 1)))
+    with pytest.raises(InvalidArgumentError, match=r"each of 1 ... 2 once"):
+        layers.Permute((1, 3))
+
+
+def test_merging_layers_check_their_inputs():
+    one = np.ones((2, 3), "float32")
+    assert layers.add([one, one, one]).numpy().max() == 3
+    assert layers.Dot(1)([one, one]).shape == (2, 1)
+    with pytest.raises(InvalidArgumentError, match="a list of 2 tensors, got 3"):
+        layers.Subtract()([one, one, one])
+    with pytest.raises(InvalidArgumentError, match="got one tensor"):
+        layers.Add()(one)
+    with pytest.raises(ShapeError, match="different sizes"):
+        layers.Dot(1)([one, one[:, :2]])
+
+
+def test_lambda_passes_what_its_function_asks_for():
+    seen = {}
+
+    def keep(x, training=None, factor=1.0):
+        seen["training"] = training
+        return x * factor
+
+    layer = layers.Lambda(keep, arguments={"factor": 3.0})
+    assert layer(np.ones((1, 1), "float32"), training=True).numpy().item() == 3
+    assert seen["training"] is True
+    assert layers.Lambda(keep, output_shape=(7,)).compute_output_shape((None, 2)) == (None, 7)
+
+
+def test_spectral_normalization_brings_the_largest_singular_value_to_one():
+    layer = layers.SpectralNormalization(layers.Dense(4), power_iterations=30)
+    layer(np.ones((2, 6), "float32"), training=True)
+    singular = np.linalg.svd(layer.layer.kernel.numpy(), compute_uv=False)
+    np.testing.assert_allclose(singular[0], 1, rtol=1e-3)
+    with pytest.raises(InvalidArgumentError, match="neither a kernel nor embeddings"):
+        layers.SpectralNormalization(layers.ReLU())(np.ones((2, 6), "float32"))

@@ -1,0 +1,120 @@
+"""Initial values: their spread, their repetition, their names."""
+
+import numpy as np
+import pytest
+
+from trainkit import initializers
+from trainkit.core.errors import ShapeError
+from trainkit.ops import random
+
+RANDOM = {
+    "random_normal": 0.05,
+    "random_uniform": 0.1 / np.sqrt(12),
+    "truncated_normal": 0.05 * 0.8796,
+    "variance_scaling": np.sqrt(1 / 200),
+    "glorot_uniform": np.sqrt(2 / 300),
+    "glorot_normal": np.sqrt(2 / 300),
+    "he_normal": np.sqrt(2 / 200),
+    "he_uniform": np.sqrt(2 / 200),
+    "lecun_normal": np.sqrt(1 / 200),
+    "lecun_uniform": np.sqrt(1 / 200),
+}
+
+
+@pytest.mark.parametrize(("name", "stddev"), RANDOM.items())
+def test_random_values_have_their_spread_and_repeat_by_seed(name, stddev):
+    kind = type(initializers.get(name))
+    one = kind(seed=3)((200, 100)).numpy()
+    assert one.dtype == np.float32
+    assert abs(one.mean()) < 4 * stddev / np.sqrt(one.size)
+    assert abs(one.std() / stddev - 1) < 0.02
+    np.testing.assert_array_equal(one, kind(seed=3)((200, 100)).numpy())
+    assert not np.array_equal(one, kind(seed=4)((200, 100)).numpy())
+
+
+def test_without_a_seed_objects_differ_and_set_seed_repeats_them():
+    random.set_seed(1)
+    one, two = initializers.GlorotUniform(), initializers.GlorotUniform()
+    a, b = one((3, 3)).numpy(), two((3, 3)).numpy()
+    assert not np.array_equal(a, b)
+    np.testing.assert_array_equal(a, one((3, 3)).numpy())
+    random.set_seed(1)
+    np.testing.assert_array_equal(initializers.GlorotUniform()((3, 3)).numpy(), a)
+
+
+def test_a_generator_as_the_seed_moves_on():
+    make = initializers.RandomNormal(seed=random.Generator.from_seed(1))
+    assert not np.array_equal(make((3,)).numpy(), make((3,)).numpy())
+
+
+def test_fans_count_what_a_unit_sees():
+    assert initializers.fans(()) == (1, 1)
+    assert initializers.fans((7,)) == (7, 7)
+    assert initializers.fans((5, 3)) == (5, 3)
+    assert initializers.fans((3, 3, 2, 4)) == (18, 36)
+
+
+def test_fixed_values():
+    assert initializers.Zeros()((2,)).numpy().tolist() == [0, 0]
+    assert initializers.get("ones")((2,), dtype="int32").numpy().tolist() == [1, 1]
+    assert initializers.Constant([1.0, 2.0])((3, 2)).numpy()[2].tolist() == [1, 2]
+    np.testing.assert_array_equal(initializers.Identity(2.0)((2, 3)).numpy(), 2 * np.eye(2, 3))
+    with pytest.raises(ShapeError, match="matrices"):
+        initializers.Identity()((2, 2, 2))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (6, 3), (3, 6), (2, 3, 4)])
+def test_orthogonal_rows_or_columns(shape):
+    matrix = initializers.Orthogonal(gain=2.0, seed=1)(shape).numpy().reshape(-1, shape[-1])
+    short = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
+    np.testing.assert_allclose(short @ short.T, 4 * np.eye(len(short)), atol=1e-5)
+
+
+def test_stft_kernels_are_windowed_waves():
+    kernel = initializers.STFT("imag", window=None, scaling=None)((8, 1, 5)).numpy()
+    expected = -np.sin(2 * np.pi * np.outer(np.arange(8), np.arange(5)) / 8)
+    np.testing.assert_allclose(kernel[:, 0], expected, atol=1e-6)
+    windowed = initializers.STFT(scaling="spectrum")((8, 1, 5)).numpy()
+    np.testing.assert_allclose(windowed[:, 0, 0].sum(), 1, rtol=1e-5)
+    with pytest.raises(ValueError, match="'real' or 'imag'"):
+        initializers.STFT("both")
+
+
+NAMES = {kind.__name__ for kind in initializers.INITIALIZERS.named.values()}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"Initializer", "RandomInitializer"}))
+def test_configs_come_back(name):
+    made = initializers.get(name)
+    described = initializers.serialize(made)
+    again = initializers.deserialize(described)
+    assert type(again) is type(made)
+    assert again.get_config() == made.get_config()
+
+
+def test_what_can_be_got():
+    own = initializers.Ones()
+    assert initializers.get(own) is own
+    assert initializers.get(None) is None
+    assert isinstance(initializers.get(initializers.Zeros), initializers.Zeros)
+    assert initializers.get(np.eye(2))((2, 2)).numpy()[0, 0] == 1
+    with pytest.raises(ShapeError, match=r"has shape \(2, 2\), the weight has \(3, 2\)"):
+        initializers.get(np.eye(2))((3, 2))
+    with pytest.raises(ValueError, match="did you mean 'glorot_uniform'"):
+        initializers.get("glorot_unifrom")
+    with pytest.raises(TypeError, match="can't be read as an initializer"):
+        initializers.get(3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"scale": 0.0}, "above 0"),
+        ({"mode": "fan"}, "fan_in, fan_out, fan_avg"),
+        ({"distribution": "cauchy"}, "truncated_normal"),
+        ({"seed": "x"}, "an int or a generator"),
+    ],
+)
+def test_bad_settings_are_named(settings, text):
+    with pytest.raises(ValueError, match=text):
+        initializers.VarianceScaling(**settings)
