@@ -35,6 +35,8 @@ FLOORS = {
     "tf": 9,
     "keras": 9,
     "eager": 9,
+    "cli": 9,
+    "__main__": 9,
     "__init__": 9,
 }
 

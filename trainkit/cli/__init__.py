@@ -1,0 +1,1 @@
+"""The command line, `python -m trainkit COMMAND`; each command is a module of its own."""

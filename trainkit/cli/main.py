@@ -1,0 +1,50 @@
+"""Finds the command and runs it. A command's module is imported when it is asked for.
+
+Such a module has `HELP`, a line; `add_arguments(parser)`; and `run(args)`, which returns the exit
+status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+COMMANDS = {
+    "ckpt": (
+        "trainkit.cli.ckpt",
+        "look into checkpoints and files of weights, verify and convert them",
+    ),
+}
+"""The module and a line of help for each command."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line.
+
+    Args:
+        arguments: without the program's name; by default those of this process.
+
+    Returns:
+        The exit status: 0 for success, 1 for a finding or a failure, 2 for wrong arguments.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser("trainkit", description="Tools that come with trainkit.")
+    parser.add_argument("command", choices=sorted(COMMANDS), help="what to do")
+    lines = [f"  {name:<8} {help_line}" for name, (_, help_line) in COMMANDS.items()]
+    parser.epilog = "commands:\n" + "\n".join(lines)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    chosen = parser.parse_args(words[:1])
+    module = importlib.import_module(COMMANDS[chosen.command][0])
+    inner = argparse.ArgumentParser(
+        f"trainkit {chosen.command}", description=COMMANDS[chosen.command][1]
+    )
+    module.add_arguments(inner)
+    args = inner.parse_args(words[1:])
+    try:
+        status: int = module.run(args)
+    except (OSError, ValueError) as error:
+        print(f"trainkit {chosen.command}: {error}", file=sys.stderr)
+        return 1
+    return status
