@@ -224,6 +224,18 @@ def test_an_update_writes_in_place():
     assert w.numpy().ctypes.data == address
 
 
+def test_a_scalar_weight_is_updated_in_place_too():
+    sgd, w = optimizers.SGD(0.5), weight(4.0)
+    address = w._value._array.ctypes.data
+    for _ in range(2):
+        with tk.GradientTape() as tape:
+            loss = w * w
+        sgd.apply_gradients([(tape.gradient(loss, w), w)])
+        del loss, tape
+    assert float(w) == 0.0
+    assert w._value._array.ctypes.data == address
+
+
 def test_a_compiled_rule_goes_on_with_the_same_bits(rng):
     start, g = rng.normal(size=50).astype("float32"), rng.normal(size=50).astype("float32")
     cold, hot = weight(start), weight(start)

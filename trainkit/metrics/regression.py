@@ -177,7 +177,7 @@ class RootMeanSquaredError(Mean):
         super().__init__(name, dtype)
 
     @unrecorded
-    def update_state(  # type: ignore[override]
+    def update_state(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
         """Add a batch of targets and predictions of one shape."""

@@ -100,9 +100,10 @@ def no_gradients(owner: str, missing: list[str], weights: list[Any]) -> ValueErr
             f"{owner}: no gradient for any of the weights {', '.join(missing)}, because\n  {causes}"
         )
     return ValueError(
-        f"{owner}: no gradient for any of the weights {', '.join(missing)}. The loss does not depend on them as "
-        "far as the tape saw: the model was called outside the `with GradientTape()` block, the result went "
-        "through NumPy or an integer dtype on its way to the loss, or other variables than these were used. "
+        f"{owner}: no gradient for any of the weights {', '.join(missing)}. The loss does not "
+        "depend on them as far as the tape saw: the model was called outside the "
+        "`with GradientTape()` block, the result went through NumPy or an integer dtype on its "
+        "way to the loss, or other variables than these were used. "
         "tape.gradient(..., explain=True) names the cause."
     )
 

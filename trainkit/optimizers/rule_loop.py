@@ -91,8 +91,13 @@ class HotProgram:
             seconds = len(self.program.steps) * (_SECONDS_PER_STEP + _SECONDS_PER_ELEMENT * size)
             loop = UPDATES.find(self._keys[size >= WIDE], seconds)
             if loop is not None:
-                real = self._real
-                numbers = [real(x) for x in (*scalars, *self.program.hoisted(scalars))]
-                loop(*[x.reshape(-1) for x in buffers], *numbers)
+                self._run_loop(loop, buffers, scalars)
                 return
         self.program.run(buffers, scalars)
+
+    def _run_loop(self, loop: Any, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
+        real = self._real
+        numbers = [x if type(x) is real else real(x) for x in scalars]
+        if self.program.scalar_steps:
+            numbers += [real(x) for x in self.program.hoisted(scalars)]
+        loop(*[x if x.ndim == 1 else x.reshape(-1) for x in buffers], *numbers)

@@ -49,9 +49,12 @@ class WeightState:
 
     def update_arrays(self, grad: Any, scalars: Sequence[Any], programs: Programs) -> None:
         """Update weight and slots eagerly with the gradient array `grad`."""
+        if isinstance(grad, np.generic):  # what operations on scalars give
+            grad = np.asarray(grad)
         array = self.weight._value._array
-        if type(array) is np.ndarray and array.dtype is self.dtype and type(grad) is np.ndarray:
-            del array
+        in_place = type(array) is type(grad) is np.ndarray and array.dtype is self.dtype
+        del array  # a second holder would make the weight copy itself
+        if in_place:
             program = programs.of(self, len(scalars))
             if program is not None and self._update_in_place(program, grad, scalars):
                 return
