@@ -36,7 +36,7 @@ class Constraint:
 
 
 def _norms(w: Tensor, axis: Any) -> Tensor:
-    return ops.sqrt(ops.sum(ops.square(w), axis=axis, keepdims=True))  # type: ignore[no-any-return]
+    return ops.sqrt(ops.sum(ops.square(w), axis=axis, keepdims=True))
 
 
 class MaxNorm(Constraint):

@@ -98,7 +98,8 @@ class Identity(Initializer):
             raise ShapeError(
                 f"Identity makes matrices, the shape {tuple(shape)} has {len(shape)} axes"
             )
-        return self.gain * ops.eye(*shape, dtype=dtype or dtypes.floatx())  # type: ignore[no-any-return]
+        rows, columns = shape
+        return self.gain * ops.eye(rows, columns, dtype=dtype or dtypes.floatx())
 
     def get_config(self) -> dict[str, Any]:
         return {"gain": self.gain}

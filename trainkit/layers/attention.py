@@ -50,7 +50,8 @@ class Attention(Layer):
 
     def build(self, input_shape: Any) -> None:
         self._check_count(input_shape)
-        self.scale = self.concat_score_weight = None
+        self.scale: Any = None
+        self.concat_score_weight: Any = None
         if self.use_scale:
             self.scale = self.add_weight("scale", (), initializer="ones")
         if self.score_mode == "concat":

@@ -13,7 +13,7 @@ _BASE = {"name", "trainable", "dtype", "activity_regularizer", "autocast", "weig
 
 
 @cache
-def _parameters(kind: type) -> tuple[tuple[str, bool], ...]:
+def _parameters(kind: Any) -> tuple[tuple[str, bool], ...]:
     """Name of each `__init__` parameter and whether this package wrote it, bases included."""
     found: dict[str, bool] = {}
     for base in kind.__mro__:

@@ -16,6 +16,11 @@ class _Windowed(Layer):
     """What all convolutions share: windows, channels, bias and activation."""
 
     rank: int
+    kernel_size: Any
+    strides: Any
+    dilation_rate: Any
+    padding: Any
+    data_format: Any
     paddings: tuple[str, ...] = ("valid", "same")
 
     def _set_windows(self) -> None:

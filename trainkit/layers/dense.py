@@ -191,7 +191,7 @@ def einsum_shapes(
             f"EinsumDense: axis {missing[0]!r} of the kernel is in no other part of {equation!r}"
         )
     kernel_shape = tuple(known[letter] for letter in kernel)
-    return kernel_shape, _bias_shape(bias_axes, result, known, equation)  # type: ignore[return-value]
+    return kernel_shape, _bias_shape(bias_axes, result, known, equation)
 
 
 def _whole_output(letters: str, known: dict[str, Any], given: Any) -> tuple[Any, ...]:

@@ -242,7 +242,7 @@ class RMSNormalization(Layer):
         axes = _axes(self.axis, len(input_shape), "RMSNormalization")
         sizes = _sizes_along(self, input_shape, axes)
         self.scale = self.add_weight("scale", sizes, initializer="ones")
-        along = dict(zip(axes, sizes, strict=True))
+        along: dict[int, int | None] = dict(zip(axes, sizes, strict=True))
         self._broadcast = tuple(along.get(i, 1) for i in range(len(input_shape)))
         self.input_spec = InputSpec(ndim=len(input_shape), axes=along)
 
@@ -287,6 +287,8 @@ class GroupNormalization(Layer):
     Raises:
         ShapeError: the features do not fall into the groups.
     """
+
+    groups: Any
 
     def __init__(
         self,

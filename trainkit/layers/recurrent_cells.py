@@ -19,6 +19,9 @@ class Cell(Layer):
     """What the cells of this package share: dropout masks that stay the same through a sequence."""
 
     gates = 1
+    units: Any
+    dropout: Any
+    recurrent_dropout: Any
 
     def _set_up(self) -> None:
         """Check the settings, kept as they were given."""

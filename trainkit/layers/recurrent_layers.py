@@ -13,7 +13,7 @@ from trainkit.layers.recurrent_cells import GRUCell, LSTMCell, SimpleRNNCell
 
 
 @cache
-def _cell_arguments(kind: type) -> frozenset[str]:
+def _cell_arguments(kind: Any) -> frozenset[str]:
     names = inspect.signature(kind).parameters
     return frozenset(names) - {"kwargs"}
 

@@ -130,7 +130,7 @@ class RepeatVector(Layer):
         return ops.repeat(ops.expand_dims(inputs, 1), self.n, axis=1)
 
 
-def _pairs(layer: Layer, name: str, value: Any, rank: int) -> tuple[tuple[int, int], ...]:
+def _pairs(layer: Layer, name: str, value: Any, rank: int) -> Any:
     """An int, an int for each axis, or a pair (before, after) for each axis, as pairs."""
     if hasattr(value, "__index__"):
         value = (value,) * rank
@@ -140,7 +140,7 @@ def _pairs(layer: Layer, name: str, value: Any, rank: int) -> tuple[tuple[int, i
         raise InvalidArgumentError(
             f"{type(layer).__name__}: {name} must be an int, or {rank} ints or pairs, got {value!r}"
         )
-    return tuple(sizes(layer, name, item, 2, least=0) for item in value)  # type: ignore[return-value]
+    return tuple(sizes(layer, name, item, 2, least=0) for item in value)
 
 
 class _Bordered(Layer):

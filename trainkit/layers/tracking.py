@@ -52,7 +52,7 @@ def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
         found = own, sources, [part for part in flat if not isinstance(part, Variable)]
         if not any(isinstance(part, _CONTAINERS) for part in parts):
             layer.__dict__["_found"] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def own_variables(layer: Any) -> list[Variable]:

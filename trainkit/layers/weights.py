@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,11 @@ class WeightHolder(Trackable):
     _trainable: bool
     _own: list[Variable]
     _losses: list[Any]
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """The settings, which `arguments.keep` makes attributes; no method at run time."""
 
     # ------------------------------------------------------------------ weights
 

@@ -378,7 +378,8 @@ def uniform(
     if isinstance(minval, int | float) and isinstance(maxval, int | float):
         return _scaled(unit, minval, maxval - minval)
     low = _like(minval, unit)
-    return add(multiply(unit, _like(maxval, unit) - low), low)
+    scaled: Tensor = add(multiply(unit, _like(maxval, unit) - low), low)
+    return scaled
 
 
 def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: Any = None) -> Tensor:
@@ -473,4 +474,5 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
     if noise_shape is not None:
         shape = tuple(n if m is None else m for n, m in zip(shape, noise_shape, strict=True))
     scale = 1 / (1 - rate) if rate < 1 else 0.0
-    return multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
+    dropped: Tensor = multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
+    return dropped
