@@ -3,17 +3,8 @@
 import numpy as np
 import pytest
 
-from trainkit.kernels import conv_cpu, conv_plain, registry
+from trainkit.kernels import conv_cpu, conv_plain
 from trainkit.kernels.windows import Windows
-
-
-@pytest.fixture
-def eager():
-    before = registry.mode()
-    registry.set_mode("eager")
-    yield
-    registry.set_mode(before)
-
 
 # sizes, window, channels, filters, strides, padding, dilation
 CASES = [

@@ -17,7 +17,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels import pool_plain
+from trainkit.kernels import pool_cpu, pool_plain
 from trainkit.kernels.windows import Windows
 from trainkit.ops.elementwise import cast
 from trainkit.ops.gathering import take
@@ -63,7 +63,9 @@ def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """The largest value of each window of (batch, spatial..., channels)."""
-    return pool_plain.max_pool(xp, _placed("max_pool", x, pool_size, strides, padding), x)
+    w = _placed("max_pool", x, pool_size, strides, padding)
+    found = pool_cpu.max_pool(w, x) if xp is np else None
+    return pool_plain.max_pool(xp, w, x) if found is None else found
 
 
 @primitive(_like_second, name="max_pool_gradient")
@@ -71,9 +73,9 @@ def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
-    return pool_plain.max_pool_gradient(
-        xp, _placed("max_pool", x, pool_size, strides, padding), g, x, y
-    )
+    w = _placed("max_pool", x, pool_size, strides, padding)
+    found = pool_cpu.max_pool_gradient(w, g, x, y) if xp is np else None
+    return pool_plain.max_pool_gradient(xp, w, g, x, y) if found is None else found
 
 
 @primitive(_like_third, name="max_pool_pick")
@@ -104,7 +106,8 @@ def _average_pool(
 ) -> Array:
     """The mean of each window of (batch, spatial..., channels)."""
     w = _placed("average_pool", x, pool_size, strides, padding)
-    return pool_plain.average_pool(xp, w, x)
+    found = pool_cpu.average_pool(w, x) if xp is np else None
+    return pool_plain.average_pool(xp, w, x) if found is None else found
 
 
 @primitive(_like_second, name="average_pool_gradient")
@@ -113,7 +116,8 @@ def average_pool_gradient(
 ) -> Array:
     """Each `g` shared by the elements of its window, in the shape of `x`."""
     w = _placed("average_pool", x, pool_size, strides, padding)
-    return pool_plain.average_pool_gradient(xp, w, g)
+    found = pool_cpu.average_pool_gradient(w, g) if xp is np else None
+    return pool_plain.average_pool_gradient(xp, w, g) if found is None else found
 
 
 _average_pool.gradients(lambda g, y, x, **s: average_pool_gradient(g, x, **s))

@@ -1,0 +1,13 @@
+"""The mode in which every kernel is compiled at its first call."""
+
+import pytest
+
+from trainkit.kernels import registry
+
+
+@pytest.fixture
+def eager():
+    before = registry.mode()
+    registry.set_mode("eager")
+    yield
+    registry.set_mode(before)

@@ -1,0 +1,99 @@
+"""When compiled pooling pays, and how arrays are laid out for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels import registry
+from trainkit.kernels.registry import owned
+from trainkit.kernels.windows import Windows
+
+Array = Any
+
+_F32 = np.dtype(np.float32)
+MAX_POOL = registry.Family("max_pool", "pooling", "max_pool")
+MAX_POOL_GRADIENT = registry.Family("max_pool_gradient", "pooling", "max_pool_gradient")
+AVERAGE_POOL = registry.Family("average_pool", "pooling", "average_pool")
+AVERAGE_POOL_GRADIENT = registry.Family("average_pool_gradient", "pooling", "average_pool_gradient")
+RECTIFIED_GRADIENT = registry.Family("rectified_gradient", "pooling", "rectified_gradient")
+
+WORKERS = 8
+"""How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
+
+
+def _found(family: registry.Family, w: Windows, passes: int, *arrays: Array) -> Any:
+    """The compiled kernel for these arrays, or `None`."""
+    if len(w.window) > 2 or any(a.dtype is not _F32 or not a.size for a in arrays):
+        return None
+    largest = max(a.nbytes for a in arrays)
+    return family.find((), passes * largest / registry.BYTES_PER_SECOND)
+
+
+def _window(w: Windows) -> tuple[int, ...]:
+    """(rows, columns, stride_h, stride_w, top, left)."""
+    if len(w.window) == 1:
+        return 1, w.window[0], 1, w.strides[0], 0, w.pads[0][0]
+    return (*w.window, *w.strides, w.pads[0][0], w.pads[1][0])
+
+
+def _image(array: Array, rank: int) -> Array:
+    """(batch, height, width, channels) in row-major order."""
+    array = owned(array)
+    return array if rank == 2 else array.reshape(array.shape[0], 1, *array.shape[1:])
+
+
+def max_pool(w: Windows, x: Array) -> Array | None:
+    """The largest value of each window, or `None` where the plain version is to do it."""
+    run = _found(MAX_POOL, w, 3, x)
+    if run is None:
+        return None
+    y = np.empty((x.shape[0], *w.out, x.shape[-1]), np.float32)
+    run(_image(x, len(w.window)), _image(y, len(w.window)), _window(w))
+    return y
+
+
+def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
+    """`g` at the first maximum of each window, or `None` where the plain version is to do it."""
+    run = _found(MAX_POOL_GRADIENT, w, 6, g, x, y)
+    if run is None:
+        return None
+    result = np.empty(x.shape, np.float32)
+    rank = len(w.window)
+    run(*(_image(a, rank) for a in (g, x, y, result)), _window(w))
+    return result
+
+
+def average_pool(w: Windows, x: Array) -> Array | None:
+    """The mean of each window, or `None` where the plain version is to do it."""
+    run = _found(AVERAGE_POOL, w, 3, x)
+    if run is None:
+        return None
+    y = np.empty((x.shape[0], *w.out, x.shape[-1]), np.float32)
+    run(_image(x, len(w.window)), _image(y, len(w.window)), _window(w))
+    return y
+
+
+def average_pool_gradient(w: Windows, g: Array) -> Array | None:
+    """Each `g` shared by its window, or `None` where the plain version is to do it."""
+    run = _found(AVERAGE_POOL_GRADIENT, w, 6, g)
+    if run is None:
+        return None
+    result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), np.float32)
+    run(_image(g, len(w.window)), _image(result, len(w.window)), _window(w))
+    return result
+
+
+def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
+    """`g` where `y` is above 0 and its sum for each feature, or `None`."""
+    if g.dtype is not _F32 or y.dtype is not _F32 or not g.size:
+        return None
+    run = RECTIFIED_GRADIENT.find((), 4 * g.nbytes / registry.BYTES_PER_SECOND)
+    if run is None:
+        return None
+    features = g.shape[-1]
+    result = np.empty(g.shape, np.float32)
+    parts = np.empty((WORKERS, features), np.float32)
+    run(*(owned(a).reshape(-1, features) for a in (g, y, result)), parts)
+    return result, parts.sum(axis=0)
