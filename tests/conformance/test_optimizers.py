@@ -50,6 +50,7 @@ CASES = [
         {"l1": 0.1, "l2": 0.2, "shrinkage": 0.3, "beta": 0.4},
     ),
     ("Lion", {}, ref.lion, {}),
+    ("Lion", {"beta_1": 0.5, "beta_2": 0.8}, ref.lion, {"b1": 0.5, "b2": 0.8}),
     ("Lamb", {"weight_decay": 0.1}, ref.lamb, {"decay": 0.1}),
     ("Adafactor", {}, ref.adafactor, {}),
     ("Muon", {}, ref.muon, {}),
