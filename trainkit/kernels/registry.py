@@ -33,7 +33,7 @@ Key = tuple[Any, ...]
 
 START_SECONDS = 0.05
 SWITCH_SECONDS = 1.0
-SMALLEST_SECONDS = 2e-5
+SMALLEST_SECONDS = 1e-4
 """A call on which the plain version spends less than this is left to it."""
 FLOPS_PER_SECOND = 5e10
 """What plain versions reach, for estimates of the time that they take."""

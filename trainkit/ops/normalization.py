@@ -18,7 +18,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels import norm_plain
+from trainkit.kernels import norm_cpu, norm_plain
 from trainkit.ops.elementwise import (
     absolute,
     add,
@@ -199,6 +199,11 @@ def _fused(
     for name, parameter in (("scale", scale), ("offset", offset)):
         if parameter is not None:
             _check_parameter(name, parameter.shape, x.shape, axis)
+    if xp is np:
+        tuned = norm_cpu.normalized_columns if over_batch else norm_cpu.normalized_rows
+        found = tuned(x, scale, offset, axis, epsilon)
+        if found is not None:
+            return found
     shape = _parameter_shape(x, axis)
     y, centre, spread = norm_plain.normalized(
         xp,
@@ -238,6 +243,14 @@ def fused_normalization_gradient(
     `by_mean` and `by_variance` are the gradients by the moments that a batch gives beside its
     result.
     """
+    if xp is np:
+        found = (
+            norm_cpu.normalized_columns_gradient(g, x, scale, by_mean, by_variance, axis, epsilon)
+            if over_batch
+            else norm_cpu.normalized_rows_gradient(g, x, scale, axis, epsilon)
+        )
+        if found is not None:
+            return found
     shape = _parameter_shape(x, axis)
     wide = _wide(g)
     shaped = [None if v is None else _wide(v).reshape(shape) for v in (scale, by_mean, by_variance)]
