@@ -9,7 +9,6 @@ from trainkit.losses.crossentropy import (
 from trainkit.losses.crossentropy import (
     CategoricalGeneralizedCrossEntropy as CategoricalGeneralizedCrossEntropy,
 )
-from trainkit.losses.crossentropy import KLDivergence as KLDivergence
 from trainkit.losses.crossentropy import (
     SparseCategoricalCrossentropy as SparseCategoricalCrossentropy,
 )
@@ -22,10 +21,11 @@ from trainkit.losses.crossentropy import (
 from trainkit.losses.crossentropy import (
     categorical_generalized_cross_entropy as categorical_generalized_cross_entropy,
 )
-from trainkit.losses.crossentropy import kl_divergence as kl_divergence
 from trainkit.losses.crossentropy import (
     sparse_categorical_crossentropy as sparse_categorical_crossentropy,
 )
+from trainkit.losses.divergence import KLDivergence as KLDivergence
+from trainkit.losses.divergence import kl_divergence as kl_divergence
 from trainkit.losses.loss import Loss as Loss
 from trainkit.losses.loss import LossFunctionWrapper as LossFunctionWrapper
 from trainkit.losses.margins import CategoricalHinge as CategoricalHinge

@@ -1,4 +1,4 @@
-"""Cross-entropies of labels and predicted classes: plain, focal, generalized; KL divergence."""
+"""Cross-entropies of labels and predicted classes: plain, focal and generalized."""
 
 from __future__ import annotations
 
@@ -276,25 +276,6 @@ def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float = 0
     return (1.0 - ops.power(of_truth, q)) / q
 
 
-def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
-    """Sum of y_true * log(y_true / y_pred) over the last axis; both are kept in [1e-7, 1].
-
-    Args:
-        y_true: probabilities of one shape (..., classes).
-        y_pred: likewise.
-
-    Returns:
-        A float tensor (...).
-
-    Raises:
-        ShapeError: the shapes do not fit.
-    """
-    y_true, y_pred = aligned("kl_divergence", y_true, y_pred)
-    y_true = ops.clip(y_true, EPSILON, 1.0)
-    y_pred = ops.clip(y_pred, EPSILON, 1.0)
-    return ops.sum(y_true * ops.log(y_true / y_pred), axis=-1)
-
-
 class BinaryCrossentropy(LossFunctionWrapper):
     """Cross-entropy of labels that are true or false; see `binary_crossentropy`.
 
@@ -489,15 +470,3 @@ class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
         if not 0 < q < 1:
             raise ValueError(f"CategoricalGeneralizedCrossEntropy: q must be in (0, 1), got {q!r}")
         super().__init__(categorical_generalized_cross_entropy, reduction, name, dtype, q=q)
-
-
-class KLDivergence(LossFunctionWrapper):
-    """Kullback-Leibler divergence of distributions; see `kl_divergence`."""
-
-    def __init__(
-        self,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = "kl_divergence",
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(kl_divergence, reduction, name, dtype)

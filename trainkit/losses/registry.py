@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.registry import Family
-from trainkit.losses import crossentropy, margins, overlap, regression
+from trainkit.losses import crossentropy, divergence, margins, overlap, regression
 from trainkit.losses.loss import LossFunctionWrapper
 
 LOSSES = Family("losses", "loss")
@@ -26,7 +26,7 @@ for _function in (
     crossentropy.categorical_crossentropy,
     crossentropy.categorical_focal_crossentropy,
     crossentropy.categorical_generalized_cross_entropy,
-    crossentropy.kl_divergence,
+    divergence.kl_divergence,
     crossentropy.sparse_categorical_crossentropy,
     margins.categorical_hinge,
     margins.circle,
@@ -53,7 +53,7 @@ for _kind in (
     crossentropy.CategoricalCrossentropy,
     crossentropy.CategoricalFocalCrossentropy,
     crossentropy.CategoricalGeneralizedCrossEntropy,
-    crossentropy.KLDivergence,
+    divergence.KLDivergence,
     crossentropy.SparseCategoricalCrossentropy,
     margins.CategoricalHinge,
     margins.Circle,

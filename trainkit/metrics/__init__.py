@@ -6,10 +6,10 @@ from trainkit.losses.crossentropy import categorical_crossentropy as categorical
 from trainkit.losses.crossentropy import (
     categorical_focal_crossentropy as categorical_focal_crossentropy,
 )
-from trainkit.losses.crossentropy import kl_divergence as kl_divergence
 from trainkit.losses.crossentropy import (
     sparse_categorical_crossentropy as sparse_categorical_crossentropy,
 )
+from trainkit.losses.divergence import kl_divergence as kl_divergence
 from trainkit.losses.margins import categorical_hinge as categorical_hinge
 from trainkit.losses.margins import hinge as hinge
 from trainkit.losses.margins import squared_hinge as squared_hinge

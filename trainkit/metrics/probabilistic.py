@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.losses import crossentropy, margins, regression
+from trainkit.losses import crossentropy, divergence, margins, regression
 from trainkit.metrics.metric import MeanMetricWrapper
 
 
@@ -12,7 +12,7 @@ class KLDivergence(MeanMetricWrapper):
     """Mean Kullback-Leibler divergence of y_pred from y_true."""
 
     def __init__(self, name: str | None = "kl_divergence", dtype: Any = None) -> None:
-        super().__init__(crossentropy.kl_divergence, name, dtype)
+        super().__init__(divergence.kl_divergence, name, dtype)
 
 
 class Poisson(MeanMetricWrapper):

@@ -177,9 +177,7 @@ class RootMeanSquaredError(Mean):
         super().__init__(name, dtype)
 
     @unrecorded
-    def update_state(
-        self, y_true: Any, y_pred: Any, sample_weight: Any = None
-    ) -> None:
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Add a batch of targets and predictions of one shape."""
         y_true, y_pred = aligned(self.name, y_true, y_pred)
         self._add(ops.square(ops.subtract(y_pred, y_true)), sample_weight)

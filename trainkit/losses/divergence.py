@@ -1,0 +1,42 @@
+"""Kullback-Leibler divergence of distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.tensor import Tensor
+from trainkit.losses.alignment import aligned
+from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.regression import EPSILON
+
+
+def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
+    """Sum of y_true * log(y_true / y_pred) over the last axis; both are kept in [1e-7, 1].
+
+    Args:
+        y_true: probabilities of one shape (..., classes).
+        y_pred: likewise.
+
+    Returns:
+        A float tensor (...).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    y_true, y_pred = aligned("kl_divergence", y_true, y_pred)
+    y_true = ops.clip(y_true, EPSILON, 1.0)
+    y_pred = ops.clip(y_pred, EPSILON, 1.0)
+    return ops.sum(y_true * ops.log(y_true / y_pred), axis=-1)
+
+
+class KLDivergence(LossFunctionWrapper):
+    """Kullback-Leibler divergence of distributions; see `kl_divergence`."""
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str | None = "kl_divergence",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(kl_divergence, reduction, name, dtype)
