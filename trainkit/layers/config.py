@@ -50,7 +50,8 @@ def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
         bound = {}
     bound = {**bound, **bound.get("kwargs", {})}
     config: dict[str, Any] = {}
-    for name, ours in _parameters(type(target)):
+    kind: Any = type(target)
+    for name, ours in _parameters(kind):
         if name in _BASE:
             continue
         if ours and hasattr(target, name):

@@ -39,7 +39,8 @@ class OfCell(RNN):
 
     def __getattr__(self, name: str) -> Any:
         cell = self.__dict__.get("cell")
-        if cell is not None and name in _cell_arguments(type(cell)):
+        kind: Any = type(cell)
+        if cell is not None and name in _cell_arguments(kind):
             return getattr(cell, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
