@@ -11,11 +11,14 @@ Source: the files that Keras 3.15 writes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from trainkit.checkpoints.tree import has_slots, slot_variables
+from trainkit.core.dtypes import as_dtype
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
 from trainkit.core.variable import Variable
 
@@ -31,6 +34,21 @@ _GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
 _FIRST = ("average", "accumulated_gradient")
 
 
+@dataclass(frozen=True)
+class Filler:
+    """A value that Keras stores and nobody uses."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def numpy(self) -> Any:
+        """Zeros."""
+        return np.zeros(self.shape, as_dtype(self.dtype).dtype)
+
+
+Item = Variable | Filler
+
+
 @dataclass
 class Saveable:
     """An object with a place in Keras's layout.
@@ -38,16 +56,16 @@ class Saveable:
     Attributes:
         path: the group, without `/vars`.
         name: its name, or None.
-        variables: its own ones, in the order of their numbers.
+        variables: its own ones, in the order of their numbers, with fillers where Keras has such.
         optional: whether a file may lack it.
     """
 
     path: str
     name: str | None
-    variables: list[Variable] = field(default_factory=list)
+    variables: Sequence[Item] = ()
     optional: bool = False
 
-    def items(self) -> Iterator[tuple[str, Variable]]:
+    def items(self) -> Iterator[tuple[str, Item]]:
         """Each variable with its path."""
         base = f"{self.path}/vars" if self.path else "vars"
         for number, variable in enumerate(self.variables):
@@ -101,8 +119,11 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
     if layers is not None:
         yield "layers", TrackedList(layers)
     is_model = callable(getattr(part, "compile", None))
-    for name in sorted(part.parts(), key=lambda name: ("~" if name.startswith("_") else "") + name):
-        child = part.parts()[name]
+    found = dict(part.parts())
+    if is_model and layers is None:  # of a subclass Keras sees the property among the attributes
+        found["layers"] = TrackedList(part.layers)  # type: ignore[attr-defined]
+    for name in sorted(found, key=lambda name: ("~" if name.startswith("_") else "") + name):
+        child = found[name]
         if isinstance(child, Variable) or _is_generator(child) or (is_model and _is_metric(child)):
             continue
         yield name, child
@@ -144,11 +165,13 @@ def _was_trainable(variable: Variable) -> bool:
     return bool(variable.trainable) or bool(getattr(variable, "_frozen_by_layer", False))
 
 
-def optimizer_variables(optimizer: Trackable) -> list[Variable]:
+def optimizer_variables(optimizer: Trackable) -> list[Item]:
     """An optimizer's variables in Keras's order: step, rate, averages, slots, other numbers."""
     own = {name: p for name, p in optimizer.parts().items() if isinstance(p, Variable)}
     head = [own.pop(name) for name in ("iterations", "learning_rate") if name in own]
     slots = slot_variables(optimizer)
+    if type(optimizer).__name__ == "Adafactor":
+        return [*head, *_factored(slots)]
     names = [name for name, _, _ in slots]
     groups: list[tuple[str, ...]] = [(name,) for name in _FIRST]
     groups += _GROUPS.get(type(optimizer).__name__, ())
@@ -157,6 +180,17 @@ def optimizer_variables(optimizer: Trackable) -> list[Variable]:
     )
     ordered = [s for group in [*groups, rest] for name, _, s in slots if name in group]
     return [*head, *ordered, *own.values()]
+
+
+def _factored(slots: list[tuple[str, Any, Any]]) -> Iterator[Item]:
+    """Adafactor's slots: row means, column means and velocity of each weight, in use or not."""
+    by_weight: dict[int, tuple[Any, dict[str, Any]]] = {}
+    for name, weight, slot in slots:
+        by_weight.setdefault(id(weight), (weight, {}))[1][name] = slot
+    for weight, known in by_weight.values():
+        yield known.get("r", Filler((), "int32"))
+        yield known.get("c", Filler((), "int32"))
+        yield known.get("v", Filler(tuple(weight.shape), weight.dtype.name))
 
 
 def class_name(part: Trackable) -> str:

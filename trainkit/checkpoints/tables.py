@@ -243,7 +243,7 @@ def convert(
         kind = "keras weights" if name.endswith((".h5", ".hdf5")) else "checkpoint"
         if isinstance(table, _Hdf5) and table.kind != kind:
             raise InvalidArgumentError(
-                f"{table.name} is a file of kind '{table.kind}', {name} would be one of kind '{kind}'; "
+                f"{table.name} is of kind '{table.kind}', {name} would be of kind '{kind}'; "
                 "only the model knows how they correspond: load the one and save the other with it"
             )
         _write_hdf5(table, name, kind, options)

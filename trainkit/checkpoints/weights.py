@@ -25,7 +25,7 @@ from trainkit.checkpoints.flat_files import (
 from trainkit.checkpoints.guard import ArrayNode, GroupNode, Node
 from trainkit.checkpoints.hdf5 import CheckpointOptions, Entry, Group, Values, as_json, write_file
 from trainkit.checkpoints.keras_archive import weights_file_in
-from trainkit.checkpoints.keras_weights import layout
+from trainkit.checkpoints.keras_weights import Filler, layout
 from trainkit.checkpoints.manifest import manifest
 from trainkit.checkpoints.report import Difference, Report
 from trainkit.checkpoints.restoring import IncompleteRestoreWarning, load_variable, mismatch
@@ -159,6 +159,9 @@ def _matched(
             continue
         for path, variable in item.items():
             node = _find(saved.root, path)
+            if isinstance(variable, Filler):
+                known.add(id(node))
+                continue
             if not isinstance(node, ArrayNode):
                 differences.append(Difference("missing", path, _shown(variable)))
                 continue
