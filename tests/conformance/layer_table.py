@@ -93,6 +93,7 @@ def wrapped(kind, inputs, inside, **settings):
 
 
 L = layers
+OFF = {"training": False}
 sequence = normal(2, 4, 3)
 image = normal(2, 6, 5, 2)
 volume = normal(2, 4, 3, 5, 2)
@@ -215,6 +216,13 @@ ROWS = [
     row(L.Rescaling, normal(3, 4), 0.5, offset=1.0),
     row(L.Resizing, image, 4, 4, gradient=False),
     row(L.CenterCrop, image, 3, 4),
+    row(L.RandomFlip, image, seed=1, call=OFF),
+    row(L.RandomTranslation, image, 0.2, 0.1, seed=1, call=OFF),
+    row(L.RandomRotation, image, 0.2, seed=1, call=OFF),
+    row(L.RandomZoom, image, 0.2, seed=1, call=OFF),
+    row(L.RandomCrop, image, 3, 4, seed=1, call=OFF),
+    row(L.RandomContrast, image, 0.2, seed=1, call=OFF),
+    row(L.RandomBrightness, image, 0.2, seed=1, call=OFF),
     Row("Lambda", lambda **base: L.Lambda(double, **base), normal(3, 4)),
 ]
 

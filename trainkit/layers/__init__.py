@@ -52,6 +52,13 @@ from trainkit.layers.embedding import Embedding as Embedding
 from trainkit.layers.embedding import ReversibleEmbedding as ReversibleEmbedding
 from trainkit.layers.feature_normalization import Normalization as Normalization
 from trainkit.layers.feature_normalization import Rescaling as Rescaling
+from trainkit.layers.image_augmentation import RandomBrightness as RandomBrightness
+from trainkit.layers.image_augmentation import RandomContrast as RandomContrast
+from trainkit.layers.image_augmentation import RandomCrop as RandomCrop
+from trainkit.layers.image_augmentation import RandomFlip as RandomFlip
+from trainkit.layers.image_augmentation import RandomRotation as RandomRotation
+from trainkit.layers.image_augmentation import RandomTranslation as RandomTranslation
+from trainkit.layers.image_augmentation import RandomZoom as RandomZoom
 from trainkit.layers.image_sizes import CenterCrop as CenterCrop
 from trainkit.layers.image_sizes import Resizing as Resizing
 from trainkit.layers.input_spec import InputSpec as InputSpec
