@@ -14,6 +14,7 @@ FLOORS = {
     "kernels": 1,
     "ops": 2,
     "random": 3,
+    "array_api": 3,
     "autodiff": 3,
     "graph": 4,
     "data": 4,

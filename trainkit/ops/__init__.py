@@ -427,6 +427,7 @@ from trainkit.ops.predicates import all as all
 from trainkit.ops.predicates import any as any
 
 # ------------------------------------------------------------------ operators.py
+import trainkit.ops.interchange  # noqa: F401  (gives tensors their Array API members)
 import trainkit.ops.operators  # noqa: F401, E402  (gives tensors and variables their operators)
 
 # ------------------------------------------------------------------ attention.py

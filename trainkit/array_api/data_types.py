@@ -1,0 +1,198 @@
+"""Data types, constants and what the namespace can do, as the Array API standard names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from trainkit import ops
+from trainkit.core import devices, dtypes
+from trainkit.core.dtypes import DType, as_dtype
+from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.ops.shaping import as_tensor
+
+__array_api_version__ = "2024.12"
+
+e = float(np.e)
+inf = float("inf")
+nan = float("nan")
+newaxis = None
+pi = float(np.pi)
+
+_SIGNED = ("int8", "int16", "int32", "int64")
+_UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+_KINDS = {
+    "bool": ("bool",),
+    "signed integer": _SIGNED,
+    "unsigned integer": _UNSIGNED,
+    "integral": _SIGNED + _UNSIGNED,
+    "real floating": ("float32", "float64"),
+    "complex floating": ("complex64", "complex128"),
+}
+_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
+
+
+def _dtype_of(x: Any) -> DType:
+    return (
+        x.dtype
+        if is_tensor(x) or (hasattr(x, "dtype") and not isinstance(x, DType))
+        else as_dtype(x)
+    )
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether `dtype` is of a kind.
+
+    Args:
+        dtype: a `DType` or its name.
+        kind: a dtype, one of `"bool"`, `"signed integer"`, `"unsigned integer"`, `"integral"`,
+            `"real floating"`, `"complex floating"` and `"numeric"`, or a tuple of such.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    found = as_dtype(dtype)
+    if not isinstance(kind, str):
+        return found == as_dtype(kind)
+    if kind not in _KINDS:
+        raise ValueError(f"isdtype: kind {kind!r} is none of {', '.join(_KINDS)}")
+    short = found.name in ("float16", "bfloat16") and kind in ("real floating", "numeric")
+    return found.name in _KINDS[kind] or short
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether values of a dtype (or of a tensor) promote to another without leaving their kind."""
+    one, two = _dtype_of(from_), as_dtype(to)
+    if one == two:
+        return True
+    kinds = ("integral", ("real floating", "complex floating"))
+    together = any(isdtype(one, kind) and isdtype(two, kind) for kind in kinds)
+    return together and dtypes.result_type(one, two) == two
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype to which tensors, dtypes and Python numbers promote together.
+
+    Raises:
+        ValueError: there is no tensor and no dtype among them.
+    """
+    if all(isinstance(x, bool | int | float | complex) for x in arrays_and_dtypes):
+        raise ValueError("result_type: at least one tensor or dtype is needed")
+    return dtypes.result_type(*arrays_and_dtypes)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
+    """`x` in another dtype; tensors never change, so a copy is made only where one is needed."""
+    y = ops.cast(as_tensor(x), dtype)
+    return y if device is None else y.to_device(device)  # type: ignore[attr-defined,no-any-return]
+
+
+@dataclass(frozen=True)
+class FloatLimits:
+    """What `finfo` gives.
+
+    Attributes:
+        bits: of a number (of one part of a complex number).
+        eps: distance from 1 to the next greater number.
+        max: greatest finite number.
+        min: least finite number.
+        smallest_normal: least positive number of full precision.
+        dtype: the real dtype.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class IntegerLimits:
+    """What `iinfo` gives.
+
+    Attributes:
+        bits: of a number.
+        max: greatest number.
+        min: least number.
+        dtype: the dtype.
+    """
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> FloatLimits:
+    """The limits of a floating dtype, or of that of a tensor.
+
+    Raises:
+        TypeError: the dtype is not floating.
+    """
+    dtype = _dtype_of(type).real_dtype
+    if not dtype.is_floating:
+        raise TypeError(f"finfo: {dtype.name} is not floating")
+    info: Any = ml_dtypes.finfo(dtype.dtype)
+    numbers = (info.eps, info.max, info.min, info.smallest_normal)
+    return FloatLimits(int(info.bits), *map(float, numbers), dtype)
+
+
+def iinfo(type: Any, /) -> IntegerLimits:
+    """The limits of an integer dtype, or of that of a tensor.
+
+    Raises:
+        TypeError: the dtype is no integer.
+    """
+    dtype = _dtype_of(type)
+    if not dtype.is_integer:
+        raise TypeError(f"iinfo: {dtype.name} is no integer type")
+    low, high = dtype.limits
+    return IntegerLimits(8 * dtype.size, high, low, dtype)
+
+
+# ------------------------------------------------------------------ inspection
+
+
+class NamespaceInfo:
+    """What the namespace can do, as `__array_namespace_info__()` gives it."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Masks as indices and shapes that depend on values work; arrays have up to 64 axes."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """Name of the device on which new tensors are made."""
+        return devices.current().name
+
+    def devices(self) -> list[str]:
+        """Names of all devices."""
+        return [device.name for device in devices.all_devices()]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """The dtypes of Python floats, complex numbers and ints, and of positions."""
+        real = as_dtype(dtypes.floatx())
+        double = real.name == "float64"
+        return {
+            "real floating": real,
+            "complex floating": dtypes.complex128 if double else dtypes.complex64,
+            "integral": dtypes.int32,
+            "indexing": dtypes.int32,
+        }
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The standard's dtypes of a kind, by name; all without one."""
+        names = ("bool", *_KINDS["numeric"])
+        found = {name: as_dtype(name) for name in names}
+        return {n: d for n, d in found.items() if kind is None or isdtype(d, kind)}
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """What the namespace can do: default dtypes and devices, and all dtypes and devices."""
+    return NamespaceInfo()

@@ -1,0 +1,158 @@
+"""Element-wise functions of the Array API standard, with its names and positional parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import dtypes
+from trainkit.core.tensor import Tensor
+from trainkit.ops.shaping import as_tensor
+
+Unary = Callable[[Any], Tensor]
+Binary = Callable[[Any, Any], Tensor]
+
+
+def _titled(function: Any, name: str, op: Any) -> Any:
+    function.__name__ = function.__qualname__ = name
+    line = (op.__doc__ or name).strip().split("\n")[0]
+    function.__doc__ = f"{line}\n\nThe standard's `{name}`; see `trainkit.ops` for the details."
+    return function
+
+
+def _unary(name: str, op: Any) -> Unary:
+    def function(x: Any, /) -> Tensor:
+        result: Tensor = op(x)
+        return result
+
+    return _titled(function, name, op)  # type: ignore[no-any-return]
+
+
+def _binary(name: str, op: Any) -> Binary:
+    def function(x1: Any, x2: Any, /) -> Tensor:
+        result: Tensor = op(x1, x2)
+        return result
+
+    return _titled(function, name, op)  # type: ignore[no-any-return]
+
+
+def _whole_kept(op: Any) -> Any:
+    """`op`, that leaves integers as they are, as the standard wants of rounding."""
+
+    def rounded(x: Any) -> Tensor:
+        tensor = as_tensor(x)
+        exact = tensor.dtype.is_integer or tensor.dtype.is_bool
+        result: Tensor = tensor if exact else op(tensor)
+        return result
+
+    rounded.__doc__ = op.__doc__
+    return rounded
+
+
+def _conjugate(x: Any) -> Tensor:
+    """The complex conjugate; real values as they are."""
+    tensor = as_tensor(x)
+    return ops.conj(tensor) if tensor.dtype.is_complex else tensor
+
+
+def _itself(x: Any) -> Tensor:
+    """The values as they are."""
+    return as_tensor(x)
+
+
+abs = _unary("abs", ops.absolute)
+acos = _unary("acos", ops.arccos)
+acosh = _unary("acosh", ops.arccosh)
+asin = _unary("asin", ops.arcsin)
+asinh = _unary("asinh", ops.arcsinh)
+atan = _unary("atan", ops.arctan)
+atanh = _unary("atanh", ops.arctanh)
+bitwise_invert = _unary("bitwise_invert", ops.bitwise_not)
+ceil = _unary("ceil", _whole_kept(ops.ceil))
+conj = _unary("conj", _conjugate)
+cos = _unary("cos", ops.cos)
+cosh = _unary("cosh", ops.cosh)
+exp = _unary("exp", ops.exp)
+expm1 = _unary("expm1", ops.expm1)
+floor = _unary("floor", _whole_kept(ops.floor))
+imag = _unary("imag", ops.imag)
+isfinite = _unary("isfinite", ops.isfinite)
+isinf = _unary("isinf", ops.isinf)
+isnan = _unary("isnan", ops.isnan)
+log = _unary("log", ops.log)
+log10 = _unary("log10", ops.log10)
+log1p = _unary("log1p", ops.log1p)
+log2 = _unary("log2", ops.log2)
+logical_not = _unary("logical_not", ops.logical_not)
+negative = _unary("negative", ops.negative)
+positive = _unary("positive", _itself)
+real = _unary("real", ops.real)
+reciprocal = _unary("reciprocal", ops.reciprocal)
+round = _unary("round", _whole_kept(ops.round))
+sign = _unary("sign", ops.sign)
+signbit = _unary("signbit", ops.signbit)
+sin = _unary("sin", ops.sin)
+sinh = _unary("sinh", ops.sinh)
+sqrt = _unary("sqrt", ops.sqrt)
+square = _unary("square", ops.square)
+tan = _unary("tan", ops.tan)
+tanh = _unary("tanh", ops.tanh)
+trunc = _unary("trunc", _whole_kept(ops.trunc))
+
+add = _binary("add", ops.add)
+atan2 = _binary("atan2", ops.arctan2)
+bitwise_and = _binary("bitwise_and", ops.bitwise_and)
+bitwise_left_shift = _binary("bitwise_left_shift", ops.left_shift)
+bitwise_or = _binary("bitwise_or", ops.bitwise_or)
+bitwise_right_shift = _binary("bitwise_right_shift", ops.right_shift)
+bitwise_xor = _binary("bitwise_xor", ops.bitwise_xor)
+copysign = _binary("copysign", ops.copysign)
+divide = _binary("divide", ops.divide)
+equal = _binary("equal", ops.equal)
+floor_divide = _binary("floor_divide", ops.floor_divide)
+greater = _binary("greater", ops.greater)
+greater_equal = _binary("greater_equal", ops.greater_equal)
+hypot = _binary("hypot", ops.hypot)
+less = _binary("less", ops.less)
+less_equal = _binary("less_equal", ops.less_equal)
+logaddexp = _binary("logaddexp", ops.logaddexp)
+logical_and = _binary("logical_and", ops.logical_and)
+logical_or = _binary("logical_or", ops.logical_or)
+logical_xor = _binary("logical_xor", ops.logical_xor)
+maximum = _binary("maximum", ops.maximum)
+minimum = _binary("minimum", ops.minimum)
+multiply = _binary("multiply", ops.multiply)
+nextafter = _binary("nextafter", ops.nextafter)
+not_equal = _binary("not_equal", ops.not_equal)
+pow = _binary("pow", ops.power)
+remainder = _binary("remainder", ops.mod)
+subtract = _binary("subtract", ops.subtract)
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
+    """The elements of `x`, none below `min` or above `max`; a bound of `None` is no bound.
+
+    Args:
+        x: real tensor.
+        min: number or tensor that broadcasts with `x`.
+        max: number or tensor that broadcasts with `x`.
+
+    Returns:
+        A tensor of the dtype of `x`.
+    """
+    y = as_tensor(x)
+    dtype = y.dtype
+    if min is not None:
+        y = ops.maximum(y, _bound(min, dtype))
+    if max is not None:
+        y = ops.minimum(y, _bound(max, dtype))
+    return y if y.dtype == dtype else ops.cast(y, dtype)
+
+
+def _bound(value: Any, dtype: dtypes.DType) -> Any:
+    """A bound that does not change the dtype; integers are kept in its range."""
+    if not dtype.is_integer or not isinstance(value, int | float):
+        return value
+    low, high = dtype.limits
+    return int(value) if low <= value <= high else (low if value < low else high)
