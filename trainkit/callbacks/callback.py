@@ -140,7 +140,8 @@ class CallbackList:
     def __init__(self, callbacks: Iterable[Any], model: Any = None, params: Any = None) -> None:
         self.callbacks = list(callbacks)
         for callback in self.callbacks:
-            if not callable(getattr(callback, "on_epoch_end", None)):
+            hook = getattr(callback, "on_epoch_end", None)
+            if isinstance(callback, type) or not callable(hook):
                 raise TypeError(
                     f"callbacks must be Callback objects, got {callback!r}"
                     + ("; call the class to make one" if isinstance(callback, type) else "")

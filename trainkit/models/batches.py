@@ -6,6 +6,7 @@ and position are stored with a run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, is_tensor, wrap
+from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable
 from trainkit.data import Dataset, DatasetIterator
 
@@ -35,8 +37,12 @@ class Feed(Trackable):
         """An iterator over the batches of the next epoch."""
         raise NotImplementedError
 
+    def spec(self) -> Any:
+        """The nest of `TensorSpec`s of a batch, (x, y, sample_weight); `None` if it is not known."""
+        return None
+
     def position(self) -> dict[str, Any]:
-        """Where the iterator that was begun last stands, as arrays."""
+        """Where the iterator that was begun last stands."""
         return {}
 
     def go_to(self, arrays: dict[str, Any]) -> Iterator[Any]:
@@ -111,6 +117,9 @@ class ArrayFeed(Feed):
             dataset = dataset.batch(batch_size)
         self.inner = DatasetFeed(dataset, steps)
         self.steps, self.whole_passes = self.inner.steps, self.inner.whole_passes
+
+    def spec(self) -> Any:
+        return self.pack(self.inner.dataset.element_spec)
 
     def begin(self) -> Iterator[Any]:
         return map(self.pack, self.inner.begin())
@@ -227,6 +236,9 @@ class DatasetFeed(Feed):
         self.steps = steps if steps is not None else (count if count >= 0 else None)
         self.__dict__["iterator"] = None
 
+    def spec(self) -> Any:
+        return unpack(self.dataset.element_spec)
+
     def begin(self) -> Iterator[Any]:
         if self.whole_passes or self.__dict__["iterator"] is None:
             self.__dict__["iterator"] = iter(self.dataset)
@@ -272,9 +284,23 @@ class IterableFeed(Feed):
         self.whole_passes = steps is None or not self.once
         self.steps = steps if steps is not None else length
         self.taken = 0
-        self.__dict__["running"] = None
+        self.__dict__.update(running=None, waiting=None)
+
+    def spec(self) -> Any:
+        if self.__dict__["waiting"] is None:
+            waiting = self._fresh()
+            first = next(waiting, None)
+            if first is None:
+                return None
+            self.__dict__["waiting"] = itertools.chain([first], waiting)
+            self.__dict__["first"] = _batch_of(first)
+        parts = self.__dict__["first"]
+        return nest.map_structure(lambda x: None if x is None else TensorSpec.from_tensor(x), parts)
 
     def _fresh(self) -> Iterator[Any]:
+        waiting, self.__dict__["waiting"] = self.__dict__["waiting"], None
+        if waiting is not None:  # a look at the first batch has begun it
+            return waiting  # type: ignore[no-any-return]
         source = self.__dict__["source"]
         if hasattr(source, "__iter__"):
             return iter(source)
@@ -332,6 +358,9 @@ class WeightedFeed(Feed):
     def _weighted(self, data: Any) -> Any:
         x, y, weight = unpack(data)
         return x, y, wrap(weights_of_classes(y, weight, self.__dict__["weights"]))
+
+    def spec(self) -> Any:
+        return self.inner.spec()
 
     def begin(self) -> Iterator[Any]:
         return map(self._weighted, self.inner.begin())

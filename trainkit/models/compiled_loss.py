@@ -88,7 +88,10 @@ class CompiledLoss:
         for one in nest.flatten(loss):
             losses.get(one)  # an unknown name is an error now
 
-    def _build(self, y_pred: Any) -> list[Callable[..., Any] | None]:
+    def build(self, y_pred: Any) -> list[Callable[..., Any] | None]:
+        """Make the losses for outputs like `y_pred`, tensors or `Spec`s."""
+        if self._functions is not None:
+            return self._functions
         names = output_names(y_pred, self.names)
         if isinstance(self.given, dict | list | tuple):
             given = listed(self.given, names, "loss")
@@ -115,7 +118,7 @@ class CompiledLoss:
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """The weighted sum of the losses of all outputs, a scalar tensor."""
-        functions = self._functions or self._build(y_pred)
+        functions = self._functions or self.build(y_pred)
         if len(functions) == 1 and functions[0] is not None and type(y_pred) is Tensor:
             mask = masks.mask_of(y_pred) if masks.HELD else None
             if type(y_true) in (list, tuple, dict):

@@ -103,7 +103,10 @@ class CompiledMetrics:
         # (metric, number of the output, whether it takes sample weights)
         self._uses: list[tuple[Any, int, bool]] = []
 
-    def _build(self, y_true: Any, y_pred: Any) -> None:
+    def build(self, y_true: Any, y_pred: Any) -> None:
+        """Make the metrics for targets and outputs like these, tensors or `Spec`s."""
+        if self.built:
+            return
         names = output_names(y_pred, self.names)
         outputs = nest.flatten(y_pred)
         targets = per_output(y_true, names, "the targets")
@@ -131,7 +134,7 @@ class CompiledMetrics:
     def update(self, y_true: Any, y_pred: Any, sample_weight: Any) -> None:
         """Take one batch into account."""
         if not self.built:
-            self._build(y_true, y_pred)
+            self.build(y_true, y_pred)
         uses = self._uses
         if not uses:
             return

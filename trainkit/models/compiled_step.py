@@ -10,14 +10,14 @@ from trainkit.core import recorder
 from trainkit.graph.function import function, functions_run_eagerly
 
 FIRST_EAGER = 2
-"""Steps that run operation by operation, so that everything that is made by the first call is there."""
+"""Steps that run operation by operation, so that all that is made by the first call is there."""
 
 
 class CompiledStep:
     """Calls a step eagerly at first, then as a graph; both give the same numbers.
 
-    A step that can't be traced, because it looks at values or leaves the library, goes on eagerly, and a
-    warning says why.
+    A step that can't be traced, because it looks at values or leaves the library, goes on eagerly,
+    and a warning says why.
 
     Args:
         step: a bound method of the model, `train_step` or `test_step`.
@@ -44,8 +44,9 @@ class CompiledStep:
             except Exception as error:
                 self._function = None
                 warnings.warn(
-                    f"{getattr(self._step, '__qualname__', 'the step')} can't be compiled and runs eagerly, which is "
-                    f"slower: {type(error).__name__}: {error}\ncompile(run_eagerly=True) says that this is meant.",
+                    f"{getattr(self._step, '__qualname__', 'the step')} can't be compiled and runs "
+                    f"eagerly, which is slower: {type(error).__name__}: {error}\n"
+                    "compile(run_eagerly=True) says that this is meant.",
                     UserWarning,
                     stacklevel=4,
                 )

@@ -16,6 +16,7 @@ from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints import weights
 from trainkit.core import devices, nest
 from trainkit.core.registry import serialize_object
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, is_tensor, wrap
 from trainkit.core.trackable import Trackable, tracked
 from trainkit.layers import tracking
@@ -296,6 +297,26 @@ class Model(Layer):
         if given is None:
             return None
         return serialize_object({**given, "optimizer": self.optimizer})
+
+    def prepare(self, spec: Any) -> None:
+        """Make weights, metrics and the optimizer's slots for batches of these shapes, as a step would.
+
+        Args:
+            spec: nest of `TensorSpec`s, (x, y, sample_weight); `None` does nothing.
+        """
+        if spec is None:
+            return
+        x, y, _ = nest.map_structure(_core_spec, spec)
+        try:
+            y_pred = self.compute_output_spec(x)
+        except Exception:  # a call that looks at values; what is missing is made by the first step
+            return
+        if y is not None and self._compile_loss is not None:
+            self._compile_loss.build(y_pred)
+        if y is not None and self._compile_metrics is not None:
+            self._compile_metrics.build(y, y_pred)
+        if self.optimizer is not None and self.trainable_variables and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
 
     # ------------------------------------------------------------------ metrics
 
@@ -749,6 +770,10 @@ class Model(Layer):
 
 
 # ---------------------------------------------------------------------- arguments
+
+
+def _core_spec(spec: Any) -> Any:
+    return None if spec is None else Spec(spec.shape, spec.dtype)
 
 
 def _batch_size(x: Any) -> Any:

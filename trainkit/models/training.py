@@ -33,7 +33,7 @@ class TrainingRun(Trackable):
         first_epoch, first_step: where this process began; steps are those of the optimizer.
     """
 
-    _untracked = frozenset({"feed"})
+    _untracked = frozenset({"feed", "batches"})
     batches: Any
 
     def __init__(self, model: Any, feed: Feed, callbacks: Iterable[Any], epoch: int) -> None:
@@ -48,6 +48,11 @@ class TrainingRun(Trackable):
     def before_training(self, action: Callable[[], Any]) -> None:
         """Do `action` once all callbacks have begun."""
         self.__dict__["_before"].append(action)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a callback has asked for something before training."""
+        return bool(self.__dict__["_before"])
 
     def after_epoch(self, action: Callable[[], Any]) -> None:
         """Do `action` once all callbacks have heard of the epoch that ends."""
@@ -157,7 +162,9 @@ def run_fit(
     model.__dict__["training_run"] = run
     model.stop_training = False
     callbacks.call("on_train_begin", {})
-    run.run_actions("_before")
+    if run.waits:
+        model.prepare(feed.spec())
+        run.run_actions("_before")
     run.first_step = int(model.optimizer.iterations) if model.optimizer is not None else 0
     logs: dict[str, Any] = {}
     with Interruption() as interruption:

@@ -1,0 +1,106 @@
+"""Train a model on handwritten digits; watch it, stop it, go on.
+
+python examples/mnist.py                        # a small network on what data there is
+python examples/mnist.py --model cnn --data mnist
+python examples/mnist.py --resume               # go on where the last run was, even if it was
+killed tensorboard --logdir logs
+"""
+
+import argparse
+import os
+
+import trainkit as tk
+
+# Epochs that reach the plateau, by data and model.
+EPOCHS = {("mnist", "mlp"): 10, ("mnist", "cnn"): 6, ("digits", "mlp"): 60, ("digits", "cnn"): 30}
+BATCH_SIZE = {"mlp": 32, "cnn": 64}
+LEARNING_RATE = {"mlp": 1e-3, "cnn": 2e-3}
+
+
+def arguments():
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description="Train a model on handwritten digits.")
+    parser.add_argument("--model", choices=["mlp", "cnn"], default="mlp")
+    parser.add_argument("--data", choices=["auto", "mnist", "digits"], default="auto")
+    parser.add_argument("--epochs", type=int, help="by default as many as the model needs")
+    parser.add_argument("--batch-size", type=int, help="32 for the mlp, 64 for the cnn")
+    parser.add_argument("--logdir", default="logs")
+    parser.add_argument("--checkpoint-dir", default="checkpoints")
+    parser.add_argument("--save-every", type=int, help="store the run each so many batches as well")
+    parser.add_argument("--resume", action="store_true", help="go on where the last run was")
+    parser.add_argument("--seed", type=int, default=0)
+    return parser.parse_args()
+
+
+def load(choice):
+    """Images in [0, 1] of shape (n, height, width, 1), and labels from 0 to 9."""
+    if choice == "auto":
+        choice = "mnist" if tk.datasets.mnist.available() else "digits"
+    source, brightest = {"mnist": (tk.datasets.mnist, 255), "digits": (tk.datasets.digits, 16)}[
+        choice
+    ]
+    train, test = source.load_data()
+    print(f"data: {choice}, {len(train[0])} images to train on, {len(test[0])} to test with")
+    scaled = [
+        (x[..., None].astype("float32") / brightest, y.astype("int32")) for x, y in (train, test)
+    ]
+    return choice, *scaled
+
+
+def make_model(kind, image_shape):
+    """A network with one output per digit."""
+    layers = tk.layers
+    if kind == "mlp":
+        hidden = [layers.Flatten(), layers.Dense(128, activation="relu")]
+    else:
+        hidden = [
+            layers.Conv2D(16, 5, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(32, 5, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dropout(0.4),
+            layers.Dense(64, activation="relu"),
+        ]
+    return tk.Sequential([tk.Input(image_shape), *hidden, layers.Dense(10)])
+
+
+def main():
+    """Train, evaluate, save."""
+    args = arguments()
+    tk.random.set_seed(args.seed)
+    data, (x_train, y_train), (x_test, y_test) = load(args.data)
+    epochs = args.epochs or EPOCHS[data, args.model]
+
+    model = make_model(args.model, x_train.shape[1:])
+    model.compile(
+        optimizer=tk.optimizers.Adam(LEARNING_RATE[args.model]),
+        loss=tk.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    model.fit(
+        x_train,
+        y_train,
+        batch_size=args.batch_size or BATCH_SIZE[args.model],
+        epochs=epochs,
+        validation_data=(x_test, y_test),
+        callbacks=[
+            tk.callbacks.TensorBoard(args.logdir),
+            tk.callbacks.BackupAndRestore(
+                args.checkpoint_dir,
+                save_freq=args.save_every or "epoch",
+                delete_checkpoint=False,
+                restore=args.resume,
+            ),
+        ],
+    )
+
+    loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
+    print(f"right on {accuracy:.2%} of {len(y_test)} digits never seen (loss {loss:.4f})")
+    weights = os.path.join(args.checkpoint_dir, "model.weights.h5")
+    model.save_weights(weights)
+    print(f"weights: {weights}; curves: tensorboard --logdir {args.logdir}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Each example runs; a killed run that goes on ends with the same weights."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+def command(name, *args):
+    return [sys.executable, str(EXAMPLES / name), *args]
+
+
+def environment():
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def run(folder, name, *args):
+    """The output of an example that ended well."""
+    done = subprocess.run(
+        command(name, *args),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def weights(path):
+    h5py = pytest.importorskip("h5py")
+    found = {}
+
+    def take(name, item):
+        if isinstance(item, h5py.Dataset):
+            found[name] = item[()]
+
+    with h5py.File(path) as file:
+        file.visititems(take)
+    return found
+
+
+def test_every_example_has_a_test():
+    tested = {"mnist.py", "custom_loop.py", "linear_regression.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_linear_regression(tmp_path):
+    out = run(tmp_path, "linear_regression.py", "--steps", "2")
+    assert "before: loss" in out
+    assert "after: loss" in out
+
+
+def test_custom_loop(tmp_path):
+    pytest.importorskip("sklearn")
+    out = run(tmp_path, "custom_loop.py", "--steps", "2")
+    assert "of 359 digits never seen" in out
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+def test_mnist(tmp_path, model):
+    pytest.importorskip("sklearn")
+    args = ("--data", "digits", "--model", model, "--batch-size", "719")
+    out = run(tmp_path, "mnist.py", *args, "--epochs", "1")  # two steps
+    assert "data: digits" in out
+    assert "of 359 digits never seen" in out
+    assert list((tmp_path / "logs" / "train").glob("events.out.tfevents.*"))
+    assert (tmp_path / "checkpoints" / "model.weights.h5").exists()
+    more = run(tmp_path, "mnist.py", *args, "--epochs", "2", "--resume")
+    assert "Epoch 2/2" in more
+    assert "Epoch 1/2" not in more
+
+
+ARGS = ("--data", "digits", "--epochs", "8", "--seed", "3")
+
+
+def killed_run(folder, args, files):
+    """Run the example until its folder has so many stored runs, then kill it."""
+    process = subprocess.Popen(
+        command("mnist.py", *args),
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    stored = folder / "checkpoints"
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        numbers = [int(p.name.removeprefix("run-")) for p in stored.glob("run-[0-9]*")]
+        if numbers and max(numbers) >= files:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+    assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("extra", "files"), [((), 2), (("--save-every", "7"), 5), (("--save-every", "7"), 11)]
+)
+def test_a_killed_run_that_goes_on_ends_with_the_same_weights(tmp_path, extra, files):
+    pytest.importorskip("sklearn")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    run(whole, "mnist.py", *ARGS, *extra)
+    killed_run(broken, (*ARGS, *extra), files)
+    assert not (broken / "checkpoints" / "model.weights.h5").exists()
+    out = run(broken, "mnist.py", *ARGS, *extra, "--resume")
+    assert ("Epoch 1/8" in out) == (files == 5)  # five files of seven batches are within it
+    expected = weights(whole / "checkpoints" / "model.weights.h5")
+    found = weights(broken / "checkpoints" / "model.weights.h5")
+    assert found.keys() == expected.keys()
+    assert len(found) > 4
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_killed_custom_loop_ends_as_if_nothing_had_been(tmp_path):
+    pytest.importorskip("sklearn")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    whole.mkdir()
+    broken.mkdir()
+    expected = run(whole, "custom_loop.py", "--epochs", "6")
+    run(broken, "custom_loop.py", "--epochs", "6", "--steps", "140")
+    out = run(broken, "custom_loop.py", "--epochs", "6")
+    assert "going on from" in out
+    rest = expected[expected.index("step 180") :]
+    assert out[out.index("step 180") :] == rest
+    assert "right on" in rest
