@@ -89,7 +89,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` in another dtype; tensors never change, so a copy is made only where one is needed."""
     y = ops.cast(as_tensor(x), dtype)
-    return y if device is None else y.to_device(device)  # type: ignore[attr-defined,no-any-return]
+    return y if device is None else y.to_device(device)
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ def finfo(type: Any, /) -> FloatLimits:
     if not dtype.is_floating:
         raise TypeError(f"finfo: {dtype.name} is not floating")
     info: Any = ml_dtypes.finfo(dtype.dtype)
-    numbers = (info.eps, info.max, info.min, info.smallest_normal)
-    return FloatLimits(int(info.bits), *map(float, numbers), dtype)
+    eps, top, bottom, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatLimits(int(info.bits), eps, top, bottom, normal, dtype)
 
 
 def iinfo(type: Any, /) -> IntegerLimits:

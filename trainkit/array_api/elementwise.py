@@ -26,7 +26,7 @@ def _unary(name: str, op: Any) -> Unary:
         result: Tensor = op(x)
         return result
 
-    return _titled(function, name, op)  # type: ignore[no-any-return]
+    return _titled(function, name, op)
 
 
 def _binary(name: str, op: Any) -> Binary:
@@ -34,7 +34,7 @@ def _binary(name: str, op: Any) -> Binary:
         result: Tensor = op(x1, x2)
         return result
 
-    return _titled(function, name, op)  # type: ignore[no-any-return]
+    return _titled(function, name, op)
 
 
 def _whole_kept(op: Any) -> Any:

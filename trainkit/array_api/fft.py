@@ -24,7 +24,7 @@ def _scaled(y: Tensor, n: int, norm: str, inverse: bool) -> Tensor:
         raise ValueError(f"fft: norm {norm!r} is none of {', '.join(_NORMS)}")
     power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[norm]
     factor = float(n) ** (power if inverse else -power)
-    return y if factor == 1.0 else ops.multiply(y, factor)  # type: ignore[no-any-return]
+    return y if factor == 1.0 else ops.multiply(y, factor)
 
 
 def _complex(x: Any) -> Tensor:
@@ -121,7 +121,7 @@ def hfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backwa
 def ihfft(x: Any, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft`."""
     _scaled(as_tensor(x), 1, norm, False)
-    return conjugated(rfft(x, n=n, axis=axis, norm=_OTHER[norm]))  # type: ignore[no-any-return]
+    return conjugated(rfft(x, n=n, axis=axis, norm=_OTHER[norm]))
 
 
 def _frequencies(values: Any, dtype: Any, device: Any) -> Tensor:

@@ -163,7 +163,7 @@ def _cutoff(s: Tensor, x: Tensor, rtol: Any) -> Tensor:
     """The least singular value that counts, for each matrix."""
     epsilon = _epsilon(s) * max(x.shape[-2:]) if rtol is None else rtol
     share = ops.expand_dims(as_tensor(epsilon), -1) if len(as_tensor(epsilon).shape) else epsilon
-    return ops.multiply(ops.max(s, axis=-1, keepdims=True, initial=0), share)  # type: ignore[no-any-return]
+    return ops.multiply(ops.max(s, axis=-1, keepdims=True, initial=0), share)
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
@@ -190,7 +190,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     turned = ops.where(some, ops.divide(1.0, ops.where(some, s, 1.0)), 0.0)
     v = swap_last_axes(conjugated(vh))
     scaled = ops.multiply(v, ops.cast(ops.expand_dims(turned, -2), v.dtype))
-    return ops.matmul(scaled, swap_last_axes(conjugated(u)))  # type: ignore[no-any-return]
+    return ops.matmul(scaled, swap_last_axes(conjugated(u)))
 
 
 def outer(x1: Any, x2: Any, /) -> Tensor:
@@ -241,7 +241,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 
 def svdvals(x: Any, /) -> Tensor:
     """The singular values, greatest first."""
-    return ops.svd(x, compute_uv=False)  # type: ignore[no-any-return]
+    return ops.svd(x, compute_uv=False)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:

@@ -145,7 +145,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
     """`x1` where the condition is true, else `x2`."""
-    return ops.where(condition, x1, x2)  # type: ignore[no-any-return]
+    return ops.where(condition, x1, x2)
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
@@ -182,7 +182,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
         return ops.argsort(x, axis)
     tensor = as_tensor(x)
     backwards = ops.flip(ops.argsort(ops.flip(tensor, axis), axis), axis)
-    return ops.subtract(tensor.shape[axis] - 1, backwards)  # type: ignore[no-any-return]
+    return ops.subtract(tensor.shape[axis] - 1, backwards)
 
 
 # ------------------------------------------------------------------ sets

@@ -52,12 +52,12 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool 
         return found
     left = n - correction
     factor = n / left if left else (math.inf if n else math.nan)
-    return ops.multiply(found, factor)  # type: ignore[no-any-return]
+    return ops.multiply(found, factor)
 
 
 def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over `axis`: the root of `var`."""
-    return ops.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))  # type: ignore[no-any-return]
+    return ops.sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:

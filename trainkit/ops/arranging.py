@@ -88,14 +88,20 @@ def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: 
     return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)
 
 
-@tile_sized.joint_gradient
-def _(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, repeats: Any) -> Any:
+def _tile_sized_gradient(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, repeats: Any) -> Any:
     return (tile_sum_sized(g, x, *sizes, repeats=repeats), *[None] * len(sizes))
 
 
-@tile_sum_sized.joint_gradient
-def _(gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *sizes: Tensor, repeats: Any) -> Any:
+tile_sized.joint_gradient(_tile_sized_gradient)
+
+
+def _tile_sum_sized_gradient(
+    gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *sizes: Tensor, repeats: Any
+) -> Any:
     return (tile_sized(gg, *sizes, repeats=repeats), None, *[None] * len(sizes))
+
+
+tile_sum_sized.joint_gradient(_tile_sum_sized_gradient)
 
 
 def tile(x: Any, repeats: Any) -> Tensor:

@@ -15,7 +15,7 @@ from trainkit.ops.creation import zeros_like
 from trainkit.ops.shaping import as_tensor, filled, sizes_of
 
 
-def _block(dims: Any, start: Sequence[int], sizes: Sequence[int], op: str) -> Any:
+def _block(dims: Any, start: Sequence[Any], sizes: Sequence[Any], op: str) -> Any:
     """Slices for a block of `sizes` at `start`; -1 is the rest of the axis.
 
     Raises:
@@ -79,21 +79,31 @@ def _slice_update(xp: ArrayModule, x: Array, updates: Array, *live: Array, start
     return out
 
 
-@_slice.joint_gradient
-def _(g: Tensor, y: Tensor, x: Tensor, *live: Tensor, start: Any, sizes: Any) -> Any:
+def _slice_gradient(g: Tensor, y: Tensor, x: Tensor, *live: Tensor, start: Any, sizes: Any) -> Any:
     return (_slice_update(zeros_like(x), g, *live, start=start), *[None] * len(live))
 
 
-@slice_like.joint_gradient
-def _(g: Tensor, y: Tensor, x: Tensor, like: Tensor, *live: Tensor, start: Any) -> Any:
+_slice.joint_gradient(_slice_gradient)
+
+
+def _slice_like_gradient(
+    g: Tensor, y: Tensor, x: Tensor, like: Tensor, *live: Tensor, start: Any
+) -> Any:
     return (_slice_update(zeros_like(x), g, *live, start=start), None, *[None] * len(live))
 
 
-@_slice_update.joint_gradient
-def _(g: Tensor, y: Tensor, x: Tensor, updates: Tensor, *live: Tensor, start: Any) -> Any:
+slice_like.joint_gradient(_slice_like_gradient)
+
+
+def _slice_update_gradient(
+    g: Tensor, y: Tensor, x: Tensor, updates: Tensor, *live: Tensor, start: Any
+) -> Any:
     outside = _slice_update(g, zeros_like(updates), *live, start=start)
     inside = slice_like(g, updates, *live, start=start)
     return (outside, inside, *[None] * len(live))
+
+
+_slice_update.joint_gradient(_slice_update_gradient)
 
 
 def slice(inputs: Any, start_indices: Any, shape: Any) -> Tensor:  # the name in keras.ops

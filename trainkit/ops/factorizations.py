@@ -111,7 +111,7 @@ def cholesky_inverse(x: Any, upper: bool = False) -> Tensor:
         ShapeError: the matrices are not square.
     """
     factor = matrices(x, "cholesky_inverse", square=True)
-    unit = zeros_like(factor) + eye(_size(factor, "cholesky_inverse"), dtype=factor.dtype)  # type: ignore[operator]
+    unit = zeros_like(factor) + eye(_size(factor, "cholesky_inverse"), dtype=factor.dtype)
     y = solved(factor, unit, lower=not upper)
     return matmul(y, adjoint(y)) if upper else matmul(adjoint(y), y)  # type: ignore[no-any-return]
 
@@ -150,7 +150,7 @@ def logdet(x: Any) -> Tensor:
 
 def _qr_rule(x: Spec, *, mode: str) -> Any:
     *batch, n, m = x.shape
-    k = None if None in (n, m) else min(n, m)
+    k = None if n is None or m is None else min(n, m)
     if mode == "complete":
         return Spec((*batch, n, n), x.dtype), Spec((*batch, n, m), x.dtype)
     return Spec((*batch, n, k), x.dtype), Spec((*batch, k, m), x.dtype)
@@ -176,7 +176,7 @@ def _qr_gradient(g: Any, y: Any, x: Tensor, *, mode: str) -> Tensor:
     (gq, gr), (q, r) = g, y
     if n >= m:
         return _qr_tall_gradient(gq, gr, q, r)
-    right = x[..., n:]  # type: ignore[index]
+    right = x[..., n:]
     gq = add(gq, matmul(right, adjoint(gr[..., n:])))
     first = _qr_tall_gradient(gq, gr[..., :n], q, r[..., :n])
     return concatenate([first, matmul(q, gr[..., n:])], axis=-1)

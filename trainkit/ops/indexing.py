@@ -74,14 +74,20 @@ def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) ->
     return out
 
 
-@get_item_at.joint_gradient
-def _(g: Tensor, y: Tensor, x: Tensor, *parts: Tensor, key: Key) -> Any:
+def _get_item_at_gradient(g: Tensor, y: Tensor, x: Tensor, *parts: Tensor, key: Key) -> Any:
     return (put_item_at(g, x, *parts, key=key), *[None] * len(parts))
 
 
-@put_item_at.joint_gradient
-def _(gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *parts: Tensor, key: Key) -> Any:
+get_item_at.joint_gradient(_get_item_at_gradient)
+
+
+def _put_item_at_gradient(
+    gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *parts: Tensor, key: Key
+) -> Any:
     return (get_item_at(gg, *parts, key=key), None, *[None] * len(parts))
+
+
+put_item_at.joint_gradient(_put_item_at_gradient)
 
 
 def get_item(x: Any, key: Any) -> Tensor:
@@ -144,8 +150,8 @@ def _variable_item(self: Variable, key: Any) -> Tensor:
     return get_item(self.value(), key)
 
 
-Tensor.__getitem__ = get_item  # type: ignore[attr-defined]
-Variable.__getitem__ = _variable_item  # type: ignore[attr-defined]
+Tensor.__getitem__ = get_item  # type: ignore[method-assign]
+Variable.__getitem__ = _variable_item  # type: ignore[method-assign]
 
 # ------------------------------------------------------------------ where something is true
 

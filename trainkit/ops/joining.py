@@ -50,12 +50,14 @@ def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     return xp.concatenate(xs, axis)
 
 
-@_concatenate.joint_gradient
 def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
     sizes = [x.shape[axis] for x in xs]
     if None in sizes:
         return split_like(g, *xs, axis=axis)
     return _split(g, parts=tuple(np.cumsum(sizes[:-1]).tolist()), axis=axis)
+
+
+_concatenate.joint_gradient(_concatenate_gradient)
 
 
 def _split_like_rule(g: Spec, *xs: Spec, axis: int) -> Any:
@@ -69,9 +71,11 @@ def split_like(xp: ArrayModule, g: Array, *xs: Array, axis: int) -> Array:
     return _pieces(g, cuts, axis)
 
 
-@split_like.joint_gradient
-def _(gs: Any, y: Any, g: Tensor, *xs: Tensor, axis: int) -> Any:
+def _split_like_gradient(gs: Any, y: Any, g: Tensor, *xs: Tensor, axis: int) -> Any:
     return (_concatenate(*gs, axis=axis), *[None] * len(xs))
+
+
+split_like.joint_gradient(_split_like_gradient)
 
 
 def concatenate(xs: Any, axis: int | None = 0) -> Tensor:
@@ -250,9 +254,11 @@ def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     return xp.stack(xs, axis)
 
 
-@_stack.joint_gradient
-def _(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
+def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
     return _unstack(g, axis=axis, num=len(xs))
+
+
+_stack.joint_gradient(_stack_gradient)
 
 
 def stack(x: Any, axis: int = 0) -> Tensor:

@@ -93,7 +93,8 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
     out = xp.array(x)
-    xp.maximum.at(out, rows_as_index(xp, x, indices, "scatter_max") or ..., updates)
+    where_: Any = rows_as_index(xp, x, indices, "scatter_max") or ...
+    xp.maximum.at(out, where_, updates)
     return out
 
 
@@ -102,7 +103,8 @@ def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     """`x` with the least of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
     out = xp.array(x)
-    xp.minimum.at(out, rows_as_index(xp, x, indices, "scatter_min") or ..., updates)
+    where_: Any = rows_as_index(xp, x, indices, "scatter_min") or ...
+    xp.minimum.at(out, where_, updates)
     return out
 
 
@@ -125,11 +127,12 @@ def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) 
     _check(x, indices, updates)
     out = xp.array(x)
     if xp is np:
-        np.multiply.at(out, rows_as_index(np, x, indices, "scatter_multiply") or ..., updates)
+        here: Any = rows_as_index(np, x, indices, "scatter_multiply") or ...
+        np.multiply.at(out, here, updates)
         return out
     host = np.array(out.get())
-    where_ = rows_as_index(np, host, indices.get(), "scatter_multiply")
-    np.multiply.at(host, where_ or ..., updates.get())
+    there: Any = rows_as_index(np, host, indices.get(), "scatter_multiply") or ...
+    np.multiply.at(host, there, updates.get())
     return xp.asarray(host)
 
 

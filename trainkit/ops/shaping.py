@@ -53,7 +53,7 @@ def sizes_of(shape: Any, op: str) -> tuple[tuple[int | None, ...], tuple[Tensor,
     return tuple(sizes), tuple(tensors)
 
 
-def _entries(shape: Any, op: str) -> Sequence[Any]:
+def _entries(shape: Any, op: str) -> Any:
     if not is_tensor(shape):
         return shape if hasattr(shape, "__iter__") else (shape,)
     tensor = as_tensor(shape)
@@ -185,9 +185,11 @@ def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | N
     return x.reshape(filled(shape, sizes))
 
 
-@reshape_sized.joint_gradient
-def _(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any) -> Any:
+def _reshape_sized_gradient(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any) -> Any:
     return (reshape_like(g, x), *[None] * len(sizes))
+
+
+reshape_sized.joint_gradient(_reshape_sized_gradient)
 
 
 def _like_rule(x: Spec, like: Spec) -> Spec:
@@ -385,9 +387,6 @@ def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     return x.reshape(_expanded(x.shape, axis))
 
 
-_expand_dims.gradients(lambda g, y, x, *, axis: _squeeze(g, axis=axis))
-
-
 def expand_dims(x: Any, axis: Any) -> Tensor:
     """`x` with new axes of size 1.
 
@@ -426,6 +425,7 @@ def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     return x.reshape(_squeezed(x.shape, axis))
 
 
+_expand_dims.gradients(lambda g, y, x, *, axis: _squeeze(g, axis=axis))
 _squeeze.gradients(
     lambda g, y, x, *, axis: _expand_dims(g, axis=tuple(a % len(x.shape) for a in axis))
 )
@@ -493,9 +493,13 @@ def broadcast_to_sized(
     return xp.broadcast_to(x, _stretched(x.shape, filled(shape, sizes)))
 
 
-@broadcast_to_sized.joint_gradient
-def _(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any) -> Any:
+def _broadcast_to_sized_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any
+) -> Any:
     return (PRIMITIVES["sum_to_like"].op(g, x), *[None] * len(sizes))
+
+
+broadcast_to_sized.joint_gradient(_broadcast_to_sized_gradient)
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:

@@ -244,7 +244,7 @@ def _pinv_gradient(g: Tensor, y: Tensor, x: Tensor, *, rcond: float) -> Tensor:
     ga, yt = adjoint(g), adjoint(y)
     left = times(subtract(rows, matmul(x, y)), ga, y, yt)
     right = times(yt, y, ga, subtract(columns, matmul(y, x)))
-    return left + right - times(yt, g, yt)  # type: ignore[operator,no-any-return]
+    return left + right - times(yt, g, yt)
 
 
 def _identity(n: int | None, x: Tensor) -> Tensor:
@@ -365,7 +365,7 @@ def _expm_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     top = concatenate([xt, g], axis=-1)
     bottom = concatenate([zeros_like(xt), xt], axis=-1)
     corner: Tensor = _expm(concatenate([top, bottom], axis=-2))
-    return corner[..., :n, n:]  # type: ignore[index,no-any-return]
+    return corner[..., :n, n:]
 
 
 _expm.gradients(_expm_gradient)

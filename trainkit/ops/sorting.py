@@ -418,4 +418,4 @@ def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) ->
         A bool tensor of the shape of `x1`.
     """
     found: Tensor = _isin(x1, x2)
-    return logical_not(found) if invert else found  # type: ignore[no-any-return]
+    return logical_not(found) if invert else found
