@@ -169,6 +169,17 @@ def test_training_is_that_of_the_argument_then_of_the_caller_then_the_default():
     layer(X)
     assert layer.seen is False
 
+    class Between(Layer):
+        def call(self, x, training=None, factor=1.0):
+            self.__dict__["seen"] = training
+            return x * factor
+
+    between = Between()
+    assert float(ops.sum(between(X, True, 2.0))) == 30
+    assert between.seen is True
+    between(X, None, 2.0)
+    assert between.seen is None
+
 
 def test_losses_are_those_of_the_last_call():
     class Penalty(Layer):

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit import constraints, initializers, ops, regularizers
 from trainkit.core import abstract, dtypes, nest, recorder
-from trainkit.core.errors import InvalidArgumentError, OpError
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, short_text
@@ -17,6 +17,7 @@ from trainkit.layers.building import all_built, marking_built, put_back, state_o
 from trainkit.layers.call_facts import FRAME, CallFacts
 from trainkit.layers.config import arguments_of
 from trainkit.layers.dtype_policy import DTypePolicy, policy_of
+from trainkit.layers.explaining import explain
 from trainkit.layers.input_spec import InputSpec, check_inputs
 from trainkit.layers.naming import name_for
 from trainkit.layers.nested_shapes import known_sizes, shapes_of, specs_of, tuples_of
@@ -213,14 +214,15 @@ class Layer(WeightHolder):
             training = outer if kwargs["training"] is None else kwargs["training"]
             if not facts.takes_training:
                 del kwargs["training"]
-        elif len(args) > facts.training_position:
-            position = facts.training_position
-            training = outer if args[position] is None else args[position]
-            args = args[:position] + args[position + 1 :]
+        elif len(args) > facts.training_position and args[facts.training_position] is not None:
+            training = args[facts.training_position]
         if facts.takes_training:
             if training is None:
                 training = facts.training_default
-            kwargs["training"] = training
+            if len(args) > (place := facts.training_position):
+                args = (*args[:place], training, *args[place + 1 :])
+            else:
+                kwargs["training"] = training
         frame.training = training
         if entry is None:
             frame.entry = self
@@ -231,7 +233,7 @@ class Layer(WeightHolder):
             if self.activity_regularizer is not None:
                 self._regularize_activity(y)
         except Exception as error:
-            self._explain(error, args)
+            explain(self, error, args)
             raise
         finally:
             frame.entry, frame.training = entry, outer
@@ -240,7 +242,7 @@ class Layer(WeightHolder):
             or (facts.makes_masks and self.supports_masking)
             or (_THREAD.traces and masks.any_held())
         ):
-            self._pass_mask_on(args, y)
+            masks.pass_on(self, args, y)
         return y
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -271,7 +273,7 @@ class Layer(WeightHolder):
         if not self.built:
             self._build_for(args, kwargs)
         if masks.any_held():
-            kwargs = self._with_masks(args, kwargs)
+            kwargs = masks.filled_in(self._facts, args, kwargs)
         if len(args) == 1 and type(args[0]) is Tensor:
             array = args[0]._array
             self.__dict__.update(_ready_shape=array.shape, _ready_dtype=array.dtype)
@@ -291,58 +293,12 @@ class Layer(WeightHolder):
         else:
             self.build()  # type: ignore[call-arg]
 
-    def _with_masks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """`kwargs` with the masks of the inputs that `call` wants and the caller left out."""
-        wanted = [n for n in self._facts.mask_names if kwargs.get(n) is None]
-        if not wanted:
-            return kwargs
-        given = self._facts.by_name(args, kwargs)
-        first = self._facts.names[0] if self._facts.names else None
-        added = {}
-        for name in wanted:
-            source = first if name == "mask" else name[: -len("_mask")]
-            if source in given and name not in self._facts.names[: len(args)]:
-                mask = masks.masks_of(given[source])
-                if mask is not None:
-                    added[name] = mask
-        return {**kwargs, **added}
-
-    def _pass_mask_on(self, args: tuple[Any, ...], y: Any) -> None:
-        previous = masks.masks_of(args[0]) if args else None
-        if not self.supports_masking:
-            return
-        outputs = nest.flatten(y)
-        if outputs and all(masks.mask_of(out) is not None for out in outputs):
-            return
-        made = self.compute_mask(args[0] if args else None, previous)
-        if made is None:
-            return
-        for out, mask in zip(
-            outputs, [made] if is_tensor(made) else nest.flatten(made), strict=False
-        ):
-            masks.set_mask(out, mask)
-
     def _regularize_activity(self, y: Any) -> None:
         for out in nest.flatten(y):
             if is_tensor(out):
                 penalty = convert_to_tensor(self.activity_regularizer(out))
                 batch = ops.shape(out)[0] if len(out.shape) else 1
                 self.add_loss(ops.divide(penalty, ops.cast(batch, penalty.dtype)))
-
-    def _explain(self, error: Exception, args: tuple[Any, ...]) -> None:
-        """Add to an error of an operation in which layer it happened, with inputs and weights."""
-        if not isinstance(error, OpError) or getattr(error, "_names_layer", False):
-            return
-        error._names_layer = True  # type: ignore[attr-defined]
-        text = str(error.args[0]) if error.args else ""
-        head, colon, tail = text.partition(": ")
-        where = f"layer {self.name!r} ({type(self).__name__})"
-        text = f"{head} in {where}: {tail}" if colon and " " not in head else f"{where}: {text}"
-        lines = [
-            f"  input  {tuple(x.shape)} {x.dtype.name}" for x in nest.flatten(args) if is_tensor(x)
-        ]
-        lines += [f"  {w._name}  {tuple(w.shape)}" for w in tracking.own_variables(self)[:4]]
-        error.args = ("\n".join([text, f"{where} was called with", *lines]), *error.args[1:])
 
     # ------------------------------------------------------------------ shapes without values
 

@@ -178,6 +178,12 @@ class RNN(Layer):
         inputs = self.cell.project(sequences, training) if fast else sequences
         if only_shapes:
             return self._one_step(inputs, states, steps, training, fast)
+        if fast and mask is None and steps:
+            ordered = ops.flip(inputs, axis=1) if self.go_backwards else inputs
+            whole = self.cell.sequence(ordered, states, training)
+            if whole is not None:
+                hidden, states = whole
+                return (hidden if self.return_sequences else [hidden[:, -1]]), states
         order = range(steps - 1, -1, -1) if self.go_backwards else range(steps)
         frames = ops.unstack(inputs, axis=1)
         masks = None if mask is None else ops.unstack(mask, axis=1)

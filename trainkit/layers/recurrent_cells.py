@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit import initializers, ops
+from trainkit import activations, initializers, ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.arguments import keep, share, whole
 from trainkit.layers.layer import Layer
 from trainkit.ops import random
+from trainkit.ops.recurrence import gru, lstm
 
 
 class Cell(Layer):
@@ -95,9 +96,7 @@ class Cell(Layer):
         """The inputs' share of the gates: of (batch, features), or of (batch, steps, features)."""
         over_time = len(inputs.shape) == 3
         x = self._dropped("input", self.dropout, inputs, training, over_time)
-        y = ops.matmul(x, self.kernel.value())
-        bias = self._input_bias()
-        return y if bias is None else ops.add(y, bias)
+        return ops.dense(x, self.kernel.value(), self._input_bias())
 
     def _input_bias(self) -> Any:
         return None if self.bias is None else self.bias.value()
@@ -107,6 +106,13 @@ class Cell(Layer):
     ) -> tuple[Any, list[Any]]:
         """The output and the new state, from what `project` gave for this step."""
         raise NotImplementedError(f"{type(self).__name__} has no method step")
+
+    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
+        """The outputs (batch, steps, units) and the last state in one operation.
+
+        `None` where the cell's settings need its steps one by one.
+        """
+        return None
 
     def call(self, inputs: Any, states: Any, training: Any = False) -> Any:
         listed = isinstance(states, list | tuple)
@@ -164,6 +170,13 @@ class SimpleRNNCell(Cell):
         total = ops.add(projected, ops.matmul(before, self.recurrent_kernel.value()))
         output = self.activation(total)
         return output, [output]
+
+
+def _is_standard(cell: Any) -> bool:
+    """Whether the gates are sigmoids and the rest tanh, as the operations on sequences have them."""
+    return (
+        cell.activation is activations.tanh and cell.recurrent_activation is activations.sigmoid
+    )
 
 
 class GRUCell(Cell):
@@ -249,6 +262,13 @@ class GRUCell(Cell):
         output = ops.add(ops.multiply(update, before), ops.multiply(ops.subtract(1.0, update), new))
         return output, [output]
 
+    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
+        if not self.reset_after or not _is_standard(self) or (training and self.recurrent_dropout):
+            return None
+        bias = None if self.bias is None else self.bias.value()[1]
+        hidden = gru(projected, states[0], self.recurrent_kernel.value(), bias)
+        return hidden, [hidden[:, -1]]
+
 
 class LSTMCell(Cell):
     """i, f, o = sigma(.), c' = f * c + i * activation(.), h' = o * activation(c'), the output.
@@ -325,6 +345,12 @@ class LSTMCell(Cell):
         memory = ops.add(ops.multiply(forget, states[1]), ops.multiply(in_gate, new))
         output = ops.multiply(out, self.activation(memory))
         return output, [output, memory]
+
+    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
+        if not _is_standard(self) or (training and self.recurrent_dropout):
+            return None
+        hidden, memory = lstm(projected, *states, self.recurrent_kernel.value())
+        return hidden, [hidden[:, -1], memory[:, -1]]
 
 
 class StackedRNNCells(Layer):
