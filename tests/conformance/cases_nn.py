@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.conformance.table import away_from, case, distinct, normal
 from trainkit import ops
+from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
 from trainkit.ops import (
     affine,
     convolution,
@@ -12,6 +13,7 @@ from trainkit.ops import (
     embedding,
     normalization,
     pooling,
+    recurrence,
     transposed_convolution,
     unfolding,
 )
@@ -27,11 +29,24 @@ POOL = {"pool_size": (2, 2), "strides": (1, 2), "padding": "same"}
 FOLD = {"kernel_size": (2, 2), "dilation": (1, 1), "padding": (1, 0), "stride": (1, 2)}
 BATCH = {"axis": (2,), "epsilon": 0.1, "over_batch": True}
 LAYER = {"axis": (1, 2), "epsilon": 0.1, "over_batch": False}
+SLOPES = convert_to_tensor(normal(2, 3, 2)), convert_to_tensor(normal(2, 3, 2))
 RECTIFIED = away_from([0], 5, 3)
 
 
 def conv(x, kernel, bias=None):
     return ops.conv_with_bias(x, kernel, bias, strides=2, padding="same", activation="relu")
+
+
+def through_lstm(projected, h, c, kernel):
+    """The gradients that `lstm` sends back, as functions of its inputs."""
+    results = PRIMITIVES["lstm"].op(projected, h, c, kernel)
+    return recurrence.lstm_gradient(*SLOPES, projected, h, c, kernel, *results)
+
+
+def through_gru(projected, h, kernel, bias):
+    """The gradients that `gru` sends back, as functions of its inputs."""
+    results = PRIMITIVES["gru"].op(projected, h, kernel, bias)
+    return recurrence.gru_gradient(SLOPES[0], projected, h, kernel, bias, *results)
 
 
 CASES = [
@@ -172,6 +187,12 @@ CASES = [
         normal(2, 4, 3),
         tolerance=1e-5,
     ),
+    # ---- recurrence
+    case("lstm", recurrence.lstm, normal(2, 3, 8), normal(2, 2), normal(2, 2), normal(2, 8)),
+    case("lstm_gradient", through_lstm, normal(2, 3, 8), normal(2, 2), normal(2, 2), normal(2, 8)),
+    case("gru", recurrence.gru, normal(2, 3, 6), normal(2, 2), normal(2, 6), normal(6)),
+    case("gru", recurrence.gru, normal(2, 3, 6), normal(2, 2), normal(2, 6)),
+    case("gru_gradient", through_gru, normal(2, 3, 6), normal(2, 2), normal(2, 6), normal(6)),
     # ---- dense and embedding
     case("dense", ops.dense, normal(2, 3, 4), normal(4, 2), normal(2), activation="relu"),
     case("dense", ops.dense, normal(3, 4), normal(4, 2)),

@@ -173,10 +173,8 @@ class SimpleRNNCell(Cell):
 
 
 def _is_standard(cell: Any) -> bool:
-    """Whether the gates are sigmoids and the rest tanh, as the operations on sequences have them."""
-    return (
-        cell.activation is activations.tanh and cell.recurrent_activation is activations.sigmoid
-    )
+    """Whether the gates are sigmoids and the rest tanh, as `lstm` and `gru` have them."""
+    return cell.activation is activations.tanh and cell.recurrent_activation is activations.sigmoid
 
 
 class GRUCell(Cell):

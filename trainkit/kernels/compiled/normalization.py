@@ -35,7 +35,7 @@ def rows() -> Any:
 
 
 def rows_gradient() -> Any:
-    """`run(g, x, scale, epsilon, result, by_scale, by_offset)`; the last two (workers, features)."""
+    """`run(g, x, scale, epsilon, result, by_scale, by_offset)`; the last two of workers."""
 
     @compiled()
     def run(g, x, scale, epsilon, result, by_scale, by_offset):  # type: ignore[no-untyped-def]

@@ -1,0 +1,246 @@
+"""LSTM and GRU over whole sequences, each one operation with a hand-written gradient.
+
+The products of the inputs with their kernel are made for all steps at once, before; an operation
+here takes them as `projected`. Gates use sigmoid and tanh.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.kernels import recurrent_cpu, recurrent_plain
+from trainkit.ops.activations import sigmoid
+from trainkit.ops.elementwise import add, multiply, subtract, tanh
+from trainkit.ops.joining import split, stack, unstack
+from trainkit.ops.products import matmul
+from trainkit.ops.replay import replayed_second_gradient
+from trainkit.ops.shaping import as_tensor
+
+
+def _wide(x: Any) -> Any:
+    """16-bit floats as float32."""
+    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+
+
+def _narrow(parts: tuple[Array, ...], dtype: Any) -> tuple[Array, ...]:
+    return tuple(part.astype(dtype, copy=False) for part in parts)
+
+
+def _check(op: str, count: int, projected: Any, states: tuple[Any, ...], kernel: Any) -> None:
+    shapes = [("projected", projected), *((f"state {i}", s) for i, s in enumerate(states))]
+    shown = "\n".join(f"  {name:<9} {tuple(x.shape)}" for name, x in [*shapes, ("kernel", kernel)])
+    units = kernel.shape[0]
+    fits = (
+        len(projected.shape) == 3
+        and len(kernel.shape) == 2
+        and all(len(s.shape) == 2 and s.shape[1] in (None, units) for s in states)
+        and kernel.shape[1] in (None, count * (units or 0))
+        and projected.shape[2] in (None, kernel.shape[1])
+        and len({n.shape[0] for n in (projected, *states)} - {None}) <= 1
+    )
+    if not fits:
+        raise ShapeError(
+            f"{op}: projected must be (batch, steps, {count} units), each state (batch, units), "
+            "and the "
+            f"recurrent kernel (units, {count} units).\n{shown}"
+        )
+
+
+# ------------------------------------------------------------------ LSTM
+
+
+def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
+    _check("lstm", 4, projected, (h, c), kernel)
+    dtype = dtypes.result_type(projected, h, c, kernel)
+    states = Spec((*projected.shape[:2], kernel.shape[0]), dtype)
+    return states, states, Spec(projected.shape, dtype)
+
+
+@primitive(_lstm_rule, name="lstm", promotes=True)
+def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
+    """Hidden states, memories and gates of all steps."""
+    _check("lstm", 4, projected, (h, c), kernel)
+    arrays = tuple(map(_wide, (projected, h, c, kernel)))
+    found = recurrent_cpu.lstm(*arrays) if xp is np else None
+    return _narrow(recurrent_plain.lstm(xp, *arrays) if found is None else found, projected.dtype)
+
+
+def _lstm_gradient_rule(
+    by_hidden: Spec, by_memory: Spec, projected: Spec, h: Spec, c: Spec, kernel: Spec, *rest: Spec
+) -> Any:
+    return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
+
+
+@primitive(_lstm_gradient_rule)
+def lstm_gradient(
+    xp: ArrayModule,
+    by_hidden: Array,
+    by_memory: Array,
+    projected: Array,
+    h: Array,
+    c: Array,
+    kernel: Array,
+    hidden: Array,
+    memory: Array,
+    gates: Array,
+) -> Any:
+    """What an LSTM sends back to the projected inputs, the first h and c, and the kernel."""
+    arrays = tuple(map(_wide, (by_hidden, by_memory, h, c, kernel, hidden, memory, gates)))
+    found = recurrent_cpu.lstm_gradient(*arrays) if xp is np else None
+    parts = recurrent_plain.lstm_gradient(xp, *arrays) if found is None else found
+    return _narrow(parts, by_hidden.dtype)
+
+
+def _lstm_formula(projected: Tensor, h: Tensor, c: Tensor, kernel: Tensor) -> Any:
+    """Hidden states and memories in plain operations."""
+    hidden, memory = [], []
+    for frame in unstack(projected, axis=1):
+        i, f, g, o = split(add(frame, matmul(h, kernel)), 4, axis=-1)
+        c = add(multiply(sigmoid(f), c), multiply(sigmoid(i), tanh(g)))
+        h = multiply(sigmoid(o), tanh(c))
+        hidden.append(h)
+        memory.append(c)
+    return stack(hidden, axis=1), stack(memory, axis=1)
+
+
+def _lstm_second(gg: Any, out: Any, by_hidden: Tensor, by_memory: Tensor, *inputs: Tensor) -> Any:
+    by_given, by_inputs = replayed_second_gradient(
+        _lstm_formula, (by_hidden, by_memory), inputs[:4], gg
+    )
+    return (*by_given, *by_inputs, None, None, None)
+
+
+# The gates are a result for the gradient alone, so nothing comes back through them.
+_lstm.joint_gradient(lambda g, y, *inputs: lstm_gradient(g[0], g[1], *inputs, *y))
+lstm_gradient.joint_gradient(_lstm_second)
+
+
+def lstm(projected: Any, hidden: Any, memory: Any, recurrent_kernel: Any) -> tuple[Tensor, Tensor]:
+    """A long short-term memory over all steps of a sequence.
+
+    i, f, o = sigmoid(.), g = tanh(.), c' = f * c + i * g, h' = o * tanh(c'), each dot being a
+    quarter of projected + h @ recurrent_kernel. Source: Hochreiter and Schmidhuber 1997.
+
+    Args:
+        projected: (batch, steps, 4 units): inputs times their kernel plus bias, quarters i, f, g,
+            o.
+        hidden: h before the first step, (batch, units).
+        memory: c before the first step, (batch, units).
+        recurrent_kernel: (units, 4 units).
+
+    Returns:
+        h and c after each step, (batch, steps, units).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    states, memories, _ = _lstm(as_tensor(projected), hidden, memory, recurrent_kernel)
+    return states, memories
+
+
+# ------------------------------------------------------------------ GRU
+
+
+def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any) -> Any:
+    _check("gru", 3, projected, (h,), kernel)
+    units = kernel.shape[0]
+    dtype = dtypes.result_type(projected, h, kernel)
+    gates = (*projected.shape[:2], None if units is None else 4 * units)
+    return Spec((*projected.shape[:2], units), dtype), Spec(gates, dtype)
+
+
+@primitive(_gru_rule, name="gru", promotes=True)
+def _gru(xp: ArrayModule, projected: Array, h: Array, kernel: Array, bias: Array | None) -> Any:
+    """Hidden states and gates of all steps."""
+    _check("gru", 3, projected, (h,), kernel)
+    arrays = tuple(map(_wide, (projected, h, kernel, bias)))
+    return _narrow(recurrent_plain.gru(xp, *arrays), projected.dtype)
+
+
+def _gru_gradient_rule(by_hidden: Spec, projected: Spec, h: Spec, kernel: Spec, *rest: Any) -> Any:
+    shapes = (projected.shape, h.shape, kernel.shape, kernel.shape[1:])
+    return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
+
+
+@primitive(_gru_gradient_rule)
+def gru_gradient(
+    xp: ArrayModule,
+    by_hidden: Array,
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    hidden: Array,
+    gates: Array,
+) -> Any:
+    """What a GRU sends back to the projected inputs, the first h, the kernel and its bias."""
+    arrays = tuple(map(_wide, (by_hidden, h, kernel, hidden, gates)))
+    return _narrow(recurrent_plain.gru_gradient(xp, *arrays), by_hidden.dtype)
+
+
+def _gru_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Tensor:
+    """Hidden states in plain operations."""
+    hidden = []
+    for frame in unstack(projected, axis=1):
+        x_z, x_r, x_new = split(frame, 3, axis=-1)
+        inner = matmul(h, kernel)
+        if bias is not None:
+            inner = add(inner, bias)
+        h_z, h_r, h_new = split(inner, 3, axis=-1)
+        update = sigmoid(add(x_z, h_z))
+        new = tanh(add(x_new, multiply(sigmoid(add(x_r, h_r)), h_new)))
+        h = add(new, multiply(update, subtract(h, new)))
+        hidden.append(h)
+    return stack(hidden, axis=1)
+
+
+def _gru_joint(g: Any, y: Any, projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Any:
+    *parts, by_bias = gru_gradient(g[0], projected, h, kernel, bias, *y)
+    return (*parts, None if bias is None else by_bias)
+
+
+def _gru_second(gg: Any, out: Any, by_hidden: Tensor, *inputs: Any) -> Any:
+    projected, h, kernel, bias = inputs[:4]
+    # Without a bias zeros have a place in the formula for what its gradient sends back.
+    place = multiply(out[3], 0.0) if bias is None else bias
+    by_hidden, by_inputs = replayed_second_gradient(
+        _gru_formula, by_hidden, (projected, h, kernel, place), gg
+    )
+    by_bias = None if bias is None else by_inputs[3]
+    return by_hidden, *by_inputs[:3], by_bias, None, None
+
+
+_gru.joint_gradient(_gru_joint)
+gru_gradient.joint_gradient(_gru_second)
+
+
+def gru(projected: Any, hidden: Any, recurrent_kernel: Any, recurrent_bias: Any = None) -> Tensor:
+    """A gated recurrent unit over all steps of a sequence.
+
+    z, r = sigmoid(.), new = tanh(x_new + r * h_new), h' = z * h + (1 - z) * new, where x and h
+    stand for thirds of projected and of h @ recurrent_kernel + recurrent_bias. Source: Cho et al.
+    2014, arXiv:1406.1078.
+
+    Args:
+        projected: (batch, steps, 3 units): inputs times their kernel plus bias, thirds z, r, new.
+        hidden: h before the first step, (batch, units).
+        recurrent_kernel: (units, 3 units).
+        recurrent_bias: (3 units,), or `None`.
+
+    Returns:
+        h after each step, (batch, steps, units).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    states, _ = _gru(as_tensor(projected), hidden, recurrent_kernel, recurrent_bias)
+    result: Tensor = states
+    return result
