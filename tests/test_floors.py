@@ -45,6 +45,8 @@ DOORS = 9
 
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
+    "blas",
+    "source_lines",
     "errors",
     "registry",
     "dtypes",

@@ -1,8 +1,9 @@
 """trainkit: a Keras-style training toolkit with eager custom loops.
 
-`import trainkit as tk` gives TensorFlow 2's names for tensors, tapes, functions, data and checkpoints, and
-Keras's for layers, models, optimizers, losses, metrics and callbacks. What a script does not use is
-not imported: the names of whole families are loaded when they are first asked for.
+`import trainkit as tk` gives TensorFlow 2's names for tensors, tapes, functions, data and
+checkpoints, and Keras's for layers, models, optimizers, losses, metrics and callbacks. What a
+script does not use is not imported: the names of whole families are loaded when they are first
+asked for.
 """
 
 from __future__ import annotations

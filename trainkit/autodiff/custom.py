@@ -17,7 +17,7 @@ from trainkit.core.variable import Variable
 
 
 @primitive(unchanged)
-def stop_gradient(xp: Any, x: Any) -> Any:
+def stop_gradient(xp: Any, x: Any) -> Any:  # noqa: D417 - callers do not give xp
     """The same values, through which no gradient goes back.
 
     Args:
@@ -52,16 +52,18 @@ class CustomRule:
             given = self._backward(*gs, variables=list(self._variables))
             if not (isinstance(given, tuple | list) and len(given) == 2):
                 raise TypeError(
-                    f"custom_gradient of {self._label!r}: the function uses variables, so its gradient function "
-                    "must take `variables` and return (input_gradients, variable_gradients)"
+                    f"custom_gradient of {self._label!r}: the function uses variables, so its "
+                    "gradient function must take `variables` and return (input_gradients, "
+                    "variable_gradients)"
                 )
             by_input, by_variable = nest.flatten([given[0]]), list(given[1])
         else:
             by_input, by_variable = nest.flatten([self._backward(*gs)]), []
         if len(by_input) != count or len(by_variable) != len(self._variables):
             raise ValueError(
-                f"custom_gradient of {self._label!r}: the gradient function gave {len(by_input)} input and "
-                f"{len(by_variable)} variable gradients, needed are {count} and {len(self._variables)}"
+                f"custom_gradient of {self._label!r}: the gradient function gave {len(by_input)} "
+                f"input and {len(by_variable)} variable gradients, needed are {count} and "
+                f"{len(self._variables)}"
             )
         pairs = zip(by_input + by_variable, inputs, strict=True)
         return [self._checked(gx, x, i) for i, (gx, x) in enumerate(pairs)]
@@ -72,7 +74,8 @@ class CustomRule:
         gx = convert_to_tensor(gx, dtype_hint=x.dtype)
         if not gx.shape.is_compatible_with(x.shape):
             raise ValueError(
-                f"custom_gradient of {self._label!r}: gradient {i} has shape {gx.shape}, its input {x.shape}"
+                f"custom_gradient of {self._label!r}: gradient {i} has shape {gx.shape}, its input "
+                f"{x.shape}"
             )
         return gx
 
@@ -80,14 +83,15 @@ class CustomRule:
 def custom_gradient(f: Callable[..., Any] | None = None, *, check: bool = False) -> Any:
     """Decorator that gives a function a gradient of its own.
 
-    The function returns `(result, grad_fn)`. `grad_fn` takes one upstream gradient per result and returns one
-    gradient per tensor argument, `None` where there is none. If the function reads trainable variables,
-    `grad_fn` must accept `variables=` and return `(argument_gradients, variable_gradients)`.
+    The function returns `(result, grad_fn)`. `grad_fn` takes one upstream gradient per result and
+    returns one gradient per tensor argument, `None` where there is none. If the function reads
+    trainable variables, `grad_fn` must accept `variables=` and return `(argument_gradients,
+    variable_gradients)`.
 
     Args:
         f: the function; called with tensors, and keyword arguments as they are.
-        check: on the first call with each signature of arguments compare `grad_fn` with central differences, and
-            raise where they disagree. It costs two calls per checked direction.
+        check: on the first call with each signature of arguments compare `grad_fn` with central
+            differences, and raise where they disagree. It costs two calls per checked direction.
 
     Returns:
         A function that gives the result alone.
@@ -169,8 +173,8 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     if variables and not _takes_variables(backward):
         raise TypeError(
             f"custom_gradient: {getattr(f, '__name__', 'the function')!r} reads the variables "
-            f"{[v.name for v in variables]}, so its gradient function needs a keyword argument `variables`; "
-            "pass tensors as arguments to keep variables out of it"
+            f"{[v.name for v in variables]}, so its gradient function needs a keyword argument "
+            "`variables`; pass tensors as arguments to keep variables out of it"
         )
     inputs = tuple(_inputs_of(args)) + tuple(snapshot for _, snapshot in watcher.reads.values())
     if in_graph:
@@ -185,14 +189,14 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
 def _answer(f: Callable[..., Any], answer: Any) -> Any:
     if not (isinstance(answer, tuple | list) and len(answer) == 2 and callable(answer[1])):
         raise TypeError(
-            f"custom_gradient: {getattr(f, '__name__', 'the function')!r} must return (result, grad_fn), it returned "
-            f"{type(answer).__name__}"
+            f"custom_gradient: {getattr(f, '__name__', 'the function')!r} must return "
+            f"(result, grad_fn), it returned {type(answer).__name__}"
         )
     return answer
 
 
 def _fresh(y: Any) -> Tensor:
-    """A tensor of its own for a result, so that one passed through unchanged is told from its input."""
+    """A tensor of its own for a result, so that one passed through is told from its input."""
     tensor = y if isinstance(y, Tensor) else convert_to_tensor(y)
     if isinstance(tensor, SymbolicTensor):
         from trainkit.core.tensor import PRIMITIVES
@@ -228,7 +232,8 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """Forget what `f` computes inside, and compute it again on the way back, to save memory.
 
     Args:
-        f: function of tensors that gives a tensor or a nest of them; called twice per training step.
+        f: function of tensors that gives a tensor or a nest of them; called twice per training
+            step.
 
     Returns:
         A function with the same results and gradients, also by variables that `f` reads.

@@ -10,7 +10,7 @@ from trainkit.core.source_lines import Line, line_text
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
 
-# What was last found out about variables, for the error of an optimizer that gets no gradient at all.
+# What was last found out about variables, for an optimizer's error when it gets no gradient at all.
 _LAST: weakref.WeakKeyDictionary[Variable, str] = weakref.WeakKeyDictionary()
 
 MOST_EXITS = 200
@@ -77,8 +77,8 @@ def reason(
         )
     if not any(t in tracked for t in targets):
         return (
-            f"the target was not computed while the tape recorded, so it is not known how it depends on {name}; "
-            "compute it inside the `with` block"
+            "the target was not computed while the tape recorded, so it is not known how it "
+            f"depends on {name}; compute it inside the `with` block"
         )
     return (
         f"the target does not depend on {name}: what is computed from it is not used for the target"

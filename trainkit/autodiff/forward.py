@@ -15,8 +15,8 @@ from trainkit.core.variable import Variable
 class ForwardAccumulator:
     """Directional derivatives of what a block computes.
 
-    The derivative along a direction is linear in the direction, and the transpose of the gradient; so it
-    is the gradient of the gradient's product with the direction, by the output gradient.
+    The derivative along a direction is linear in the direction, and the transpose of the gradient;
+    so it is the gradient of the gradient's product with the direction, by the output gradient.
     Source: Townsend 2017, "A new trick for calculating Jacobian vector products".
 
     Args:

@@ -43,12 +43,14 @@ def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> C
     """A function that gives the value of `f` and its gradients by the arguments.
 
     Args:
-        f: function of tensors (or numbers) to a tensor; the gradient is that of the sum of its elements.
+        f: function of tensors (or numbers) to a tensor; the gradient is that of the sum of its
+            elements.
         params: positions or names of the arguments to differentiate by; all by default.
 
     Returns:
-        A function with the arguments of `f` that returns `(value, [gradients])`. What does not depend on an argument
-        has a gradient of zeros. A keyword argument `dy` weighs the elements of the value.
+        A function with the arguments of `f` that returns `(value, [gradients])`. What does not
+        depend on an argument has a gradient of zeros. A keyword argument `dy` weighs the elements
+        of the value.
 
     Raises:
         ValueError: `f` returns `None`, or `params` names no parameter.
@@ -99,14 +101,14 @@ def gradients_function(f: Callable[..., Any], params: Any = None) -> Callable[..
 
 
 def implicit_value_and_gradients(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that gives the value of `f` and `(gradient, variable)` pairs for the variables it uses.
+    """A function that gives the value of `f` and `(gradient, variable)` pairs for all it uses.
 
     Args:
         f: function of anything to a tensor that reads trainable variables.
 
     Returns:
-        A function with the arguments of `f` that returns `(value, pairs)`; the pairs are what an optimizer's
-        `apply_gradients` takes.
+        A function with the arguments of `f` that returns `(value, pairs)`; the pairs are what an
+        optimizer's `apply_gradients` takes.
 
     Raises:
         ValueError: `f` returns `None`, or reads no trainable variable.

@@ -92,8 +92,8 @@ def _text(f: Callable[..., Any], position: int, worse: list[Any]) -> str:
     code = getattr(f, "__code__", None)
     where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
     lines = [
-        f"custom_gradient of {getattr(f, '__name__', 'function')!r}{where}: the rule for argument {position} "
-        f"disagrees with finite differences at {len(worse)} of the elements tried.",
+        f"custom_gradient of {getattr(f, '__name__', 'function')!r}{where}: the rule for argument "
+        f"{position} disagrees with finite differences at {len(worse)} of the elements tried.",
         "  element        at x           given          differences",
     ]
     for index, at, mine, slope in worse[:8]:

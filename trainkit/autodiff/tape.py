@@ -1,8 +1,8 @@
 """`GradientTape`: records operations, then walks them backwards.
 
-A tape is a list of entries `(primitive, inputs, output, settings)` in the order in which they ran. The walk
-goes from the last entry to the first and calls one rule per input that needs it. Rules are made of
-operations, so an outer tape that is recording sees them and can differentiate again.
+A tape is a list of entries `(primitive, inputs, output, settings)` in the order in which they ran.
+The walk goes from the last entry to the first and calls one rule per input that needs it. Rules are
+made of operations, so an outer tape that is recording sees them and can differentiate again.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ class GradientTape:
                 )
             if not x.dtype.is_differentiable:
                 raise ValueError(
-                    f"GradientTape.watch: a tensor of dtype {x.dtype.name} has no gradients; cast it to a "
-                    "floating dtype first"
+                    f"GradientTape.watch: a tensor of dtype {x.dtype.name} has no gradients; cast "
+                    "it to a floating dtype first"
                 )
             if isinstance(x, Variable):
                 self._note(x, x.value())
@@ -181,17 +181,19 @@ class GradientTape:
             explain: warn of each source without a gradient, with the cause and the line of code.
 
         Returns:
-            A nest like `sources`: for each a tensor of its shape and dtype, or `None` when the target does not
-            depend on it.
+            A nest like `sources`: for each a tensor of its shape and dtype, or `None` when the
+            target does not depend on it.
 
         Raises:
             RuntimeError: the tape is not persistent and has given its gradient.
-            ValueError: `unconnected_gradients` is neither of the two, or `output_gradients` do not fit.
+            ValueError: `unconnected_gradients` is neither of the two, or `output_gradients` do not
+                fit the target.
         """
         unconnected = getattr(unconnected_gradients, "value", unconnected_gradients)
         if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
             raise ValueError(
-                f"GradientTape.gradient: unconnected_gradients={unconnected!r}; use 'none' or 'zero'"
+                f"GradientTape.gradient: unconnected_gradients={unconnected!r}; use 'none' or "
+                "'zero'"
             )
         if self._spent:
             raise RuntimeError(
@@ -231,7 +233,7 @@ class GradientTape:
         record: list[Any],
         aloud: bool,
     ) -> None:
-        """Find out why sources have no gradient; warn of it, or keep it for the optimizer's error."""
+        """Find out why sources have no gradient; warn, or keep it for the optimizer's error."""
         lines = []
         for source, group in zip(sources, leaves, strict=True):
             if any(t in grads for t in group if t in self.tracked):
@@ -253,8 +255,8 @@ class GradientTape:
             return target.value()
         if not isinstance(target, Tensor):
             raise ValueError(
-                f"GradientTape.gradient: the target {target!r} is no tensor, so nothing is known of how it was "
-                "computed"
+                f"GradientTape.gradient: the target {target!r} is no tensor, so nothing is known "
+                "of how it was computed"
             )
         return target
 
@@ -277,7 +279,8 @@ class GradientTape:
                 seed = convert_to_tensor(g, dtype_hint=t.dtype)
                 if tuple(seed.shape) != tuple(t.shape):
                     raise InvalidArgumentError(
-                        f"GradientTape.gradient: a target has shape {t.shape}, its output gradient {seed.shape}"
+                        f"GradientTape.gradient: a target has shape {t.shape}, its output gradient "
+                        f"{seed.shape}"
                     )
                 seeds.append(seed)
         return seeds
@@ -345,7 +348,8 @@ class GradientTape:
             target: tensor of shape (...t).
             sources: tensors or variables of shapes (...s), nested as you like.
             unconnected_gradients: `"none"` or `"zero"`.
-            parallel_iterations, experimental_use_pfor: hints of TensorFlow's that change no result.
+            parallel_iterations: a hint of TensorFlow's that changes no result.
+            experimental_use_pfor: likewise.
 
         Returns:
             A nest like `sources` of tensors (...t, ...s).
@@ -378,7 +382,8 @@ class GradientTape:
 
         Args:
             target: tensor (batch, ...t).
-            source: tensor or variable (batch, ...s); entry i of the target depends on entry i of it alone.
+            source: tensor or variable (batch, ...s); entry i of the target depends on entry i of it
+                alone.
             unconnected_gradients: `"none"` or `"zero"`.
             parallel_iterations: a hint of TensorFlow's that changes no result.
             experimental_use_pfor: a hint of TensorFlow's that changes no result.
@@ -393,8 +398,8 @@ class GradientTape:
         target = self._as_target(target)
         if not target.shape or not source.shape or target.shape[0] != source.shape[0]:
             raise InvalidArgumentError(
-                f"GradientTape.batch_jacobian: the target has shape {target.shape}, the source {source.shape}; "
-                "their first axes, the batch, must be equal"
+                f"GradientTape.batch_jacobian: the target has shape {target.shape}, the source "
+                f"{source.shape}; their first axes, the batch, must be equal"
             )
         reshape = PRIMITIVES["reshape"].op
         batch, inner = target.shape[0], tuple(target.shape[1:])

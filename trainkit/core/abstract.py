@@ -54,7 +54,8 @@ def result_specs(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any
 
     Args:
         function: made of operations; it sees symbolic tensors.
-        *args, **kwargs: its arguments, with `Spec`s for tensors, nested as you like.
+        *args: its arguments, with `Spec`s for tensors, nested as you like.
+        **kwargs: its keyword arguments, likewise.
 
     Raises:
         ShapeError: an operation can't take the shapes.

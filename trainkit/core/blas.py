@@ -1,8 +1,8 @@
 """The choice of OpenBLAS's kernels, made before NumPy is imported for the first time.
 
-NumPy's OpenBLAS knows AVX-512 kernels but picks AVX2 ones on processors that it has no name for. Measured on
-one of these, matrix products took 0.5 to 0.8 of the time with the AVX-512 kernels. OpenBLAS looks at
-`OPENBLAS_CORETYPE` when it is loaded, and only then.
+NumPy's OpenBLAS knows AVX-512 kernels but picks AVX2 ones on processors that it has no name for.
+Measured on one of these, matrix products took 0.5 to 0.8 of the time with the AVX-512 kernels.
+OpenBLAS looks at `OPENBLAS_CORETYPE` when it is loaded, and only then.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _NEEDED = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
 def choose_kernels() -> str:
     """Ask OpenBLAS for its AVX-512 kernels where that can be told to help.
 
-    Nothing is done when NumPy is loaded already, when `OPENBLAS_CORETYPE` is set, when the processor has no
-    AVX-512, or when `TRAINKIT_BLAS` is `"default"`.
+    Nothing is done when NumPy is loaded already, when `OPENBLAS_CORETYPE` is set, when the
+    processor has no AVX-512, or when `TRAINKIT_BLAS` is `"default"`.
 
     Returns:
         What was done, in words for a report.

@@ -102,8 +102,8 @@ def missing_message(name: str) -> str:
     """What to say when the device `name` was asked for and is not there."""
     there = ", ".join(d.name for d in all_devices())
     return (
-        f"device {name!r} is not on this machine, which has {there}. For a GPU install the CuPy that "
-        "fits its CUDA driver: pip install 'trainkit[cuda13]' or 'trainkit[cuda12]'."
+        f"device {name!r} is not on this machine, which has {there}. For a GPU install the CuPy "
+        "that fits its CUDA driver: pip install 'trainkit[cuda13]' or 'trainkit[cuda12]'."
     )
 
 

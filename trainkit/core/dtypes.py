@@ -16,8 +16,8 @@ import numpy as np
 class DType:
     """An element type, such as `tk.float32`.
 
-    Equal to its name, to the NumPy dtype and to the NumPy scalar type, so `x.dtype == "float32"` and
-    `x.dtype == tk.float32` both work. NumPy accepts it wherever it takes a dtype.
+    Equal to its name, to the NumPy dtype and to the NumPy scalar type, so `x.dtype == "float32"`
+    and `x.dtype == tk.float32` both work. NumPy accepts it wherever it takes a dtype.
 
     Attributes:
         name: the name, such as `"float32"`.
@@ -84,7 +84,7 @@ class DType:
         if self.is_integer:
             return int(np.iinfo(self.dtype).min), int(np.iinfo(self.dtype).max)
         if self.is_floating:
-            info: Any = ml_dtypes.finfo(self.dtype)
+            info: Any = ml_dtypes.finfo(self.dtype)  # type: ignore[no-untyped-call]
             return float(info.min), float(info.max)
         raise TypeError(f"{self.name} has no least or greatest value")
 

@@ -1,7 +1,7 @@
 """The error classes, under TensorFlow's names, as subclasses of the built-in ones they stand for.
 
-Each can be caught as TensorFlow's users do (`tk.errors.InvalidArgumentError`) and as Python's users do
-(`ValueError`, `IndexError`).
+Each can be caught as TensorFlow's users do (`tk.errors.InvalidArgumentError`) and as Python's users
+do (`ValueError`, `IndexError`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CheckpointError(DataLossError):
 
 
 class CheckpointMismatchError(CheckpointError, ValueError):
-    """A whole checkpoint does not fit the objects that are to take its values; they stay as they were.
+    """A whole checkpoint does not fit the objects that are to take its values; they stay as is.
 
     Attributes:
         report: all differences, a `tk.checkpoints.Report`, or None.

@@ -1,9 +1,9 @@
 """`@primitive`: a kernel, its shape rule and its gradient rules under one name.
 
-A call has three outcomes, decided in this order: an input is symbolic and the graph being traced gets a
-node; a tape tracks an input and gets an entry; or the kernel just runs. The callables made here are
-the hot path of the library: the usual case, plain tensors and Python numbers, is told by `type(x) is
-Tensor` alone, and everything else goes to `Primitive.slow`.
+A call has three outcomes, decided in this order: an input is symbolic and the graph being traced
+gets a node; a tape tracks an input and gets an entry; or the kernel just runs. The callables made
+here are the hot path of the library: the usual case, plain tensors and Python numbers, is told by
+`type(x) is Tensor` alone, and everything else goes to `Primitive.slow`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -20,11 +20,14 @@ from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
 
-# An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would name a
-# line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.
+# An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
+# name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"trainkit\.")
 
 Rule = Callable[..., Any]
+
+P = ParamSpec("P")
+AnyRule = TypeVar("AnyRule", bound=Rule)
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -32,12 +35,35 @@ _TAPES = recorder.TAPES
 _XP = devices.XP_OF
 _F32 = np.dtype(np.float32)
 _BF16 = dtypes.bfloat16.dtype
-# Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is float32 to
-# NumPy, they run in float32.
+# Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is
+# float32 to NumPy, they run in float32.
 _FLOAT_DTYPES = frozenset(
     d.dtype for d in dtypes.ALL if d.is_differentiable and d is not dtypes.bfloat16
 )
 _KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.linalg.LinAlgError)
+
+
+class Operation(Protocol[P]):
+    """What stands in place of a kernel: the same call on tensors, and where its rules are given.
+
+    Attributes:
+        primitive: the declaration behind it.
+    """
+
+    __name__: str
+    primitive: Primitive
+
+    def __call__(self, *inputs: P.args, **settings: P.kwargs) -> Any:
+        """The result on tensors, or what converts to them."""
+
+    def gradients(self, *rules: Rule | None) -> Operation[P]:
+        """Give a rule `(g, y, *inputs, **settings)` per input, `None` where there is no gradient."""
+
+    def joint_gradient(self, rule: AnyRule) -> AnyRule:
+        """Give one rule that returns the gradients of all inputs."""
+
+    def gpu_kernel(self, kernel: AnyRule) -> AnyRule:
+        """Give a kernel that runs in place of the usual one on a GPU."""
 
 
 class Primitive:
@@ -47,8 +73,8 @@ class Primitive:
         name: the key in `PRIMITIVES`.
         kernel: function of `(xp, *arrays, **settings)`; a ufunc takes the arrays alone.
         shape_rule: function of `Spec`s and settings to the `Spec` of the result.
-        rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a gradient;
-            one rule serves all inputs when the primitive takes any number (`variadic`).
+        rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a
+            gradient; one rule serves all inputs when the primitive takes any number (`variadic`).
         joint: one function that gives the gradients of all inputs at once, instead of `rules`.
         joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
         broadcasts: the walk sums the gradient over axes along which an input was broadcast.
@@ -117,8 +143,8 @@ class Primitive:
             if hasattr(symbolic, "leak_text"):
                 raise InvalidArgumentError(f"{self.name}: {symbolic.leak_text()}")
             raise InvalidArgumentError(
-                f"{self.name}: {symbolic!r} belongs to a graph and has no value here. Return it from the "
-                "function that is being traced, or do this step inside that function."
+                f"{self.name}: {symbolic!r} belongs to a graph and has no value here. Return it "
+                "from the function that is being traced, or do this step inside that function."
             )
         y = graph.apply(self, inputs, settings)
         if _TAPES:
@@ -413,7 +439,7 @@ def _callable_for(prim: Primitive, arity: int | None) -> Callable[..., Any]:
     return _unary(prim) if arity == 1 else _general(prim)
 
 
-def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Any:
+def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Operation[Any]:
     if prim.name in PRIMITIVES:
         raise ValueError(f"there is a primitive {prim.name!r} already")
     PRIMITIVES[prim.name] = prim
@@ -422,23 +448,24 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Any:
     op.__doc__ = doc
     op.primitive = prim  # type: ignore[attr-defined]
 
-    def gradients(*rules: Rule | None) -> Any:
+    def gradients(*rules: Rule | None) -> Operation[Any]:
         prim.rules = rules
-        return op
+        return operation
 
-    def joint_gradient(rule: Rule) -> Any:
+    def joint_gradient(rule: AnyRule) -> AnyRule:
         prim.joint = rule
         prim.joint_asks = "needed" in inspect.signature(rule).parameters
         return rule
 
-    def gpu_kernel(kernel: Any) -> Any:
+    def gpu_kernel(kernel: AnyRule) -> AnyRule:
         prim.gpu = kernel
         return kernel
 
     op.gradients = gradients  # type: ignore[attr-defined]
     op.joint_gradient = joint_gradient  # type: ignore[attr-defined]
     op.gpu_kernel = gpu_kernel  # type: ignore[attr-defined]
-    return op
+    operation = cast(Operation[Any], op)
+    return operation
 
 
 def primitive(
@@ -448,13 +475,13 @@ def primitive(
     promotes: bool = False,
     elementwise: bool = False,
     effect: bool = False,
-) -> Callable[[Callable[..., Any]], Any]:
+) -> Callable[[Callable[Concatenate[Any, P], Any]], Operation[P]]:
     """Declare an operation by its kernel.
 
-    The kernel takes `xp` (NumPy or CuPy), then arrays by position, then settings by keyword; it gives an
-    array or a tuple of arrays. The callable that replaces it takes tensors in their place, and has
-    `gradients(*rules)` (a rule `(g, y, *inputs, **settings)` per input, or `None`), `joint_gradient(rule)`
-    (a rule that gives all of them at once) and `gpu_kernel(kernel)`.
+    The kernel takes `xp` (NumPy or CuPy), then arrays by position, then settings by keyword; it
+    gives an array or a tuple of arrays. The callable that replaces it takes tensors in their place,
+    and has `gradients(*rules)` (a rule `(g, y, *inputs, **settings)` per input, or `None`),
+    `joint_gradient(rule)` (a rule that gives all of them at once) and `gpu_kernel(kernel)`.
 
     Args:
         shape_rule: gives the `Spec` of the result from `Spec`s and settings. `shapes.floating` and
@@ -465,7 +492,7 @@ def primitive(
         effect: graphs keep the call even if nothing uses its result.
     """
 
-    def declare(kernel: Callable[..., Any]) -> Any:
+    def declare(kernel: Callable[Concatenate[Any, P], Any]) -> Operation[P]:
         prim = Primitive(name or kernel.__name__, kernel, shape_rule)
         prim.promotes = promotes or prim.shape_rule in (shapes.broadcast, shapes.floating_broadcast)
         prim.elementwise = elementwise
@@ -478,10 +505,11 @@ def primitive(
     return declare
 
 
-def ufunc(name: str, function: np.ufunc, shape_rule: Rule, doc: str) -> Any:
-    """Declare an element-wise operation whose kernel is a NumPy ufunc (CuPy's serves GPU arrays by itself).
+def ufunc(name: str, function: np.ufunc, shape_rule: Rule, doc: str) -> Operation[...]:
+    """Declare an element-wise operation whose kernel is a NumPy ufunc.
 
-    A ufunc of two inputs takes Python numbers as they are: they are weak.
+    CuPy's serves GPU arrays by itself. A ufunc of two inputs takes Python numbers as they are:
+    they are weak.
     """
     prim = Primitive(name, function, shape_rule)
     return _register(prim, _callable_for(prim, function.nin), doc)

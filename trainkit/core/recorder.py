@@ -1,8 +1,8 @@
 """The stacks of active tapes and traces: what an operation looks at to know who is listening.
 
-Operations never import tapes or graphs; those put themselves here. `TAPES` is one plain list because
-an empty list is the cheapest thing an operation can test. A tape belongs to the thread that entered
-it, and an operation of another thread does not record on it.
+Operations never import tapes or graphs; those put themselves here. `TAPES` is one plain list
+because an empty list is the cheapest thing an operation can test. A tape belongs to the thread that
+entered it, and an operation of another thread does not record on it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TapeLike(Protocol):
 TAPES: list[TapeLike] = []
 
 new_tape: Any = None
-"""Makes a gradient tape; set by `autodiff`, for operations whose second gradient replays a formula."""
+"""Makes a tape; set by `autodiff`, for operations whose second gradient replays a formula."""
 
 
 class _ThreadState(threading.local):
@@ -77,7 +77,7 @@ def note_variable(variable: Any, snapshot: Any) -> None:
 
 
 def note_exit(how: str, tensor: Any) -> None:
-    """Tell each active tape that tracks `tensor` that its value left the record, as by `numpy()`."""
+    """Tell each tape that tracks `tensor` that its value left the record, as by `numpy()`."""
     thread = get_ident()
     for tape in TAPES:
         if tensor in tape.tracked and tape.thread == thread:

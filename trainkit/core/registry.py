@@ -167,8 +167,8 @@ class Family:
         if callable(identifier):
             return identifier
         raise TypeError(
-            f"{identifier!r} can't be read as {self._article()} {self.singular}: give a name, a config, or a "
-            "callable"
+            f"{identifier!r} can't be read as {self._article()} {self.singular}: give a name, "
+            "a config, or a callable"
         )
 
     def _article(self) -> str:

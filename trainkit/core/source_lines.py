@@ -19,7 +19,7 @@ def origin_of(filename: str, line: int) -> Line | None:
 
 
 def user_line() -> Line | None:
-    """The innermost line that is running outside of this package and of what rewrites source for it."""
+    """The innermost line that is running outside of this package and its source rewriter."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

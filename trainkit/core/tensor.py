@@ -23,9 +23,9 @@ PRIMITIVES: dict[str, Any] = {}
 class Tensor:
     """An array that never changes, on the CPU or on a GPU.
 
-    Made by `tk.constant`, `tk.convert_to_tensor` and by every operation. Python operators, indexing,
-    iteration, `len`, `bool`, `float` and `int` work as TensorFlow's do; NumPy functions take tensors.
-    Hashing goes by identity, comparison by value.
+    Made by `tk.constant`, `tk.convert_to_tensor` and by every operation. Python operators,
+    indexing, iteration, `len`, `bool`, `float` and `int` work as TensorFlow's do; NumPy functions
+    take tensors. Hashing goes by identity, comparison by value.
     """
 
     __slots__ = ("__weakref__", "_array")
@@ -192,7 +192,7 @@ class Tensor:
     def __iter__(self) -> Iterator[Any]:
         if not self._array.shape:
             raise TypeError("a scalar tensor can't be iterated")
-        return (self[i] for i in range(self._array.shape[0]))  # type: ignore[index]
+        return (self[i] for i in range(self._array.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.isin(item, self.numpy()))
@@ -314,16 +314,18 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
         array = np.array(value)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(
-            f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must have "
-            "the same length."
+            f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must "
+            "have the same length."
         ) from None
     if array.dtype == object:
         raise InvalidArgumentError(
-            f"can't make a tensor of {short_text(value)}: it holds {type(_first_leaf(value)).__name__}"
+            f"can't make a tensor of {short_text(value)}: it holds "
+            f"{type(_first_leaf(value)).__name__}"
         )
     if array.dtype.kind in "US":
         raise InvalidArgumentError(
-            f"can't make a tensor of {short_text(value)}: text has no tensor type; use NumPy arrays for it"
+            f"can't make a tensor of {short_text(value)}: text has no tensor type; use NumPy "
+            "arrays for it"
         )
     if dtype is None:
         return _weakened(array, value)
@@ -402,8 +404,8 @@ def convert_to_tensor(
         tensor: Tensor = value if isinstance(value, Tensor) else value.value()
         if wanted is not None and tensor.dtype != wanted:
             raise InvalidArgumentError(
-                f"convert_to_tensor: the tensor has dtype {tensor.dtype.name}, {wanted.name} was asked for; "
-                "use tk.cast"
+                f"convert_to_tensor: the tensor has dtype {tensor.dtype.name}, {wanted.name} was "
+                "asked for; use tk.cast"
             )
         return tensor
     if isinstance(value, list | tuple) and _has_tensor(value):
@@ -469,9 +471,9 @@ class SymbolicTensor(Tensor):
 
     def _no_value(self, what: str) -> TypeError:
         return TypeError(
-            f"{what} needs a value, and {self!r} has none: it stands for a value that is computed later. "
-            "Inside a tk.function use tensor operations (tk.cond, tk.while_loop, tk.print) in place of "
-            "Python's, or run it with tk.config.run_functions_eagerly(True)."
+            f"{what} needs a value, and {self!r} has none: it stands for a value that is computed "
+            "later. Inside a tk.function use tensor operations (tk.cond, tk.while_loop, tk.print) "
+            "in place of Python's, or run it with tk.config.run_functions_eagerly(True)."
         )
 
     def __getattribute__(self, name: str) -> Any:
@@ -508,7 +510,7 @@ class SymbolicTensor(Tensor):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape or self.shape[0] is None:
             raise self._no_value("iteration")
-        return (self[i] for i in range(self.shape[0]))  # type: ignore[index]
+        return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
         raise self._no_value("in")

@@ -1,8 +1,8 @@
 """`Trackable`: the base of everything that owns state, and `walk` over the tree of it.
 
-A trackable object's parts are those of its attributes that are trackable themselves, in the order in which
-they were first assigned. Lists, dicts, and tuples that are assigned to attributes become tracked
-containers, so what is added to them later belongs to the tree as well.
+A trackable object's parts are those of its attributes that are trackable themselves, in the order
+in which they were first assigned. Lists, dicts, and tuples that are assigned to attributes become
+tracked containers, so what is added to them later belongs to the tree as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Trackable:
             pending.part_added(self, name, part)
 
     def _slot_added(self, slot_name: str, weight: Trackable, slot: Trackable) -> None:
-        """Restore `slot`, new in an optimizer, when a checkpoint that was loaded earlier holds it."""
+        """Restore `slot`, new in an optimizer, when a checkpoint loaded earlier holds it."""
         pending = self.__dict__.get("_pending_restore")
         if pending is not None:
             pending.slot_added(self, slot_name, weight, slot)
@@ -50,7 +50,7 @@ class Trackable:
         }
 
     def state_arrays(self) -> dict[str, Any]:
-        """State outside of Variables, as NumPy arrays by name; what a checkpoint stores beside the parts."""
+        """State outside of Variables, as NumPy arrays by name; checkpoints store it too."""
         return {}
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class TrackedList(list[Any], Trackable):
         list.insert(self, index, tracked(item))
         self._added()
 
-    def __iadd__(self, items: Iterable[Any]) -> TrackedList:  # type: ignore[override, misc]
+    def __iadd__(self, items: Iterable[Any]) -> TrackedList:  # type: ignore[misc]
         self.extend(items)
         return self
 
@@ -127,7 +127,7 @@ class TrackedList(list[Any], Trackable):
     def __reduce__(self) -> Any:
         return list, (list(self),)
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class TrackedDict(dict[Any, Any], Trackable):
@@ -158,14 +158,14 @@ class TrackedDict(dict[Any, Any], Trackable):
             self[key] = default
         return self[key]
 
-    def __ior__(self, items: Any) -> TrackedDict:  # type: ignore[override, misc]
+    def __ior__(self, items: Any) -> TrackedDict:  # type: ignore[misc]
         self.update(items)
         return self
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class TrackedTuple(tuple[Any, ...], Trackable):

@@ -27,8 +27,8 @@ _TAPES = recorder.TAPES
 class Variable(Trackable):
     """A mutable cell that holds a tensor; what optimizers train and checkpoints store.
 
-    Reading gives a snapshot: what was read before an `assign` keeps its value. The buffer is written in
-    place when nothing else holds it, so updates allocate nothing.
+    Reading gives a snapshot: what was read before an `assign` keeps its value. The buffer is
+    written in place when nothing else holds it, so updates allocate nothing.
 
     Args:
         initial_value: anything that converts to a tensor, or a function without arguments that
@@ -225,8 +225,9 @@ class Variable(Trackable):
 
         Args:
             value: of the same shape and dtype (Python numbers and lists convert).
-            use_locking, name, read_value: accepted as TensorFlow does; an assignment is always whole, and the
-                variable itself is returned.
+            use_locking: a hint of TensorFlow's; an assignment is always whole.
+            name: not kept.
+            read_value: a hint of TensorFlow's; the variable itself is returned either way.
 
         Returns:
             This variable.
@@ -279,8 +280,8 @@ class Variable(Trackable):
             )
         if not self.shape.is_compatible_with(tensor.shape):
             raise InvalidArgumentError(
-                f"variable {self.name!r} has shape {tuple(self.shape)}, the value to assign has shape "
-                f"{tuple(tensor.shape)}"
+                f"variable {self.name!r} has shape {tuple(self.shape)}, the value to assign has "
+                f"shape {tuple(tensor.shape)}"
             )
         return tensor
 
@@ -318,7 +319,7 @@ class Variable(Trackable):
         return self.assign(PRIMITIVES[scatter].op(old, indices, updates))
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: Any = None) -> Variable:
-        """Set the entries at `indices` (n, k) to `updates` (n, ...); the last of equal indices wins."""
+        """Set the entries at `indices` (n, k) to `updates` (n, ...); of equal places the last."""
         return self._changed("scatter_update", indices, updates)
 
     def scatter_nd_add(self, indices: Any, updates: Any, name: Any = None) -> Variable:

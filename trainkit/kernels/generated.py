@@ -1,7 +1,7 @@
 """Functions that are written by the library itself, compiled by Numba and kept on disk.
 
-Numba can cache only what stands in a file, so the text is put into the cache folder under the hash of
-its content, and imported from there.
+Numba can cache only what stands in a file, so the text is put into the cache folder under the hash
+of its content, and imported from there.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def compiled_function(source: str, name: str, parallel: bool = False) -> Callabl
     found = _LOADED.get(key)
     if found is None:
         module = _imported(digest, source)
-        options = {"error_model": "numpy", "nogil": True, "parallel": parallel}
+        options: dict[str, Any] = {"error_model": "numpy", "nogil": True, "parallel": parallel}
         try:
             found = numba.njit(cache=True, **options)(getattr(module, name))
         except RuntimeError:  # the folder can't be written to
             found = numba.njit(**options)(getattr(module, name))
         _LOADED[key] = found
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _imported(digest: str, source: str) -> Any:
@@ -64,7 +64,8 @@ def _imported(digest: str, source: str) -> Any:
         path = folder.__class__(tempfile.mkdtemp()) / f"g{digest}.py"
         path.write_text(source)
     spec = importlib.util.spec_from_file_location(f"trainkit_generated_{digest}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # Numba's cache looks the module up by name
     spec.loader.exec_module(module)

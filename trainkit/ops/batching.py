@@ -1,8 +1,9 @@
 """Batching rules: an operation on n stacked values at once, in place of n operations.
 
-A `BatchedTensor` stands for one value, but holds n of them along a new first axis. Operations hand over to it,
-and it runs them on the stack: by a rule that keeps the first axis out of the way, or, for an operation
-without a rule, once per value. `GradientTape.jacobian` sends all output gradients back in one such walk.
+A `BatchedTensor` stands for one value, but holds n of them along a new first axis. Operations hand
+over to it, and it runs them on the stack: by a rule that keeps the first axis out of the way, or,
+for an operation without a rule, once per value. `GradientTape.jacobian` sends all output gradients
+back in one such walk.
 """
 
 from __future__ import annotations
@@ -205,8 +206,7 @@ RULES: dict[str, Rule] = {
         _along_axis,
     ),
     **dict.fromkeys(
-        ["cholesky", "inv", "det", "solve", "solve_triangular", "slogdet", "expm", "eigh", "qr"]
-        + ["tril", "triu", "fft", "ifft"],
+        "cholesky inv det solve solve_triangular slogdet expm eigh qr tril triu fft ifft".split(),
         _last_axes,
     ),
     "matmul": _matmul,

@@ -1,8 +1,8 @@
 """Branches, loops, scans and maps over tensors.
 
-Eagerly they are Python's: the branch or the iterations run, and tapes see every operation. While a graph is
-traced, a symbolic tensor that decides makes a node with branches or a body of its own; the graph being
-traced does that.
+Eagerly they are Python's: the branch or the iterations run, and tapes see every operation. While a
+graph is traced, a symbolic tensor that decides makes a node with branches or a body of its own; the
+graph being traced does that.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def while_loop(
     Args:
         cond: function of the loop variables to a bool scalar.
         body: function of the loop variables to their next values, in the same structure.
-        loop_vars: list or tuple of tensors (or nests), which are spread over the arguments; or one tensor.
+        loop_vars: list or tuple of tensors (or nests), which are spread over the
+            arguments; or one tensor.
         maximum_iterations: the loop ends after so many at the latest.
 
     Returns:
@@ -123,8 +124,8 @@ def _same_structure(loop_vars: Any, result: Any, spreads: bool) -> Any:
     leaves = nest.flatten(result)
     if len(leaves) != len(nest.flatten(loop_vars)):
         raise InvalidArgumentError(
-            f"while_loop: the body gives {len(leaves)} values for {len(nest.flatten(loop_vars))} loop "
-            "variables; it must give the next value of each"
+            f"while_loop: the body gives {len(leaves)} values for {len(nest.flatten(loop_vars))} "
+            "loop variables; it must give the next value of each"
         )
     ready = [_value(x) if is_tensor(x) else convert_to_tensor(x) for x in leaves]
     return nest.pack(loop_vars, ready)
@@ -162,7 +163,8 @@ def _length(xs: Any, length: Any, op: str) -> int:
         sizes.add(int(length))
     if len(sizes) != 1:
         raise InvalidArgumentError(
-            f"{op}: the first axes of all inputs must have one size, they have {sorted(map(str, sizes))}"
+            f"{op}: the first axes of all inputs must have one size, they have "
+            f"{sorted(map(str, sizes))}"
         )
     size = sizes.pop()
     if size is None:
@@ -199,7 +201,8 @@ def scan(
         unroll: a hint of JAX's that changes no result.
 
     Returns:
-        The last carry and the outputs stacked along a new first axis, `None` where `f` gives `None`.
+        The last carry and the outputs stacked along a new first axis, `None` where `f` gives
+        `None`.
 
     Raises:
         TypeError: `f` is not callable.
@@ -222,7 +225,7 @@ def scan(
     return carry, _stacked([_tensors(y) for y in outputs])
 
 
-def map(f: Callable[[Any], Any], xs: Any) -> Any:  # noqa: A001 - the name is Keras's
+def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """Apply `f` to each item of the first axis of `xs` and stack the results.
 
     Args:
@@ -244,11 +247,12 @@ def associative_scan(
 ) -> Any:
     """All partial results of an associative function along an axis.
 
-    Adjacent pairs are combined first and halves recursively, so `f` is called about 2 log2(n) times, on whole
-    slices. Source: Blelloch 1990, "Prefix sums and their applications".
+    Adjacent pairs are combined first and halves recursively, so `f` is called about 2 log2(n)
+    times, on whole slices. Source: Blelloch 1990, "Prefix sums and their applications".
 
     Args:
-        f: associative function of two tensors (or nests) of equal shapes, element by element of `axis`.
+        f: associative function of two tensors (or nests) of equal shapes, element by element of
+            `axis`.
         elems: tensor or nest of tensors.
         reverse: from the last to the first.
         axis: the axis to go along.
@@ -268,7 +272,7 @@ def associative_scan(
         def one(t: Tensor) -> Tensor:
             index: list[Any] = [slice(None)] * len(t.shape)
             index[axis] = slice(start, stop, step)
-            return t[tuple(index)]  # type: ignore[index, no-any-return]
+            return t[tuple(index)]
 
         return one
 

@@ -1,6 +1,7 @@
 """TensorFlow's top-level functions on arrays: making, shaping, joining, indexing.
 
-Each takes TensorFlow's argument names, and `name`, which is not kept: tensors have no names outside graphs.
+Each takes TensorFlow's argument names, and `name`, which is not kept: tensors have no
+names outside graphs.
 """
 
 from __future__ import annotations
@@ -120,7 +121,10 @@ def eye(
 def range(
     start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: Any = None
 ) -> Tensor:
-    """Numbers from `start` (0 when `limit` is left out) up to, not including, `limit`, in steps of `delta`."""
+    """Numbers from `start` up to, not including, `limit`, in steps of `delta`.
+
+    With one argument that is `limit`, and `start` is 0.
+    """
     if limit is None:
         start, limit = 0, start
     return ops.arange(start, limit, delta, dtype=dtype)
@@ -141,7 +145,7 @@ def one_hot(
     dtype: Any = None,
     name: Any = None,
 ) -> Tensor:
-    """`on_value` (1) where the new axis of size `depth` equals the index, `off_value` (0) elsewhere."""
+    """`on_value` (1) where the place on the new axis is the index, `off_value` (0) elsewhere."""
     values = [convert_to_tensor(v) for v in (on_value, off_value) if v is not None]
     wanted = dtypes.as_dtype(dtype or (values[0].dtype if values else "float32"))
     hot = ops.one_hot(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
@@ -297,7 +301,7 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
     index = tuple(
         builtins.slice(b, None if n == -1 else b + n) for b, n in zip(starts, sizes, strict=True)
     )
-    piece: Tensor = x[index]  # type: ignore[index]
+    piece: Tensor = x[index]
     return piece
 
 
@@ -308,7 +312,7 @@ def strided_slice(
     x = convert_to_tensor(input_)
     starts, stops = plain(begin), plain(end)
     steps = plain(strides) or (1,) * len(starts)
-    piece: Tensor = x[tuple(builtins.slice(*t) for t in zip(starts, stops, steps, strict=True))]  # type: ignore[index]
+    piece: Tensor = x[tuple(builtins.slice(*t) for t in zip(starts, stops, steps, strict=True))]
     return piece
 
 
@@ -396,7 +400,8 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: Any = No
     masked = mask.shape
     if tuple(tensor.shape[start : start + len(masked)]) != tuple(masked):
         raise InvalidArgumentError(
-            f"boolean_mask: the mask has shape {masked}, the tensor {tensor.shape} from axis {start} on"
+            f"boolean_mask: the mask has shape {masked}, the tensor {tensor.shape} from axis "
+            f"{start} on"
         )
     dims = tuple(tensor.shape)
     flat = ops.reshape(tensor, (*dims[:start], -1, *dims[start + len(masked) :]))
@@ -479,7 +484,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: Any = None) -> list[Tensor]
 
 
 def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Tensor]:
-    """The different values in the order in which they first occur, and the place of each element among them."""
+    """The different values as they first occur, and the place of each element among them."""
     values = np.asarray(convert_to_tensor(x).numpy())
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
@@ -559,7 +564,10 @@ def map_fn(
     name: Any = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """`fn` applied to each item of the first axis, results stacked; hints of TensorFlow's change nothing."""
+    """`fn` applied to each item of the first axis, results stacked.
+
+    TensorFlow's hints about how to run the loop change nothing.
+    """
     return ops.map(fn, elems)
 
 
@@ -587,7 +595,10 @@ def scan(
         fn: function of the state and one item to the next state.
         elems: tensor or nest of tensors (n, ...).
         initializer: the first state; by default the first item, which is then the first result too.
-        parallel_iterations, back_prop, swap_memory, infer_shape: hints that change no result.
+        parallel_iterations: a hint that changes no result.
+        back_prop: likewise.
+        swap_memory: likewise.
+        infer_shape: likewise.
         reverse: from the last to the first.
         name: not kept.
     """
@@ -640,7 +651,8 @@ def case(
         name: not kept.
 
     Raises:
-        InvalidArgumentError: no condition holds and there is no default, or `exclusive` and two hold.
+        InvalidArgumentError: no condition holds and there is no default, or two hold and
+            `exclusive` is set.
     """
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
     if exclusive and not any(isinstance(p, SymbolicTensor) for p, _ in pairs):
@@ -659,7 +671,10 @@ def case(
 def switch_case(
     branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case"
 ) -> Any:
-    """The result of the function number `branch_index`, that of `default` (or the last) outside of the range."""
+    """The result of the function number `branch_index`.
+
+    Outside of the range that is `default`, or the last function when there is none.
+    """
     pairs = branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns)
     table = dict(pairs)
     index = convert_to_tensor(branch_index)

@@ -7,17 +7,17 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.tf.linalg import global_norm
 from trainkit.tf.arrays import plain
+from trainkit.tf.linalg import global_norm
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None) -> Tensor:
-    """Values below `clip_value_min` become it, those above `clip_value_max` that; gradient 0 outside."""
+    """`t` with values outside of the bounds replaced by the nearer one; gradient 0 there."""
     return ops.clip(t, clip_value_min, clip_value_max)
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> Tensor:
-    """t * clip_norm / max(|t|, clip_norm), the length |t| taken over `axes` (all by default)."""
+    """`t * clip_norm / max(|t|, clip_norm)`, the length |t| taken over `axes` (all by default)."""
     t = convert_to_tensor(t)
     squares = ops.sum(ops.square(t), axis=plain(axes), keepdims=True)
     some = ops.greater(squares, 0)
@@ -27,7 +27,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: Any = None) -> Tensor:
-    """t shrunk so that |t| / elements is at most `clip_norm`."""
+    """`t` shrunk so that |t| / elements is at most `clip_norm`."""
     t = convert_to_tensor(t)
     size = ops.cast(ops.size(t), t.dtype)
     return clip_by_norm(t, ops.multiply(clip_norm, size))

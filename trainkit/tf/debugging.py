@@ -1,7 +1,7 @@
 """`tk.debugging`: assertions on values, ranks, shapes and dtypes, eagerly and in graphs.
 
-Assertions on values become nodes of a graph being traced and are checked each time it runs; ranks, shapes
-and dtypes are checked at once.
+Assertions on values become nodes of a graph being traced and are checked each time it runs; ranks,
+shapes and dtypes are checked at once.
 """
 
 from __future__ import annotations
@@ -260,11 +260,12 @@ def assert_shapes(
     message: str | None = None,
     name: Any = None,
 ) -> None:
-    """Raise `InvalidArgumentError` unless tensors have the shapes given, letters meaning one size each.
+    """Raise `InvalidArgumentError` unless tensors have the shapes given, a letter for each size.
 
     Args:
-        shapes: pairs of a tensor and its shape; a shape is a sequence (or text) of ints, of letters that stand for one
-            size throughout, and of `None` or `"."` for any size; `"..."` or `"*"` in front stands for any axes.
+        shapes: pairs of a tensor and its shape; a shape is a sequence (or text) of ints, of letters
+            that stand for one size throughout, and of `None` or `"."` for any size; `"..."` or
+            `"*"` in front stands for any axes.
         data: shown in the error.
         summarize: all values are shown.
         message: put before the text of the error.

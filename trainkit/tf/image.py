@@ -8,7 +8,6 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-
 from trainkit.tf.arrays import plain
 
 
@@ -49,12 +48,12 @@ def resize(
     kind = method.lower()
     if kind != "nearest":
         x = ops.cast(x, dtypes.float32) if not x.dtype.is_floating else x
-    return ops.image.resize(x, (height, width), interpolation=kind, antialias=antialias)  # type: ignore[no-any-return]
+    return ops.image.resize(x, (height, width), interpolation=kind, antialias=antialias)
 
 
 def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
     """0.2989 red + 0.587 green + 0.114 blue, with one channel."""
-    return ops.image.rgb_to_grayscale(images)  # type: ignore[no-any-return]
+    return ops.image.rgb_to_grayscale(images)
 
 
 def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
@@ -69,12 +68,12 @@ def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
 
 def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
     """Hue, saturation and value in [0, 1]."""
-    return ops.image.rgb_to_hsv(images)  # type: ignore[no-any-return]
+    return ops.image.rgb_to_hsv(images)
 
 
 def hsv_to_rgb(images: Any, name: Any = None) -> Tensor:
     """Red, green and blue in [0, 1]."""
-    return ops.image.hsv_to_rgb(images)  # type: ignore[no-any-return]
+    return ops.image.hsv_to_rgb(images)
 
 
 def flip_left_right(image: Any) -> Tensor:
@@ -110,10 +109,10 @@ def crop_to_bounding_box(
     bottom, right = offset_height + target_height, offset_width + target_width
     if offset_height < 0 or offset_width < 0 or bottom > h or right > w:
         raise InvalidArgumentError(
-            f"crop_to_bounding_box: rows {offset_height} to {bottom} and columns {offset_width} to {right} of an "
-            f"image of {h} by {w}"
+            f"crop_to_bounding_box: rows {offset_height} to {bottom} and columns {offset_width} to "
+            f"{right} of an image of {h} by {w}"
         )
-    part: Tensor = x[..., offset_height:bottom, offset_width:right, :]  # type: ignore[index]
+    part: Tensor = x[..., offset_height:bottom, offset_width:right, :]
     return part
 
 
@@ -136,8 +135,8 @@ def pad_to_bounding_box(
     right = target_width - offset_width - x.shape[-2]
     if min(offset_height, offset_width, below, right) < 0:
         raise InvalidArgumentError(
-            f"pad_to_bounding_box: an image of {x.shape[-3]} by {x.shape[-2]} does not fit {target_height} by "
-            f"{target_width} at ({offset_height}, {offset_width})"
+            f"pad_to_bounding_box: an image of {x.shape[-3]} by {x.shape[-2]} does not fit "
+            f"{target_height} by {target_width} at ({offset_height}, {offset_width})"
         )
     lead = [(0, 0)] * (len(x.shape) - 3)
     return ops.pad(x, (*lead, (offset_height, below), (offset_width, right), (0, 0)))
@@ -185,7 +184,7 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
     if x.dtype.is_integer and wanted.is_integer:
         shift = 8 * (wanted.size - x.dtype.size)
         wide = ops.cast(x, "int64")
-        moved = wide * 2**shift if shift >= 0 else wide // 2**-shift  # type: ignore[operator]
+        moved = wide * 2**shift if shift >= 0 else wide // 2**-shift
         return ops.cast(moved, wanted)
     return ops.cast(x, wanted)
 
@@ -200,8 +199,8 @@ def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
 def extract_patches(
     images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: Any = None
 ) -> Tensor:
-    """Windows of the images, flattened into the last axis; all lists have one entry per axis (1, h, w, 1)."""
+    """Windows of the images, flattened into the last axis; lists are (1, height, width, 1)."""
     size, stride, rate = (tuple(plain(v))[1:3] for v in (sizes, strides, rates))
-    return ops.image.extract_patches(  # type: ignore[no-any-return]
+    return ops.image.extract_patches(
         images, size, strides=stride, dilation_rate=rate[0], padding=padding.lower()
     )

@@ -121,7 +121,7 @@ def normalize(
 
 
 def global_norm(t_list: Any, name: Any = None) -> Tensor:
-    """sqrt of the sum of squares of all elements of all tensors; `None`s are left out."""
+    """Root of the sum of squares of all elements of all tensors; `None`s are left out."""
     squares = [ops.sum(ops.square(t)) for t in t_list if t is not None]
     total = squares[0]
     for s in squares[1:]:
@@ -130,7 +130,7 @@ def global_norm(t_list: Any, name: Any = None) -> Tensor:
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: Any = None) -> Any:
-    """Singular values s, and u, v with tensor = u @ diag(s) @ adjoint(v); TensorFlow's order (s, u, v)."""
+    """Singular values s, and u, v with tensor = u @ diag(s) @ adjoint(v), in this order."""
     if not compute_uv:
         return ops.svd(tensor, full_matrices=full_matrices, compute_uv=False)
     u, s, vh = ops.svd(tensor, full_matrices=full_matrices)
@@ -163,7 +163,7 @@ def eigvals(tensor: Any, name: Any = None) -> Tensor:
 
 
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> Tensor:
-    """x with matrix @ x = rhs; matrix (..., n, n), rhs (..., n, k)."""
+    """`x` with matrix @ x = rhs; matrix (..., n, n), rhs (..., n, k)."""
     return ops.solve(_adjoint(matrix) if adjoint else matrix, rhs)
 
 
@@ -182,21 +182,21 @@ def inv(input: Any, adjoint: bool = False, name: Any = None) -> Tensor:
 def triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: Any = None
 ) -> Tensor:
-    """x with matrix @ x = rhs for a triangular matrix; the other triangle is not looked at."""
+    """`x` with matrix @ x = rhs for a triangular matrix; the other triangle is not looked at."""
     if adjoint:
         return ops.solve_triangular(_adjoint(matrix), rhs, lower=not lower)
     return ops.solve_triangular(matrix, rhs, lower=lower)
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: Any = None) -> Tensor:
-    """x with (chol @ adjoint(chol)) @ x = rhs; chol is lower triangular."""
+    """`x` with (chol @ adjoint(chol)) @ x = rhs; chol is lower triangular."""
     return triangular_solve(chol, triangular_solve(chol, rhs), adjoint=True)
 
 
 def lstsq(
     matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: Any = None
 ) -> Tensor:
-    """x that makes |matrix @ x - rhs|**2 + l2_regularizer * |x|**2 least.
+    """`x` that makes |matrix @ x - rhs|**2 + l2_regularizer * |x|**2 least.
 
     Args:
         matrix: (..., m, n).
@@ -251,7 +251,7 @@ def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
     d = convert_to_tensor(diagonal)
     n = d.shape[-1]
     size = n + abs(int(k))
-    columns = ops.eye(size, dtype=d.dtype)[max(k, 0) : max(k, 0) + n]  # type: ignore[index]
+    columns = ops.eye(size, dtype=d.dtype)[max(k, 0) : max(k, 0) + n]
     rows = ops.multiply(ops.expand_dims(d, -1), columns)
     above, below = (0, int(k)) if k >= 0 else (-int(k), 0)
     lead = [(0, 0)] * (len(d.shape) - 1)
@@ -286,15 +286,15 @@ def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
     x = convert_to_tensor(input)
     rows, columns = x.shape[-2:]
     i, j = ops.arange(rows), ops.arange(columns)
-    on = ops.equal(ops.expand_dims(i, 1) + int(k), ops.expand_dims(j, 0))  # type: ignore[operator]
+    on = ops.equal(ops.expand_dims(i, 1) + int(k), ops.expand_dims(j, 0))
     start = max(-int(k), 0)
-    places = ops.clip(i - start, 0, convert_to_tensor(diagonal).shape[-1] - 1)  # type: ignore[operator]
+    places = ops.clip(i - start, 0, convert_to_tensor(diagonal).shape[-1] - 1)
     spread = ops.expand_dims(ops.take(diagonal, places, axis=-1), -1)
     return ops.where(on, spread, x)
 
 
 def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> Tensor:
-    """The band from `num_lower` below to `num_upper` above the diagonal, -1 for all; zeros elsewhere."""
+    """`num_lower` diagonals below and `num_upper` above the main one (-1: all); else zeros."""
     x = convert_to_tensor(input)
     if num_lower >= 0:
         x = ops.triu(x, k=-int(num_lower))

@@ -1,8 +1,8 @@
 """`tk.math`: TensorFlow's names for arithmetic and reductions.
 
-Most are the operations themselves. The functions written out here are those to which TensorFlow gives
-another meaning or other arguments than Keras: reductions keep the dtype of integers, `argmax` goes
-along axis 0 and gives int64, `floordiv` and friends.
+Most are the operations themselves. The functions written out here are those to which TensorFlow
+gives another meaning or other arguments than Keras: reductions keep the dtype of integers, `argmax`
+goes along axis 0 and gives int64, `floordiv` and friends.
 """
 
 from __future__ import annotations
@@ -91,18 +91,18 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor
 
 
 def truediv(x: Any, y: Any, name: Any = None) -> Tensor:
-    """x / y; integers are divided in float64 (8 and 16 bit ones in float32)."""
+    """`x / y`; integers are divided in float64 (8 and 16 bit ones in float32)."""
     left = x if isinstance(x, Tensor) or not isinstance(y, Tensor) else None
     if left is None and isinstance(y, Tensor):
-        return y.__rtruediv__(x)  # type: ignore[operator, no-any-return]
-    return convert_to_tensor(x).__truediv__(y)  # type: ignore[operator, no-any-return]
+        return y.__rtruediv__(x)
+    return convert_to_tensor(x).__truediv__(y)
 
 
 divide = truediv
 
 
 def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
-    """x * y, and 0 where y is 0 even if x is inf or nan."""
+    """`x * y`, and 0 where y is 0 even if x is inf or nan."""
     y = convert_to_tensor(y)
     safe = ops.where(ops.equal(y, 0), ops.zeros_like(y), x)
     return ops.multiply(safe, y)
@@ -151,7 +151,7 @@ def reduce_prod(
 def reduce_mean(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Mean over the axes `axis`, all by default; that of integers is an integer, rounded to zero."""
+    """Mean over the axes `axis`, all by default; of integers an integer, rounded to zero."""
     x = _tensor(input_tensor)
     if not x.dtype.is_integer:
         return ops.mean(x, axis=plain(axis), keepdims=keepdims)
@@ -237,7 +237,7 @@ def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
 def cumsum(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
-    """Running sum along `axis`; `exclusive` leaves out the element itself, `reverse` goes backwards."""
+    """Running sum along `axis`; `exclusive` leaves out each element, `reverse` goes backwards."""
     x = _tensor(x)
     return _cumulative(ops.cumsum, x, plain(axis), exclusive, reverse, 0)
 
@@ -245,7 +245,7 @@ def cumsum(
 def cumprod(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
-    """Running product along `axis`; `exclusive` leaves out the element itself, `reverse` goes backwards."""
+    """Running product along `axis`, without the element itself if `exclusive`, or backwards."""
     x = _tensor(x)
     return _cumulative(ops.cumprod, x, plain(axis), exclusive, reverse, 1)
 
@@ -275,7 +275,7 @@ def _cumulative(
 def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     index: list[Any] = [slice(None)] * len(x.shape)
     index[axis] = slice(start, stop)
-    piece: Tensor = x[tuple(index)]  # type: ignore[index]
+    piece: Tensor = x[tuple(index)]
     return piece
 
 
@@ -316,7 +316,7 @@ def bincount(
         minlength=plain(minlength) or 0,
     )
     if maxlength is not None:
-        counts = counts[: plain(maxlength)]  # type: ignore[index]
+        counts = counts[: plain(maxlength)]
     if binary_output:
         counts = ops.cast(ops.not_equal(counts, 0), dtype)
     return counts if weights is not None else ops.cast(counts, dtype)
@@ -405,7 +405,7 @@ def unsorted_segment_mean(
     count = _count_of(segment_ids, num_segments)
     sums = ops.segment_sum(x, segment_ids, count)
     sizes = ops.segment_sum(ops.ones_like(_tensor(segment_ids), x.dtype), segment_ids, count)
-    return sums / ops.reshape(ops.maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))  # type: ignore[operator]
+    return sums / ops.reshape(ops.maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))
 
 
 def unsorted_segment_max(
@@ -432,7 +432,7 @@ def unsorted_segment_prod(
 def top_k(
     input: Any, k: int = 1, sorted: bool = True, index_type: Any = "int32", name: Any = None
 ) -> Any:
-    """The `k` greatest values of the last axis and their positions, as a pair `(values, indices)`."""
+    """The `k` greatest values of the last axis and their places: a pair `(values, indices)`."""
     found = ops.top_k(input, plain(k), sorted)
     return (
         type(found)(found[0], ops.cast(found[1], index_type))
@@ -442,14 +442,14 @@ def top_k(
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None) -> Tensor:
-    """x / sqrt(max(sum(x**2), epsilon)) along `axis`."""
+    """`x / sqrt(max(sum(x**2), epsilon))` along `axis`."""
     x = _tensor(x)
     squares = ops.sum(ops.square(x), axis=plain(axis), keepdims=True)
     return ops.multiply(x, ops.rsqrt(ops.maximum(squares, epsilon)))
 
 
 def log_softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
-    """x - log(sum(exp(x))) along `axis`."""
+    """`x - log(sum(exp(x)))` along `axis`."""
     return ops.log_softmax(logits, axis=axis)
 
 
@@ -464,7 +464,7 @@ def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Tensor:
 
 
 def lbeta(x: Any, name: Any = None) -> Tensor:
-    """log of the multivariate beta function along the last axis: sum(lgamma(x)) - lgamma(sum(x))."""
+    """Log of the beta function of many arguments: sum(lgamma(x)) - lgamma(sum(x)), last axis."""
     x = _tensor(x)
     return ops.subtract(ops.sum(ops.lgamma(x), axis=-1), ops.lgamma(ops.sum(x, axis=-1)))
 

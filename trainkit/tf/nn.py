@@ -41,17 +41,17 @@ def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
 
 
 def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
-    """x - log(sum(exp(x))) along `axis`, the last by default."""
+    """`x - log(sum(exp(x)))` along `axis`, the last by default."""
     return _log_softmax(logits, axis=-1 if axis is None else axis)
 
 
 def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Tensor:
-    """x where it is positive, else alpha * x."""
+    """`x` where it is positive, else alpha * x."""
     return ops.leaky_relu(features, negative_slope=alpha)
 
 
 def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
-    """x * Phi(x), Phi being the normal distribution function; by tanh if `approximate`."""
+    """`x * Phi(x)`, Phi being the normal distribution function; by tanh if `approximate`."""
     return ops.gelu(features, approximate=approximate)
 
 
@@ -103,7 +103,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
 def sigmoid_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, name: Any = None
 ) -> Tensor:
-    """-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits)), element by element."""
+    """Element by element -labels log(p) - (1 - labels) log(1 - p), where p = sigmoid(logits)."""
     return _sigmoid_loss(labels, logits)
 
 
@@ -169,7 +169,7 @@ def _layout(data_format: str | None) -> str:
 
 
 def _spatial(value: Any, rank: int, layout: str, name: str) -> tuple[int, ...]:
-    """Strides, windows or dilations as one number per spatial axis; TensorFlow also takes all axes."""
+    """Strides, windows or dilations, one number per spatial axis; TensorFlow takes all axes too."""
     value = plain(value)
     if isinstance(value, int):
         return (value,) * rank
@@ -250,7 +250,7 @@ def convolution(
 ) -> Tensor:
     """Convolution over as many spatial axes as `filters` has."""
     rank = len(convert_to_tensor(filters).shape) - 2
-    return _conv(rank, "convolution")(input, filters, strides or 1, padding, data_format, dilations)  # type: ignore[no-any-return]
+    return _conv(rank, "convolution")(input, filters, strides or 1, padding, data_format, dilations)
 
 
 def depthwise_conv2d(
@@ -287,7 +287,7 @@ def separable_conv2d(
 ) -> Tensor:
     """A depthwise convolution, then one over a single pixel."""
     x = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
-    return conv2d(x, pointwise_filter, 1, "VALID", data_format)  # type: ignore[no-any-return]
+    return conv2d(x, pointwise_filter, 1, "VALID", data_format)
 
 
 def conv2d_transpose(
@@ -320,7 +320,8 @@ def conv2d_transpose(
     wanted = plain(output_shape)
     if wanted is not None and not y.shape.is_compatible_with(wanted):
         raise InvalidArgumentError(
-            f"conv2d_transpose: output_shape {tuple(wanted)} is asked for, these arguments give {y.shape}"
+            f"conv2d_transpose: output_shape {tuple(wanted)} is asked for, these arguments give "
+            f"{y.shape}"
         )
     return y
 
@@ -380,7 +381,7 @@ def max_pool(
 ) -> Tensor:
     """Greatest value of each window, over all spatial axes."""
     rank = len(convert_to_tensor(input).shape) - 2
-    return _pool(rank, "max_pool", "max")(input, ksize, strides, padding, data_format)  # type: ignore[no-any-return]
+    return _pool(rank, "max_pool", "max")(input, ksize, strides, padding, data_format)
 
 
 def avg_pool(
@@ -393,7 +394,7 @@ def avg_pool(
 ) -> Tensor:
     """Mean of each window, over all spatial axes."""
     rank = len(convert_to_tensor(input).shape) - 2
-    return _pool(rank, "avg_pool", "avg")(input, ksize, strides, padding, data_format)  # type: ignore[no-any-return]
+    return _pool(rank, "avg_pool", "avg")(input, ksize, strides, padding, data_format)
 
 
 def embedding_lookup(
@@ -410,12 +411,12 @@ def embedding_lookup(
 def log_poisson_loss(
     targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
 ) -> Tensor:
-    """exp(log_input) - log_input * targets, with Stirling's approximation of log(targets!) if asked for."""
+    """exp(log_input) - log_input * targets, plus Stirling's log(targets!) if asked for."""
     c, z = convert_to_tensor(log_input), convert_to_tensor(targets)
     loss = ops.subtract(ops.exp(c), ops.multiply(c, z))
     if not compute_full_loss:
         return loss
-    stirling = z * ops.log(z) - z + 0.5 * ops.log(2 * 3.141592653589793 * z)  # type: ignore[operator]
+    stirling = z * ops.log(z) - z + 0.5 * ops.log(2 * 3.141592653589793 * z)
     inside = ops.logical_and(ops.greater_equal(z, 0), ops.less_equal(z, 1))
     return ops.add(loss, ops.where(inside, ops.zeros_like(z), stirling))
 
