@@ -68,7 +68,7 @@ relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(x, 0), less(x,
 
 @primitive(shapes.floating, name="leaky_relu", elementwise=True)
 def _leaky_relu(xp: ArrayModule, x: Array, *, negative_slope: float) -> Array:
-    """x above 0, negative_slope * x below it."""
+    """`x` above 0, negative_slope * x below it."""
     if 0 < negative_slope <= 1:  # the greater of the two is the right one, in one pass
         return xp.maximum(x, x * negative_slope)
     return xp.where(x > 0, x, x * negative_slope)
@@ -147,7 +147,7 @@ softplus.gradients(lambda g, y, x: multiply(g, sigmoid(x)))
 
 @primitive(shapes.floating, elementwise=True)
 def softsign(xp: ArrayModule, x: Array) -> Array:
-    """x / (1 + |x|)."""
+    """`x / (1 + |x|)`."""
     return x / (1 + xp.abs(x))
 
 
@@ -174,7 +174,7 @@ sparse_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, _between(x, -1, 
 
 @primitive(shapes.unchanged, elementwise=True)
 def hard_tanh(xp: ArrayModule, x: Array) -> Array:
-    """x limited to the range from -1 to 1."""
+    """`x` limited to the range from -1 to 1."""
     return xp.minimum(xp.maximum(x, -1), 1)
 
 
@@ -208,7 +208,7 @@ silu.gradients(_silu_gradient)
 
 @primitive(shapes.floating, elementwise=True)
 def hard_silu(xp: ArrayModule, x: Array) -> Array:
-    """x times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
+    """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
     return x * xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
 
 
@@ -221,7 +221,7 @@ hard_silu.gradients(
 
 @primitive(shapes.floating, elementwise=True)
 def mish(xp: ArrayModule, x: Array) -> Array:
-    """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681."""
+    """`x * tanh(softplus(x))`. Source: Misra 2019, arXiv:1908.08681."""
     return x * xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
 
 
@@ -289,7 +289,7 @@ def gelu(x: Any, approximate: bool = True) -> Tensor:
 
 @primitive(shapes.floating, name="elu", elementwise=True)
 def _elu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
-    """x above 0, alpha * (exp(x) - 1) below it."""
+    """`x` above 0, alpha * (exp(x) - 1) below it."""
     return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0))
 
 
@@ -343,7 +343,7 @@ selu.gradients(
 
 @primitive(shapes.floating, name="celu", elementwise=True)
 def _celu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
-    """x above 0, alpha * (exp(x / alpha) - 1) below it."""
+    """`x` above 0, alpha * (exp(x / alpha) - 1) below it."""
     return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0) / alpha)
 
 
@@ -405,13 +405,13 @@ sparse_plus.gradients(
 
 @primitive(shapes.floating, name="soft_shrink", elementwise=True)
 def _soft_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
-    """x moved towards 0 by the threshold, 0 within it."""
+    """`x` moved towards 0 by the threshold, 0 within it."""
     return xp.maximum(x - threshold, 0) + xp.minimum(x + threshold, 0)
 
 
 @primitive(shapes.floating, name="hard_shrink", elementwise=True)
 def _hard_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
-    """x beyond the threshold, 0 within it."""
+    """`x` beyond the threshold, 0 within it."""
     return xp.where(xp.abs(x) > threshold, x, 0)
 
 
@@ -451,7 +451,7 @@ def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
 
 @primitive(shapes.floating, elementwise=True)
 def tanh_shrink(xp: ArrayModule, x: Array) -> Array:
-    """x - tanh(x)."""
+    """`x - tanh(x)`."""
     return x - xp.tanh(x)
 
 

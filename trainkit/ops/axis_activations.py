@@ -62,7 +62,7 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
 
 @primitive(shapes.floating, name="log_softmax")
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
-    """x less the logarithm of the sum of exponentials along axes."""
+    """`x` less the logarithm of the sum of exponentials along axes."""
     centred = x - x.max(axis=axis, keepdims=True)
     return centred - xp.log(xp.exp(centred).sum(axis=axis, keepdims=True))
 
@@ -112,7 +112,7 @@ def sparsemax_weights(xp: ArrayModule, x: Array, *, axis: int) -> Array:
 
 @primitive(shapes.floating, name="sparsemax")
 def _sparsemax(xp: ArrayModule, x: Array, *, axis: int) -> Array:
-    """x less a threshold, and 0 below it."""
+    """`x` less a threshold, and 0 below it."""
     weights, size = _threshold_weights(xp, x, axis)
     threshold = xp.sum(weights * x, axis=axis, keepdims=True) - 1 / size
     return xp.maximum(x - threshold, 0)

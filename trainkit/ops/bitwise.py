@@ -22,7 +22,8 @@ def bitwise_and(x: Any, y: Any) -> Tensor:
     """Bits that are set in both of `x` and `y`.
 
     Args:
-        x, y: tensors of integers or bools whose shapes broadcast.
+        x: tensor of integers or bools.
+        y: another, whose shape broadcasts with that of `x`.
 
     Returns:
         A tensor of the promoted dtype.
@@ -37,7 +38,8 @@ def bitwise_or(x: Any, y: Any) -> Tensor:
     """Bits that are set in at least one of `x` and `y`.
 
     Args:
-        x, y: tensors of integers or bools whose shapes broadcast.
+        x: tensor of integers or bools.
+        y: another, whose shape broadcasts with that of `x`.
 
     Returns:
         A tensor of the promoted dtype.
@@ -52,7 +54,8 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
     """Bits that are set in exactly one of `x` and `y`.
 
     Args:
-        x, y: tensors of integers or bools whose shapes broadcast.
+        x: tensor of integers or bools.
+        y: another, whose shape broadcasts with that of `x`.
 
     Returns:
         A tensor of the promoted dtype.
@@ -82,7 +85,8 @@ def left_shift(x: Any, y: Any) -> Tensor:
     """The bits of `x` moved `y` places up: x * 2**y.
 
     Args:
-        x, y: tensors of integers whose shapes broadcast.
+        x: tensor of integers.
+        y: another, whose shape broadcasts with that of `x`.
 
     Returns:
         A tensor of the promoted dtype.
@@ -97,7 +101,8 @@ def right_shift(x: Any, y: Any) -> Tensor:
     """The bits of `x` moved `y` places down: x // 2**y.
 
     Args:
-        x, y: tensors of integers whose shapes broadcast.
+        x: tensor of integers.
+        y: another, whose shape broadcasts with that of `x`.
 
     Returns:
         A tensor of the promoted dtype.

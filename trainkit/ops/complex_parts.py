@@ -135,7 +135,8 @@ def complex_from(real_part: Any, imaginary_part: Any) -> Tensor:
     """Complex numbers from their real and imaginary parts.
 
     Args:
-        real_part, imaginary_part: real tensors whose shapes broadcast.
+        real_part: real tensor.
+        imaginary_part: another, whose shape broadcasts with that of `real_part`.
 
     Returns:
         A complex128 tensor for float64 parts, else complex64.

@@ -26,7 +26,8 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
         x: what to convert. Arrays are copied, tensors are not.
         dtype: element type, to which values are cast; by default float32 for Python floats, int32
             for ints, that of an array.
-        sparse, ragged: only `None` or `False`; there are dense tensors only.
+        sparse: only `None` or `False`; there are dense tensors only.
+        ragged: only `None` or `False`.
 
     Returns:
         A tensor; `x` itself if it is one of this dtype.

@@ -348,7 +348,8 @@ def linspace(
     """Evenly spaced numbers from `start` to `stop`.
 
     Args:
-        start, stop: the ends, numbers or tensors whose shapes broadcast.
+        start: one end, a number or a tensor.
+        stop: the other end, whose shape broadcasts with that of `start`.
         num: how many numbers, at least 0.
         endpoint: whether `stop` is the last of them.
         retstep: give the distance between two of them as well.

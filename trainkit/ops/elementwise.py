@@ -162,7 +162,8 @@ def power(x1: Any, x2: Any) -> Tensor:
     """`x1` to the power `x2`, element by element.
 
     Args:
-        x1, x2: tensors whose shapes broadcast.
+        x1: tensor, the base.
+        x2: tensor, the exponent; the shapes broadcast.
 
     Returns:
         A tensor of the promoted dtype.
@@ -350,8 +351,8 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
 
     Args:
         condition: tensor of bools, or of numbers, of which all but 0 count as true.
-        x1, x2: tensors; all three shapes broadcast. Leave both out to ask where the condition is
-            true.
+        x1: tensor, taken where the condition is true; all three shapes broadcast.
+        x2: tensor, taken elsewhere. Leave both out to ask where the condition is true.
 
     Returns:
         A tensor of the dtype to which `x1` and `x2` promote; with the condition alone, a tuple of
@@ -413,7 +414,8 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
 
     Args:
         x: tensor of any shape.
-        x_min, x_max: numbers, or tensors whose shapes broadcast with that of `x`.
+        x_min: number, or tensor whose shape broadcasts with that of `x`.
+        x_max: likewise.
 
     Returns:
         A tensor of the promoted dtype.

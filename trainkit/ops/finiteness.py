@@ -75,7 +75,8 @@ def isclose(
     """Whether |x1 - x2| <= atol + rtol * |x2|; infinities are close to themselves only.
 
     Args:
-        x1, x2: tensors whose shapes broadcast.
+        x1: tensor.
+        x2: tensor that is compared with it; the shapes broadcast.
         rtol: allowed difference relative to `x2`.
         atol: allowed difference on top.
         equal_nan: whether NaN is close to NaN.
@@ -94,7 +95,8 @@ def allclose(
     """Whether all elements are close in the sense of `isclose`.
 
     Args:
-        x1, x2: tensors whose shapes broadcast.
+        x1: tensor.
+        x2: tensor that is compared with it; the shapes broadcast.
         rtol: allowed difference relative to `x2`.
         atol: allowed difference on top.
         equal_nan: whether NaN is close to NaN.

@@ -21,7 +21,8 @@ def true_divide(x1: Any, x2: Any) -> Tensor:
     """Quotient x1 / x2 of Python's `/`.
 
     Args:
-        x1, x2: tensors whose shapes broadcast.
+        x1: tensor, the dividend.
+        x2: tensor, the divisor; the shapes broadcast.
 
     Returns:
         float64 for two integers, float32 if both have 8 or 16 bits; else the promoted dtype.

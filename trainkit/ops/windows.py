@@ -129,7 +129,8 @@ def logspace(
     """Numbers from base**start to base**stop whose logarithms are evenly spaced.
 
     Args:
-        start, stop: exponents, numbers or tensors whose shapes broadcast.
+        start: first exponent, a number or a tensor.
+        stop: last exponent, whose shape broadcasts with that of `start`.
         num: how many numbers.
         endpoint: whether base**stop is the last of them.
         base: what is raised to these powers.
@@ -158,7 +159,8 @@ def geomspace(
     """Numbers from `start` to `stop`, each the same multiple of the one before.
 
     Args:
-        start, stop: the ends, numbers or tensors of the same sign, whose shapes broadcast.
+        start: one end, a number or a tensor.
+        stop: the other end, of the same sign; its shape broadcasts with that of `start`.
         num: how many numbers.
         endpoint: whether `stop` is the last of them.
         dtype: element type; by default the float to which the ends promote.
