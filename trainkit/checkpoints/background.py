@@ -7,14 +7,16 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainkit.checkpoints.checksum import in_threads
 from trainkit.checkpoints.hdf5 import Entry, Values
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _IN_FLIGHT = 2
 
@@ -28,6 +30,8 @@ class BackgroundWriter:
     """
 
     def __init__(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor  # slow to import
+
         self._pool = ThreadPoolExecutor(1, "trainkit-checkpoint")
         self._running: deque[Future[None]] = deque()
         self._spare: deque[dict[str, Any]] = deque()

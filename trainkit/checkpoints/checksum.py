@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -91,6 +90,8 @@ def in_threads(work: Callable[[Any], T], items: Iterable[Any], total_bytes: int)
     workers = min(4, os.cpu_count() or 1, len(jobs))
     if workers < 2 or total_bytes < 1 << 23:
         return [work(job) for job in jobs]
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
     with ThreadPoolExecutor(workers, "trainkit-checkpoint") as pool:
         futures = [pool.submit(work, job) for job in jobs]
         try:

@@ -244,16 +244,14 @@ class Guard:
         name = attributes.get("dtype")
         if stored.kind == "V":
             return bfloat16
-        if name is None:
+        if name is None or name == stored.name:
             return stored
         if name == "str" and stored.kind == "S":
             return np.dtype(str)
         if name == "bfloat16" and stored == np.uint16:
             return bfloat16
-        narrow = attributes.get("narrow")
-        if name in ("float32", "float64") and (
-            stored.kind == "f" if narrow is None else narrow == "bfloat16" and stored == np.uint16
-        ):
+        narrowed = {"float16": np.float16, "bfloat16": np.uint16}.get(attributes.get("narrow", ""))
+        if name in ("float32", "float64") and stored == narrowed:
             return np.dtype(name)
         raise self.refuse(path, f"calls itself {name[:40]!r} and holds {stored}")
 

@@ -6,7 +6,6 @@ import platform
 import re
 import sys
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +51,8 @@ _known_versions: dict[str, str] = {}
 def _versions() -> dict[str, str]:
     """Versions of trainkit and of the packages that the values came from."""
     if not _known_versions:
+        from importlib import metadata  # slow to import
+
         for name in _PACKAGES:
             try:
                 _known_versions[name] = metadata.version(name)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _SYNC_STEP = 1 << 26
 _LAST = (1 << 62) - 1
@@ -87,7 +89,10 @@ class EarlySync:
         if self._running is None or self._running.done():
             self.finish()
             self._written = 0
-            self._pool = self._pool or ThreadPoolExecutor(1, "trainkit-sync")
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor  # slow to import
+
+                self._pool = ThreadPoolExecutor(1, "trainkit-sync")
             self._running = self._pool.submit(os.fdatasync, self._fd)
 
     def finish(self) -> None:

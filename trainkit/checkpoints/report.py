@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -102,6 +101,8 @@ def _with_nearest(differences: list[Difference]) -> list[Difference]:
 
 def _nearest(item: Difference, others: list[Difference]) -> str:
     """The likeliest path among `others`: with the same shape and dtype where there is one."""
+    import difflib  # only for reports
+
     alike = [other.path for other in others if other.text == item.text]
     found = difflib.get_close_matches(item.path, alike, 1, 0.4) or difflib.get_close_matches(
         item.path, [other.path for other in others], 1, 0.7

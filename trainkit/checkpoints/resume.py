@@ -103,8 +103,8 @@ def _require_importable(train: Train) -> None:
         pickle.dumps(train)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise InvalidArgumentError(
-            f"verify_resume: {train!r} can't be sent to another process ({error}); define it at the "
-            "top of a module, or pass isolate=False"
+            f"verify_resume: {train!r} can't be sent to another process ({error}); define it at "
+            "the top of a module, or pass isolate=False"
         ) from error
 
 
@@ -212,8 +212,8 @@ def _compare(stop: int, whole: list[Digests], resumed: list[Digests]) -> None:
             raise ResumeDifference(_difference(stop, number, want, have))
     if len(resumed) != len(whole):
         raise ResumeDifference(
-            f"stopped after batch {stop} and resumed, the run has {len(resumed)} batches; without a stop "
-            f"it has {len(whole)}"
+            f"stopped after batch {stop} and resumed, the run has {len(resumed)} batches; without "
+            f"a stop it has {len(whole)}"
         )
 
 
