@@ -130,10 +130,14 @@ def get_variable(
     found = state.variables.get(full)
     if found is not None:
         if not reuse:
-            raise ValueError(f"variable {full!r} exists already; open the scope with reuse=AUTO_REUSE or True")
+            raise ValueError(
+                f"variable {full!r} exists already; open the scope with reuse=AUTO_REUSE or True"
+            )
         return found
     if reuse is True:
-        raise ValueError(f"variable {full!r} does not exist, and reuse=True makes none; use AUTO_REUSE")
+        raise ValueError(
+            f"variable {full!r} does not exist, and reuse=True makes none; use AUTO_REUSE"
+        )
     with eagerly():
         value = _initial(full, shape, dtype, initializer)
         made = Variable(value, trainable=trainable, name=full, dtype=dtype)
@@ -206,7 +210,9 @@ class Session:
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         if target:
-            raise InvalidArgumentError(f"Session: target {target!r}: only sessions of this process are supported")
+            raise InvalidArgumentError(
+                f"Session: target {target!r}: only sessions of this process are supported"
+            )
         if config is not None:
             raise InvalidArgumentError("Session: config is not supported; use tk.config")
         self.graph = graph or get_default_graph()
@@ -250,7 +256,9 @@ class Session:
             elif isinstance(x, Variable):
                 results[id(x)] = x.numpy()
             elif not isinstance(x, GraphTensor):
-                raise TypeError(f"Session.run: can't fetch {x!r}; fetch tensors, variables or operations")
+                raise TypeError(
+                    f"Session.run: can't fetch {x!r}; fetch tensors, variables or operations"
+                )
         results |= {id(x): y for x, y in zip(tensors, self._values(tensors, feed), strict=True)}
         return nest.map_structure(lambda x: results[id(x)], fetches)
 

@@ -7,6 +7,8 @@ body of its own.
 
 from __future__ import annotations
 
+import ast
+import dis
 import functools
 import inspect
 import sys
@@ -17,10 +19,13 @@ from typing import Any
 
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.source_lines import SOURCE_MAPS
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
-from trainkit.graph import graph as graph_module
 from trainkit.graph.control_flow import traced_cond, traced_for_each, traced_while
 from trainkit.graph.graph import Graph
+from trainkit.graph.origins import at_user_line
+from trainkit.graph.tensor_array import TensorArray
 
 _PACKAGE = __name__.split(".")[0]
 
@@ -39,20 +44,43 @@ def _malt() -> Any:
         warnings.simplefilter("ignore")
         from malt.core import converter
         from malt.impl import api
-        from malt.operators import py_builtins, variables
+        from malt.operators import function_wrappers, py_builtins, variables
+        from malt.pyct import templates
+
+    class Asserts(converter.Base):  # type: ignore[misc, name-defined]
+        """Turns `assert` into a call; malt's own converter takes no message but a plain text."""
+
+        def visit_Assert(self, node: Any) -> Any:
+            self.generic_visit(node)
+            return templates.replace(
+                "ag__.assert_stmt(test, lambda: msg)",
+                test=node.test,
+                msg=node.msg or ast.Constant(None),
+            )
 
     class Transpiler(api.PyToPy):  # type: ignore[misc, name-defined]
         """Rewrites functions to call the operators of this module."""
 
+        def transform_ast(self, node: Any, ctx: Any) -> Any:
+            return super().transform_ast(Asserts(ctx).visit(node), ctx)
+
         def get_extra_locals(self) -> Any:
             if self._extra_locals is None:
                 found = dict(super().get_extra_locals()["ag__"].__dict__)
-                found.update(_OPERATORS)
+                found.update(_OPERATORS, FunctionScope=Scope)
                 self._extra_locals = {"ag__": types.SimpleNamespace(**found)}
             return self._extra_locals
 
+    class Scope(function_wrappers.FunctionScope):  # type: ignore[misc, name-defined]
+        """The scope of a rewritten function; checks that it returns something on every path."""
+
+        def ret(self, value: Any, did_return: Any) -> Any:
+            if _is_symbolic(did_return) and not _undefined(value):
+                _check_returned(did_return, self.name)
+            return super().ret(value, did_return)
+
     options = converter.ConversionOptions(
-        recursive=True, user_requested=True, optional_features=converter.Feature.ASSERT_STATEMENTS
+        recursive=True, user_requested=True, optional_features=None
     )
     return types.SimpleNamespace(
         transpiler=Transpiler(),
@@ -94,7 +122,12 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
         return functools.partial(inner, *function.args, **function.keywords)
     if inspect.ismethod(function):
         return types.MethodType(converted(function.__func__), function.__self__)
-    if not inspect.isfunction(function) or _is_left_alone(function):
+    if not inspect.isfunction(function):
+        call = getattr(type(function), "__call__", None)
+        if not inspect.isfunction(call) or _is_left_alone(call) or inspect.isclass(function):
+            return function
+        return types.MethodType(converted(call), function)
+    if _is_left_alone(function):
         return function
     key = (function.__code__, id(function)) if function.__closure__ else function.__code__
     found = _CONVERTED.get(key)
@@ -109,6 +142,10 @@ def _is_left_alone(function: Any) -> bool:
     if getattr(function, "_do_not_convert", False) or hasattr(function, "ag_source_map"):
         return True
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        return True
+    if (
+        function.__code__.co_filename in SOURCE_MAPS
+    ):  # defined inside of a function that is rewritten
         return True
     if function.__code__.co_filename.startswith("<") and not _has_source(function):
         return True
@@ -145,11 +182,13 @@ _LIBRARIES = frozenset(
 def _rewritten(function: Any) -> Any:
     malt = _malt()
     try:
-        result, _, source_map = malt.transpiler.transform(function, malt.context)
+        result, _, source_map = malt.transpiler.transform(_undisguised(function), malt.context)
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         _UNCONVERTED[function.__code__] = reason
         code = function.__code__
+        if not _has_jumps(code):  # there is no control flow to convert
+            return function
         warnings.warn(
             f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) is run as Python while it is "
             f"traced, its control flow is not converted: {reason}",
@@ -158,11 +197,30 @@ def _rewritten(function: Any) -> Any:
         )
         return function
     result.ag_source_map = source_map
-    lines = graph_module.SOURCE_MAPS.setdefault(result.__code__.co_filename, {})
+    lines = SOURCE_MAPS.setdefault(result.__code__.co_filename, {})
     for place, origin in source_map.items():
         where = (origin.loc.filename, origin.loc.lineno, origin.function_name or "")
         lines[place.lineno] = where
     return result
+
+
+def _has_jumps(code: Any) -> bool:
+    return any(
+        "JUMP" in step.opname or step.opname == "FOR_ITER" for step in dis.get_instructions(code)
+    )
+
+
+def _undisguised(function: Any) -> Any:
+    """`function` under the name that stands in its source, which `functools.wraps` may have replaced."""
+    code = function.__code__
+    if function.__name__ == code.co_name:
+        return function
+    twin = types.FunctionType(
+        code, function.__globals__, code.co_name, function.__defaults__, function.__closure__
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__module__ = function.__module__
+    return twin
 
 
 def reason_unconverted(function: Any) -> str | None:
@@ -185,12 +243,7 @@ def converted_call(
         return _in_original_context(f, args, caller_fn_scope)
     if inspect.isbuiltin(f) or inspect.isclass(f):
         return f(*args, **kwargs)
-    if inspect.isfunction(f) or inspect.ismethod(f) or isinstance(f, functools.partial):
-        return converted(f)(*args, **kwargs)
-    call = getattr(type(f), "__call__", None)
-    if inspect.isfunction(call) and not _is_left_alone(call):
-        return converted(call)(f, *args, **kwargs)
-    return f(*args, **kwargs)
+    return converted(f)(*args, **kwargs)
 
 
 def _hashable(f: Any) -> bool:
@@ -272,9 +325,33 @@ _BUILTINS: dict[Any, Any] = {
 # ---------------------------------------------------------------------- statements
 
 
+def _check_returned(did_return: Any, name: str) -> None:
+    """Refuse a path without `return` beside one that returns a tensor.
+
+    Raises:
+        InvalidArgumentError: tracing shows it already; otherwise the graph checks it when it runs.
+    """
+    text = (
+        f"{name!r} returns a tensor on one path and ends without `return` on another. The condition is a tensor, so "
+        "both paths are in the graph: return a tensor of the same dtype on each."
+    )
+    node = did_return.node
+    if node.kind == "op" and node.primitive.name == "cond":
+        branches = (node.settings["true"], node.settings["false"])
+        ends = [graph.outputs[did_return.index].node for graph in branches]
+        if any(end.kind == "constant" and not bool(end.value) for end in ends):
+            raise at_user_line(InvalidArgumentError(text))
+    PRIMITIVES["assert_true"].op(did_return, message=text)
+
+
 def _undefined(x: Any) -> bool:
     malt = _malt()
-    return isinstance(x, malt.Undefined | malt.UndefinedReturn)
+    return isinstance(x, malt.Undefined | malt.UndefinedReturn) or _is_empty_array(x)
+
+
+def _is_empty_array(x: Any) -> bool:
+    """Whether `x` is a `TensorArray` whose elements have no shape yet."""
+    return isinstance(x, TensorArray) and not x
 
 
 def if_stmt(
@@ -290,6 +367,19 @@ def if_stmt(
     if not _is_symbolic(cond):
         (body if cond else orelse)()
         return
+    _staged_if(cond, body, orelse, _State(get_state, set_state, symbol_names), nouts, False)
+
+
+def _staged_if(
+    cond: Any,
+    body: Callable[[], Any],
+    orelse: Callable[[], Any],
+    state: _State,
+    nouts: int,
+    fills: bool,
+) -> None:
+    """Both branches of an `if` in the graph; with `fills` one may leave names undefined."""
+    get_state, set_state, names = state.get, state.put, state.names
     before = tuple(get_state())
 
     def branch(run: Callable[[], Any]) -> Callable[[], Any]:
@@ -302,19 +392,26 @@ def if_stmt(
 
     outer = recorder.current_trace()
     try:
-        after = traced_cond(outer, cond, branch(body), branch(orelse), _merge(symbol_names))
+        after = _at_line(
+            traced_cond, outer, cond, branch(body), branch(orelse), _merge(names, fills)
+        )
     finally:
         set_state(before)
     set_state(tuple(after) + before[nouts:])
 
 
-def _merge(names: tuple[str, ...]) -> Callable[[Graph, Any, Graph, Any], Any]:
-    """Brings what two branches leave in the names to one structure."""
+def _merge(names: tuple[str, ...], fills: bool) -> Callable[[Graph, Any, Graph, Any], Any]:
+    """Brings what two branches leave in the names to one structure.
+
+    What a branch leaves undefined can be filled where nothing reads it: the value of a `return` that is not
+    reached, and with `fills` any name.
+    """
 
     def merge(true: Graph, one: Any, false: Graph, two: Any) -> Any:
         ones, twos = [], []
         for name, a, b in zip(names, one, two, strict=False):
-            a, b = _fill(true, a, b), _fill(false, b, a)
+            if fills or _label(name) == _RETURNED or _is_empty_array(a) or _is_empty_array(b):
+                a, b = _fill(true, a, b), _fill(false, b, a)
             if _shape_of_nest(a) != _shape_of_nest(b):
                 raise InvalidArgumentError(_differing(name, a, b))
             for x, y in zip(nest.flatten(a), nest.flatten(b), strict=True):
@@ -334,6 +431,8 @@ def _fill(graph: Graph, mine: Any, other: Any) -> Any:
     """Zeros like `other` for a name that this branch leaves undefined; it can't be used after that."""
     if not _undefined(mine) or _undefined(other):
         return mine
+    if isinstance(mine, TensorArray):
+        return mine.filled(tuple(0 if n is None else n for n in other.element_shape))
     if not all(is_tensor(x) or isinstance(x, bool | int | float) for x in nest.flatten(other)):
         return mine
     from trainkit import ops
@@ -378,9 +477,12 @@ def _differing(name: str, x: Any, y: Any) -> str:
     )
 
 
+_RETURNED = "the returned value"
+
+
 def _label(name: str) -> str:
     if name.startswith("retval_") or name == "fscope.ret":
-        return "the returned value"
+        return _RETURNED
     return f"{name!r}"
 
 
@@ -415,7 +517,7 @@ def _staged_loop(
 ) -> None:
     """A loop whose condition is a tensor: the names it changes become loop variables."""
     before = tuple(get_state())
-    before = _defined(outer, before, body, get_state, set_state, names)
+    before = _defined(outer, before, lambda graph: body(), get_state, set_state, names)
     dynamic = [i for i, x in enumerate(before) if _is_loop_value(x)]
     start = [before[i] for i in dynamic]
 
@@ -429,25 +531,38 @@ def _staged_loop(
         put(values)
         body()
         after = tuple(get_state())
-        for i, (x, y) in enumerate(zip(before, after, strict=True)):
-            if i not in dynamic and not (x is y or _undefined(x) or _equal(x, y)):
-                raise InvalidArgumentError(
-                    f"{names[i]!r} is {x!r} before the loop and {y!r} after one iteration. The loop's condition is "
-                    "a tensor, so its body is in the graph once, and only tensors and numbers can change "
-                    "in it: start with a tensor."
-                )
+        _check_constant(before, after, dynamic, names)
         return [after[i] for i in dynamic]
 
     def check(*values: Any) -> Any:
         put(values)
         return test()
 
-    labels = [names[i] for i in dynamic]
+    labels = [name for i in dynamic for name in _labels(names[i], before[i])]
     try:
-        after = traced_while(outer, check, step, start, limit, labels)
+        after = _at_line(traced_while, outer, check, step, start, limit, labels)
     finally:
         set_state(before)
     put(after)
+
+
+def _check_constant(before: Any, after: Any, dynamic: list[int], names: tuple[str, ...]) -> None:
+    """Refuse a loop that changes something which is neither tensor nor number."""
+    for i, (x, y) in enumerate(zip(before, after, strict=True)):
+        if i not in dynamic and not (x is y or _undefined(x) or _equal(x, y)):
+            raise InvalidArgumentError(
+                f"{_label(names[i])} is {x!r} before the loop and {y!r} after one iteration. The loop runs over "
+                "tensors, so its body is in the graph once, and only tensors and numbers can change in it: start "
+                "with a tensor."
+            )
+
+
+def _at_line(trace: Callable[..., Any], *args: Any) -> Any:
+    """`trace(*args)`; what the statement itself does wrong is reported with its line."""
+    try:
+        return trace(*args)
+    except InvalidArgumentError as error:
+        raise at_user_line(error) from None
 
 
 def _equal(x: Any, y: Any) -> bool:
@@ -465,7 +580,7 @@ def _is_loop_value(x: Any) -> bool:
 def _defined(
     outer: Graph,
     before: tuple[Any, ...],
-    body: Callable[[], Any],
+    body: Callable[[Graph], Any],
     get_state: Callable[[], Any],
     set_state: Callable[[Any], None],
     names: tuple[str, ...],
@@ -480,7 +595,7 @@ def _defined(
     ]
     with trial, recorder.silence():
         set_state(tuple(symbols))
-        body()
+        body(trial)
         after = tuple(get_state())
     set_state(before)
     return tuple(
@@ -491,7 +606,6 @@ def _defined(
 
 def _trial_symbol(graph: Graph, x: Any) -> Any:
     from trainkit.core.abstract import eagerly
-    from trainkit.core.shapes import Spec
 
     with eagerly():
         tensor = x if is_tensor(x) else convert_to_tensor(x)
@@ -509,40 +623,44 @@ def for_stmt(
 ) -> None:
     """A `for` statement over anything; over tensors and datasets it becomes a loop in the graph."""
     outer = recorder.current_trace()
+    loop = _for_python
     if outer is not None and isinstance(iter_, Tensor):
-        _for_tensor(outer, iter_, extra_test, body, get_state, set_state, symbol_names)
+        loop = functools.partial(_for_tensor, outer)
     elif outer is not None and hasattr(iter_, "element_spec"):
-        _for_dataset(outer, iter_, extra_test, body, get_state, set_state, symbol_names)
-    else:
-        _for_python(iter_, extra_test, body, get_state, set_state, symbol_names)
+        loop = functools.partial(_for_dataset, outer)
+    loop(iter_, extra_test, body, _State(get_state, set_state, symbol_names))
+
+
+class _State:
+    """The names that a loop changes: `get` and `put` their values, `names` for texts."""
+
+    def __init__(self, get: Callable[[], Any], put: Callable[[Any], None], names: Any) -> None:
+        self.get = get
+        self.put = put
+        self.names = names
 
 
 def _for_python(
-    iter_: Any,
-    extra_test: Callable[[], Any] | None,
-    body: Callable[[Any], None],
-    get_state: Callable[[], Any],
-    set_state: Callable[[Any], None],
-    names: tuple[str, ...],
+    iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None], state: _State
 ) -> None:
     """A loop over a Python iterable, unrolled; a tensor that decides on `break` guards each round."""
     for item in iter_:
         if extra_test is not None:
             goes_on = extra_test()
             if _is_symbolic(goes_on):
-                if_stmt(
-                    goes_on,
-                    functools.partial(body, item),
-                    lambda: None,
-                    get_state,
-                    set_state,
-                    names,
-                    len(names),
-                )
+                _guarded(goes_on, functools.partial(body, item), state)
                 continue
             if not goes_on:
                 break
         body(item)
+
+
+def _guarded(goes_on: Any, run: Callable[[], Any], state: _State) -> None:
+    """`run` under the condition `goes_on`."""
+    if _is_symbolic(goes_on):
+        _staged_if(goes_on, run, lambda: None, state, len(state.names), True)
+    elif goes_on:
+        run()
 
 
 def _for_tensor(
@@ -550,9 +668,7 @@ def _for_tensor(
     x: Any,
     extra_test: Callable[[], Any] | None,
     body: Callable[[Any], None],
-    get_state: Callable[[], Any],
-    set_state: Callable[[Any], None],
-    names: tuple[str, ...],
+    state: _State,
 ) -> None:
     if not x.shape:
         raise TypeError("for: a scalar tensor can't be iterated; use tk.range(n)")
@@ -561,11 +677,11 @@ def _for_tensor(
     count = _len(x) if x.shape[0] is None else x.shape[0]
     position = [convert_to_tensor(0)]
 
-    def state() -> Any:
-        return (*get_state(), position[0])
+    def get() -> Any:
+        return (*state.get(), position[0])
 
-    def restore(values: Any) -> None:
-        set_state(tuple(values)[:-1])
+    def put(values: Any) -> None:
+        state.put(tuple(values)[:-1])
         position[0] = values[-1]
 
     def test() -> Any:
@@ -582,7 +698,7 @@ def _for_tensor(
         body(ops.take(x, i, axis=0))
         position[0] = i + 1
 
-    _staged_loop(outer, test, step, state, restore, (*names, "position"), None)
+    _staged_loop(outer, test, step, get, put, (*state.names, "position"), None)
 
 
 def _for_dataset(
@@ -590,44 +706,47 @@ def _for_dataset(
     dataset: Any,
     extra_test: Callable[[], Any] | None,
     body: Callable[[Any], None],
-    get_state: Callable[[], Any],
-    set_state: Callable[[Any], None],
-    names: tuple[str, ...],
+    state: _State,
 ) -> None:
-    before = tuple(get_state())
+    """A loop over a dataset as one node, which stops reading where the loop breaks."""
+    spec = dataset.element_spec
+
+    def one(graph: Graph) -> None:
+        fed = [graph.add_input(Spec(s.shape, s.dtype), "element") for s in nest.flatten(spec)]
+        body(nest.pack(spec, list(fed)))
+
+    before = _defined(outer, tuple(state.get()), one, state.get, state.put, state.names)
     dynamic = [i for i, x in enumerate(before) if _is_loop_value(x)]
-    flat = [nest.flatten(before[i]) for i in dynamic]
+    labels = [name for i in dynamic for name in _labels(state.names[i], before[i])]
 
     def put(leaves: Any) -> None:
         rest = iter(leaves)
-        state = list(before)
+        values = list(before)
         for i in dynamic:
-            state[i] = nest.map_structure(lambda _: next(rest), before[i])
-        set_state(tuple(state))
+            values[i] = nest.pack(before[i], [next(rest) for _ in nest.flatten(before[i])])
+        state.put(tuple(values))
 
     def step(element: Any, leaves: Any) -> Any:
         put(leaves)
-        if extra_test is None:
-            body(element)
-        else:
-            if_stmt(
-                extra_test(),
-                functools.partial(body, element),
-                lambda: None,
-                get_state,
-                set_state,
-                names,
-                len(names),
-            )
-        after = tuple(get_state())
-        return [leaf for i in dynamic for leaf in nest.flatten(after[i])]
+        goes_on = True if extra_test is None else extra_test()
+        _guarded(goes_on, functools.partial(body, element), state)
+        after = tuple(state.get())
+        _check_constant(before, after, dynamic, state.names)
+        flag = None if extra_test is None else extra_test()
+        return [leaf for i in dynamic for leaf in nest.flatten(after[i])], flag
 
-    start = [leaf for leaves in flat for leaf in leaves]
+    start = [leaf for i in dynamic for leaf in nest.flatten(before[i])]
     try:
-        after = traced_for_each(outer, dataset, dataset.element_spec, step, start, names)
+        after = _at_line(traced_for_each, outer, dataset, spec, step, start, labels)
     finally:
-        set_state(before)
+        state.put(before)
     put(after)
+
+
+def _labels(name: str, x: Any) -> list[str]:
+    """What the leaves of `x` are called in texts."""
+    count = len(nest.flatten(x))
+    return [name] if count == 1 else [f"{name}[{i}]" for i in range(count)]
 
 
 # ---------------------------------------------------------------------- expressions

@@ -184,18 +184,27 @@ def _vjp_gradient(g: Any, y: Any, *inputs: Any, function: Any, count: int) -> An
     return spread(results, inputs)
 
 
-def _for_rule(*inputs: Any, body: Graph, count: int, source: Any, fed: int) -> Any:
+def _for_rule(
+    *inputs: Any, body: Graph, count: int, source: Any, fed: int, stops: bool = False
+) -> Any:
     return tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
 
 
 @primitive(_for_rule, name="for_each", effect=True)
-def for_primitive(xp: Any, *arrays: Any, body: Graph, count: int, source: Any, fed: int) -> Any:
-    """Run the graph `body` on the loop variables and each element of the dataset `source`."""
+def for_primitive(
+    xp: Any, *arrays: Any, body: Graph, count: int, source: Any, fed: int, stops: bool = False
+) -> Any:
+    """Run the graph `body` on the loop variables and each element of the dataset `source`.
+
+    With `stops` the last result of the body says whether to go on; no element is read after it says no.
+    """
     state, captured = list(arrays[:count]), list(arrays[count:])
     step = body.program()
     for element in source:
         leaves = [_array_of(x) for x in nest.flatten(element)]
         state = step(state + leaves + captured)
+        if stops and not bool(state.pop()):
+            break
     return tuple(state)
 
 
@@ -231,6 +240,13 @@ def trace_into(graph: Graph, function: Callable[[], Any]) -> Any:
     graph.watchers = [t for t in recorder.TAPES if t.thread == recorder.get_ident()]
     with graph, recorder.silence():
         return function()
+
+
+def add_node(outer: Graph, op: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    """A call of `op` as a node of `outer`, even if no input is symbolic."""
+    if not inputs:
+        return outer.apply(op.primitive, (), settings)
+    return op(*[outer.lift(x) for x in inputs], **settings)
 
 
 def is_number(x: Any) -> bool:
@@ -290,7 +306,8 @@ def traced_cond(
         return one
     _ensure_effect_output(true, false)
     captured = (*true.captures, *false.captures)
-    outputs = cond_primitive(pred, *captured, true=true, false=false, split=len(true.captures))
+    settings = {"true": true, "false": false, "split": len(true.captures)}
+    outputs = add_node(outer, cond_primitive, (pred, *captured), settings)
     for i, y in zip(places, outputs, strict=False):
         leaves_one[i] = y
     for variable, y in zip(variables.values(), outputs[len(places) :], strict=False):
@@ -345,8 +362,11 @@ def _as_output(graph: Graph, x: Any, other: Any, branch: str) -> GraphTensor:
         )
     hint = other.dtype if is_tensor(other) else None
     if hint is not None and isinstance(x, bool | int | float):
-        fits = hint.is_floating or hint.is_complex or isinstance(x, bool) == hint.is_bool
-        hint = hint if fits and not (hint.is_integer and isinstance(x, float)) else None
+        if isinstance(x, bool):
+            fits = hint.is_bool
+        else:
+            fits = hint.is_floating or hint.is_complex or (hint.is_integer and isinstance(x, int))
+        hint = hint if fits else None
     else:
         hint = None
     from trainkit.core.abstract import eagerly
@@ -413,17 +433,15 @@ def traced_while(
         test_first.append(there.first if there else _loose_input(test, spec))
     _order_inputs(inner, placeholders + inner_first)
     _order_inputs(test, test_inputs + test_first)
-    outputs = while_primitive(
-        *start,
-        *before,
-        *test.captures,
-        *inner.captures,
-        cond=test,
-        body=inner,
-        count=len(start) + len(before),
-        split=len(test.captures),
-        limit=None if maximum_iterations is None else int(maximum_iterations),
-    )
+    settings = {
+        "cond": test,
+        "body": inner,
+        "count": len(start) + len(before),
+        "split": len(test.captures),
+        "limit": None if maximum_iterations is None else int(maximum_iterations),
+    }
+    inputs = (*start, *before, *test.captures, *inner.captures)
+    outputs = add_node(outer, while_primitive, inputs, settings)
     for slot, y in zip(assigned, outputs[len(start) :], strict=True):
         outer.assign_variable(slot.variable, y)
     return nest.pack(loop_vars, list(outputs[: len(start)]))
@@ -541,7 +559,10 @@ def traced_for_each(
     loop_vars: list[Any],
     names: Sequence[str] | None = None,
 ) -> list[Any]:
-    """Trace `body(element, loop_vars)` and add one node that runs it for each element of a dataset."""
+    """Trace `body(element, loop_vars)` and add one node that runs it for each element of a dataset.
+
+    The body gives the next loop variables, and a bool scalar that says whether to go on, or `None`.
+    """
     weak = [type(x) in (bool, int, float) for x in loop_vars]
     start = [_loop_start(x) for x in loop_vars]
     specs = [Spec(x.shape, x.dtype) for x in start]
@@ -551,7 +572,7 @@ def traced_for_each(
         state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
         fed = [graph.add_input(Spec(s.shape, s.dtype), "element") for s in fed_specs]
         element = nest.pack(element_spec, list(fed))
-        result = trace_into(graph, lambda e=element, s=state: body(e, list(s)))
+        result, flag = trace_into(graph, lambda e=element, s=state: body(e, list(s)))
         with graph:
             result = [_body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)]
         new_specs = _agreed(specs, result, weak, names)
@@ -561,30 +582,33 @@ def traced_for_each(
     start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
     assigned = graph.assigned
     graph.outputs = [*result, *(graph.lift(slot.now) for slot in assigned)]
+    if flag is not None:
+        with graph:
+            graph.outputs.append(_as_output(graph, flag, flag, "loop's"))
     firsts = [slot.first for slot in assigned]
     mine = set(firsts)
     graph.captures = {k: v for k, v in graph.captures.items() if v not in mine}
     graph.inputs = state + firsts + fed + list(graph.captures.values())
-    if not graph.outputs:
+    if not result and not assigned:
         raise_nothing_to_do(graph)
-    outputs = for_primitive(
-        *start,
-        *(outer.read_variable(slot.variable) for slot in assigned),
-        *graph.captures,
-        body=graph,
-        count=len(start) + len(assigned),
-        source=source,
-        fed=len(fed),
-    )
+    settings = {
+        "body": graph,
+        "count": len(start) + len(assigned),
+        "source": source,
+        "fed": len(fed),
+        "stops": flag is not None,
+    }
+    before = [outer.read_variable(slot.variable) for slot in assigned]
+    inputs = (*start, *before, *graph.captures)
+    outputs = add_node(outer, for_primitive, inputs, settings)
     for slot, y in zip(assigned, outputs[len(start) :], strict=True):
         outer.assign_variable(slot.variable, y)
     return list(outputs[: len(start)])
 
 
 def raise_nothing_to_do(graph: Graph) -> None:
-    """Refuse a loop that changes nothing, unless it has effects, which then need a loop variable."""
+    """Refuse a loop that changes nothing, unless it has effects."""
     if graph.has_effects:
-        graph.outputs = []
         return
     raise InvalidArgumentError(
         "the loop over a dataset inside a function changes no variable and no tensor, so it does nothing"

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices, nest, recorder
+from trainkit.core.abstract import eagerly
+from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
-from trainkit.core.shapes import Spec
+from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 
 
@@ -173,31 +175,54 @@ def _host_rule(*inputs: Any, function: HostFunction, as_numpy: bool) -> tuple[Sp
 def _host_call(xp: Any, *arrays: Any, function: HostFunction, as_numpy: bool) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors."""
     given = [devices.to_numpy(a) if as_numpy else wrap(a) for a in arrays]
-    with recorder.silence():
+    with eagerly(), recorder.silence():
         result = function.function(*given)
-    items = result if isinstance(result, list | tuple) else [result]
+    items = list(result) if isinstance(result, list | tuple) else [result]
+    if len(items) != len(function.specs):
+        raise InvalidArgumentError(
+            f"host_call: {function!r} gave {len(items)} results, Tout names {len(function.specs)}"
+        )
     return tuple(
-        xp.asarray(getattr(item, "_array", item), dtype=spec.dtype.dtype)
-        for item, spec in zip(items, function.specs, strict=True)
+        _checked(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
     )
 
 
+def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
+    array = xp.asarray(getattr(y, "_array", y), dtype=spec.dtype.dtype)
+    if not TensorShape(spec.shape).is_compatible_with(array.shape):
+        raise InvalidArgumentError(
+            f"host_call: {function!r} gave shape {array.shape}, the graph was made for {tuple(spec.shape)}. Say the "
+            "shape in Tout: tk.TensorSpec(shape, dtype), sizes may be None; a dtype alone stands for a scalar."
+        )
+    return array
+
+
 def host_function(func: Callable[..., Any], inp: Any, Tout: Any, as_numpy: bool) -> Any:
-    """Call `func` on the values of the tensors `inp` each time the graph runs.
+    """Call `func` on the values of the tensors `inp`, now or each time the graph runs.
 
     Args:
         func: takes NumPy arrays (`as_numpy`) or eager tensors.
         inp: list of tensors.
-        Tout: dtype of its result, or a list of them.
+        Tout: what it gives, or a list of that: a `TensorSpec`, or a dtype for a scalar.
         as_numpy: which of the two `func` takes.
 
     Returns:
-        A tensor, or a list when `Tout` is one; their shapes are not known while tracing.
+        A tensor, or a list when `Tout` is one.
+
+    Raises:
+        InvalidArgumentError: when it runs, the results have other shapes or are more or fewer.
     """
     many = isinstance(Tout, list | tuple)
-    specs = tuple(Spec((), dtype) for dtype in (Tout if many else [Tout]))
-    results = _host_call(*inp, function=HostFunction(func, specs), as_numpy=as_numpy)
+    specs = tuple(map(_spec_of, Tout if many else [Tout]))
+    settings = {"function": HostFunction(func, specs), "as_numpy": as_numpy}
+    trace = recorder.current_trace()
+    tensors = tuple(convert_to_tensor(x) for x in inp)
+    results = trace.apply(_host_call.primitive, tensors, settings)
     return list(results) if many else results[0]
+
+
+def _spec_of(x: Any) -> Spec:
+    return Spec(x.shape, x.dtype) if hasattr(x, "shape") else Spec((), as_dtype(x))
 
 
 def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None) -> Any:
@@ -208,8 +233,12 @@ def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None)
     Args:
         func: takes one tensor for each of `inp`.
         inp: list of tensors.
-        Tout: dtype of its result, or a list of them.
+        Tout: dtype of its result, or a list of them. In a graph a dtype stands for a scalar; give a
+            `TensorSpec` for other shapes.
         name: not kept.
+
+    Raises:
+        InvalidArgumentError: when a graph runs, the results have other shapes than it was made for.
     """
     if recorder.current_trace() is None:
         return _called(func, [x for x in inp], Tout)
@@ -222,14 +251,34 @@ def numpy_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = No
     Args:
         func: takes one array for each of `inp`.
         inp: list of tensors.
-        Tout: dtype of its result, or a list of them.
+        Tout: dtype of its result, or a list of them. In a graph a dtype stands for a scalar; give a
+            `TensorSpec` for other shapes.
         name: not kept.
+
+    Raises:
+        InvalidArgumentError: when a graph runs, the results have other shapes than it was made for.
     """
-    return host_function(func, inp, Tout, as_numpy=True)
+    if recorder.current_trace() is not None:
+        return host_function(func, inp, Tout, as_numpy=True)
+    with recorder.silence():
+        return _called(lambda *xs: func(*[x.numpy() for x in xs]), [x for x in inp], Tout)
 
 
-def _called(func: Callable[..., Any], inputs: list[Any], dtypes_out: Any) -> Any:
+def _called(func: Callable[..., Any], inputs: list[Any], wanted: Any) -> Any:
     result = func(*[convert_to_tensor(x) for x in inputs])
-    if isinstance(dtypes_out, list | tuple):
-        return [convert_to_tensor(y) for y in result]
-    return convert_to_tensor(result)
+    if isinstance(wanted, list | tuple):
+        items = result if isinstance(result, list | tuple) else [result]
+        return [_in_dtype(y, _spec_of(w).dtype) for y, w in zip(items, wanted, strict=True)]
+    return _in_dtype(result, _spec_of(wanted).dtype)
+
+
+def _in_dtype(y: Any, dtype: DType) -> Tensor:
+    """A result as a tensor of the dtype that was announced."""
+    if not is_tensor(y):
+        y = np.asarray(y)
+        return convert_to_tensor(y.astype(dtype.dtype, copy=False))
+    if y.dtype != dtype:
+        raise InvalidArgumentError(
+            f"the function gave {y.dtype.name}, Tout says {dtype.name}; use tk.cast"
+        )
+    return convert_to_tensor(y)

@@ -16,7 +16,8 @@ import numpy as np
 
 from trainkit.core.primitive import _KERNEL_ERRORS
 from trainkit.core.tensor import wrap
-from trainkit.graph.graph import Graph, GraphTensor, Node, located, needed_nodes
+from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
+from trainkit.graph.origins import located
 from trainkit.kernels import registry
 
 
@@ -147,7 +148,7 @@ class _Writer:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.namespace: dict[str, Any] = {"np": np}
+        self.namespace: dict[str, Any] = {"np": np, "__name__": "trainkit.graph.program"}
         self.variables: list[Any] = []
         self.line_nodes: dict[int, Node] = {}
         self._lines: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import threading
@@ -15,11 +16,20 @@ import numpy as np
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.source_lines import user_line
+from trainkit.core.tensor import (
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    short_text,
+    wrap,
+)
 from trainkit.core.variable import Variable
 from trainkit.graph.autograph import converted
 from trainkit.graph.graph import Graph, GraphTensor, replay
-from trainkit.graph.signature import Arguments, Place, is_spec, is_tensor_like, key_of
+from trainkit.graph.origins import in_user_terms
+from trainkit.graph.signature import Arguments, ById, Place, is_spec, is_tensor_like, key_of
 
 _TAPES = recorder.TAPES
 _THREAD = recorder.THREAD
@@ -63,6 +73,8 @@ class ConcreteFunction:
         self._places = [i for i, y in enumerate(leaves) if isinstance(y, GraphTensor)]
         self._leaves = leaves
         self._single = isinstance(outputs, GraphTensor)
+        # tensors of the function around that a nested function refers to, given to each run
+        self.closed = list(graph.captures)
 
     @property
     def inputs(self) -> list[GraphTensor]:
@@ -98,17 +110,18 @@ class ConcreteFunction:
         """Run the graph on tensors, by position or by name; Python values are part of the graph."""
         given = list(args) + [kwargs[name] for name in self._labels[len(args) :] if name in kwargs]
         flat = [x for x in nest.flatten(given) if _fills_a_place(x)]
-        if len(flat) != len(self.graph.inputs):
+        places = self.graph.inputs[: len(self.graph.inputs) - len(self.closed)]
+        if len(flat) != len(places):
             raise TypeError(
-                f"{self.name}: this graph takes {len(self.graph.inputs)} tensors ({', '.join(self._labels)}), "
+                f"{self.name}: this graph takes {len(places)} tensors ({', '.join(self._labels)}), "
                 f"{len(flat)} were given"
             )
-        return self.run(
-            [_fitting(x, place, self) for x, place in zip(flat, self.graph.inputs, strict=True)]
-        )
+        return self.run([_fitting(x, place, self) for x, place in zip(flat, places, strict=True)])
 
     def run(self, tensors: list[Any]) -> Any:
         """The results for one tensor per input."""
+        if self.closed:
+            tensors = tensors + self.closed
         if _THREAD.traces or (_TAPES and self._is_watched(tensors)):
             results = replay(self.graph, tensors)
         else:
@@ -119,6 +132,11 @@ class ConcreteFunction:
         for place, y in zip(self._places, results, strict=True):
             leaves[place] = y
         return nest.pack(self.structured_outputs, leaves)
+
+    def reachable(self) -> bool:
+        """Whether the tensors around that the graph refers to have a meaning where it is called."""
+        trace = _THREAD.traces[-1] if _THREAD.traces else None
+        return isinstance(trace, Graph) and all(map(trace.encloses, self.closed))
 
     def _is_watched(self, tensors: list[Any]) -> bool:
         """Whether a tape of this thread has to see what happens inside."""
@@ -202,6 +220,8 @@ class Function:
         self._history: list[tuple[Any, Any]] = []
         self._lock = threading.RLock()
         self._traces = 0
+        self._instance: Callable[[], Any] | None = None
+        self._tracing: list[Any] = []
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._name = name or getattr(python_function, "__name__", "function")
         functools.update_wrapper(self, python_function)
@@ -217,8 +237,8 @@ class Function:
             if bound is None:
                 bound = self._bound[instance] = self._for_instance(weakref.ref(instance))
         except TypeError:  # the instance can't be referred to weakly, or not be hashed
-            return self._for_instance(lambda: instance)
-        return bound
+            bound = self._for_instance(lambda: instance)
+        return BoundFunction(bound, instance)
 
     def _for_instance(self, reference: Callable[[], Any]) -> Function:
         function = self.python_function
@@ -232,7 +252,7 @@ class Function:
 
         method.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
         method._do_not_convert = True  # type: ignore[attr-defined]
-        return Function(
+        bound = Function(
             method,
             self.input_signature,
             self._autograph,
@@ -241,6 +261,12 @@ class Function:
             self._verify,
             self._name,
         )
+        bound._instance = reference
+        return bound
+
+    def bound_to(self) -> tuple[Any, ...]:
+        """The object whose method this is, or nothing."""
+        return () if self._instance is None else (self._instance(),)
 
     # ------------------------------------------------------------------ calling
 
@@ -253,7 +279,7 @@ class Function:
             args, kwargs = self._signed(args, kwargs)
         key = self._key(args, kwargs)
         concrete = self._concrete.get(key)
-        if concrete is None:
+        if concrete is None or (concrete.closed and not concrete.reachable()):
             concrete = self._concrete_for(key, args, kwargs)
         if self._verify:
             return self._verified(concrete, args, kwargs)
@@ -273,31 +299,42 @@ class Function:
             TypeError: they don't fit it.
         """
         assert self.input_signature is not None
+        specs = self.input_signature
         given = [*args, *kwargs.values()]
-        specs = nest.flatten(list(self.input_signature))
-        flat = nest.flatten(given[: len(self.input_signature)])
-        rest = given[len(self.input_signature) :]
-        if len(flat) != len(specs):
+        if len(given) < len(specs):
             raise TypeError(
-                f"{self._name}: the input signature has {len(specs)} tensors, {len(flat)} were given"
+                f"{self._name}: the input signature has {len(specs)} arguments, {len(given)} were given"
             )
-        ready = []
-        for x, spec in zip(flat, specs, strict=True):
-            tensor = (
-                x
-                if is_spec(x) or isinstance(x, Tensor)
-                else convert_to_tensor(x, dtype_hint=spec.dtype)
-            )
-            if tensor.dtype != spec.dtype or not TensorShape(spec.shape).is_compatible_with(
-                tensor.shape
-            ):
+        names = self._arguments.names
+        ready = [
+            self._fitted(x, spec, names[min(i, len(names) - 1)])
+            for i, (x, spec) in enumerate(zip(given, specs, strict=False))
+        ]
+        return (*ready, *given[len(specs) :]), {}
+
+    def _fitted(self, x: Any, spec: Any, name: str) -> Any:
+        """One argument as its part of the input signature asks for it, nested like that."""
+        if nest.is_nested(spec):
+            try:
+                # the leaves of the signature may stand for lists
+                return nest.map_structure(lambda s, v: self._fitted(v, s, name), spec, x)
+            except ValueError:
                 raise TypeError(
-                    f"{self._name}: the input signature asks for shape {tuple(spec.shape)} and dtype "
-                    f"{spec.dtype.name}, given is shape {tuple(tensor.shape)} and dtype {tensor.dtype.name}"
-                )
-            ready.append(tensor)
-        packed = nest.pack(given[: len(self.input_signature)], ready)
-        return tuple(packed) + tuple(rest), {}
+                    f"{self._name}: the input signature asks for {name!r} nested as {spec!r}, given is {short_text(x)}"
+                ) from None
+        try:
+            known = is_spec(x) or isinstance(x, Tensor)
+            tensor = x if known else convert_to_tensor(x, dtype_hint=spec.dtype)
+        except ValueError as error:
+            raise TypeError(f"{self._name}: {name!r}: {error}") from None
+        fits = TensorShape(spec.shape).is_compatible_with(tensor.shape)
+        if tensor.dtype != spec.dtype or not fits:
+            raise TypeError(
+                f"{self._name}: the input signature asks for {name!r} of shape {tuple(spec.shape)} and dtype "
+                f"{spec.dtype.name}, given is shape {tuple(tensor.shape)} and dtype {tensor.dtype.name}; convert it, "
+                "or widen the signature with None"
+            )
+        return tensor
 
     # ------------------------------------------------------------------ tracing
 
@@ -320,7 +357,7 @@ class Function:
     def _concrete_for(self, key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         with self._lock:
             found = self._concrete.get(key) or self._wider(key)
-            if found is None:
+            if found is None or (found.closed and not found.reachable()):
                 found = self._trace(key, args, kwargs)
             return found
 
@@ -338,19 +375,36 @@ class Function:
             traced_key = _with_signature(key, self.input_signature)
         elif self._reduce_retracing:
             traced_key = self._relaxed(key)
+        if key in self._tracing:
+            raise InvalidArgumentError(
+                f"{self._name!r} calls itself with arguments of the same signature, so its graph would never end; use "
+                "a while loop over tensors, or recur over a Python value"
+            )
         self._warn_of_many(key)
+        self._tracing.append(key)
+        try:
+            return self._traced(key, traced_key, args, kwargs)
+        finally:
+            self._tracing.remove(key)
+
+    def _traced(self, key: Any, traced_key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         graph = Graph(self._name)
         graph.may_create_variables = self._traces == 0
         graph.jit_compile = self._jit_compile
         symbols = self._placeholders(graph, traced_key, args, kwargs)
         function = converted(self.python_function) if self._autograph else self.python_function
-        with graph, recorder.silence():
-            result = function(*symbols[0], **symbols[1])
-            result = nest.map_structure(lambda y: _as_result(graph, y), result)
+        graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
+        try:
+            with graph, recorder.silence():
+                result = function(*symbols[0], **symbols[1])
+                result = nest.map_structure(lambda y: _as_result(graph, y), result)
+        except Exception as error:
+            raise in_user_terms(error) from error.__cause__
+        graph.caller = None
         self._traces += 1
         graph.outputs = [y for y in nest.flatten(result) if isinstance(y, GraphTensor)]
         labels = list(self._arguments.named(args, kwargs))
-        shown = (tuple(symbols[0]), symbols[1])
+        shown = nest.map_structure(_shown_argument, (tuple(symbols[0]), symbols[1]))
         concrete = ConcreteFunction(self._name, graph, shown, result, labels)
         self._concrete[traced_key] = concrete
         self._concrete[key] = concrete
@@ -382,9 +436,8 @@ class Function:
     def _relaxed(self, key: Any) -> Any:
         """`key` with unknown sizes where an earlier call of the same structure had other ones."""
         for earlier, _ in self._history:
-            joined = _joined(earlier, key)
-            if joined is not None:
-                key = joined
+            with contextlib.suppress(_Differs):
+                key = _joined(earlier, key)
         return key
 
     # ------------------------------------------------------------------ looking
@@ -412,10 +465,12 @@ class Function:
             from trainkit.graph.explain import difference
 
             reason = difference(self._arguments, [k for k, _ in self._history], key)
-            warnings.warn(
+            file, line, _ = user_line() or ("<unknown>", 0, "")
+            warnings.warn_explicit(
                 f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on it for all traces.",
                 UserWarning,
-                stacklevel=6,
+                file,
+                line,
             )
 
     def _verified(self, concrete: ConcreteFunction, args: Any, kwargs: Any) -> Any:
@@ -426,6 +481,26 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<tk.function {self._name!r}, {self._traces} traces>"
+
+
+class BoundFunction:
+    """A traced method with its object, which it keeps alive; all else is that of the `Function`."""
+
+    __slots__ = ("__wrapped__", "_instance")
+
+    def __init__(self, function: Function, instance: Any) -> None:
+        self.__wrapped__ = function
+        self._instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph for these arguments; make it first if there is none."""
+        return self.__wrapped__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
 
 
 def _tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
@@ -454,6 +529,12 @@ def _as_result(graph: Graph, y: Any) -> Any:
     return y
 
 
+def _shown_argument(x: Any) -> Any:
+    """An argument as a signature keeps it: objects without keeping them alive."""
+    kept = is_tensor(x) or isinstance(x, bool | int | float | complex | str | bytes | type(None))
+    return x if kept else ById(x)
+
+
 def _places_in(key: Any) -> list[Place]:
     if isinstance(key, Place):
         return [key]
@@ -471,19 +552,26 @@ def _takes(wide: Any, key: Any) -> bool:
     return bool(wide == key)
 
 
+class _Differs(Exception):
+    """Two keys differ in more than sizes."""
+
+
 def _joined(a: Any, b: Any) -> Any:
-    """A key that takes both, `None` when they differ in more than sizes."""
+    """A key that takes both, with unknown sizes where theirs differ.
+
+    Raises:
+        _Differs: they differ in more than sizes.
+    """
     if isinstance(a, Place) and isinstance(b, Place):
         if a.dtype != b.dtype or len(a.shape) != len(b.shape):
-            return None
+            raise _Differs
         dims = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
         return Place(dims, a.dtype, a.name)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        if len(a) != len(b):
-            return None
-        items = [_joined(x, y) for x, y in zip(a, b, strict=True)]
-        return None if any(i is None for i in items) else tuple(items)
-    return a if a == b else None
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return tuple(_joined(x, y) for x, y in zip(a, b, strict=True))
+    if a == b:
+        return a
+    raise _Differs
 
 
 def _with_signature(key: Any, signature: Any) -> Any:

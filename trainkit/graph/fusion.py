@@ -45,6 +45,7 @@ class FusedKernel:
     gpu = None
     rules = None
     joint = None
+    floats_only = False
 
     def __init__(
         self, source: str, shape: tuple[int, ...], dtype: Any, kinds: str, outputs: int

@@ -6,11 +6,14 @@ changes. They are seen by running the Python function once more and looking at w
 
 from __future__ import annotations
 
+import ast
 import builtins
 import contextlib
 import inspect
 import io
 import sys
+import textwrap
+import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,7 +50,7 @@ def compare(function: Any, concrete: Any, args: Any, kwargs: Any, tensors: list[
     """
     variables = list(concrete.variables)
     before = [v.value() for v in variables]
-    seen = _Effects(function.python_function)
+    seen = _Effects(function.python_function, (*function.bound_to(), *args), kwargs)
     with seen.watched():
         expected = function.python_function(*args, **kwargs)
     left_eager = [v.value() for v in variables]
@@ -98,10 +101,15 @@ def _differences(what: str, expected: Any, got: Any) -> list[str]:
 
 
 class _Effects:
-    """What a Python function does besides returning: prints, and changes to what it refers to."""
+    """What a Python function does besides returning: prints, and changes to what it refers to.
 
-    def __init__(self, function: Any) -> None:
+    Looked at are the plain values (numbers, texts, lists, dicts, sets) that it reaches by the names in its closure
+    and among its globals, and the attributes of objects among those and its arguments.
+    """
+
+    def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
         self.function = inspect.unwrap(function)
+        self.given = [*args, *kwargs.values()]
         self.lost: list[str] = []
 
     @contextlib.contextmanager
@@ -126,10 +134,11 @@ class _Effects:
         finally:
             builtins.print = real
         after = self._outline()
-        for name, old in before.items():
-            if name in after and after[name] != old:
+        for name, new in after.items():
+            old = before.get(name, (None, "nothing"))
+            if old[0] != new[0]:
                 self.lost.append(
-                    f"{name} changes from {old[1]} to {after[name][1]} in Python, in the graph only while tracing"
+                    f"{name} changes from {old[1]} to {new[1]} in Python, in the graph only while tracing"
                     f"{self._line_of(name)}; use a tk.Variable, or return the value"
                 )
 
@@ -140,41 +149,97 @@ class _Effects:
             yield
 
     def _outline(self) -> dict[str, tuple[Any, str]]:
-        """The closure and global names that the function uses, each as something comparable."""
+        """What the function reaches, by name, each as something comparable and a text."""
+        found: dict[str, tuple[Any, str]] = {}
+        for name, value in self._roots():
+            if _is_plain(value):
+                found[name] = _comparable(value)
+            elif _has_own_state(value):
+                for key, item in vars(value).items():
+                    if _is_plain(item):
+                        found[f"{name}.{key}"] = _comparable(item)
+        return found
+
+    def _roots(self) -> Iterator[tuple[str, Any]]:
         code = getattr(self.function, "__code__", None)
         if code is None:
-            return {}
-        found: dict[str, Any] = {}
-        cells = self.function.__closure__ or ()
-        for name, cell in zip(code.co_freevars, cells, strict=True):
-            with contextlib.suppress(ValueError):
-                found[name] = cell.cell_contents
+            return
+        names = code.co_varnames[: code.co_argcount]
+        yield from zip(names, self.given, strict=False)
+        for name, cell in zip(code.co_freevars, self.function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # an empty cell
+                yield name, cell.cell_contents
         for name in code.co_names:
             if name in self.function.__globals__:
-                found[name] = self.function.__globals__[name]
-        return {name: _comparable(value) for name, value in found.items() if _is_plain(value)}
+                yield name, self.function.__globals__[name]
 
     def _line_of(self, name: str) -> str:
-        """Where the function mentions `name` in a way that may change it."""
+        """Where the function, in its own source, does something to `name` that may change it."""
         try:
             lines, first = inspect.getsourcelines(self.function)
-        except (OSError, TypeError):
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError):
             return ""
-        changing = (f"{name}.", f"{name} =", f"{name}[", f"{name} +=", f"{name} -=")
-        for i, text in enumerate(lines):
-            if any(mark in text for mark in changing):
-                return f' ("{self.function.__code__.co_filename}", line {first + i})'
+        for node in ast.walk(tree):
+            if _changes(node, name):
+                line = first + node.lineno - 1  # type: ignore[attr-defined]
+                return f' ("{self.function.__code__.co_filename}", line {line})'
         return ""
+
+
+def _changes(node: ast.AST, name: str) -> bool:
+    """Whether a statement assigns to `name` or to a part of it, or calls a method of it."""
+    targets: list[Any] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        targets = [node.target]
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        targets = [node.func.value]
+    elif isinstance(node, ast.Delete):
+        targets = node.targets
+    for target in targets:
+        while isinstance(target, ast.Subscript):
+            target = target.value
+        if ast.unparse(target) == name:
+            return True
+    return False
 
 
 def _is_plain(value: Any) -> bool:
     return isinstance(value, bool | int | float | complex | str | list | dict | set | type(None))
 
 
+def _has_own_state(value: Any) -> bool:
+    """Whether `value` is an object of the user's, whose attributes may change."""
+    return (
+        hasattr(value, "__dict__")
+        and not inspect.isroutine(value)
+        and not isinstance(value, types.ModuleType | type)
+        and not is_tensor(value)
+        and type(value).__module__.split(".")[0] not in ("trainkit", "numpy", "builtins")
+    )
+
+
 def _comparable(value: Any) -> tuple[Any, str]:
-    if isinstance(value, list | set):
-        return (type(value), len(value)), f"{len(value)} items"
+    """Something that differs after a change, and a text."""
+    if isinstance(value, list):
+        return (list, [_leaf(v) for v in value]), _shown(value)
+    if isinstance(value, set):
+        return (set, set(map(_leaf, value))), _shown(value)
     if isinstance(value, dict):
-        keys = tuple(map(str, value))
-        return (dict, keys, tuple(id(v) for v in value.values())), f"{len(value)} items"
+        return (dict, [(_leaf(k), _leaf(v)) for k, v in value.items()]), _shown(value)
     return (type(value), repr(value)), repr(value)
+
+
+def _leaf(value: Any) -> Any:
+    """A plain value by its text, anything else by identity."""
+    return repr(value) if isinstance(value, bool | int | float | complex | str) else id(value)
+
+
+def _shown(value: Any) -> str:
+    simple = all(isinstance(v, bool | int | float | str) for v in nest.flatten(list(value)))
+    if isinstance(value, dict):
+        simple = simple and all(isinstance(v, bool | int | float | str) for v in value.values())
+    text = repr(value) if simple else ""
+    return text if simple and len(text) <= 60 else f"{len(value)} items"

@@ -1,7 +1,8 @@
 """TensorFlow 2's top-level names: `tk.constant`, `tk.reduce_mean`, `tk.matmul` ...
 
-Aliases of the operations, and small functions where TensorFlow means something else than Keras. One file
-per namespace: `math.py` is `tk.math`, and so on; `arrays.py` and `clipping.py` have no namespace of their own.
+Aliases of the operations, and small functions where TensorFlow means something else than Keras. One
+file per namespace: `math.py` is `tk.math`, and so on; `arrays.py` and `clipping.py` have no
+namespace of their own.
 """
 
 from trainkit.core.recorder import enable_eager_execution as enable_eager_execution
@@ -10,6 +11,7 @@ from trainkit.graph.effects import print_ as print
 from trainkit.graph.effects import py_function as py_function
 from trainkit.graph.function import function as function
 from trainkit.graph.graph import Graph as Graph
+from trainkit.graph.tensor_array import TensorArray as TensorArray
 from trainkit.ops import erf as erf
 from trainkit.ops import round as round
 from trainkit.ops import saturate_cast as saturate_cast

@@ -1,0 +1,183 @@
+"""`print`, assertions and calls back into Python: kept by a graph, in order, in branches and loops."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+
+def printed(capsys):
+    return capsys.readouterr().err.splitlines()
+
+
+def test_python_prints_while_tracing_and_the_librarys_print_each_time(capsys):
+    @tk.function
+    def f(x):
+        print("tracing")
+        tk.print("x =", x, [x, 2], sep="; ")
+
+    f(tk.constant(1.5))
+    f(tk.constant(2.0))
+    out = capsys.readouterr()
+    assert out.out.splitlines() == ["tracing"]
+    assert out.err.splitlines() == ["x =; 1.5; [1.5, 2]", "x =; 2; [2, 2]"]
+
+
+def test_prints_in_branches_and_loops(capsys):
+    @tk.function
+    def f(n):
+        for i in tk.range(n):
+            if i % 2 == 0:
+                tk.print("even", i)
+            else:
+                tk.print("odd", i)
+
+    f(tk.constant(3))
+    assert printed(capsys) == ["even 0", "odd 1", "even 2"]
+
+
+def test_prints_in_a_loop_over_a_dataset(capsys):
+    data = tk.data.Dataset.range(2)
+
+    @tk.function
+    def f():
+        for x in data:
+            tk.print(x)
+
+    f()
+    f()
+    assert printed(capsys) == ["0", "1", "0", "1"]
+
+
+def test_print_goes_to_files_and_streams(tmp_path, capsys):
+    import sys
+
+    path = tmp_path / "log.txt"
+
+    @tk.function
+    def f(x):
+        tk.print("to file", x, output_stream=f"file://{path}")
+        tk.print("to stdout", x, output_stream=sys.stdout, end="!\n")
+
+    f(tk.constant(1))
+    f(tk.constant(2))
+    assert path.read_text().splitlines() == ["to file 1", "to file 2"]
+
+
+def test_print_cuts_long_tensors(capsys):
+    f = tk.function(lambda x: tk.print(x, summarize=2))
+    f(tk.range(9))
+    f(tk.range(3))
+    assert printed(capsys) == ["[0 1 ... 7 8]", "[0 1 2]"]
+
+
+def test_an_assertion_is_checked_in_each_run():
+    @tk.function
+    def f(x):
+        assert x > 0, "must be positive"
+        return x
+
+    assert float(f(tk.constant(1.0))) == 1.0
+    with pytest.raises(tk.errors.InvalidArgumentError, match="must be positive"):
+        f(tk.constant(-1.0))
+    assert float(f(tk.constant(2.0))) == 2.0
+
+
+def test_an_assertion_about_python_values_is_pythons():
+    @tk.function
+    def f(x, n):
+        assert n > 2, f"n is {n}"
+        return x
+
+    f(tk.constant(1.0), 3)
+    with pytest.raises(AssertionError, match="n is 1"):
+        f(tk.constant(1.0), 1)
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (lambda x: tk.debugging.assert_positive(x), 1.0, -1.0),
+        (lambda x: tk.debugging.assert_equal(x, 2.0, message="two?"), 2.0, 3.0),
+        (lambda x: tk.debugging.assert_less(x, 5.0), 4.0, 5.0),
+        (lambda x: tk.debugging.check_numerics(x, "not finite"), 1.0, float("nan")),
+    ],
+    ids=["positive", "equal", "less", "numerics"],
+)
+def test_assertions_of_the_library_inside_functions(check, good, bad):
+    @tk.function
+    def f(x):
+        check(x)
+        return x
+
+    f(tk.constant(good))
+    with pytest.raises(tk.errors.InvalidArgumentError):
+        f(tk.constant(bad))
+
+
+def test_an_assertion_in_a_branch_that_is_not_taken_is_not_checked():
+    @tk.function
+    def f(x):
+        if x > 0:
+            tk.debugging.assert_less(x, 10.0)
+        return x
+
+    f(tk.constant(-100.0))
+    with pytest.raises(tk.errors.InvalidArgumentError):
+        f(tk.constant(100.0))
+
+
+def test_shapes_are_asserted_while_tracing():
+    with pytest.raises((ValueError, tk.errors.InvalidArgumentError), match="rank"):
+        tk.function(lambda x: tk.debugging.assert_rank(x, 2))(tk.ones([3]))
+
+
+def test_a_failing_operation_that_nothing_needs_is_not_run():
+    @tk.function
+    def f(x):
+        tk.gather(x, [7])
+        return x
+
+    assert f(tk.constant([1.0])).numpy().tolist() == [1.0]
+
+
+def test_numpy_function_calls_python_in_each_run():
+    seen = []
+
+    def twice(a):
+        seen.append(a.copy())
+        return a * 2
+
+    @tk.function
+    def f(x):
+        return tk.numpy_function(twice, [x + 1.0], tk.TensorSpec([None], tk.float32))
+
+    assert f(tk.constant([1.0, 2.0])).numpy().tolist() == [4.0, 6.0]
+    f(tk.constant([3.0, 4.0]))
+    assert [a.tolist() for a in seen] == [[2.0, 3.0], [4.0, 5.0]]
+    assert all(isinstance(a, np.ndarray) for a in seen)
+
+
+def test_numpy_function_is_called_in_each_run_even_on_constants():
+    seen = []
+    f = tk.function(lambda: tk.numpy_function(lambda a: seen.append(a) or a, [1.0], tk.float32))
+    f()
+    f()
+    assert len(seen) == 2
+    assert float(tk.numpy_function(lambda a: a + 1, [1.0], tk.float32)) == 2.0
+
+
+def test_numpy_function_of_an_unannounced_shape_is_refused():
+    f = tk.function(lambda x: tk.numpy_function(lambda a: a, [x], tk.float32))
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"gave shape \(2,\).*tk.TensorSpec"):
+        f(tk.ones([2]))
+
+
+def test_py_function_sees_tensors_and_gives_several_results():
+    @tk.function
+    def f(x):
+        return tk.py_function(lambda t: (t + 1, float(t) > 0), [x], [tk.float32, tk.bool])
+
+    a, b = f(tk.constant(1.0))
+    assert float(a) == 2.0
+    assert bool(b)

@@ -1,0 +1,100 @@
+"""The user's own lines in errors: behind nodes of a graph, and in tracebacks through generated code."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from trainkit.core.source_lines import SOURCE_MAPS, Line, line_text, origin_of, user_line
+
+_PACKAGE = __name__.split(".")[0]
+_STAND_IN = "__traceback__"
+
+
+def _is_internal(module: str) -> bool:
+    return module.split(".")[0] in (_PACKAGE, "malt")
+
+
+def place_text(place: Line | None, before: str = "") -> str:
+    """`before` and `place` as a traceback shows it; empty when it is not known."""
+    return f"{before}{line_text(place)}" if place else ""
+
+
+def located(error: Exception, node: Any) -> Exception:
+    """`error` with the user's line that made `node` added to its text."""
+    if node.where is None:
+        return error
+    return _with_note(error, f"in node {node.name!r}, made {place_text(node.where, 'at ')}")
+
+
+def at_user_line(error: Exception) -> Exception:
+    """`error` with the line that is being traced added to its text."""
+    place = place_text(user_line(), "at ")
+    return _with_note(error, place) if place else error
+
+
+def _with_note(error: Exception, note: str) -> Exception:
+    if not error.args or not isinstance(error.args[0], str):
+        return error
+    text = error.args[0]
+    if '\n  in node "' in text or "\n  in node " in text or '\n  at "' in text:
+        return error
+    try:
+        told = type(error)(f"{text}\n  {note}")
+    except TypeError:
+        return error
+    return told.with_traceback(error.__traceback__)
+
+
+def in_user_terms(error: BaseException) -> BaseException:
+    """`error` with a traceback that shows the user's source where generated code ran.
+
+    Frames of the rewriting itself are left out. An error that did not pass through generated code stays
+    as it is.
+    """
+    kept: list[types.TracebackType] = []
+    seen_generated = False
+    tb = error.__traceback__
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if code.co_filename in SOURCE_MAPS:
+            seen_generated = True
+            origin = origin_of(code.co_filename, tb.tb_lineno)
+            if origin is not None and not (kept and _place(kept[-1]) == origin[:2]):
+                kept.append(_stand_in(origin, error))
+        else:
+            kept.append(tb)
+        tb = tb.tb_next
+    if not seen_generated:
+        return error
+    last = max(i for i, t in enumerate(kept) if _is_users(t)) if any(map(_is_users, kept)) else -1
+    shown = [t for i, t in enumerate(kept) if i > last or _is_users(t)]
+    rebuilt = None
+    for tb in reversed(shown):
+        stands_in = tb.tb_frame.f_globals.get("__name__") == _STAND_IN
+        at = -1 if stands_in else tb.tb_lasti  # -1: no column is marked
+        rebuilt = types.TracebackType(rebuilt, tb.tb_frame, at, tb.tb_lineno)
+    return error.with_traceback(rebuilt)
+
+
+def _place(tb: types.TracebackType) -> tuple[str, int]:
+    return tb.tb_frame.f_code.co_filename, tb.tb_lineno
+
+
+def _is_users(tb: types.TracebackType) -> bool:
+    return not _is_internal(tb.tb_frame.f_globals.get("__name__", ""))
+
+
+def _stand_in(origin: Line, error: BaseException) -> types.TracebackType:
+    """A traceback entry whose frame seems to be at `origin`."""
+    file, line, function = origin
+    code = compile("\n" * (line - 1) + "raise error", file, "exec").replace(
+        co_name=function or "<module>"
+    )
+    try:
+        exec(code, {"error": error, "__name__": _STAND_IN})
+    except BaseException as raised:
+        tb = raised.__traceback__
+        assert tb is not None and tb.tb_next is not None
+        return tb.tb_next
+    raise AssertionError("not reached")

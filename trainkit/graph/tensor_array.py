@@ -1,0 +1,374 @@
+"""`TensorArray`: values collected at positions, in eager code and in loops of a graph.
+
+It is one tensor with the positions as its first axis, and a tuple to everything that walks nests, so it can be a
+loop variable, an argument and a result. It never changes: `write` gives a new one.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    wrap_on_device,
+)
+
+
+def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
+    first = None if grows else buffer.shape[0]
+    dims = tuple(value.shape)
+    if len(buffer.shape) != len(dims) + 1:
+        raise InvalidArgumentError(
+            f"TensorArray.write: elements have shape {tuple(buffer.shape)[1:]}, the value has {dims}"
+        )
+    return Spec((first, *dims), buffer.dtype)
+
+
+@primitive(_write_rule, name="tensor_array_write")
+def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
+    """`buffer` with `value` at the position `index`; with `grows` the first axis becomes as long as needed.
+
+    A buffer without elements takes their sizes from `value`.
+    """
+    i, n = int(index), buffer.shape[0]
+    if i < 0 or (i >= n and not grows):
+        raise OutOfRangeError(
+            f"TensorArray.write: index {i} is not in [0, {n}); make the array longer, or with dynamic_size=True"
+        )
+    if buffer.size and buffer.shape[1:] != value.shape:
+        raise InvalidArgumentError(
+            f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has {value.shape}"
+        )
+    out = xp.zeros((max(n, i + 1), *value.shape), buffer.dtype)
+    if buffer.size:
+        out[:n] = buffer
+    out[i] = value
+    return out
+
+
+_write.gradients(
+    lambda g, y, buffer, index, value, grows: _without(g, index, buffer),
+    None,
+    lambda g, y, buffer, index, value, grows: PRIMITIVES["tensor_array_read"].op(g, index),
+)
+
+
+@primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_without")
+def _without(xp: Any, g: Any, index: Any, like: Any) -> Any:
+    """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
+    if not like.size:
+        return xp.zeros(like.shape, g.dtype)
+    out = g[: like.shape[0]].copy()
+    if int(index) < len(out):
+        out[int(index)] = 0
+    return out
+
+
+_without.gradients(lambda g, y, gy, index, like: _padded(g, index, gy), None, None)
+
+
+@primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_padded")
+def _padded(xp: Any, g: Any, index: Any, like: Any) -> Any:
+    """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
+    out = xp.zeros(like.shape, g.dtype)
+    if g.size:
+        out[: len(g)] = g
+        if int(index) < len(out):
+            out[int(index)] = 0
+    return out
+
+
+_padded.gradients(lambda g, y, gy, index, like: _without(g, index, gy), None, None)
+
+
+@primitive(
+    lambda buffer, index: Spec(tuple(buffer.shape)[1:], buffer.dtype), name="tensor_array_read"
+)
+def _read(xp: Any, buffer: Any, index: Any) -> Any:
+    """The value at the position `index`."""
+    i = int(index)
+    if not 0 <= i < buffer.shape[0]:
+        raise OutOfRangeError(f"TensorArray.read: index {i} is not in [0, {buffer.shape[0]})")
+    return xp.asarray(buffer[i])
+
+
+_read.gradients(lambda g, y, buffer, index: _placed(g, index, buffer), None)
+
+
+@primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_placed")
+def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
+    """Zeros in the shape of `like` with `g` at the position `index`."""
+    out = xp.zeros(like.shape, g.dtype)
+    out[int(index)] = g
+    return out
+
+
+_placed.gradients(lambda g, y, value, index, like: _read(g, index), None, None)
+
+
+class TensorArray(tuple):  # type: ignore[type-arg]
+    """A list of tensors of one dtype and shape, for loops in which a Python list can't grow.
+
+    Args:
+        dtype: of the elements.
+        size: how many positions there are, an int or a scalar tensor; 0 by default.
+        dynamic_size: writing behind the end makes the array longer.
+        clear_after_read, tensor_array_name, handle, flow, infer_shape, colocate_with_first_write_call, name:
+            accepted as TensorFlow does; elements stay until the array is gone, and must have one shape.
+        element_shape: sizes of an element, when they are to be checked before the first write.
+
+    Positions that were never written hold zeros.
+
+    >>> ta = TensorArray("float32", size=2)
+    >>> ta = ta.write(0, 1.0).write(1, 2.0)
+    >>> ta.stack().numpy()
+    array([1., 2.], dtype=float32)
+    """
+
+    __slots__ = ()
+    _fields = ("buffer",)
+    _dtype: DType
+    _size: Any
+    _dynamic: bool
+    _element: TensorShape | None
+
+    def __new__(
+        cls,
+        dtype: Any,
+        size: Any = None,
+        dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None,
+        tensor_array_name: str | None = None,
+        handle: Any = None,
+        flow: Any = None,
+        infer_shape: bool = True,
+        element_shape: Any = None,
+        colocate_with_first_write_call: bool = True,
+        name: str | None = None,
+    ) -> TensorArray:
+        if handle is not None or flow is not None:
+            raise InvalidArgumentError(
+                "TensorArray: handle and flow are not supported; leave them out"
+            )
+        if not infer_shape:
+            raise InvalidArgumentError(
+                "TensorArray: infer_shape=False is not supported; all elements have one shape"
+            )
+        element = None if element_shape is None else TensorShape(element_shape)
+        kind = _kind(dtypes.as_dtype(dtype), bool(dynamic_size), element)
+        if not is_tensor(size):
+            size = int(size or 0)
+        empty: TensorArray = tuple.__new__(_with_size(kind, size))
+        return (
+            empty.filled(tuple(element)) if element is not None and None not in element else empty
+        )
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self._dtype
+
+    @property
+    def dynamic_size(self) -> bool:
+        """Whether it grows when written behind its end."""
+        return self._dynamic
+
+    @property
+    def element_shape(self) -> TensorShape:
+        """Sizes of an element, as far as known.
+
+        Raises:
+            FailedPreconditionError: nothing has been written, and no `element_shape` was given.
+        """
+        if self:
+            return TensorShape(tuple(self[0].shape)[1:])
+        if self._element is None:
+            raise FailedPreconditionError("TensorArray: the shape of an element is not known yet")
+        return self._element
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many positions there are, an int32 scalar."""
+        if not self:
+            return convert_to_tensor(self._size)
+        n = self[0].shape[0]
+        return PRIMITIVES["shape"].op(self[0])[0] if n is None else convert_to_tensor(n)
+
+    # ------------------------------------------------------------------ elements
+
+    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+        """This array with `value` at the position `index`; the array itself stays as it is.
+
+        Raises:
+            OutOfRangeError: there is no such position, and the size is not dynamic.
+            InvalidArgumentError: dtype or shape of the value differ from those of the others.
+        """
+        value = self._element_of(value)
+        ready = self if self else self.filled(tuple(0 if n is None else n for n in value.shape))
+        index = index if is_tensor(index) else convert_to_tensor(int(index))
+        grows = self._dynamic
+        return type(self)._of(_write(ready[0], _value(index), value, grows=grows))
+
+    def _element_of(self, value: Any) -> Tensor:
+        hint = None if is_tensor(value) else self._dtype
+        tensor = _value(convert_to_tensor(value, dtype_hint=hint))
+        if tensor.dtype != self._dtype:
+            raise InvalidArgumentError(
+                f"TensorArray.write: the array holds {self._dtype.name}, the value is {tensor.dtype.name}; use tk.cast"
+            )
+        if self._element is not None and not self._element.is_compatible_with(tensor.shape):
+            raise InvalidArgumentError(
+                f"TensorArray.write: elements have shape {tuple(self._element)}, the value has {tuple(tensor.shape)}"
+            )
+        return tensor
+
+    def read(self, index: Any, name: str | None = None) -> Tensor:
+        """The element at the position `index`.
+
+        Raises:
+            OutOfRangeError: there is no such position.
+        """
+        index = index if is_tensor(index) else convert_to_tensor(int(index))
+        result: Tensor = _read(self._buffer("read"), _value(index))
+        return result
+
+    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+        """The elements at `indices` (k,), stacked to (k, ...)."""
+        result: Tensor = PRIMITIVES["take"].op(
+            self._buffer("gather"), convert_to_tensor(indices), axis=0
+        )
+        return result
+
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        """This array with the rows of `value` (k, ...) written at `indices` (k,).
+
+        Raises:
+            InvalidArgumentError: the number of indices is not known while tracing.
+        """
+        indices, value = (
+            convert_to_tensor(indices),
+            convert_to_tensor(value, dtype_hint=self._dtype),
+        )
+        if indices.shape[0] is None:
+            raise InvalidArgumentError(
+                "TensorArray.scatter: the number of indices must be known while tracing; write in a loop"
+            )
+        array = self
+        for i in range(indices.shape[0]):
+            array = array.write(indices[i], value[i])  # type: ignore[index]
+        return array
+
+    # ------------------------------------------------------------------ the whole
+
+    def stack(self, name: str | None = None) -> Tensor:
+        """All elements as one tensor (size, ...).
+
+        Raises:
+            FailedPreconditionError: nothing has been written, so the shape is not known.
+        """
+        return self._buffer("stack")
+
+    def concat(self, name: str | None = None) -> Tensor:
+        """All elements joined along their first axis, (size * n, ...)."""
+        buffer = self._buffer("concat")
+        if len(buffer.shape) < 2:
+            raise InvalidArgumentError("TensorArray.concat: scalars can't be joined; use stack")
+        rest = tuple(buffer.shape)[2:]
+        joined: Tensor = PRIMITIVES["reshape"].op(buffer, shape=(-1, *rest))
+        return joined
+
+    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+        """An array whose elements are the rows of `value` (n, ...)."""
+        tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
+        if tensor.dtype != self._dtype or not tensor.shape:
+            raise InvalidArgumentError(
+                f"TensorArray.unstack: needs rows of {self._dtype.name}, given is {tensor!r}"
+            )
+        return type(self)._of(tensor)
+
+    def identity(self) -> TensorArray:
+        """This array."""
+        return self
+
+    def close(self, name: str | None = None) -> None:
+        """Nothing; memory is freed when the array is gone."""
+
+    def _buffer(self, what: str) -> Tensor:
+        if not self:
+            raise FailedPreconditionError(
+                f"TensorArray.{what}: nothing has been written; give element_shape to have zeros"
+            )
+        buffer: Tensor = self[0]
+        return buffer
+
+    # ------------------------------------------------------------------ making
+
+    @classmethod
+    def _of(cls, buffer: Any) -> TensorArray:
+        return tuple.__new__(cls, (buffer,))
+
+    def filled(self, dims: tuple[int, ...]) -> TensorArray:
+        """An array of the same size whose elements are zeros of the sizes `dims`."""
+        size = self._size
+        if not isinstance(size, SymbolicTensor):
+            zeros = np.zeros((int(size), *dims), self._dtype.dtype)
+            return type(self)._of(wrap_on_device(zeros))
+        from trainkit.ops.shaping import broadcast_to
+
+        zero = wrap_on_device(np.zeros((), self._dtype.dtype))
+        return type(self)._of(broadcast_to(zero, (size, *dims)))
+
+    def __repr__(self) -> str:
+        size = self[0].shape[0] if self else self._size
+        return f"<TensorArray of {self._dtype.name}, size {size}>"
+
+
+def _value(x: Any) -> Any:
+    return x if isinstance(x, Tensor) else x.value()
+
+
+@functools.lru_cache(maxsize=256)
+def _kind(dtype: DType, dynamic: bool, element: TensorShape | None) -> type[TensorArray]:
+    """The class of arrays with these settings; nests keep the class of a tuple, so it can hold them."""
+    return type(
+        "TensorArray",
+        (TensorArray,),
+        {
+            "__slots__": (),
+            "__new__": lambda cls, *items: tuple.__new__(cls, items),
+            "__module__": __name__,
+            "_dtype": dtype,
+            "_dynamic": dynamic,
+            "_element": element,
+            "_size": 0,
+        },
+    )
+
+
+def _with_size(kind: type[TensorArray], size: Any) -> type[TensorArray]:
+    """`kind` for an array that has a size and no elements yet."""
+    return kind if isinstance(size, int) and size == 0 else _sized(kind, size)
+
+
+def _sized(kind: type[TensorArray], size: Any) -> type[TensorArray]:
+    if isinstance(size, int):
+        return _fixed(kind, size)
+    return type("TensorArray", (kind,), {"__slots__": (), "_size": size, "__module__": __name__})
+
+
+@functools.lru_cache(maxsize=256)
+def _fixed(kind: type[TensorArray], size: int) -> type[TensorArray]:
+    return type("TensorArray", (kind,), {"__slots__": (), "_size": size, "__module__": __name__})
