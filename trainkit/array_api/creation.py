@@ -55,7 +55,7 @@ def asarray(
         )
     if tensor:
         found = as_tensor(obj)
-        moved = found if dtype is None else ops.cast(found, dtype)
+        moved: Any = found if dtype is None else ops.cast(found, dtype)
         return moved if device is None else moved.to_device(device)
     with _on(device):
         return _converted(obj, dtype)

@@ -88,7 +88,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` in another dtype; tensors never change, so a copy is made only where one is needed."""
-    y = ops.cast(as_tensor(x), dtype)
+    y: Any = ops.cast(as_tensor(x), dtype)
     return y if device is None else y.to_device(device)
 
 

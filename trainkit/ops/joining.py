@@ -412,7 +412,7 @@ def dsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
 
 
 def _of_rank(x: Any, rank: int, op: str) -> Tensor:
-    x = as_tensor(x)
-    if len(x.shape) < rank:
-        raise ShapeError(f"{op}: needs {rank} axes at least, got shape {tuple(x.shape)}")
-    return x
+    tensor: Tensor = as_tensor(x)
+    if len(tensor.shape) < rank:
+        raise ShapeError(f"{op}: needs {rank} axes at least, got shape {tuple(tensor.shape)}")
+    return tensor

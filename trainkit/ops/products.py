@@ -241,7 +241,7 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
 
 
 def _paired_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    if not np.ndim(axes):
+    if isinstance(axes, int | np.integer):
         count = int(axes)
         if not 0 <= count <= min(rank_a, rank_b):
             raise ShapeError(

@@ -24,7 +24,7 @@ def as_tensor(x: Any) -> Tensor:
     return x if isinstance(x, Tensor) else convert_to_tensor(x)
 
 
-def sizes_of(shape: Any, op: str) -> tuple[tuple[int | None, ...], tuple[Tensor, ...]]:
+def sizes_of(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
     """The sizes in `shape`, and tensors for those that are known only when a graph runs.
 
     Args:

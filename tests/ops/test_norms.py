@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from tests.ops.numpy_compare import assert_same
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+
+X = np.random.default_rng(0).normal(size=(2, 3, 4))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("order", [None, 0, 1, 2, 3, -1, 0.5, np.inf, -np.inf])
+def test_vector_norms_agree_with_numpy(order, keepdims):
+    assert_same(ops.norm(X, order, 1, keepdims), np.linalg.norm(X, order, 1, keepdims))
+    assert_same(ops.norm(X[0, 0], order), np.linalg.norm(X[0, 0], order))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [(0, 1), (2, 0), (-1, 1)])
+@pytest.mark.parametrize("order", [None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
+def test_matrix_norms_agree_with_numpy(order, axis, keepdims):
+    assert_same(ops.norm(X, order, axis, keepdims), np.linalg.norm(X, order, axis, keepdims))
+    assert_same(ops.norm(X[0], order), np.linalg.norm(X[0], order))
+
+
+def test_all_elements_are_one_vector_by_default():
+    assert_same(ops.norm(X), np.linalg.norm(X))
+    assert ops.norm([3, 4]).dtype == "float32"
+    assert float(ops.norm([3 + 4j])) == 5
+
+
+def test_distances_between_points():
+    x, y = X[0], X[1][:2]
+    expected = np.sqrt(((x[:, None] - y[None]) ** 2).sum(-1))
+    assert_same(ops.cdist(x, y), expected)
+    assert tuple(ops.cdist(X, X[:1]).shape) == (2, 3, 3)
+
+
+def test_errors_say_what_is_wrong():
+    with pytest.raises(ShapeError, match="needs one axis or two"):
+        ops.norm(X, 1)
+    with pytest.raises(InvalidArgumentError, match="is for matrices"):
+        ops.norm(X, "fro", 0)
+    with pytest.raises(InvalidArgumentError, match="ord=7 is no order of matrices"):
+        ops.norm(X, 7, (0, 1))
+    with pytest.raises(ShapeError, match="cdist: needs points"):
+        ops.cdist([1.0], [2.0])

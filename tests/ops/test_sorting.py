@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tests.ops.numpy_compare import arrays, assert_same
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError
+
+
+@given(arrays(min_dims=1), st.data())
+def test_sort_agrees_with_numpy(x, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    assert_same(ops.sort(x, axis), np.sort(x, axis))
+    assert_same(ops.argsort(x, axis), np.argsort(x, axis, stable=True))
+    assert_same(ops.sort(x, None), np.sort(x, None))
+    assert_same(ops.argsort(x, None), np.argsort(x, None, stable=True))
+
+
+@given(arrays(min_dims=1, min_side=1), st.data())
+def test_argpartition_puts_one_element_in_its_place(x, data):
+    n = x.shape[-1]
+    kth = data.draw(st.integers(0, n - 1))
+    parted = np.take_along_axis(x, ops.argpartition(x, kth).numpy(), -1)
+    ordered = np.sort(x, -1)
+    np.testing.assert_array_equal(parted[..., kth], ordered[..., kth])
+    assert (parted[..., :kth] <= parted[..., kth : kth + 1]).all()
+
+
+@pytest.mark.parametrize("n", [3, 300])  # all are sorted; only the greatest are
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "bool"])
+def test_top_k_takes_the_first_of_equal_ones(n, dtype, rng):
+    x = rng.integers(0, 5, (4, n)).astype(dtype)
+    for k in (0, 1, 3):
+        values, indices = ops.top_k(x, k)
+        expected = np.argsort(-x.astype(int), -1, kind="stable")[:, :k]
+        assert_same(indices, expected)
+        assert_same(values, np.take_along_axis(x, expected, -1))
+        assert (values.dtype, indices.dtype) == (dtype, "int32")
+
+
+def test_in_top_k_counts_better_scores():
+    scores = [[0.1, 0.4, 0.6, 0.9, 0.5], [0.1, 0.7, 0.9, 0.8, 0.3], [0.9, 0.9, 0.1, np.nan, 0.2]]
+    for targets, expected in (
+        ([2, 5, 0], [True, False, True]),
+        ([4, 0, 3], [True, False, False]),
+        ([-1, 1, 1], [False, True, True]),
+    ):
+        assert ops.in_top_k(targets, scores, k=3).tolist() == expected
+
+
+@given(st.lists(st.integers(-9, 9), max_size=8), arrays(("int32",), -9, 9))
+def test_searching_agrees_with_numpy(line, x):
+    rising = np.sort(np.array(line, "int32"))
+    for side in ("left", "right"):
+        assert_same(ops.searchsorted(rising, x, side), np.searchsorted(rising, x, side))
+    assert_same(
+        ops.digitize(x, rising), np.digitize(x, rising) if len(rising) else np.zeros(x.shape)
+    )
+    assert_same(ops.isin(x, rising), np.isin(x, rising))
+    assert_same(ops.isin(x, rising, invert=True), np.isin(x, rising, invert=True))
+
+
+def test_rows_are_searched_in_their_own_sequence():
+    found = ops.searchsorted([[1.0, 3.0], [2.0, 2.5]], [[2.0], [2.0]], side="right")
+    assert found.tolist() == [[1], [1]]
+
+
+@given(
+    hnp.arrays("int32", hnp.array_shapes(max_dims=3, max_side=4), elements=st.integers(0, 3)),
+    st.data(),
+)
+def test_unique_agrees_with_numpy(x, data):
+    axis = data.draw(st.one_of(st.none(), st.integers(-x.ndim, x.ndim - 1)))
+    ours = ops.unique(x, True, True, True, True, axis)
+    numpys = np.unique(x, True, True, True, axis)
+    for one, two in zip(ours, numpys, strict=True):
+        assert_same(one, np.reshape(two, tuple(one.shape)))
+
+
+def test_unique_in_order_of_appearance():
+    values, inverse = ops.unique([3, 1, 1, 2], sorted=False, return_inverse=True)
+    assert (values.tolist(), inverse.tolist()) == ([3, 1, 2], [0, 1, 1, 2])
+
+
+def test_unique_of_a_fixed_size_is_filled_up_or_cut_off():
+    values, first, counts = ops.unique(
+        [3, 1, 2, 1], return_index=True, return_counts=True, size=5, fill_value=9
+    )
+    assert (values.tolist(), counts.tolist()) == ([1, 2, 3, 9, 9], [2, 1, 1, 0, 0])
+    assert first.tolist() == [1, 2, 0, 1, 1]
+    assert ops.unique([3, 1, 2, 1], size=2).tolist() == [1, 2]
+
+
+ERRORS = [
+    (lambda: ops.sort(3.0), "axis -1 is out of range"),
+    (lambda: ops.sort([1.0], 1), "axis 1 is out of range"),
+    (lambda: ops.argpartition([1, 2], 2), "kth=2 is outside of an axis of size 2"),
+    (lambda: ops.top_k([1.0, 2.0], 3), r"Had 2, needed 3 \[Op:TopKV2\]"),
+    (lambda: ops.top_k(1.0, 1), "got a scalar"),
+    (lambda: ops.in_top_k([1, 2], [[1.0, 2.0]], 1), r"targets \(2,\) need predictions"),
+    (lambda: ops.in_top_k([0.5], [[1.0, 2.0]], 1), "positions are integers"),
+    (lambda: ops.searchsorted(1.0, [1.0]), r"a sequence of shape \(\)"),
+    (lambda: ops.digitize([1.0], [[1.0]]), "bins are a vector"),
+    (lambda: ops.unique([1], axis=1), "axis 1 is out of range"),
+    (lambda: ops.unique([1], size=-1), "size must be 0 or more"),
+    (lambda: ops.searchsorted([1.0], [1.0], side="middle"), "'left' or 'right', not 'middle'"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), ERRORS)
+def test_errors_say_what_is_wrong(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_ranks_outside_are_invalid_arguments():
+    with pytest.raises(InvalidArgumentError):
+        ops.top_k([1.0], 5)
