@@ -38,7 +38,7 @@ class Feed(Trackable):
         raise NotImplementedError
 
     def spec(self) -> Any:
-        """The nest of `TensorSpec`s of a batch, (x, y, sample_weight); `None` if it is not known."""
+        """The nest of `TensorSpec`s of a batch, (x, y, sample_weight), if it is known."""
         return None
 
     def position(self) -> dict[str, Any]:

@@ -209,10 +209,10 @@ class _Walk:
         if id(node) in self.parents:
             return
         inputs = [] if self._starts(node) else node.inputs
-        if not inputs and not self._starts(node):
-            raise ValueError(f"layer {node.operation.name!r} has no symbolic input")
         if isinstance(node.operation, InputLayer) and not self._starts(node):
             raise ValueError(_not_connected(node))
+        if not inputs and not self._starts(node):
+            raise ValueError(f"layer {node.operation.name!r} has no symbolic input")
         self.parents[id(node)] = [self._node(x) for x in inputs]
 
     def _starts(self, node: Node) -> bool:

@@ -26,8 +26,8 @@ from trainkit.metrics import Mean
 from trainkit.models import batches, training
 from trainkit.models.compiled_loss import CompiledLoss
 from trainkit.models.compiled_metrics import CompiledMetrics
-from trainkit.models.functional import Graph, graph_config, graph_from_config
 from trainkit.models.compiled_step import CompiledStep
+from trainkit.models.functional import Graph, graph_config, graph_from_config
 from trainkit.models.step_facts import StepFacts, held_metrics
 
 _UNTRACKED = {"training_run", "history", "_loss_tracker"}
@@ -116,6 +116,12 @@ class Model(Layer):
         if graph is None:
             raise NotImplementedError(f"{type(self).__name__} has no method call(self, inputs)")
         return graph.run(args[0] if args else kwargs.pop("inputs"))
+
+    def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super()._build_for(args, kwargs)
+        if args and "_build_shapes" not in self.__dict__:
+            shape = nest.map_structure(_shape_of_any_batch, args[0])
+            self.__dict__["_build_shapes"] = {"input_shape": shape}
 
     # ------------------------------------------------------------------ what it is made of
 
@@ -299,7 +305,7 @@ class Model(Layer):
         return serialize_object({**given, "optimizer": self.optimizer})
 
     def prepare(self, spec: Any) -> None:
-        """Make weights, metrics and the optimizer's slots for batches of these shapes, as a step would.
+        """Make weights, metrics and slots for batches of these shapes, as a step would.
 
         Args:
             spec: nest of `TensorSpec`s, (x, y, sample_weight); `None` does nothing.
@@ -770,6 +776,10 @@ class Model(Layer):
 
 
 # ---------------------------------------------------------------------- arguments
+
+
+def _shape_of_any_batch(x: Any) -> Any:
+    return (None, *tuple(x.shape)[1:]) if hasattr(x, "shape") else None
 
 
 def _core_spec(spec: Any) -> Any:

@@ -42,20 +42,18 @@ def model_config(model: Model) -> dict[str, Any]:
     described: dict[str, Any] = serialize_object(model)
     if type(model) is Model:
         described["class_name"] = "Functional"
-    described["build_config"] = {"input_shape": _build_shape(model)}
+    described["build_config"] = _build_config(model)
     compiled = model.get_compile_config()
     if compiled is not None:
         described["compile_config"] = compiled
     return described
 
 
-def _build_shape(model: Model) -> Any:
+def _build_config(model: Model) -> dict[str, Any]:
+    """The shapes that the model was built with."""
     if model._graph is not None:
-        shape = model.input_shape
-        return list(shape) if isinstance(shape, tuple) else None
-    shapes = model.get_build_config()
-    first = next(iter(shapes.values()), None)
-    return list(first) if isinstance(first, tuple | list) else None
+        return {"input_shape": serialize_object(model.input_shape)}
+    return {name: serialize_object(shape) for name, shape in model.get_build_config().items()}
 
 
 def model_to_json(model: Model, **kwargs: Any) -> str:
@@ -134,13 +132,20 @@ def load_model(
         raise NotFoundError(f"there is no file {path}")
     try:
         with zipfile.ZipFile(path) as archive, CustomObjectScope(custom_objects):
+            names = archive.namelist()
             config = _read_config(archive, path)
             model = model_from_config(config)
             if compile and config.get("compile_config"):
                 compile_from_config(model, config["compile_config"])
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
         raise CheckpointError(f"{path} is no model that can be read: {error}") from error
-    if model.weights:
+    stored = _WEIGHTS in names
+    if stored and not model.weights:
+        raise CheckpointError(
+            f"{path} has weights, but the model {model.name!r} makes none before it is called; "
+            "let its class have a build(input_shape)"
+        )
+    if stored:
         load_weights(model, path)
     return model
 
@@ -170,9 +175,9 @@ def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | N
             model = own[name].from_config(config["config"])
         else:
             model = deserialize_object({k: v for k, v in config.items() if k != "compile_config"})
-        shape = (config.get("build_config") or {}).get("input_shape")
-        if not model.built and shape:
-            model.build(tuple(shape))
+        shapes = config.get("build_config") or {}
+        if not model.built and shapes.get("input_shape"):
+            model.build_from_config({"input_shape": shapes["input_shape"]})
     return model
 
 

@@ -1,0 +1,168 @@
+"""Models drawn up from symbolic tensors."""
+
+import json
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import ops
+from trainkit.layers.symbolic import KerasTensor
+
+L = tk.layers
+
+
+def ones(*shape):
+    return tk.convert_to_tensor(np.ones(shape, "float32"))
+
+
+def test_a_symbol_knows_shape_and_dtype_and_has_no_value():
+    x = tk.Input((3,), name="x")
+    assert isinstance(x, KerasTensor)
+    assert tuple(x.shape) == (None, 3)
+    assert x.dtype == "float32"
+    assert repr(x) == "<KerasTensor shape=(None, 3), dtype=float32, name=x>"
+    assert tuple(tk.Input((3,), batch_size=5, dtype="int32").shape) == (5, 3)
+    with pytest.raises(TypeError, match="value"):
+        float(ops.sum(x))
+
+
+def test_operations_on_symbols_are_part_of_the_model():
+    a, b = tk.Input((2,)), tk.Input((2,))
+    model = tk.Model([a, b], ops.exp(a * 2.0 + b)[:, :1] - 1.0)
+    found = model([ones(3, 2), ones(3, 2)])
+    np.testing.assert_allclose(found.numpy(), np.full((3, 1), np.exp(3.0) - 1), rtol=1e-6)
+    assert [type(layer).__name__ for layer in model.layers] == ["InputLayer", "InputLayer"]
+    again = tk.Model.from_config(json.loads(json.dumps(model.get_config())))
+    np.testing.assert_array_equal(again([ones(3, 2), ones(3, 2)]).numpy(), found.numpy())
+
+
+def test_a_shared_layer_has_one_set_of_weights():
+    a, b = tk.Input((3,)), tk.Input((3,))
+    dense = L.Dense(2)
+    model = tk.Model([a, b], L.Subtract()([dense(a), dense(b)]))
+    assert len(model.weights) == 2
+    np.testing.assert_allclose(model([ones(1, 3), ones(1, 3)]).numpy(), 0.0)
+    again = tk.Model.from_config(json.loads(json.dumps(model.get_config())))
+    assert len(again.weights) == 2
+    again.set_weights(model.get_weights())
+    x, y = ones(1, 3), ones(1, 3) * 2.0
+    np.testing.assert_array_equal(again([x, y]).numpy(), model([x, y]).numpy())
+
+
+def test_models_nest_and_share():
+    x = tk.Input((3,))
+    inner = tk.Model(x, L.Dense(4, name="inside")(x), name="inner")
+    stack = tk.Sequential([L.Dense(4), L.ReLU()], name="stack")
+    y = tk.Input((3,))
+    outer = tk.Model(y, stack(inner(y)) + inner(y))
+    assert [layer.name for layer in outer.layers[1:]] == ["inner", "stack"]
+    assert len(outer.weights) == 4
+    again = tk.Model.from_config(json.loads(json.dumps(outer.get_config())))
+    again.set_weights(outer.get_weights())
+    np.testing.assert_array_equal(again(ones(2, 3)).numpy(), outer(ones(2, 3)).numpy())
+
+
+def test_inputs_by_name_and_outputs_as_a_dict():
+    a, b = tk.Input((2,), name="left"), tk.Input((3,), name="right")
+    model = tk.Model({"left": a, "right": b}, {"sum": ops.sum(a, axis=1), "wide": b})
+    found = model({"right": ones(4, 3), "left": ones(4, 2)})
+    assert set(found) == {"sum", "wide"}
+    np.testing.assert_array_equal(found["sum"].numpy(), [2.0] * 4)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="left, right"):
+        model({"left": ones(4, 2)})
+
+
+def test_several_outputs_of_one_layer():
+    class Both(L.Layer):
+        def call(self, x):
+            return x + 1.0, x * 2.0
+
+    x = tk.Input((2,))
+    up, double = Both()(x)
+    model = tk.Model(x, [double, up])
+    found = model(ones(1, 2))
+    np.testing.assert_array_equal(found[0].numpy(), [[2.0, 2.0]])
+    np.testing.assert_array_equal(found[1].numpy(), [[2.0, 2.0]])
+
+
+def test_part_of_a_model_by_its_layers():
+    x = tk.Input((3,))
+    h = L.Dense(4, name="hidden")(x)
+    model = tk.Model(x, L.Dense(2, name="out")(h))
+    part = tk.Model(model.input, model.get_layer("hidden").output)
+    assert part.output_shape == (None, 4)
+    middle = tk.Model(h, model.output)
+    np.testing.assert_allclose(
+        middle(part(ones(2, 3))).numpy(), model(ones(2, 3)).numpy(), rtol=1e-6
+    )
+
+
+def test_training_reaches_layers_and_arguments_are_kept():
+    x = tk.Input((50,))
+    always = L.Dropout(0.5)(x, training=True)
+    model = tk.Model(x, [L.Dropout(0.5)(x), always])
+    quiet, noisy = model(ones(2, 50), training=False)
+    assert float(ops.min(quiet)) == 1.0
+    assert float(ops.min(noisy)) == 0.0
+    loud, _ = model(ones(2, 50), training=True)
+    assert float(ops.min(loud)) == 0.0
+
+
+def test_masks_pass_through_a_model():
+    x = tk.Input((4, 2))
+    masked = L.Masking()(x)
+    model = tk.Model(x, L.LSTM(3)(masked))
+    short = np.ones((1, 4, 2), "float32")
+    padded = short.copy()
+    padded[:, 2:] = 0
+    expected = tk.Sequential([model.layers[-1]])(padded[:, :2])
+    np.testing.assert_allclose(model(padded).numpy(), expected.numpy(), rtol=1e-5)
+
+
+def test_weights_come_in_the_order_of_keras():
+    # Farther from the outputs first; at one distance, as a walk back from the outputs meets them.
+    x = tk.Input((2,))
+    b = L.Dense(3, name="b")(x)
+    a = L.Dense(3, name="a")(x)
+    model = tk.Model(x, L.Add()([a, L.Dense(3, name="c")(b)]))
+    assert [layer.name for layer in model.layers if layer.weights] == ["b", "a", "c"]
+
+
+def test_a_deep_model_does_not_reach_the_recursion_limit():
+    x = y = tk.Input((2,))
+    for _ in range(1500):
+        y = y + 1.0
+    assert float(tk.Model(x, y)(ones(1, 2))[0, 0]) == 1501.0
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda x, z: tk.Model(x, x + z), "not among the inputs"),
+        (lambda x, z: tk.Model(x, ones(1)), "symbolic tensors"),
+        (lambda x, z: tk.Model(x), "both inputs and outputs"),
+        (lambda x, z: tk.Model([], x), "at least one"),
+        (lambda x, z: tk.Model(x, L.Dense(1, name="d")(L.Dense(1, name="d")(x))), "'d' is there"),
+    ],
+)
+def test_what_is_no_model(make, words):
+    with pytest.raises(ValueError, match=words):
+        make(tk.Input((2,)), tk.Input((2,), name="other"))
+
+
+def test_data_of_another_shape_names_the_input():
+    x = tk.Input((3,), name="features")
+    model = tk.Model(x, L.Dense(1)(x))
+    with pytest.raises(tk.errors.ShapeError, match="features"):
+        model(ones(2, 4))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="1 inputs"):
+        model([ones(2, 3), ones(2, 3)])
+
+
+def test_data_is_cast_and_gets_the_axis_it_lacks():
+    x = tk.Input((1,))
+    model = tk.Model(x, x * 2.0)
+    found = model(np.array([1, 2, 3], "int64"))
+    assert found.shape == (3, 1)
+    assert found.dtype == "float32"

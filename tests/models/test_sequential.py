@@ -1,0 +1,106 @@
+"""Stacks of layers."""
+
+import json
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+L = tk.layers
+X = np.ones((2, 4), "float32")
+
+
+def test_weights_are_made_when_the_shape_is_known():
+    late = tk.Sequential([L.Dense(3), L.Dense(2)])
+    assert late.weights == []
+    assert not late.built
+    late(X)
+    assert [tuple(w.shape) for w in late.weights] == [(4, 3), (3,), (3, 2), (2,)]
+    built = tk.Sequential([L.Dense(3)])
+    built.build((None, 4))
+    assert len(built.weights) == 2
+    assert built.output_shape == (None, 3)
+    for early in (
+        tk.Sequential([tk.Input((4,)), L.Dense(3)]),
+        tk.Sequential([L.InputLayer((4,)), L.Dense(3)]),
+        tk.Sequential([L.Dense(3, input_shape=(4,))]),
+    ):
+        assert len(early.weights) == 2
+        assert early.input_shape == (None, 4)
+        assert [type(layer).__name__ for layer in early.layers] == ["Dense"]
+
+
+def test_add_and_pop():
+    model = tk.Sequential()
+    model.add(tk.Input((4,)))
+    model.add(L.Dense(3, name="first"))
+    model.add(L.Dense(2, name="second"))
+    assert model.output_shape == (None, 2)
+    assert model.pop().name == "second"
+    assert model.output_shape == (None, 3)
+    assert len(model.weights) == 2
+    assert model(X).shape == (2, 3)
+    model.add(L.Dense(5))
+    assert model(X).shape == (2, 5)
+
+
+def test_a_layer_that_does_not_fit_is_not_added():
+    model = tk.Sequential([tk.Input((4,)), L.Dense(3)])
+    with pytest.raises(tk.errors.InvalidArgumentError):
+        model.add(L.Conv2D(2, 3))
+    assert len(model.layers) == 1
+    assert model(X).shape == (2, 3)
+
+
+def test_a_call_that_fails_leaves_the_stack_unbuilt():
+    model = tk.Sequential([L.Dense(3), L.Conv2D(2, 3)])
+    with pytest.raises(tk.errors.InvalidArgumentError):
+        model(X)
+    assert model.weights == []
+    assert not model.layers[0].built
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: tk.Sequential([3]), TypeError, "takes layers"),
+        (lambda: tk.Sequential([L.Dense(1, name="a"), L.Dense(1, name="a")]), ValueError, "'a'"),
+        (lambda: tk.Sequential([L.Dense(1), tk.Input((2,))]), ValueError, "before all layers"),
+        (lambda: tk.Sequential().pop(), ValueError, "no layers"),
+    ],
+)
+def test_what_is_no_stack(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_integers_stay_integers_for_an_embedding():
+    model = tk.Sequential([L.Embedding(5, 3), L.Flatten(), L.Dense(1)])
+    assert model(np.array([[1, 2], [3, 4]])).shape == (2, 1)
+
+
+def test_other_sizes_of_images_go_through_one_stack():
+    model = tk.Sequential([tk.Input((None, None, 1)), L.Conv2D(2, 3), L.GlobalAveragePooling2D()])
+    for size in (8, 11):
+        assert model(np.ones((2, size, size, 1), "float32")).shape == (2, 2)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_config_round_trip(late):
+    layers = [L.Dense(3, activation="relu"), L.Dropout(0.1), L.Dense(2, name="head")]
+    model = tk.Sequential(layers if late else [tk.Input((4,)), *layers], name="net")
+    model(X)
+    again = tk.Sequential.from_config(json.loads(json.dumps(model.get_config())))
+    assert again.name == "net"
+    assert [layer.name for layer in again.layers] == [layer.name for layer in model.layers]
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(X).numpy(), model(X).numpy())
+
+
+def test_checkpoints_name_layers_by_position(tmp_path):
+    model = tk.Sequential([tk.Input((4,)), L.Dense(3)])
+    path = tk.train.Checkpoint(model=model).write(str(tmp_path / "c"))
+    late = tk.Sequential([tk.Input((4,)), L.Dense(3)])
+    tk.train.Checkpoint(model=late).read(path).assert_consumed()
+    np.testing.assert_array_equal(late.get_weights()[0], model.get_weights()[0])
