@@ -57,7 +57,7 @@ class Operation(Protocol[P]):
         """The result on tensors, or what converts to them."""
 
     def gradients(self, *rules: Rule | None) -> Operation[P]:
-        """Give a rule `(g, y, *inputs, **settings)` per input, `None` where there is no gradient."""
+        """Give a rule `(g, y, *inputs, **settings)` per input, `None` where none is."""
 
     def joint_gradient(self, rule: AnyRule) -> AnyRule:
         """Give one rule that returns the gradients of all inputs."""

@@ -347,7 +347,8 @@ class LSTMCell(Cell):
     def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
         if not _is_standard(self) or (training and self.recurrent_dropout):
             return None
-        hidden, memory = lstm(projected, *states, self.recurrent_kernel.value())
+        h, c = states
+        hidden, memory = lstm(projected, h, c, self.recurrent_kernel.value())
         return hidden, [hidden[:, -1], memory[:, -1]]
 
 

@@ -57,7 +57,8 @@ def _causal(scores: Tensor) -> Any:
 
 def _seen(scores: Tensor, mask: Any) -> Tensor:
     """Scores with those that `mask` forbids far below all others."""
-    return where(mask, scores, cast(as_tensor(_FAR_BELOW), scores.dtype))
+    seen: Tensor = where(mask, scores, cast(as_tensor(_FAR_BELOW), scores.dtype))
+    return seen
 
 
 def dot_product_attention(

@@ -230,7 +230,8 @@ def _formula(
     ends = [states.last, np.maximum(states.last - 1, 0)]
     last, label = (squeeze(take_along_axis(alpha, e[:, None], axis=1), 1) for e in ends)
     both = logaddexp(last, label)
-    return negative(where(states.last > 0, both, last))
+    loss: Tensor = negative(where(states.last > 0, both, last))
+    return loss
 
 
 def _indices(batch: int, count: int) -> Any:
@@ -238,8 +239,9 @@ def _indices(batch: int, count: int) -> Any:
 
 
 def _second(gg: Tensor, y: Tensor, g: Tensor, logits: Tensor, *rest: Tensor, blank: int) -> Any:
+    target, target_length, output_length = rest
     by_g, (by_logits,) = replayed_second_gradient(
-        lambda x: _formula(x, *rest, blank), g, (logits,), (gg,)
+        lambda x: _formula(x, target, target_length, output_length, blank), g, (logits,), (gg,)
     )
     return by_g, by_logits, *(None for _ in rest)
 

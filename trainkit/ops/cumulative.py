@@ -273,8 +273,8 @@ def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:
 
 def _prod_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
     axes = shapes.canonical_axes(axis, len(x.shape), "prod")
-    settings = {"axis": axes, "keepdims": keepdims, "mean": False}
-    return along(spread(g, x, **settings), _product_of_others(x, axes))
+    spread_out = spread(g, x, axis=axes, keepdims=keepdims, mean=False)
+    return along(spread_out, _product_of_others(x, axes))
 
 
 def _product_of_others(x: Tensor, axes: tuple[int, ...]) -> Tensor:

@@ -253,9 +253,12 @@ def fused_normalization_gradient(
             return found
     shape = _parameter_shape(x, axis)
     wide = _wide(g)
-    shaped = [None if v is None else _wide(v).reshape(shape) for v in (scale, by_mean, by_variance)]
+    scale, by_mean, by_variance = (
+        None if v is None else _wide(v).reshape(shape) for v in (scale, by_mean, by_variance)
+    )
+    axes = _statistics_axes(axis, x.ndim, over_batch)
     result, product = norm_plain.normalized_gradient(
-        xp, wide, _wide(x), *shaped, _statistics_axes(axis, x.ndim, over_batch), epsilon
+        xp, wide, _wide(x), scale, by_mean, by_variance, axes, epsilon
     )
     outer = tuple(i for i in range(x.ndim) if i not in axis)
     by_scale, by_offset = product.sum(axis=outer), wide.sum(axis=outer)

@@ -417,14 +417,14 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
 
 
 @primitive(_position_rule, name="argmax")
-def _argmax(xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str) -> Array:
+def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the greatest element."""
     check_axes(x, axis, "argmax")
     return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
 
 
 @primitive(_position_rule, name="argmin")
-def _argmin(xp: ArrayModule, x: Array, *, axis: int | None, keepdims: bool, dtype: str) -> Array:
+def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the least element."""
     check_axes(x, axis, "argmin")
     return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)

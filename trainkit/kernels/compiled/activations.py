@@ -21,7 +21,7 @@ _LEAST, _MOST = np.float32(-87), np.float32(88)
 
 
 @njit(error_model="numpy", inline="always", fastmath={"contract", "nnan", "nsz"})
-def exponential(x):  # type: ignore[no-untyped-def]
+def exponential(x):
     """e**x, between e**-87 and e**88."""
     x = min(max(x, _LEAST), _MOST)
     n = np.floor(x * _LOG2_E + _HALF)
@@ -38,13 +38,13 @@ def exponential(x):  # type: ignore[no-untyped-def]
 
 
 @njit(error_model="numpy", inline="always", fastmath={"contract", "nnan", "nsz"})
-def sigmoid(x):  # type: ignore[no-untyped-def]
+def sigmoid(x):
     """1 / (1 + e**-x)."""
     return _ONE / (_ONE + exponential(-x))
 
 
 @njit(error_model="numpy", inline="always", fastmath={"contract", "nnan", "nsz"})
-def tanh(x):  # type: ignore[no-untyped-def]
+def tanh(x):
     """Hyperbolic tangent; near 0 by its series, where 1 - 2 / (1 + e**2x) would cancel."""
     q = x * x
     tail = np.float32(62 / 2835) + q * np.float32(-1382 / 155925)

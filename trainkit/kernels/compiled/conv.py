@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba import boolean, float32, int64, prange, void
-from numba.types import UniTuple
+from numba.core.types import UniTuple
 
 from trainkit.kernels.compiled.options import compiled
 
@@ -20,7 +20,7 @@ _IMAGES = float32[:, :, :, ::1]
 
 
 @compiled(parallel=False)
-def _fill(source, slot, x, n, top, left, gap_h, gap_w):  # type: ignore[no-untyped-def]
+def _fill(source, slot, x, n, top, left, gap_h, gap_w):
     """Image `n` of `x` into `source[slot]`, shifted, `gap` apart, zeros around."""
     height, width = source.shape[1], source.shape[2]
     for i in range(height):
@@ -47,7 +47,7 @@ def forward(rows: int, columns: int, channels: int, filters: int, block: int) ->
     """
 
     @compiled()
-    def run(x, source, weights, bias, y, geometry, fill, rectify):  # type: ignore[no-untyped-def]
+    def run(x, source, weights, bias, y, geometry, fill, rectify):
         stride_h, stride_w, dilation_h, dilation_w, top, left, gap_h, gap_w = geometry
         images, out_h, out_w = y.shape[0], y.shape[1], y.shape[2]
         workers = source.shape[0] if fill else images
@@ -103,7 +103,7 @@ def kernel_gradient(rows: int, jumps: int, run_length: int, filters: int, block:
     """
 
     @compiled()
-    def run(x, source, flat, g, parts, geometry, fill):  # type: ignore[no-untyped-def]
+    def run(x, source, flat, g, parts, geometry, fill):
         stride_h, stride_w, dilation_h, dilation_w, top, left, channels = geometry
         images, out_h, out_w = g.shape[0], g.shape[1], g.shape[2]
         workers = parts.shape[0]

@@ -16,7 +16,7 @@ def rows() -> Any:
     """`run(x, scale, offset, epsilon, y)`: each row by its own mean and variance."""
 
     @compiled()
-    def run(x, scale, offset, epsilon, y):  # type: ignore[no-untyped-def]
+    def run(x, scale, offset, epsilon, y):
         features = x.shape[1]
         for row in prange(x.shape[0]):
             mean = np.float32(0)
@@ -38,7 +38,7 @@ def rows_gradient() -> Any:
     """`run(g, x, scale, epsilon, result, by_scale, by_offset)`; the last two of workers."""
 
     @compiled()
-    def run(g, x, scale, epsilon, result, by_scale, by_offset):  # type: ignore[no-untyped-def]
+    def run(g, x, scale, epsilon, result, by_scale, by_offset):
         count, features = x.shape
         workers = by_scale.shape[0]
         step = (count + workers - 1) // workers
@@ -81,7 +81,7 @@ def column_sums() -> Any:
     """
 
     @compiled()
-    def run(a, b, centre, one, two, product):  # type: ignore[no-untyped-def]
+    def run(a, b, centre, one, two, product):
         count, features = a.shape
         workers = one.shape[0]
         step = (count + workers - 1) // workers
@@ -110,7 +110,7 @@ def columns() -> Any:
     """`run(a, b, p, q, r, y, rows)`: y = p * a + q * b + r, a factor for each column."""
 
     @compiled()
-    def run(a, b, p, q, r, y, rows):  # type: ignore[no-untyped-def]
+    def run(a, b, p, q, r, y, rows):
         count, features = a.shape
         for part in prange((count + rows - 1) // rows):
             first = np.int64(part) * rows

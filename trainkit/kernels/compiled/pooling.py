@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numba import float32, int64, prange, void
-from numba.types import UniTuple
+from numba.core.types import UniTuple
 
 from trainkit.kernels.compiled.options import compiled
 
@@ -21,7 +21,7 @@ def max_pool() -> Any:
     """`run(x, y, (rows, columns, stride_h, stride_w, top, left))`: the largest of each window."""
 
     @compiled(exact=True)
-    def run(x, y, window):  # type: ignore[no-untyped-def]
+    def run(x, y, window):
         rows, columns, stride_h, stride_w, top, left = window
         height, width, channels = x.shape[1], x.shape[2], x.shape[3]
         for n in prange(x.shape[0]):
@@ -53,7 +53,7 @@ def max_pool_gradient() -> Any:
     """`run(g, x, y, result, window)`: each g added to the first place that equals the maximum."""
 
     @compiled(exact=True)
-    def run(g, x, y, result, window):  # type: ignore[no-untyped-def]
+    def run(g, x, y, result, window):
         rows, columns, stride_h, stride_w, top, left = window
         height, width, channels = x.shape[1], x.shape[2], x.shape[3]
         for n in prange(x.shape[0]):
@@ -90,7 +90,7 @@ def average_pool() -> Any:
     """`run(x, y, window)`: the mean of what each window covers of the image."""
 
     @compiled(exact=True)
-    def run(x, y, window):  # type: ignore[no-untyped-def]
+    def run(x, y, window):
         rows, columns, stride_h, stride_w, top, left = window
         height, width, channels = x.shape[1], x.shape[2], x.shape[3]
         for n in prange(x.shape[0]):
@@ -120,7 +120,7 @@ def average_pool_gradient() -> Any:
     """`run(g, result, window)`: each g shared by what its window covers of the image."""
 
     @compiled(exact=True)
-    def run(g, result, window):  # type: ignore[no-untyped-def]
+    def run(g, result, window):
         rows, columns, stride_h, stride_w, top, left = window
         height, width, channels = result.shape[1], result.shape[2], result.shape[3]
         for n in prange(g.shape[0]):
@@ -149,7 +149,7 @@ def rectified_gradient() -> Any:
     """`run(g, y, result, parts)`: g where y > 0, and its sums over rows, a row of parts each."""
 
     @compiled()
-    def run(g, y, result, parts):  # type: ignore[no-untyped-def]
+    def run(g, y, result, parts):
         rows, features, workers = g.shape[0], g.shape[1], parts.shape[0]
         step = (rows + workers - 1) // workers
         for number in prange(workers):

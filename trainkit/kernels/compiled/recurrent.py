@@ -18,7 +18,7 @@ def lstm(units: int, block: int) -> Any:
     width = 4 * units
 
     @compiled()
-    def run(projected, h, c, kernel, hidden, memory, gates):  # type: ignore[no-untyped-def]
+    def run(projected, h, c, kernel, hidden, memory, gates):
         batch, steps = projected.shape[0], projected.shape[1]
         for number in prange((batch + 7) // 8):
             first = np.int64(number) * 8
@@ -77,7 +77,7 @@ def lstm_gradient(units: int, block: int) -> Any:
     width = 4 * units
 
     @compiled()
-    def run(by_hidden, by_memory, c, turned, memory, gates, slopes, by_h, by_c):  # type: ignore[no-untyped-def]
+    def run(by_hidden, by_memory, c, turned, memory, gates, slopes, by_h, by_c):
         batch, steps = gates.shape[0], gates.shape[1]
         one = np.float32(1)
         for number in prange((batch + 7) // 8):
