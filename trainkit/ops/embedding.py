@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels import embedding_cpu
 from trainkit.ops.shaping import as_tensor
 
 
@@ -50,12 +52,16 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
 def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:
     """Rows of `g` added up by their id, in the shape of `table`."""
     flat = ids.reshape(-1)
-    rows = g.reshape(flat.shape[0], -1)
+    rows = g.reshape(flat.shape[0], math.prod(table.shape[1:]))
     if xp is not np:
         result = xp.zeros((table.shape[0], rows.shape[1]), g.dtype)
         xp.add.at(result, flat, rows)
         return result.reshape(table.shape)
-    return _summed_by_id(rows, flat, table.shape[0]).reshape(table.shape)
+    check_ids(flat, table.shape[0])
+    found = embedding_cpu.sum_by_id(rows, flat, table.shape[0])
+    if found is None:
+        found = _summed_by_id(rows, flat, table.shape[0])
+    return found.reshape(table.shape)
 
 
 def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:
@@ -91,5 +97,5 @@ def embedding_lookup(params: Any, ids: Any) -> Tensor:
     >>> embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 1, 0]).shape.as_list()
     [3, 2]
     """
-    rows: Tensor = _lookup(as_tensor(params), ids)
+    rows: Tensor = _lookup(as_tensor(params), as_tensor(ids))
     return rows

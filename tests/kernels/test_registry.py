@@ -1,0 +1,110 @@
+"""When kernels are compiled, when they take over, and what happens when they can't be."""
+
+import sys
+import types
+
+import pytest
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.kernels import registry
+
+
+class Compiled:
+    """Stands for what Numba gives."""
+
+    def __init__(self, key):
+        self.key = key
+
+    def disable_compile(self):
+        pass
+
+    def __call__(self):
+        return self.key
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """The keys that the families below have compiled, in order."""
+    keys = []
+
+    def build(*key):
+        keys.append(key)
+        if key == ("broken",):
+            raise TypeError("no such type")
+        return Compiled(key)
+
+    module = types.ModuleType("trainkit.kernels.compiled.conv")
+    module.build = build
+    monkeypatch.setitem(sys.modules, "trainkit.kernels.compiled.conv", module)
+    monkeypatch.setattr(registry._State, "families", registry._State.families)
+    monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path))
+    before = registry.mode()
+    yield keys
+    registry.set_mode(before)
+
+
+def family(mode):
+    registry.set_mode(mode)
+    return registry.Family("test", "conv", "build")
+
+
+def test_a_kernel_takes_over_once_the_plain_version_has_worked_long_enough(built):
+    hot = family("hot")
+    calls = [hot.find((1,), 0.3) for _ in range(5)]
+    assert calls[:3] == [None, None, None]
+    assert calls[3]() == (1,)
+    assert calls[4] is calls[3]
+    assert built == [(1,)]
+
+
+def test_each_signature_is_compiled_for_itself(built):
+    hot = family("hot")
+    for _ in range(4):
+        hot.find((1,), 0.3)
+    assert hot.find((2,), 0.01) is None
+    assert built == [(1,)]
+
+
+def test_small_work_is_left_to_the_plain_version(built):
+    hot = family("hot")
+    assert all(hot.find((1,), 1e-6) is None for _ in range(10))
+    assert built == []
+
+
+def test_a_later_process_uses_what_was_compiled_from_its_first_call(built):
+    assert family("eager").find((1,), 0.3)() == (1,)
+    later = family("hot")
+    assert later.find((1,), 0.3)() == (1,)
+    assert later.find((2,), 0.3) is None
+
+
+def test_eager_compiles_at_the_first_call_however_small(built):
+    assert family("eager").find((1,), 0.0)() == (1,)
+
+
+def test_off_never_compiles_nor_uses_what_is_compiled(built):
+    eager = family("eager")
+    assert eager.find((1,), 0.3) is not None
+    registry.set_mode("off")
+    assert all(eager.find((1,), 9.0) is None for _ in range(3))
+    assert built == [(1,)]
+
+
+def test_a_kernel_that_can_not_be_compiled_warns_once_and_leaves_the_plain_version(built):
+    eager = family("eager")
+    with pytest.warns(RuntimeWarning, match=r"test\('broken',\).*TypeError: no such type"):
+        assert eager.find(("broken",), 0.3) is None
+    assert eager.find(("broken",), 0.3) is None
+    assert built == [("broken",)]
+
+
+def test_an_unknown_mode_is_named():
+    with pytest.raises(InvalidArgumentError, match="'fast'"):
+        registry.set_mode("fast")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"), [("", "hot"), ("1", "hot"), ("0", "off"), ("off", "off"), ("eager", "eager")]
+)
+def test_environment_variable_names_the_mode(text, mode):
+    assert registry._mode_of(text) == mode

@@ -1,0 +1,31 @@
+"""When the compiled gradient of an embedding pays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels import registry, threads
+from trainkit.kernels.registry import owned
+
+Array = Any
+
+_F32 = np.dtype(np.float32)
+SUM_BY_ID = registry.Family("sum_by_id", "embedding", "sum_by_id")
+
+
+def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
+    """Rows of `rows` added up by their id, (count, features), or `None`; ids have been checked.
+
+    Each sum is made in the order of the rows, whatever the number of threads.
+    """
+    if rows.dtype is not _F32 or not rows.size:
+        return None
+    moved = 6 * rows.nbytes + 4 * count * rows.shape[1]
+    run = SUM_BY_ID.find((), moved / registry.BYTES_PER_SECOND)
+    if run is None:
+        return None
+    result = np.empty((count, rows.shape[1]), np.float32)
+    run(owned(rows), owned(ids.astype(np.int64, copy=False)), result, threads.core_count())
+    return result
