@@ -14,8 +14,6 @@ from typing import Any
 
 _SPINS = "2000"
 """How often a thread of the kernels looks for work before it sleeps: some tens of microseconds."""
-_BLAS_TIMEOUT = "10"
-"""OpenBLAS's threads sleep after two to the power of this many clock ticks."""
 
 
 def core_count() -> int:
@@ -43,19 +41,13 @@ def _function(*names: str) -> Any:
 
 @lru_cache(maxsize=1)
 def calm() -> None:
-    """Let waiting threads sleep: once, before the first kernel is compiled.
+    """Let the kernels' waiting threads sleep: once, before the first kernel is compiled.
 
-    The user's own settings of these environment variables stay.
+    The user's own setting of `OMP_WAIT_POLICY` stays. BLAS is told in `core.blas`, before NumPy loads it:
+    while it runs its threads can't be stopped and started again safely.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
-    if "OPENBLAS_THREAD_TIMEOUT" in os.environ:
-        return
-    read, stop = _function("openblas_read_env"), _function("blas_thread_shutdown_")
-    if read is not None and stop is not None:
-        os.environ["OPENBLAS_THREAD_TIMEOUT"] = _BLAS_TIMEOUT
-        read()
-        stop()  # the next product starts the threads again, with the new time
 
 
 def set_blas_threads(count: int) -> bool:
