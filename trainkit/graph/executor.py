@@ -7,6 +7,7 @@ a kernel on local names, and names are dropped after their last use, so memory i
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import devices
+from trainkit.core.dtypes import bfloat16
 from trainkit.core.primitive import _KERNEL_ERRORS
 from trainkit.core.tensor import wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
@@ -31,9 +34,9 @@ class Program:
         source: the generated Python text, a line per node.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, on_gpu: bool = False) -> None:
         self.graph = graph
-        writer = _Writer(graph)
+        writer = _Writer(graph, on_gpu)
         self.source = writer.source()
         self._nodes = writer.line_nodes
         namespace = writer.namespace
@@ -75,6 +78,8 @@ class Program:
         return located(node.primitive.explained(error, inputs, settings), node)
 
 
+_MODULES = sys.modules
+
 START_SECONDS = 0.25
 """Time spent in a program after which its loops are compiled, in the background."""
 
@@ -91,6 +96,7 @@ class HotProgram:
         self.graph = optimised(graph)
         self.plain = Program(self.graph)
         self.fused: Program | None = None
+        self.gpu: Program | None = None
         self._spent = 0.0
         self._waiting = jit_compile is not False and registry.mode() != "off"
         if jit_compile or registry.mode() == "eager":
@@ -103,6 +109,10 @@ class HotProgram:
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run on arrays; assigned variables are stored."""
+        if "cupy" in _MODULES and self._is_on_gpu(arrays):
+            if self.gpu is None:
+                self.gpu = Program(self.graph, on_gpu=True)
+            return self.gpu(arrays)
         if self.fused is not None:
             return self.fused(arrays)
         if not self._waiting:
@@ -114,6 +124,10 @@ class HotProgram:
             self._waiting = False
             threading.Thread(target=self._fuse, name="trainkit-compile", daemon=True).start()
         return results
+
+    def _is_on_gpu(self, arrays: list[Any]) -> bool:
+        held = [v._value._array for v in self.plain.variables]
+        return any(devices.XP_OF[type(a)] is not np for a in [*arrays, *held])
 
     def _fuse(self) -> None:
         """Make the program with fused loops, compiled."""
@@ -146,8 +160,9 @@ def _local(x: GraphTensor) -> str:
 class _Writer:
     """Writes the text of a program and collects what it refers to."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, on_gpu: bool = False) -> None:
         self.graph = graph
+        self._on_gpu = on_gpu
         self.namespace: dict[str, Any] = {"np": np, "__name__": "trainkit.graph.program"}
         self.variables: list[Any] = []
         self.line_nodes: dict[int, Node] = {}
@@ -191,7 +206,7 @@ class _Writer:
 
     def _write(self, node: Node, dropped: Any) -> None:
         kernel = f"k{len(self._lines)}"
-        self.namespace[kernel] = bound_kernel(node)
+        self.namespace[kernel] = bound_kernel(node, self._on_gpu)
         values = ", ".join(
             _local(x) if isinstance(x, GraphTensor) else self._literal(x) for x in node.inputs
         )
@@ -216,14 +231,33 @@ class _Writer:
         return name
 
 
-def bound_kernel(node: Node) -> Callable[..., Any]:
+def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     """The kernel of a node with its settings, as a function of arrays alone."""
     primitive = node.primitive
+    inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
+    if on_gpu or any(x.dtype is bfloat16 for x in inputs):
+        return functools.partial(_run, primitive, node.settings)
     if primitive.is_ufunc:
         kernel: Callable[..., Any] = primitive.kernel
-        return kernel
-    if primitive.floats_only and any(y.dtype.name == "bfloat16" for y in node.outputs):
-        return lambda *arrays: primitive.run(arrays, node.settings or {})  # in float32, rounded
+        wanted = node.outputs[0].dtype.dtype
+        return kernel if _dtype_given(node) == wanted else functools.partial(_cast, kernel, wanted)
     if node.settings:
         return functools.partial(primitive.kernel, np, **node.settings)
     return functools.partial(primitive.kernel, np)
+
+
+def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
+    return primitive.run(arrays, settings)
+
+
+def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:
+    return kernel(*arrays).astype(dtype)
+
+
+def _dtype_given(node: Node) -> Any:
+    """The dtype that NumPy's own function gives on inputs like those of `node`."""
+    like = [
+        np.ones((), x.dtype.dtype) if isinstance(x, GraphTensor) else x for x in node.inputs
+    ]
+    with np.errstate(all="ignore"):
+        return node.primitive.kernel(*like).dtype

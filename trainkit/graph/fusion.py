@@ -144,14 +144,16 @@ def _groups(nodes: list[Node]) -> dict[Node, list[Node]]:
             continue
         spec = node.outputs[0]._spec
         mine = [node]
+        merged: set[int] = set()
         mask = 1 << i
         for x in node.inputs:
             group = group_of.get(x.node) if isinstance(x, GraphTensor) else None
-            if group is None or group is mine or group[0].outputs[0]._spec != spec:
+            if group is None or id(group) in merged or group[0].outputs[0]._spec != spec:
                 continue
             joined = masks[id(group)] | mask
             if _is_convex(mine + group, joined, index, before):
                 mine, mask = group + mine, joined
+                merged.add(id(group))
         mine.sort(key=index.__getitem__)
         masks[id(mine)] = mask
         for member in mine:

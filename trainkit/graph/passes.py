@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.core.tensor import wrap
+from trainkit.core import recorder
+from trainkit.core.abstract import eagerly
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot, needed_nodes
 
 Visit = Callable[[Graph, Node, tuple[Any, ...]], Any]
@@ -98,15 +99,16 @@ def fold_constants(graph: Graph) -> Graph:
             return None
         if not all(not isinstance(x, GraphTensor) or x.node.kind == "constant" for x in inputs):
             return None
-        arrays = [x.node.value._array if isinstance(x, GraphTensor) else x for x in inputs]
+        values = [x.node.value if isinstance(x, GraphTensor) else x for x in inputs]
         try:
-            result = node.primitive.run(arrays, node.settings)
+            with eagerly(), recorder.silence():
+                result = node.primitive.op(*values, **node.settings)
         except Exception:  # the error belongs to the run, where it names the user's line
             return None
         results = result if node.many else (result,)
         if sum(r.nbytes for r in results) > _FOLD_LIMIT:
             return None
-        return tuple(new.constant(wrap(r)) for r in results)
+        return tuple(new.constant(r) for r in results)
 
     return rebuild(graph, visit)
 
@@ -166,6 +168,11 @@ def _unit(neutral: float, places: tuple[int, ...]) -> Callable[[Node, tuple[Any,
     return rule
 
 
+def _integers(rule: Callable[..., Any]) -> Callable[[Node, tuple[Any, ...]], Any]:
+    """`rule` for integers alone."""
+    return lambda node, inputs: rule(node, inputs) if node.outputs[0].dtype.is_integer else None
+
+
 def _is_number(x: Any, value: float) -> bool:
     if isinstance(x, GraphTensor):
         if x.node.kind != "constant" or tuple(x.shape) != ():
@@ -193,7 +200,7 @@ _SIMPLER: dict[str, Callable[[Node, tuple[Any, ...]], Any]] = {
     "reshape": _same_if_spec,
     "broadcast_to": _same_if_spec,
     "sum_to_like": _same_if_spec,
-    "add": _unit(0, (0, 1)),
+    "add": _integers(_unit(0, (0, 1))),  # -0.0 + 0.0 is 0.0
     "subtract": _unit(0, (1,)),
     "multiply": _unit(1, (0, 1)),
     "divide": _unit(1, (1,)),
