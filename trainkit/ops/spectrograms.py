@@ -21,7 +21,8 @@ from trainkit.ops.elementwise import cast, divide, greater, multiply, square, wh
 from trainkit.ops.fourier import Pair, irfft, rfft
 from trainkit.ops.fourier import _real as real_signal
 from trainkit.ops.indexing import get_item
-from trainkit.ops.shaping import as_tensor, broadcast_to
+from trainkit.ops.reductions import broadcast_like
+from trainkit.ops.shaping import as_tensor
 
 # ------------------------------------------------------------------ windows
 
@@ -224,7 +225,7 @@ def istft(
     window: Any = "hann",
     center: bool = True,
 ) -> Tensor:
-    """The inverse of `stft`, called with the same settings.
+    """The inverse of `stft`, called with the same settings: exact wherever windows reach.
 
     Args:
         x: pair of real and imaginary parts (..., count, fft_length // 2 + 1).
@@ -246,21 +247,16 @@ def istft(
     weights = _window(window, int(sequence_length), n, frames, "istft")
     if weights is None:
         weights = ones((n,), dtype=frames.dtype)
-    signal = overlap_add(_evened(frames, weights, int(sequence_stride)), sequence_stride)
+    signal = _joined(frames, weights, int(sequence_stride))
     start = n // 2 if center else 0
     if length is not None:
         return get_item(signal, (..., slice(start, start + int(length))))
     return get_item(signal, (..., slice(start, -start or None)))
 
 
-def _evened(frames: Tensor, weights: Tensor, stride: int) -> Tensor:
-    """Frames times the window, over the sum of all squared windows at each element."""
-    n = weights.shape[0]
-    power = square(weights)
-    reach = 2 * -(-n // stride) + 1
-    everywhere = overlap_add(broadcast_to(power, (reach, n)), stride)
-    first = (reach // 2) * stride
-    total = get_item(everywhere, slice(first, first + n))
-    some = greater(total, np.finfo(np.float32).tiny)
-    share = where(some, divide(weights, where(some, total, 1.0)), 0.0)
-    return multiply(frames, cast(share, frames.dtype))  # type: ignore[no-any-return]
+def _joined(frames: Tensor, weights: Tensor, stride: int) -> Tensor:
+    """Weighted frames added up, over the sum of all squared weights at each element."""
+    signal = overlap_add(multiply(frames, weights), stride)
+    total = overlap_add(broadcast_like(square(weights), frames), stride)
+    some = greater(total, float(np.finfo(np.float32).tiny))
+    return where(some, divide(signal, where(some, total, 1.0)), 0.0)  # type: ignore[no-any-return]

@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+
+from tests.ops.numpy_compare import assert_same
+from trainkit.autodiff.tape import GradientTape
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.ops import image
+
+RAMP = np.arange(8.0).reshape(1, 8, 1) + np.zeros((4, 1, 2))
+IMAGE = np.random.default_rng(0).random((2, 5, 6, 3)).astype("float32")
+METHODS = ("nearest", "bilinear", "bicubic", "lanczos3", "lanczos5")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_constants_stay_and_the_same_size_changes_nothing(method):
+    flat = np.full((3, 4, 2), 7.0)
+    assert_same(image.resize(flat, (5, 2), method), np.full((5, 2, 2), 7.0))
+    assert_same(image.resize(IMAGE, (5, 6), method), IMAGE)
+
+
+@pytest.mark.parametrize("method", ["bilinear", "bicubic"])
+def test_straight_slopes_stay_straight_inside(method):
+    wide = image.resize(RAMP, (4, 16), method).numpy()[0, :, 0]
+    np.testing.assert_allclose(wide[4:12], (np.arange(16)[4:12] + 0.5) / 2 - 0.5, atol=1e-6)
+
+
+def test_nearest_takes_the_pixel_under_the_middle():
+    assert image.resize(RAMP, (1, 3), "nearest").numpy()[0, :, 0].tolist() == [1, 4, 6]
+    assert image.resize(np.uint8(RAMP), (2, 2), "nearest").dtype == "uint8"
+
+
+def test_antialiasing_weighs_all_pixels():
+    plain = image.resize(RAMP**2, (4, 2)).numpy()[0, :, 0]
+    smooth = image.resize(RAMP**2, (4, 2), antialias=True).numpy()[0, :, 0]
+    assert plain.tolist() == [2.5, 30.5]
+    assert smooth[0] > plain[0]
+
+
+def test_integers_are_rounded_and_kept_in_their_range():
+    edge = np.array([[[0], [255], [255], [0]]], np.uint8)
+    found = image.resize(edge, (1, 8), "bicubic").numpy()[0, :, 0]
+    assert found.dtype == np.uint8
+    assert (found.min(), found.max()) == (0, 255)
+
+
+def test_aspect_ratios_are_kept_by_cutting_or_framing():
+    x = np.arange(24.0).reshape(1, 4, 6, 1)
+    assert_same(image.resize(x, (4, 4), crop_to_aspect_ratio=True), x[:, :, 1:5])
+    framed = image.resize(x, (6, 6), pad_to_aspect_ratio=True, fill_value=-1.0)
+    assert_same(framed, np.pad(x, ((0, 0), (1, 1), (0, 0), (0, 0)), constant_values=-1))
+
+
+def test_channels_may_come_first():
+    last = image.resize(IMAGE, (3, 4))
+    first = image.resize(IMAGE.transpose(0, 3, 1, 2), (3, 4), data_format="channels_first")
+    assert_same(first, last.numpy().transpose(0, 3, 1, 2))
+
+
+def test_scale_and_translate_doubles_and_centers():
+    scale = np.float32([2, 2])
+    found = image.scale_and_translate(
+        np.arange(9.0, dtype="float32").reshape(3, 3),
+        (5, 5),
+        scale,
+        -(scale / 2 - 0.5),
+        (0, 1),
+        "linear",
+    )
+    assert_same(found, np.add.outer(np.arange(5) * 1.5, np.arange(5) * 0.5))
+
+
+def test_pixels_from_outside_are_zero():
+    found = image.scale_and_translate(np.ones(4, "float32"), (6,), [1.0], [2.0], (0,), "cubic")
+    assert_same(found, [0, 0, 1, 1, 1, 1])
+
+
+def test_gradients_reach_the_scale():
+    scale = convert_to_tensor([1.5])
+    with GradientTape() as tape:
+        tape.watch(scale)
+        x = np.arange(6.0, dtype="float32")
+        y = image.scale_and_translate(x, (4,), scale, [0.0], (0,), "linear", antialias=False)
+        inner = y[1:]  # (i + 1/2) / scale - 1/2
+    slope = -sum((1.5, 2.5, 3.5)) / 1.5**2
+    assert float(tape.gradient(inner, scale)[0]) == pytest.approx(slope, rel=1e-5)
+
+
+ERRORS = [
+    (lambda: image.resize(IMAGE, (4, 4), "area"), "'area' is none of"),
+    (lambda: image.resize(IMAGE, (4, 0)), "both above 0"),
+    (lambda: image.resize(IMAGE, (4, 4), fill_mode="reflect"), "'reflect' is none of"),
+    (
+        lambda: image.resize(IMAGE, (4, 4), crop_to_aspect_ratio=True, pad_to_aspect_ratio=True),
+        "only one of",
+    ),
+    (lambda: image.resize(IMAGE[0, 0], (4, 4)), "Invalid images rank"),
+    (
+        lambda: image.scale_and_translate(RAMP, RAMP.shape, [1.0], [0.0], (0,), "box"),
+        "'box' is none of",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), ERRORS)
+def test_errors_say_what_is_wrong(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_scales_and_axes_must_fit():
+    with pytest.raises(InvalidArgumentError, match="1 axes need as many scales"):
+        image.scale_and_translate(RAMP, RAMP.shape, [1.0, 2.0], [0.0], (0,), "linear")
+    with pytest.raises(ShapeError, match="must equal"):
+        image.scale_and_translate(RAMP, (4, 9, 2), [1.0], [0.0], (0,), "linear")

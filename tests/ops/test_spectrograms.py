@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+
+from tests.ops.numpy_compare import assert_same
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError
+
+SIGNAL = np.random.default_rng(0).normal(size=(2, 40))
+
+
+def test_sequences_slide_over_the_last_axis():
+    assert ops.extract_sequences([1, 2, 3, 4, 5, 6], 3, 2).tolist() == [[1, 2, 3], [3, 4, 5]]
+    assert tuple(ops.extract_sequences([[1.0, 2.0]], 3, 1).shape) == (1, 0, 3)
+
+
+def test_overlapping_windows_add_up():
+    assert ops.overlap_add([[1, 2, 3], [10, 20, 30]], 2).tolist() == [1, 2, 13, 20, 30]
+    assert ops.overlap_add([[1, 2], [3, 4]], 3).tolist() == [1, 2, 0, 3, 4]
+
+
+def test_stft_of_a_ramp():
+    re, im = ops.stft(np.arange(5.0), 3, 2, 3)
+    assert_same(re, [[0.75, -0.375], [3.75, -1.875], [5.25, -2.625]])
+    assert_same(im, [[0, 0.64951905], [0, 0.64951905], [0, -0.64951905]])
+
+
+def test_each_frame_is_the_transform_of_a_window():
+    re, im = ops.stft(SIGNAL, 8, 3, 16, center=False)
+    window = np.pad(0.5 - 0.5 * np.cos(2 * np.pi * np.arange(8) / 8), 4)
+    frame = np.fft.rfft(SIGNAL[:, 6:22] * window)
+    assert_same(re[:, 2], frame.real)
+    assert_same(im[:, 2], frame.imag)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("window", ["hann", "hamming", None, np.linspace(0.5, 1, 8)])
+def test_istft_gives_the_signal_back(window, center):
+    settings = {"window": window, "center": center}
+    spectrum = ops.stft(SIGNAL, 8, 2, 16, **settings)
+    back = ops.istft(spectrum, 8, 2, 16, **settings).numpy()
+    inner = slice(0, 40) if center else slice(6, 34)  # the first window begins with zeros
+    np.testing.assert_allclose(back[:, inner], SIGNAL[:, inner], atol=1e-10)
+    assert ops.istft(spectrum, 8, 2, 16, length=20, **settings).shape == (2, 20)
+
+
+def test_the_transform_has_the_next_power_of_two_by_default():
+    assert ops.stft(SIGNAL, 6, 2, None)[0].shape[-1] == 5
+
+
+ERRORS = [
+    (lambda: ops.stft(SIGNAL, 8, 2, 4), "fft_length 4 is less than sequence_length 8"),
+    (lambda: ops.stft(SIGNAL, 8, 2, 8, window="flat"), "'flat' is none of"),
+    (lambda: ops.stft(SIGNAL, 8, 2, 8, window=np.ones(3)), r"must have shape \(8,\)"),
+    (lambda: ops.stft([1.0], 8, 2, 8), "'reflect' allows size - 1"),
+    (lambda: ops.istft(SIGNAL, 8, 2, 8), "takes a pair of tensors"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), ERRORS)
+def test_errors_say_what_is_wrong(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_lengths_are_above_zero():
+    with pytest.raises(InvalidArgumentError, match="sequence_stride must be a whole number"):
+        ops.extract_sequences(SIGNAL, 2, 0)
+    with pytest.raises(InvalidArgumentError, match="needs windows"):
+        ops.overlap_add([1.0], 1)
