@@ -21,6 +21,8 @@ WORKING_SET_BYTES = 5 << 18
 PARTS_BYTES = 1 << 24
 """Memory for the sums of a kernel's gradient that each worker keeps to itself."""
 MOST_WORKERS = 32
+COPY_RATE = 2e9
+"""Bytes of windows that the plain version copies in a second."""
 FEWEST_FILTERS = 4
 """Sums are made for 16 filters at a time; with fewer than these too many would be in vain."""
 
@@ -51,6 +53,11 @@ def _as_two_dimensional(w: Windows) -> Windows:
     return Windows(
         (1, *w.sizes), (1, *w.window), (1, *w.strides), ((0, 0), *w.pads), (1, *w.dilation)
     )
+
+
+def _plain_seconds(outputs: int, products: int, columns: int) -> float:
+    """Estimate for the plain version: `products` and `columns`, numbers copied, per output."""
+    return 2 * outputs * products / registry.FLOPS_PER_SECOND + 4 * outputs * columns / COPY_RATE
 
 
 def _fits(w: Windows, groups: int, *arrays: Array) -> bool:
@@ -108,8 +115,9 @@ def _run_forward(
     if rows * columns * channels * block * 4 > WORKING_SET_BYTES:
         return None
     batch = x.shape[0]
-    flops = 2 * batch * math.prod(out) * math.prod(weights.shape)
-    run = FORWARD.find((rows, columns, channels, filters, block), flops / registry.FLOPS_PER_SECOND)
+    each = math.prod(weights.shape)
+    seconds = _plain_seconds(batch * math.prod(out), each, each // filters)
+    run = FORWARD.find((rows, columns, channels, filters, block), seconds)
     if run is None:
         return None
     fill = padded or out[1] < 6
@@ -146,10 +154,9 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
     total = rows * columns * channels * size
     if total * 4 > WORKING_SET_BYTES:
         return None
-    flops = 2 * x.shape[0] * math.prod(flat.out) * total
-    run = KERNEL_GRADIENT.find(
-        (rows, jumps, run_length, size, block), flops / registry.FLOPS_PER_SECOND
-    )
+    pixels = x.shape[0] * math.prod(flat.out)
+    seconds = _plain_seconds(pixels, total, rows * columns * channels)
+    run = KERNEL_GRADIENT.find((rows, jumps, run_length, size, block), seconds)
     if run is None:
         return None
     workers = max(1, min(x.shape[0], MOST_WORKERS, PARTS_BYTES // (total * 4)))
@@ -159,9 +166,9 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
     if fill:
         more = -(-6 // channels) if run_length < 6 else 0
         source = np.empty((workers, flat.padded[0], flat.padded[1] + more, channels), np.float32)
-    pixels = source.reshape(*source.shape[:2], -1)
+    lines = source.reshape(*source.shape[:2], -1)
     parts = np.zeros((workers, rows, jumps * run_length, size), np.float32)
     slopes = _padded_last(g.reshape(g.shape[0], *flat.out, filters), size)
-    run(images, source, pixels, slopes, parts, (*geometry, channels), fill)
+    run(images, source, lines, slopes, parts, (*geometry, channels), fill)
     result = parts.sum(axis=0) if workers > 1 else parts[0]
     return result[..., :filters].reshape(*w.window, channels, filters)

@@ -139,8 +139,7 @@ class Family:
         if _State.mode == "off":
             return None
         spent = self._spent.get(key)
-        at_once = _State.mode == "eager" or (not self.exact and self._note(key).exists())
-        if spent is None and at_once:
+        if spent is None and self._at_once(key):
             self._compile(key)
             return self._take(key)
         spent = (spent or 0.0) + seconds
@@ -154,6 +153,10 @@ class Family:
             self._threads[key].join()
             return self._take(key)
         return None
+
+    def _at_once(self, key: Key) -> bool:
+        """Whether the kernel is to be used from the first call on."""
+        return _State.mode == "eager" or (not self.exact and self._note(key).exists())
 
     def _take(self, key: Key) -> Any:
         kernel = self._built.get(key, False)
