@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
 
 MAX_DEPTH = 256
@@ -182,22 +183,25 @@ class Guard:
     def _text(self, attribute: Any, path: str) -> str | None:
         h5 = self._h5
         kind = attribute.get_type()
-        if kind.get_class() in (h5.h5t.REFERENCE, h5.h5t.VLEN):
+        number = kind.get_class()
+        if number in (h5.h5t.REFERENCE, h5.h5t.VLEN):
             raise self.refuse(path, f"has the attribute {attribute.name!r} of references or lists")
-        if kind.get_class() != h5.h5t.STRING or kind.is_variable_str():
+        if number != h5.h5t.STRING or kind.is_variable_str():
             return None
-        if kind.get_size() > MAX_TEXT or attribute.get_space().get_simple_extent_npoints() != 1:
+        size = kind.get_size()
+        if size > MAX_TEXT or attribute.get_space().get_simple_extent_npoints() != 1:
             raise self.refuse(
                 path, f"has the attribute {attribute.name!r} of more than {MAX_TEXT} bytes"
             )
-        value = np.empty((), f"S{kind.get_size()}")
+        value = np.empty((), f"S{size}")
         attribute.read(value, kind)
-        return bytes(value[()]).decode("utf-8")
+        return value.item().decode("utf-8")
 
     # ------------------------------------------------------------------ datasets
 
     def _dataset(self, dataset: Any, info: Any, path: str) -> ArrayNode:
-        self._check_storage(dataset, path)
+        plan = dataset.get_create_plist()
+        self._check_storage(plan, path)
         attributes = self._attributes(dataset, info, path)
         stored = self._stored_dtype(dataset.get_type(), path)
         space = dataset.get_space()
@@ -206,11 +210,10 @@ class Guard:
         shape = tuple(int(size) for size in space.get_simple_extent_dims())
         dtype = self._logical_dtype(stored, attributes, path)
         node = ArrayNode(path, shape, dtype, stored, None, attributes)
-        node.offset = self._offset(dataset, node)
+        node.offset = self._offset(dataset, plan, node)
         return node
 
-    def _check_storage(self, dataset: Any, path: str) -> None:
-        plan = dataset.get_create_plist()
+    def _check_storage(self, plan: Any, path: str) -> None:
         if plan.get_layout() == self._h5.h5d.VIRTUAL:
             raise self.refuse(path, "is a virtual dataset, which takes its values from other files")
         if plan.get_external_count():
@@ -222,9 +225,10 @@ class Guard:
 
     def _stored_dtype(self, kind: Any, path: str) -> np.dtype[Any]:
         t = self._h5.h5t
-        simple = kind.get_class() in (t.INTEGER, t.FLOAT, t.ENUM, t.COMPOUND)
-        text = kind.get_class() == t.STRING and not kind.is_variable_str()
-        opaque = kind.get_class() == t.OPAQUE and kind.get_size() == 2
+        number = kind.get_class()
+        simple = number in (t.INTEGER, t.FLOAT, t.ENUM, t.COMPOUND)
+        text = number == t.STRING and not kind.is_variable_str()
+        opaque = number == t.OPAQUE and kind.get_size() == 2
         if simple or text or opaque:
             dtype = np.dtype(kind.dtype)
             plain = np.dtype(dtype.str) if dtype.kind != "V" else dtype
@@ -238,14 +242,12 @@ class Guard:
         self, stored: np.dtype[Any], attributes: dict[str, str], path: str
     ) -> np.dtype[Any]:
         """What the values stand for, where that is not what is stored."""
-        import ml_dtypes
-
-        bfloat16 = np.dtype(ml_dtypes.bfloat16)
         name = attributes.get("dtype")
+        if stored.kind != "V" and (name is None or name == stored.name):
+            return stored
+        bfloat16 = as_dtype("bfloat16").dtype
         if stored.kind == "V":
             return bfloat16
-        if name is None or name == stored.name:
-            return stored
         if name == "str" and stored.kind == "S":
             return np.dtype(str)
         if name == "bfloat16" and stored == np.uint16:
@@ -253,12 +255,12 @@ class Guard:
         narrowed = {"float16": np.float16, "bfloat16": np.uint16}.get(attributes.get("narrow", ""))
         if name in ("float32", "float64") and stored == narrowed:
             return np.dtype(name)
-        raise self.refuse(path, f"calls itself {name[:40]!r} and holds {stored}")
+        raise self.refuse(path, f"calls itself {str(name)[:40]!r} and holds {stored}")
 
-    def _offset(self, dataset: Any, node: ArrayNode) -> int | None:
+    def _offset(self, dataset: Any, plan: Any, node: ArrayNode) -> int | None:
         """Where the values begin; checked that all of them are there."""
         size = node.stored_bytes
-        layout = dataset.get_create_plist().get_layout()
+        layout = plan.get_layout()
         h5d = self._h5.h5d
         if size == 0 or layout == h5d.COMPACT:
             return None
@@ -272,11 +274,10 @@ class Guard:
             return int(offset) if node.stored.isnative else None
         if layout != h5d.CHUNKED:
             raise self.refuse(node.path, "is stored in a way that no checkpoint is")
-        self._check_chunks(dataset, node)
+        self._check_chunks(dataset, plan.get_chunk(), node)
         return None
 
-    def _check_chunks(self, dataset: Any, node: ArrayNode) -> None:
-        chunk = dataset.get_create_plist().get_chunk()
+    def _check_chunks(self, dataset: Any, chunk: tuple[int, ...], node: ArrayNode) -> None:
         count = math.prod(-(-n // c) for n, c in zip(node.shape, chunk, strict=True))
         if count > MAX_CHUNKS or math.prod(chunk) > max(1, math.prod(node.shape)):
             raise self.refuse(

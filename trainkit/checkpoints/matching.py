@@ -203,6 +203,12 @@ class Match:
 
     def _value(self, variable: Variable, node: ArrayNode, path: str) -> None:
         self.touched.add(id(node))
+        array = variable._value._array
+        if array.shape == node.shape and array.dtype == node.dtype:
+            if id(variable) not in self._taken:
+                self._taken.add(id(variable))
+                self.values.append((path, variable, node))
+            return
         there = f"{node.shape} {_dtype_text(node)}"
         here = f"{tuple(variable.shape)} {variable.dtype.name}"
         if not variable.shape.is_compatible_with(node.shape):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _SYNC_STEP = 1 << 26
 _LAST = (1 << 62) - 1
 _HAS_POSITIONS = hasattr(os, "pwrite")
+_HAS_PREADV = hasattr(os, "preadv")
 
 
 def _write_once(fd: int, view: memoryview, offset: int) -> int:
@@ -24,7 +25,7 @@ def _write_once(fd: int, view: memoryview, offset: int) -> int:
 
 
 def _read_once(fd: int, view: memoryview, offset: int) -> int:
-    if hasattr(os, "preadv"):
+    if _HAS_PREADV:
         return os.preadv(fd, [view], offset)
     if _HAS_POSITIONS:  # macOS before Python 3.10 knew preadv
         part = os.pread(fd, len(view), offset)
