@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.conformance.table import case, complex_normal, normal
 from trainkit import ops
-from trainkit.ops import arranging, joining, shaping
+from trainkit.ops import arranging, broadcasting, joining, shaping
 
 TWO, THREE = np.array(2), np.array(3)
 
@@ -18,7 +18,7 @@ def stacked(*xs, **settings):
 
 
 def to_cpu(x):
-    return shaping.copy_to_device(x, device="/cpu:0")
+    return broadcasting.copy_to_device(x, device="/cpu:0")
 
 
 CASES = [
@@ -61,7 +61,9 @@ CASES = [
     case("pad_sum", arranging.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="reflect"),
     case("pad_sum", arranging.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="constant"),
     case("reshape_sized", shaping.reshape_sized, normal(2, 6), THREE, shape=(None, -1)),
-    case("broadcast_to_sized", shaping.broadcast_to_sized, normal(3, 1), TWO, shape=(None, 3, 4)),
+    case(
+        "broadcast_to_sized", broadcasting.broadcast_to_sized, normal(3, 1), TWO, shape=(None, 3, 4)
+    ),
     case("tile_sized", arranging.tile_sized, normal(2, 3), TWO, repeats=(None, 2)),
     case(
         "tile_sum_sized",

@@ -1,9 +1,6 @@
 """Every operation under its `keras.ops` name, one line each."""
 
 # ------------------------------------------------------------------ shaping.py
-from trainkit.ops.shaping import broadcast_shapes as broadcast_shapes
-from trainkit.ops.shaping import broadcast_to as broadcast_to
-from trainkit.ops.shaping import copy_to_device as copy_to_device
 from trainkit.ops.shaping import expand_dims as expand_dims
 from trainkit.ops.shaping import moveaxis as moveaxis
 from trainkit.ops.shaping import ndim as ndim
@@ -15,6 +12,11 @@ from trainkit.ops.shaping import squeeze as squeeze
 from trainkit.ops.shaping import swap_last_axes as swap_last_axes
 from trainkit.ops.shaping import swapaxes as swapaxes
 from trainkit.ops.shaping import transpose as transpose
+
+# ------------------------------------------------------------------ broadcasting.py
+from trainkit.ops.broadcasting import broadcast_shapes as broadcast_shapes
+from trainkit.ops.broadcasting import broadcast_to as broadcast_to
+from trainkit.ops.broadcasting import copy_to_device as copy_to_device
 
 # ------------------------------------------------------------------ joining.py
 from trainkit.ops.joining import append as append
@@ -154,6 +156,8 @@ from trainkit.ops.rearranging import space_to_depth as space_to_depth
 # ------------------------------------------------------------------ namespaces
 from trainkit.ops import image as image
 from trainkit.ops import linalg as linalg
+from trainkit.ops import nn as nn
+from trainkit.ops import numpy as numpy
 
 # ------------------------------------------------------------------ fourier.py
 from trainkit.ops.fourier import fft as fft

@@ -15,7 +15,8 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import ShapeError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
-from trainkit.ops.shaping import copy_to_device, swap_last_axes, transpose
+from trainkit.ops.broadcasting import copy_to_device
+from trainkit.ops.shaping import swap_last_axes, transpose
 
 _CPU_KINDS = (1, 3)  # kDLCPU and kDLCUDAHost of dlpack.h
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")

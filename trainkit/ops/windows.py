@@ -201,7 +201,8 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
     """
     if indexing not in ("xy", "ij"):
         raise InvalidArgumentError(f"meshgrid: indexing={indexing!r}; use 'xy' or 'ij'")
-    from trainkit.ops.shaping import broadcast_to, reshape
+    from trainkit.ops.broadcasting import broadcast_to
+    from trainkit.ops.shaping import reshape
 
     tensors = [t if isinstance(t, Tensor) else convert_to_tensor(t) for t in x]
     for t in tensors:
