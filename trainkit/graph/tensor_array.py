@@ -326,7 +326,7 @@ class TensorArray(tuple):  # type: ignore[type-arg]
         if not isinstance(size, SymbolicTensor):
             zeros = np.zeros((int(size), *dims), self._dtype.dtype)
             return type(self)._of(wrap_on_device(zeros))
-        from trainkit.ops.shaping import broadcast_to
+        from trainkit.ops.broadcasting import broadcast_to
 
         zero = wrap_on_device(np.zeros((), self._dtype.dtype))
         return type(self)._of(broadcast_to(zero, (size, *dims)))
