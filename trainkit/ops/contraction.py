@@ -49,6 +49,11 @@ def _pair_rule(a: Spec, b: Spec, *, subscripts: str) -> Spec:
     inputs, out = subscripts.split("->")
     sizes: dict[str, int | None] = {}
     for names, x in zip(inputs.split(","), (a, b), strict=True):
+        if len(names) != len(x.shape):
+            raise ShapeError(
+                f"einsum: {subscripts!r}: {names!r} names {len(names)} axes, the operand has shape "
+                f"{tuple(x.shape)}"
+            )
         for name, n in zip(names, x.shape, strict=True):
             known = sizes.get(name)
             if None not in (known, n) and known != n:
@@ -152,6 +157,9 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
     >>> einsum("ij,ij->i", [[1.0, 2.0]], [[3.0, 4.0]]).numpy().tolist()
     [11.0]
     """
+    if len(operands) == 2 and (plain := _plain_pair(subscripts)):
+        result: Tensor = _pair(*operands, subscripts=plain)
+        return result
     tensors = [as_tensor(x) for x in operands]
     names, out = parsed(subscripts, tuple(tuple(x.shape) for x in tensors))
     work = [_without_ones(x, s) for x, s in zip(tensors, names, strict=True)]
@@ -169,6 +177,20 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
     if result.dtype != dtype:
         result = PRIMITIVES["cast"].op(result, dtype=dtype.name)
     return result
+
+
+@lru_cache(maxsize=1024)
+def _plain_pair(subscripts: str) -> str | None:
+    """The formula of a product of two operands that is in the plain form already, or `None`."""
+    inputs, arrow, out = subscripts.replace(" ", "").partition("->")
+    one, comma, two = inputs.partition(",")
+    terms = (one, two, out)
+    if not (arrow and comma) or not all(s.isalpha() and s.isascii() for s in terms if s):
+        return None
+    if any(len(set(s)) != len(s) for s in terms) or not set(out) <= set(one + two):
+        return None
+    lonely = (set(one) ^ set(two)) - set(out)
+    return None if lonely else f"{one},{two}->{out}"
 
 
 def _without_ones(x: Tensor, names: list[str]) -> tuple[Tensor, str]:

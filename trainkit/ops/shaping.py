@@ -384,6 +384,9 @@ def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
 @primitive(_expand_rule, name="expand_dims")
 def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """New axes of size 1."""
+    if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
+        at = axis[0] % (x.ndim + 1)
+        return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
     return x.reshape(_expanded(x.shape, axis))
 
 
