@@ -64,15 +64,15 @@ class ProgressBar(Callback):
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if self.bar is not None:
             self.bar.total = self.bar.total or self.steps_done
-            self._draw(logs)
-            self._close()
+            self._show(logs)
+            self._close()  # which draws
         elif not self.draws:
             seconds = time.perf_counter() - self.began_at
             print(f"{self.title} - {seconds:.1f}s - {logs_text(logs or {})}", flush=True)
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
         if self.bar is not None:
-            self._draw(logs)
+            self._show(logs)
             self._close()
         print(f"stopped after batch {self.steps_done} of {self.title}", flush=True)
 
@@ -97,9 +97,13 @@ class ProgressBar(Callback):
         )
         self.drawn_at = time.perf_counter()
 
-    def _draw(self, logs: Logs | None) -> None:
+    def _show(self, logs: Logs | None) -> None:
+        """What the bar is to show when it is drawn next."""
         self.bar.n = self.steps_done
         self.bar.set_postfix_str(logs_text(numbers(logs)), refresh=False)
+
+    def _draw(self, logs: Logs | None) -> None:
+        self._show(logs)
         self.bar.refresh()
         self.drawn_at = time.perf_counter()
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import Tensor, is_tensor, wrap
+from trainkit.core.tensor import Tensor, is_tensor, wrap_on_device
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import Trackable
 from trainkit.data import Dataset, DatasetIterator
@@ -300,7 +300,7 @@ class IterableFeed(Feed):
     def _fresh(self) -> Iterator[Any]:
         waiting, self.__dict__["waiting"] = self.__dict__["waiting"], None
         if waiting is not None:  # a look at the first batch has begun it
-            return waiting  # type: ignore[no-any-return]
+            return waiting
         source = self.__dict__["source"]
         if hasattr(source, "__iter__"):
             return iter(source)
@@ -338,9 +338,7 @@ def _batch_of(batch: Any) -> Any:
     """A batch of a generator with its arrays as tensors."""
 
     def tensor(array: Any) -> Any:
-        return (
-            None if array is None else wrap(devices.to_device(np.array(array), devices.current()))
-        )
+        return None if array is None else wrap_on_device(np.array(array))
 
     parts = tuple(as_arrays(part) for part in unpack(batch))
     return tuple(nest.map_structure(tensor, part) for part in parts)
@@ -357,7 +355,7 @@ class WeightedFeed(Feed):
 
     def _weighted(self, data: Any) -> Any:
         x, y, weight = unpack(data)
-        return x, y, wrap(weights_of_classes(y, weight, self.__dict__["weights"]))
+        return x, y, wrap_on_device(weights_of_classes(y, weight, self.__dict__["weights"]))
 
     def spec(self) -> Any:
         return self.inner.spec()

@@ -472,12 +472,12 @@ class Model(Layer):
     def make_train_function(self) -> Callable[[Any], dict[str, Any]]:
         """The function that `fit` calls for each batch; a new one when layers have been frozen."""
         self._train_function = self._made(self._train_function, self.train_step)
-        return self._train_function[1]  # type: ignore[no-any-return]
+        return self._train_function[1]
 
     def make_test_function(self) -> Callable[[Any], dict[str, Any]]:
         """The function that `evaluate` calls for each batch."""
         self._test_function = self._made(self._test_function, self.test_step)
-        return self._test_function[1]  # type: ignore[no-any-return]
+        return self._test_function[1]
 
     def _made(self, made: Any, step: Callable[[Any], Any]) -> tuple[Any, Any]:
         """A pair of what the compiled step depends on, and the step; `made` if it still holds."""
@@ -485,7 +485,7 @@ class Model(Layer):
             return (None, step)
         depends = tuple(id(v) for v in self.trainable_variables)
         if made is not None and made[0] == depends:
-            return made  # type: ignore[no-any-return]
+            return made
         return depends, CompiledStep(step, self.jit_compile)
 
     def make_predict_function(self) -> Callable[[Any], Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 
 from trainkit.callbacks.callback import CallbackList, numbers
 from trainkit.callbacks.history import History
+from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.registry import snake_case
 from trainkit.core.trackable import Trackable
 from trainkit.models.batches import Feed
@@ -104,38 +103,6 @@ def _by_name(callbacks: Iterable[Any]) -> dict[str, Any]:
                 name, count = f"{base}_{count}", count + 1
             named[name] = callback
     return named
-
-
-class Interruption:
-    """Within the block Ctrl-C and SIGTERM only ask training to stop after the batch.
-
-    The second one acts as usual. Outside of the main thread signals are left alone.
-    """
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Interruption:
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                before = signal.getsignal(number)
-                # A handler of the user's own is theirs to call.
-                if before in (signal.default_int_handler, signal.SIG_DFL):
-                    self._before[number] = signal.signal(number, self._ask)
-        return self
-
-    def _ask(self, number: int, frame: Any) -> None:
-        self.asked = True
-        self._restore()
-
-    def _restore(self) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._before = {}
-
-    def __exit__(self, *exc: object) -> None:
-        self._restore()
 
 
 def run_fit(
