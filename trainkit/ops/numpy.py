@@ -10,14 +10,18 @@ from trainkit.ops.arranging import rot90 as rot90
 from trainkit.ops.arranging import tile as tile
 from trainkit.ops.bessel import i0 as i0
 from trainkit.ops.bitwise import bitwise_and as bitwise_and
+from trainkit.ops.bitwise import bitwise_not as bitwise_invert  # noqa: F401  (another name)
 from trainkit.ops.bitwise import bitwise_not as bitwise_not
 from trainkit.ops.bitwise import bitwise_or as bitwise_or
 from trainkit.ops.bitwise import bitwise_xor as bitwise_xor
+from trainkit.ops.bitwise import left_shift as bitwise_left_shift  # noqa: F401  (another name)
 from trainkit.ops.bitwise import left_shift as left_shift
+from trainkit.ops.bitwise import right_shift as bitwise_right_shift  # noqa: F401  (another name)
 from trainkit.ops.bitwise import right_shift as right_shift
 from trainkit.ops.broadcasting import broadcast_to as broadcast_to
 from trainkit.ops.complex_parts import angle as angle
 from trainkit.ops.complex_parts import conj as conj
+from trainkit.ops.complex_parts import conj as conjugate  # noqa: F401  (another name)
 from trainkit.ops.complex_parts import imag as imag
 from trainkit.ops.complex_parts import isreal as isreal
 from trainkit.ops.complex_parts import real as real
@@ -53,10 +57,12 @@ from trainkit.ops.differences import correlate as correlate
 from trainkit.ops.differences import cross as cross
 from trainkit.ops.differences import diff as diff
 from trainkit.ops.differences import trapezoid as trapezoid
+from trainkit.ops.elementwise import absolute as abs  # noqa: F401  (another name)
 from trainkit.ops.elementwise import absolute as absolute
 from trainkit.ops.elementwise import add as add
 from trainkit.ops.elementwise import clip as clip
 from trainkit.ops.elementwise import divide as divide
+from trainkit.ops.elementwise import divide as true_divide  # noqa: F401  (another name)
 from trainkit.ops.elementwise import divide_no_nan as divide_no_nan
 from trainkit.ops.elementwise import equal as equal
 from trainkit.ops.elementwise import exp as exp
@@ -144,8 +150,10 @@ from trainkit.ops.products import tensordot as tensordot
 from trainkit.ops.products import vdot as vdot
 from trainkit.ops.reductions import argmax as argmax
 from trainkit.ops.reductions import argmin as argmin
+from trainkit.ops.reductions import max as amax  # noqa: F401  (another name)
 from trainkit.ops.reductions import max as max
 from trainkit.ops.reductions import mean as mean
+from trainkit.ops.reductions import min as amin  # noqa: F401  (another name)
 from trainkit.ops.reductions import min as min
 from trainkit.ops.reductions import std as std
 from trainkit.ops.reductions import sum as sum
