@@ -66,6 +66,33 @@ def test_a_custom_loop_resumes_exactly_after_its_process_was_killed():
     assert verify_resume(custom_loop, at=[1, 8]).stops == (1, 8)
 
 
+def fit(folder, after_batch):
+    """The same model, trained by `fit` on shuffled batches."""
+    tk.random.set_seed(7)
+    dataset = tk.data.Dataset.from_tensor_slices(data()).shuffle(16).batch(4)
+    model = tk.keras.Sequential(
+        [
+            tk.keras.layers.Dense(5, activation="relu"),
+            tk.keras.layers.BatchNormalization(),
+            tk.keras.layers.Dropout(0.3),
+            tk.keras.layers.Dense(2),
+        ]
+    )
+    rate = tk.keras.optimizers.schedules.ExponentialDecay(0.05, 3, 0.9)
+    loss = tk.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(tk.keras.optimizers.Adam(rate), loss, metrics=["accuracy"])
+    backup = tk.keras.callbacks.BackupAndRestore(folder, delete_checkpoint=False)
+    tell = tk.keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: after_batch(backup.manager)
+    )
+    model.fit(dataset, epochs=EPOCHS, verbose=0, callbacks=[backup, tell])
+
+
+def test_fit_resumes_exactly_at_every_batch():
+    report = verify_resume(fit, isolate=False)
+    assert report.stops == tuple(range(1, 12))
+
+
 class Walk(Trackable):
     """A run of six batches, small enough to make mistakes in."""
 
