@@ -74,6 +74,7 @@ _FAMILIES = {
     "optimizers": "trainkit.optimizers",
     "random": "trainkit.random",
     "regularizers": "trainkit.regularizers",
+    "saved_graph": "trainkit.saved_graph",
     "summary": "trainkit.summary",
     "train": "trainkit.tf.train",
 }

@@ -256,8 +256,6 @@ def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:
 
 def _dtype_given(node: Node) -> Any:
     """The dtype that NumPy's own function gives on inputs like those of `node`."""
-    like = [
-        np.ones((), x.dtype.dtype) if isinstance(x, GraphTensor) else x for x in node.inputs
-    ]
+    like = [np.ones((), x.dtype.dtype) if isinstance(x, GraphTensor) else x for x in node.inputs]
     with np.errstate(all="ignore"):
         return node.primitive.kernel(*like).dtype

@@ -442,17 +442,22 @@ class Function:
 
     # ------------------------------------------------------------------ looking
 
+    def concrete_functions(self) -> list[ConcreteFunction]:
+        """All graphs, in the order in which they were made."""
+        seen: list[ConcreteFunction] = []
+        for _, concrete in self._history:
+            if concrete not in seen:
+                seen.append(concrete)
+        return seen
+
     def experimental_get_tracing_count(self) -> int:
         """How many graphs have been traced."""
         return self._traces
 
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
         """The signatures of all graphs, an empty line between them."""
-        seen: list[ConcreteFunction] = []
-        for _, concrete in self._history:
-            if concrete not in seen:
-                seen.append(concrete)
-        return "\n\n".join(c.pretty_printed_signature(verbose) for c in seen)
+        parts = [c.pretty_printed_signature(verbose) for c in self.concrete_functions()]
+        return "\n\n".join(parts)
 
     def explain(self) -> str:
         """A table of the traces: what was new about each call, and how to avoid the trace."""

@@ -1,0 +1,278 @@
+"""`load`: a graph from a file, checked before anything of it is used."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from trainkit.checkpoints.guard import ArrayNode, GroupNode
+from trainkit.checkpoints.saved import SavedFile
+from trainkit.core import dtypes
+from trainkit.core.errors import CheckpointError, OpError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, wrap_on_device
+from trainkit.core.variable import Variable
+from trainkit.graph import control_flow as control_flow  # registers cond and while_loop
+from trainkit.graph import custom_rule as custom_rule
+from trainkit.graph import effects as effects
+from trainkit.graph import tensor_array as tensor_array
+from trainkit.graph.function import ConcreteFunction
+from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
+from trainkit.saved_graph.encoding import decoded
+from trainkit.saved_graph.saving import ALLOWED_EFFECTS, FORMAT, VERSION
+
+MAX_GRAPH = 1 << 28  # bytes of JSON
+
+
+class LoadedFunction(ConcreteFunction):
+    """A graph that was read from a file; called like the concrete function that was saved.
+
+    Attributes:
+        graph: the graph.
+        variables: its variables, new ones with the saved values; tapes and optimizers take them.
+    """
+
+
+def load(path: str | os.PathLike[str]) -> LoadedFunction:
+    """Read a graph that `save` wrote; the Python source of the function is not needed.
+
+    Nothing in the file is executed as code: operations are looked up by name among trainkit's own, and all
+    sizes and dtypes are worked out anew and compared.
+
+    Args:
+        path: the file.
+
+    Returns:
+        A function of the tensors that the saved one took, with `variables`, `graph`, `inputs` and `outputs`.
+
+    Raises:
+        NotFoundError: there is no such file.
+        CheckpointError: it is damaged, hostile, of another version, or holds an operation that is not known;
+            the error names it.
+    """
+    file = SavedFile(path)
+    try:
+        return _Reader(file).function()
+    finally:
+        file.close()
+
+
+class _Reader:
+    """Builds the graphs of one file."""
+
+    def __init__(self, file: SavedFile) -> None:
+        self._file = file
+        attributes = file.root.attributes
+        if attributes.get("format") != FORMAT:
+            raise CheckpointError(f"{file.name} is no saved graph; checkpoints are for tk.train")
+        if attributes.get("version") != VERSION:
+            raise CheckpointError(
+                f"{file.name} has version {attributes.get('version')!r}, this trainkit reads {VERSION!r}"
+            )
+        self._graphs: list[Graph] = []
+        self._variables: list[Variable] = []
+
+    def refuse(self, why: str) -> CheckpointError:
+        """The error about the content of the file."""
+        return CheckpointError(f"{self._file.name} is refused: {why}")
+
+    def function(self) -> LoadedFunction:
+        """The function that the file holds."""
+        try:
+            return self._function(self._document())
+        except CheckpointError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OpError) as error:
+            raise self.refuse(
+                f"its graph makes no sense: {type(error).__name__}: {error}"
+            ) from error
+
+    def _document(self) -> dict[str, Any]:
+        node = self._file.root.children.get("graph")
+        if not isinstance(node, ArrayNode) or node.stored.str != "|u1" or len(node.shape) != 1:
+            raise self.refuse("it has no 'graph'")
+        if node.shape[0] > MAX_GRAPH:
+            raise self.refuse(f"its graph takes {node.shape[0]} bytes, more than {MAX_GRAPH}")
+        try:
+            document = json.loads(self._file.value(node).tobytes().decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise self.refuse(f"its graph is no JSON: {error}") from error
+        if not isinstance(document, dict):
+            raise self.refuse("its graph is no JSON object")
+        return document
+
+    def _function(self, document: dict[str, Any]) -> LoadedFunction:
+        for entry in document["variables"]:
+            spec = _spec_of(entry["spec"])
+            made = Variable(
+                wrap_on_device(self._array(entry["value"])),
+                trainable=entry["trainable"] is True,
+                name=str(entry["name"]),
+                shape=spec.shape,
+            )
+            if made.dtype != spec.dtype:
+                raise self.refuse(
+                    f"variable {made.name!r} is {made.dtype.name}, not {spec.dtype.name}"
+                )
+            self._variables.append(made)
+        for entry in document["graphs"]:
+            self._graphs.append(self._graph(entry))
+        main = self._graphs[_number(document["main"])]
+        if main.outer is not None:
+            raise self.refuse("its main graph is part of another")
+        tensor = {"tensor": lambda i: main.outputs[_number(i)]}
+        given = {"tensor": lambda i: main.inputs[_number(i)]}
+        results = decoded(document["results"], tensor)
+        arguments = document["arguments"]
+        shown = (tuple(main.inputs), {}) if arguments is None else decoded(arguments, given)
+        return LoadedFunction(
+            str(document["name"]), main, shown, results, list(map(str, document["labels"]))
+        )
+
+    def _array(self, number: Any) -> Any:
+        values = self._file.root.children.get("values")
+        node = values.children.get(str(_number(number))) if isinstance(values, GroupNode) else None
+        if not isinstance(node, ArrayNode):
+            raise self.refuse(f"the value {number!r} is missing")
+        return self._file.value(node)
+
+    # ------------------------------------------------------------------ graphs
+
+    def _graph(self, entry: dict[str, Any]) -> Graph:
+        graph = Graph(str(entry["name"]))
+        for item in entry["nodes"]:
+            graph.nodes.append(self._node(graph, item))
+        graph.inputs = [graph.nodes[_number(i)].outputs[0] for i in entry["inputs"]]
+        kinds = [x.node.kind for x in graph.inputs]
+        if kinds != ["input"] * len(kinds) or len(set(graph.inputs)) != len(kinds):
+            raise self.refuse(f"the inputs of graph {graph.name!r} are none")
+        if sum(node.kind == "input" for node in graph.nodes) != len(kinds):
+            raise self.refuse(f"graph {graph.name!r} has an input that nothing is given to")
+        graph.outputs = [_tensor_at(graph, place) for place in entry["outputs"]]
+        for number, place in entry.get("assigned", []):
+            self._assign(graph, self._variables[_number(number)], _tensor_at(graph, place))
+        return graph
+
+    def _assign(self, graph: Graph, variable: Variable, value: GraphTensor) -> None:
+        if value.dtype != variable.dtype or not variable.shape.is_compatible_with(value.shape):
+            raise self.refuse(f"the value assigned to {variable.name!r} does not fit it")
+        slot = graph.slots.get(id(variable))
+        if slot is None:
+            slot = graph.slots[id(variable)] = VariableSlot(variable, value)
+        slot.now, slot.assigned = value, True
+
+    def _node(self, graph: Graph, item: dict[str, Any]) -> Node:
+        kind, name = item["kind"], str(item["name"])
+        specs = tuple(_spec_of(spec) for spec in item["specs"])
+        if kind == "op":
+            return self._operation(graph, item, name, specs)
+        if len(specs) != 1:
+            raise self.refuse(f"{name!r} has {len(specs)} values")
+        if kind == "input":
+            return Node(graph, "input", name, specs)
+        if kind == "constant":
+            value = wrap_on_device(self._array(item["value"]))
+            self._compare(name, specs, (Spec(value.shape, value.dtype),))
+            return Node(graph, "constant", name, specs, value=value)
+        if kind == "variable":
+            variable = self._variables[_number(item["variable"])]
+            self._compare(name, specs, (Spec(variable.shape, variable.dtype),))
+            node = Node(graph, "variable", name, specs, value=variable)
+            graph.slots[id(variable)] = VariableSlot(variable, node.outputs[0])
+            return node
+        raise self.refuse(f"{str(kind)[:40]!r} is no kind of node")
+
+    def _operation(
+        self, graph: Graph, item: dict[str, Any], name: str, specs: tuple[Spec, ...]
+    ) -> Node:
+        primitive = PRIMITIVES.get(item["op"])
+        if primitive is None:
+            raise self.refuse(f"the operation {str(item['op'])[:60]!r} is not known")
+        tensor = {"tensor": lambda place: _tensor_at(graph, place)}
+        inputs = tuple(decoded(x, tensor) for x in item["inputs"])
+        settings = {
+            str(key): decoded(value, {"graph": lambda i: self._part_of(graph, i)})
+            for key, value in item["settings"].items()
+        }
+        for count in ("num", "parts"):  # results that are counted out one by one
+            if type(settings.get(count)) is int and settings[count] != len(specs):
+                raise self.refuse(f"{name!r} has {len(specs)} values and {count}={settings[count]}")
+        found = primitive.shape_rule(
+            *[x._spec if isinstance(x, GraphTensor) else x for x in inputs], **settings
+        )
+        many = isinstance(found, tuple)
+        self._compare(name, specs, found if many else (found,))
+        node = Node(graph, "op", name, specs, primitive, inputs, settings)
+        node.many = many
+        if node.effect and primitive.name not in ALLOWED_EFFECTS:
+            raise self.refuse(f"the operation {primitive.name!r} does more than compute")
+        self._check_parts(node)
+        return node
+
+    def _part_of(self, graph: Graph, number: Any) -> Graph:
+        part = self._graphs[_number(number)]
+        if part.slots:
+            raise self.refuse(f"graph {part.name!r} is part of another and uses variables")
+        part.outer = part.outer or graph
+        return part
+
+    def _check_parts(self, node: Node) -> None:
+        """Refuse a branch or loop body that takes other values than it is given."""
+        settings, inputs = node.settings, list(node.inputs)
+        if node.primitive.name == "cond":
+            split = _number(settings["split"])
+            fed = [
+                (settings["true"], inputs[1 : 1 + split]),
+                (settings["false"], inputs[1 + split :]),
+            ]
+        elif node.primitive.name == "while_loop":
+            count, split = _number(settings["count"]), _number(settings["split"])
+            state = inputs[:count]
+            fed = [
+                (settings["cond"], state + inputs[count : count + split]),
+                (settings["body"], state + inputs[count + split :]),
+            ]
+            if len(settings["body"].outputs) != count or len(settings["cond"].outputs) != 1:
+                raise self.refuse(f"the loop {node.name!r} has the wrong number of results")
+        else:
+            return
+        for part, values in fed:
+            fits = len(part.inputs) == len(values) and all(
+                isinstance(x, GraphTensor)
+                and x.dtype == place.dtype
+                and len(x.shape) == len(place.shape)
+                for x, place in zip(values, part.inputs, strict=True)
+            )
+            if not fits:
+                raise self.refuse(
+                    f"{node.name!r} gives its {part.name!r} other values than it takes"
+                )
+
+    def _compare(self, name: str, told: tuple[Spec, ...], found: tuple[Any, ...]) -> None:
+        same = len(told) == len(found) and all(
+            a.dtype == b.dtype and tuple(a.shape) == tuple(b.shape)
+            for a, b in zip(told, found, strict=True)
+        )
+        if not same:
+            raise self.refuse(f"{name!r} is said to be {told}, it would be {found}")
+
+
+def _number(x: Any) -> int:
+    """A place in a list."""
+    if type(x) is not int or x < 0:
+        raise ValueError(f"{str(x)[:40]!r} is no place in a list")
+    return x
+
+
+def _spec_of(spec: Any) -> Spec:
+    dims, dtype = spec
+    for n in dims:
+        if n is not None:
+            _number(n)
+    return Spec(tuple(dims), dtypes.as_dtype(str(dtype)))
+
+
+def _tensor_at(graph: Graph, place: Any) -> GraphTensor:
+    node, index = place
+    return graph.nodes[_number(node)].outputs[_number(index)]

@@ -1,0 +1,212 @@
+"""`save`: a concrete function with its weights as one HDF5 file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.checkpoints.hdf5 import Entry, Group, Values, as_json, write_file
+from trainkit.core import devices
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.primitive import Primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES
+from trainkit.graph.function import ConcreteFunction
+from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
+from trainkit.graph.passes import optimised
+from trainkit.saved_graph.encoding import encoded
+
+FORMAT = "trainkit-graph"
+VERSION = "1"
+
+# Operations with effects that are data alone; a print would write to files, a dataset or a Python function
+# can't be stored.
+ALLOWED_EFFECTS = frozenset({"assert_true", "cond", "while_loop"})
+
+
+def save(function: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+    """Store the graph of a traced function, with the values of its variables, as one HDF5 file.
+
+    `tk.saved_graph.load` runs it without the Python source; so does the one file
+    `trainkit/saved_graph/standalone.py`, which needs only numpy and h5py.
+
+    Args:
+        function: a `tk.function` or one of its concrete functions.
+        path: the file to make or to replace; it appears whole or not at all.
+        *args: what to trace it for, when it is a `tk.function` without an input signature that has not been
+            called with one signature only: tensors, `TensorSpec`s and Python values.
+        **kwargs: the same by name.
+
+    Raises:
+        TypeError: `function` is neither.
+        InvalidArgumentError: it has no trace or several, and no arguments were given.
+        UnimplementedError: the graph holds something that is no data, such as a call into Python.
+        OSError: the file can't be written.
+    """
+    concrete = _concrete(function, args, kwargs)
+    writer = _Writer(concrete)
+    text = np.frombuffer(json.dumps(writer.document()).encode("utf-8"), np.uint8)
+    entries: list[Entry] = [Values("graph", lambda: text)]
+    if writer.arrays:
+        entries.append(Group("values", {}))
+        entries += [Values(f"values/{i}", _reader(a)) for i, a in enumerate(writer.arrays)]
+    manifest = as_json({"name": concrete.name})
+    write_file(path, entries, {"format": FORMAT, "version": VERSION, "manifest": manifest})
+
+
+def _reader(array: Any) -> Callable[[], Any]:
+    return lambda: np.asarray(devices.to_numpy(array))
+
+
+def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
+    if isinstance(function, ConcreteFunction):
+        if args or kwargs:
+            raise TypeError("saved_graph.save: a concrete function takes no example arguments")
+        return function
+    if not hasattr(function, "get_concrete_function"):
+        raise TypeError(
+            f"saved_graph.save: {function!r} is no traced function; decorate it with tk.function"
+        )
+    if args or kwargs or function.input_signature is not None:
+        return function.get_concrete_function(*args, **kwargs)  # type: ignore[no-any-return]
+    traces = function.concrete_functions()
+    if len(traces) != 1:
+        raise InvalidArgumentError(
+            f"saved_graph.save: {function._name!r} has {len(traces)} traces; give arguments or TensorSpecs that "
+            "say which one to save"
+        )
+    return traces[0]  # type: ignore[no-any-return]
+
+
+class _Writer:
+    """Turns graphs into JSON; arrays are collected in `arrays`."""
+
+    def __init__(self, concrete: ConcreteFunction) -> None:
+        if concrete.closed:
+            raise UnimplementedError(
+                f"saved_graph.save: {concrete.name!r} refers to tensors of a function around it; save that one"
+            )
+        self._concrete = concrete
+        self._graphs: list[dict[str, Any]] = []
+        self._known: dict[int, int] = {}
+        self._variables: list[Any] = []
+        self.arrays: list[Any] = []
+
+    def document(self) -> dict[str, Any]:
+        """All that the file says besides the arrays."""
+        concrete = self._concrete
+        graph = optimised(concrete.graph)
+        main = self._graph(graph)
+        inputs = {x: i for i, x in enumerate(concrete.graph.inputs)}
+        outputs = iter(range(len(graph.outputs)))
+
+        def argument(x: Any) -> Any:
+            return {"tensor": inputs[x]} if isinstance(x, GraphTensor) and x in inputs else None
+
+        def result(y: Any) -> Any:
+            return {"tensor": next(outputs)} if isinstance(y, GraphTensor) else None
+
+        try:
+            arguments = encoded(concrete.structured_input_signature, argument, "an argument")
+        except UnimplementedError:  # an object that was given while tracing is part of the graph
+            arguments = None
+        return {
+            "name": concrete.name,
+            "labels": list(concrete._labels),
+            "arguments": arguments,
+            "results": encoded(concrete.structured_outputs, result, "the result"),
+            "graphs": self._graphs,
+            "main": main,
+            "variables": self._variables,
+        }
+
+    def _graph(self, graph: Graph) -> int:
+        """The number of `graph` in the document; those of its branches and bodies are smaller."""
+        if id(graph) in self._known:
+            return self._known[id(graph)]
+        nodes = needed_nodes(graph)
+        present = set(nodes)
+        nodes = [x.node for x in graph.inputs if x.node not in present] + nodes
+        places = {node: i for i, node in enumerate(nodes)}
+        written = [self._node(node, places) for node in nodes]
+        entry: dict[str, Any] = {
+            "name": graph.name,
+            "nodes": written,
+            "inputs": [places[x.node] for x in graph.inputs],
+            "outputs": [_place(y, places) for y in graph.outputs],
+        }
+        if graph.outer is None:
+            entry["assigned"] = [
+                [self._variable(slot.variable), _place(slot.now, places)] for slot in graph.assigned
+            ]
+        self._graphs.append(entry)
+        self._known[id(graph)] = len(self._graphs) - 1
+        return self._known[id(graph)]
+
+    def _node(self, node: Node, places: dict[Node, int]) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "kind": node.kind,
+            "name": node.name,
+            "specs": [_spec(y._spec) for y in node.outputs],
+        }
+        if node.kind == "constant":
+            entry["value"] = self._array(node.value._array)
+        elif node.kind == "variable":
+            entry["variable"] = self._variable(node.value)
+        elif node.kind == "op":
+            self._check(node)
+            label = f"the operation {node.name!r} ({node.primitive.name})"
+            entry["op"] = node.primitive.name
+            entry["many"] = node.many
+            entry["inputs"] = [encoded(x, lambda x: _tensor(x, places), label) for x in node.inputs]
+            entry["settings"] = {
+                name: encoded(value, self._subgraph, f"{label}: {name}")
+                for name, value in node.settings.items()
+            }
+        return entry
+
+    def _check(self, node: Node) -> None:
+        primitive = node.primitive
+        known = isinstance(primitive, Primitive) and PRIMITIVES.get(primitive.name) is primitive
+        if not known or (node.effect and primitive.name not in ALLOWED_EFFECTS):
+            where = f', made at "{node.where[0]}", line {node.where[1]}' if node.where else ""
+            raise UnimplementedError(
+                f"saved_graph.save: the operation {node.name!r} ({primitive.name}){where} does something besides its "
+                "result, which can't be stored as data; leave it out of the function that is saved"
+            )
+
+    def _subgraph(self, x: Any) -> Any:
+        return {"graph": self._graph(x)} if isinstance(x, Graph) else None
+
+    def _array(self, array: Any) -> int:
+        self.arrays.append(array)
+        return len(self.arrays) - 1
+
+    def _variable(self, variable: Any) -> int:
+        if id(variable) not in self._known:
+            self._known[id(variable)] = len(self._variables)
+            self._variables.append(
+                {
+                    "name": variable._name,
+                    "trainable": bool(variable.trainable),
+                    "value": self._array(variable._value._array),
+                    "spec": _spec(Spec(variable.shape, variable.dtype)),
+                }
+            )
+        return self._known[id(variable)]
+
+
+def _spec(spec: Spec) -> list[Any]:
+    return [list(spec.shape), spec.dtype.name]
+
+
+def _place(x: GraphTensor, places: dict[Node, int]) -> list[int]:
+    return [places[x.node], x.index]
+
+
+def _tensor(x: Any, places: dict[Node, int]) -> Any:
+    return {"tensor": _place(x, places)} if isinstance(x, GraphTensor) else None

@@ -1,0 +1,712 @@
+"""Runs a graph saved by trainkit, with nothing but numpy and h5py; a single file, to be copied anywhere.
+
+    from standalone import load
+    model = load("model.h5")
+    probabilities = model(images)
+
+or, from a shell, `python standalone.py model.h5` lists what a file holds. The file is data: operations are
+looked up by name in the table at the end, and an unknown one is refused by its name. Values are computed
+with NumPy alone, so they agree with trainkit's to rounding.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import sys
+
+import h5py
+import numpy as np
+
+FORMAT, VERSION = "trainkit-graph", "1"
+_DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
+complex128""".split()
+
+
+class GraphError(ValueError):
+    """The file is damaged, no saved graph, or holds something that this reader does not know."""
+
+
+# ---------------------------------------------------------------------- reading the file
+
+
+def load(path):
+    """Read the graph in the file `path`.
+
+    Args:
+        path: a file that `tk.saved_graph.save` wrote.
+
+    Returns:
+        A `SavedGraph`: call it with one array for each of its inputs.
+
+    Raises:
+        GraphError: the file is damaged, no saved graph, or needs an operation that is not in `OPERATIONS`.
+        OSError: the file can't be read.
+    """
+    with h5py.File(path, "r") as file:
+        if _text(file, "format") != FORMAT or _text(file, "version") != VERSION:
+            raise GraphError(f"{path} is no saved graph of version {VERSION}")
+        raw = _array(file, "graph")
+        if raw.dtype != np.uint8 or raw.ndim != 1:
+            raise GraphError(f"{path}: 'graph' is no text")
+        try:
+            document = json.loads(raw.tobytes().decode("utf-8"))
+            values = _Values(file)
+            return SavedGraph(document, values)
+        except GraphError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
+            raise GraphError(f"{path} makes no sense: {type(error).__name__}: {error}") from error
+
+
+def _text(file, name):
+    value = file.attrs.get(name, b"")
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _array(group, name):
+    """The values of a dataset that is stored in this very file, as plain numbers."""
+    link = group.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        raise GraphError(f"{name!r} is missing, or a link to somewhere else")
+    dataset = group[name]
+    if not isinstance(dataset, h5py.Dataset) or dataset.external or dataset.is_virtual:
+        raise GraphError(f"{name!r} is no dataset of this file")
+    if dataset.dtype.kind not in "biufc":
+        raise GraphError(f"{name!r} holds {dataset.dtype}, not numbers")
+    if dataset.chunks is None and dataset.id.get_storage_size() != dataset.nbytes:
+        raise GraphError(f"{name!r} declares {dataset.nbytes} bytes that are not stored")
+    if dataset.chunks is not None and dataset.nbytes > 1100 * max(1, dataset.id.get_storage_size()):
+        raise GraphError(f"{name!r} declares {dataset.nbytes} bytes that are not stored")
+    array = dataset[()]
+    if _text(dataset, "dtype") == "bfloat16":
+        array = (np.asarray(array).astype(np.uint32) << 16).view(np.float32)
+    return array
+
+
+class _Values:
+    """The arrays of the file by number."""
+
+    def __init__(self, file):
+        self._group = file["values"] if isinstance(file.get("values"), h5py.Group) else None
+
+    def __getitem__(self, number):
+        if self._group is None:
+            raise GraphError(f"the value {number} is missing")
+        return _array(self._group, str(_number(number)))
+
+
+def _number(x):
+    if type(x) is not int or x < 0:
+        raise GraphError(f"{str(x)[:40]!r} is no place in a list")
+    return x
+
+
+def _decoded(value, special, depth=0):
+    """A setting or a nest from its JSON form."""
+    if depth > 50:
+        raise GraphError("settings are nested too deep")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if not isinstance(value, dict) or len(value) != 1:
+        raise GraphError(f"{str(value)[:60]!r} is no setting")
+    ((kind, content),) = value.items()
+    if kind in special:
+        return special[kind](content)
+    if kind == "float":
+        return float(content)
+    if kind == "complex":
+        return complex(*[_decoded(part, special, depth + 1) for part in content])
+    if kind in ("tuple", "list"):
+        items = [_decoded(item, special, depth + 1) for item in content]
+        return tuple(items) if kind == "tuple" else items
+    if kind == "dict":
+        pairs = [[_decoded(item, special, depth + 1) for item in pair] for pair in content]
+        return {key: item for key, item in pairs}
+    raise GraphError(f"{str(kind)[:40]!r} is no kind of setting")
+
+
+# ---------------------------------------------------------------------- running it
+
+
+class SavedGraph:
+    """A function of arrays.
+
+    Attributes:
+        name: of the function that was saved.
+        inputs: a tuple `(name, shape, dtype)` for each array that a call takes; `None` in a shape is any size.
+        variables: a dict of the variables by number and name; a call changes those that the function assigns.
+    """
+
+    def __init__(self, document, values):
+        self.name = str(document["name"])
+        self._results = document["results"]
+        self._state = [values[entry["value"]] for entry in document["variables"]]
+        self._names = [str(entry["name"]) for entry in document["variables"]]
+        self._graphs = []
+        for entry in document["graphs"]:
+            self._graphs.append(_Graph(entry, values, self._graphs))
+        self._main = self._graphs[_number(document["main"])]
+        self.inputs = [self._main.described(i) for i in self._main.inputs]
+
+    @property
+    def variables(self):
+        """The variables now."""
+        pairs = zip(self._names, self._state)
+        return {f"{i}:{name}": value for i, (name, value) in enumerate(pairs)}
+
+    def __call__(self, *arrays):
+        """The results for one array per input, nested as the function returned them."""
+        if len(arrays) != len(self.inputs):
+            raise TypeError(
+                f"{self.name} takes {len(self.inputs)} arrays, {len(arrays)} were given"
+            )
+        ready = [_fitting(x, *spec) for x, spec in zip(arrays, self.inputs)]
+        with np.errstate(all="ignore"):
+            outputs, assigned = self._main.run(ready, self._state)
+        for number, value in assigned:
+            self._state[number] = value
+        return _decoded(self._results, {"tensor": lambda i: outputs[_number(i)]})
+
+    def __repr__(self):
+        return (
+            f"<SavedGraph {self.name}({', '.join(f'{n} {d}{list(s)}' for n, s, d in self.inputs)})>"
+        )
+
+
+def _fitting(x, name, shape, dtype):
+    array = np.asarray(x)
+    if array.dtype != dtype:
+        if not np.can_cast(array.dtype, dtype, "same_kind") and array.dtype.kind not in "if":
+            raise TypeError(f"{name}: needs {dtype}, given is {array.dtype}")
+        array = array.astype(dtype)
+    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape))
+    if not fits:
+        raise ValueError(f"{name}: needs shape {tuple(shape)}, given is {array.shape}")
+    return array
+
+
+class _Graph:
+    """Nodes in order, each a function of earlier values."""
+
+    def __init__(self, entry, values, earlier):
+        self._nodes = entry["nodes"]
+        self._steps = [_step(node, i, values, earlier) for i, node in enumerate(self._nodes)]
+        self.inputs = [_number(i) for i in entry["inputs"]]
+        self._outputs = [_place(p, len(self._nodes)) for p in entry["outputs"]]
+        self._assigned = [
+            (_number(v), _place(p, len(self._nodes))) for v, p in entry.get("assigned", [])
+        ]
+        if any(self._nodes[i]["kind"] != "input" for i in self.inputs):
+            raise GraphError("an input is none")
+
+    def described(self, i):
+        """Name, shape and dtype of an input."""
+        node = self._nodes[i]
+        shape, dtype = node["specs"][0]
+        return str(node["name"]), tuple(shape), _dtype(dtype)
+
+    def run(self, arrays, state=()):
+        """The outputs, and `(number, value)` of the variables that are assigned."""
+        env = [None] * len(self._steps)
+        for place, array in zip(self.inputs, arrays):
+            env[place] = (array,)
+        for i, step in enumerate(self._steps):
+            if step is not None:
+                env[i] = step(env, state)
+        outputs = [env[n][k] for n, k in self._outputs]
+        return outputs, [(v, env[n][k]) for v, (n, k) in self._assigned]
+
+
+def _place(place, limit):
+    node, index = _number(place[0]), _number(place[1])
+    if node >= limit:
+        raise GraphError(f"a node refers to node {node}, which does not come before it")
+    return node, index
+
+
+def _step(node, here, values, earlier):
+    """What computes the values of one node: a function of the values so far and of the variables."""
+    kind = node["kind"]
+    if kind == "input":
+        return None
+    if kind == "constant":
+        constant = (values[node["value"]],)
+        return lambda env, state: constant
+    if kind == "variable":
+        number = _number(node["variable"])
+        return lambda env, state: (state[number],)
+    if kind != "op":
+        raise GraphError(f"{str(kind)[:40]!r} is no kind of node")
+    return _operation(node, here, earlier)
+
+
+def _operation(node, here, earlier):
+    name = str(node["op"])
+    body = OPERATIONS.get(name)
+    if body is None:
+        raise GraphError(
+            f"the operation {name[:60]!r} ({node['name']}) is not known to this reader"
+        )
+    special = {"tensor": lambda place: _Ref(_place(place, here))}
+    inputs = [_decoded(x, special) for x in node["inputs"]]
+    graphs = {"graph": lambda i: earlier[_number(i)]}
+    settings = {str(k): _decoded(v, graphs) for k, v in node["settings"].items()}
+    dtypes = [_dtype(d) for _, d in node["specs"]]
+    many = node["many"]
+
+    def step(env, state):
+        arrays = [env[x.node][x.index] if isinstance(x, _Ref) else x for x in inputs]
+        found = body(*arrays, **settings)
+        found = tuple(found) if many else (found,)
+        return tuple(np.asarray(y).astype(d, copy=False) for y, d in zip(found, dtypes))
+
+    return step
+
+
+def _dtype(name):
+    """A dtype of numbers; bfloat16 is computed in float32."""
+    if name == "bfloat16":
+        return np.dtype(np.float32)
+    if name not in _DTYPES:
+        raise GraphError(f"{str(name)[:40]!r} is no dtype of numbers")
+    return np.dtype(name)
+
+
+class _Ref:
+    """An input of an operation that is a value of another node."""
+
+    def __init__(self, place):
+        self.node, self.index = place
+
+
+# ---------------------------------------------------------------------- control flow, checks
+
+
+def _cond(pred, *arrays, true, false, split):
+    if bool(np.asarray(pred).reshape(())):
+        return true.run(arrays[:split])[0]
+    return false.run(arrays[split:])[0]
+
+
+def _while_loop(*arrays, cond, body, count, split, limit):
+    state = list(arrays[:count])
+    for_cond, for_body = list(arrays[count : count + split]), list(arrays[count + split :])
+    done = 0
+    while (limit is None or done < limit) and bool(
+        np.asarray(cond.run(state + for_cond)[0][0]).reshape(())
+    ):
+        state = body.run(state + for_body)[0]
+        done += 1
+    return state
+
+
+def _assert_true(condition, *shown, message):
+    if not np.all(condition):
+        raise GraphError(str(message) + "".join(f"\n  {x!r}" for x in shown))
+    return ()
+
+
+# ---------------------------------------------------------------------- shapes
+
+
+def _get_item(x, *parts, key):
+    return x[_index(key, parts)]
+
+
+def _index(key, parts=()):
+    """What stands between brackets: `"..."`, slices as triples, `"@k"` for the k-th index array."""
+
+    def one(item, in_slice=False):
+        if item == "...":
+            return Ellipsis
+        if isinstance(item, str):
+            part = np.asarray(parts[int(item[1:])])
+            return int(part) if in_slice or part.ndim == 0 and part.dtype.kind in "iu" else part
+        if isinstance(item, tuple):
+            return slice(*[one(bound, True) for bound in item])
+        return item
+
+    return tuple(one(item) for item in key)
+
+
+def _filled(shape, sizes):
+    live = iter(sizes)
+    return tuple(int(next(live)) if n is None else n for n in shape)
+
+
+def _stretch(x, shape):
+    extra = len(shape) - x.ndim
+    return np.broadcast_to(
+        x, [x.shape[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape)]
+    )
+
+
+def _expand_dims(x, axis):
+    return np.expand_dims(x, axis)
+
+
+def _unstack(x, axis, num):
+    if x.shape[axis] != num:
+        raise ValueError(f"unstack: axis {axis} has size {x.shape[axis]}, not {num}")
+    return [np.take(x, i, axis) for i in range(num)]
+
+
+def _split(x, parts, axis):
+    return np.split(x, list(parts) if isinstance(parts, tuple) else parts, axis)
+
+
+def _pad(x, pad_width, mode, value):
+    if mode == "constant":
+        return np.pad(x, pad_width, constant_values=value or 0)
+    return np.pad(x, pad_width, mode)
+
+
+def _block(x, start, sizes):
+    ends = [n if k == -1 else a + k for n, a, k in zip(x.shape, start, sizes)]
+    return tuple(slice(a, b) for a, b in zip(start, ends))
+
+
+def _slice(x, *live, start, sizes):
+    return x[_block(x, _filled(start, live), sizes)]
+
+
+def _slice_update(x, updates, *live, start):
+    out = np.array(x)
+    out[_block(x, _filled(start, live), updates.shape)] = updates
+    return out
+
+
+def _take(x, indices, axis, wrap=True):
+    indices = np.asarray(indices)
+    if not wrap and indices.size and indices.min() < 0:
+        raise IndexError(f"take: index {indices.min()} is below 0")
+    return np.take(x, indices, axis)
+
+
+def _gather_nd(x, indices):
+    if indices.shape[-1] == 0:
+        return np.broadcast_to(x, (*indices.shape[:-1], *x.shape))
+    return x[tuple(np.moveaxis(indices, -1, 0))]
+
+
+def _one_hot(x, num_classes, axis, dtype):
+    hot = np.asarray(x)[..., None] == np.arange(num_classes)
+    return np.moveaxis(hot, -1, axis).astype(dtype)
+
+
+def _array_write(buffer, index, value, grows):
+    i, n = int(index), buffer.shape[0]
+    if i < 0 or (i >= n and not grows):
+        raise IndexError(f"index {i} is not in [0, {n})")
+    out = np.zeros((max(n, i + 1), *np.shape(value)), buffer.dtype)
+    if buffer.size:
+        out[:n] = buffer
+    out[i] = value
+    return out
+
+
+# ---------------------------------------------------------------------- products and windows
+
+
+def _dense(x, kernel, bias, activation):
+    y = x @ kernel
+    if bias is not None:
+        y = y + bias
+    return np.maximum(y, 0) if activation == "relu" else y
+
+
+def _pads(size, window, stride, pad, dilation):
+    if pad == "valid":
+        return 0, 0
+    if pad != "same":
+        return int(pad[0]), int(pad[1])
+    total = max((-(-size // stride) - 1) * stride + (window - 1) * dilation + 1 - size, 0)
+    return total // 2, total - total // 2
+
+
+def _windows(x, window, strides, padding, dilation, value):
+    """`(padded, out, taps)`: the padded array, the number of windows, an index per tap."""
+    rank = len(window)
+    per_axis = (padding,) * rank if isinstance(padding, str) else padding
+    axes = list(zip(x.shape[1:-1], window, strides, per_axis, dilation))
+    pads = [_pads(*axis) for axis in axes]
+    padded = np.pad(x, [(0, 0), *pads, (0, 0)], constant_values=value)
+    out = [(n + sum(p) - (w - 1) * d - 1) // s + 1 for (n, w, s, _, d), p in zip(axes, pads)]
+    taps = [
+        (
+            slice(None),
+            *[
+                slice(t * d, t * d + (n - 1) * s + 1, s)
+                for t, d, n, s in zip(tap, dilation, out, strides)
+            ],
+        )
+        for tap in itertools.product(*map(range, window))
+    ]
+    return padded, out, taps
+
+
+def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
+    window, filters = kernel.shape[:-2], kernel.shape[-1]
+    padded, out, taps = _windows(x, window, strides, padding, dilation_rate, 0)
+    groups = x.shape[-1] // kernel.shape[-2]
+    weights = kernel.reshape(-1, *kernel.shape[-2:])
+    y = np.zeros((x.shape[0], *out, filters), x.dtype)
+    here, there = kernel.shape[-2], filters // groups
+    for tap, w in zip(taps, weights):
+        seen = padded[tap]
+        for g in range(groups):
+            mine = slice(g * there, (g + 1) * there)
+            y[..., mine] += seen[..., g * here : (g + 1) * here] @ w[:, mine]
+    y = y if bias is None else y + bias
+    return np.maximum(y, 0) if activation == "relu" else y
+
+
+def _max_pool(x, pool_size, strides, padding):
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    padded, _, taps = _windows(x, pool_size, strides, padding, (1,) * len(pool_size), low)
+    return np.maximum.reduce([padded[tap] for tap in taps])
+
+
+def _average_pool(x, pool_size, strides, padding):
+    ones = (1,) * len(pool_size)
+    padded, _, taps = _windows(x, pool_size, strides, padding, ones, 0)
+    counts, _, _ = _windows(np.ones_like(x[:1, ..., :1]), pool_size, strides, padding, ones, 0)
+    total = sum(padded[tap] for tap in taps)
+    return total / sum(counts[tap] for tap in taps)
+
+
+def _normalization(x, scale, offset, axis, epsilon, over_batch):
+    shape = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
+    axes = tuple(i for i in range(x.ndim) if i not in axis) if over_batch else tuple(axis)
+    mean = x.mean(axis=axes, keepdims=True)
+    variance = np.square(x - mean).mean(axis=axes, keepdims=True)
+    y = (x - mean) / np.sqrt(variance + x.dtype.type(epsilon))
+    y = y if scale is None else y * scale.reshape(shape)
+    y = y if offset is None else y + offset.reshape(shape)
+    if not over_batch:
+        return y
+    vector = tuple(x.shape[i] for i in axis)
+    return y, mean.reshape(vector), variance.reshape(vector)
+
+
+def _lstm(projected, h, c, kernel):
+    hidden, memory, gates = [], [], []
+    for t in range(projected.shape[1]):
+        i, f, g, o = np.split(projected[:, t] + h @ kernel, 4, axis=-1)
+        i, f, g, o = _sigmoid(i), _sigmoid(f), np.tanh(g), _sigmoid(o)
+        c = f * c + i * g
+        h = o * np.tanh(c)
+        hidden.append(h), memory.append(c), gates.append(np.concatenate([i, f, g, o], -1))
+    return [np.stack(part, 1) for part in (hidden, memory, gates)]
+
+
+def _gru(projected, h, kernel, bias):
+    hidden, gates = [], []
+    for t in range(projected.shape[1]):
+        inner = h @ kernel if bias is None else h @ kernel + bias
+        (z, r, n), (iz, ir, share) = np.split(projected[:, t], 3, -1), np.split(inner, 3, -1)
+        z, r = _sigmoid(z + iz), _sigmoid(r + ir)
+        new = np.tanh(n + r * share)
+        h = new + z * (h - new)
+        hidden.append(h), gates.append(np.concatenate([z, r, new, share], -1))
+    return [np.stack(part, 1) for part in (hidden, gates)]
+
+
+# ---------------------------------------------------------------------- activations, reductions
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def _softplus(x):
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _softmax(x, axis):
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def _log_softmax(x, axis):
+    centred = x - x.max(axis=axis, keepdims=True)
+    return centred - np.log(np.exp(centred).sum(axis=axis, keepdims=True))
+
+
+def _erf(x):
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def _logsumexp(x, axis, keepdims):
+    top = x.max(axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    total = np.log(np.exp(x - top).sum(axis=axis, keepdims=keepdims))
+    return total + top.reshape(total.shape)
+
+
+def _mean(x, axis, keepdims):
+    return np.mean(
+        x, axis=axis, keepdims=keepdims, dtype=None if x.dtype.kind in "fc" else np.float64
+    )
+
+
+def _extreme(reduce):
+    def run(x, axis, keepdims, initial=None):
+        limits = {} if initial is None else {"initial": initial}
+        return reduce(x, axis=axis, keepdims=keepdims, **limits)
+
+    return run
+
+
+def _cumsum(x, axis, exclusive, reverse):
+    x = np.flip(x, axis) if reverse else x
+    total = np.cumsum(x, axis=axis, dtype=x.dtype)
+    total = total - x if exclusive else total
+    return np.flip(total, axis) if reverse else total
+
+
+def _top_k(x, k, sorted):
+    where = np.argsort(-x, axis=-1, kind="stable")[..., :k]
+    return np.take_along_axis(x, where, -1), where
+
+
+def _cast(x, dtype):
+    x = x.real if x.dtype.kind == "c" and np.dtype(dtype).kind != "c" else x
+    return x.astype(_dtype(dtype))
+
+
+_UFUNCS = """add subtract multiply divide negative square sqrt absolute exp expm1 exp2 log log1p log2 log10 power
+maximum minimum fmax fmin sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh sign
+logaddexp logaddexp2 cbrt hypot equal not_equal less less_equal greater greater_equal logical_and logical_or
+logical_not logical_xor isfinite isinf isnan bitwise_and bitwise_or bitwise_xor left_shift right_shift trunc ceil
+floor floor_divide copysign deg2rad rad2deg""".split()
+
+OPERATIONS = {name: getattr(np, name) for name in _UFUNCS}
+OPERATIONS.update(
+    {
+        "cond": _cond,
+        "while_loop": _while_loop,
+        "assert_true": _assert_true,
+        "identity": lambda x: x,
+        "stop_gradient": lambda x: x,
+        "copy": lambda x: x,
+        "cast": _cast,
+        "round": np.rint,
+        "bitwise_not": np.invert,
+        "mod": np.remainder,
+        "fmod": np.fmod,
+        "divide_no_nan": lambda a, b: np.where(b == 0, 0, a / np.where(b == 0, 1, b)),
+        "reciprocal": lambda x: 1 / x,
+        "rsqrt": lambda x: 1 / np.sqrt(x),
+        "where": np.where,
+        "keep_where": lambda x, mask: np.where(mask, x, 0),
+        "clip": lambda x, x_min, x_max: np.minimum(np.maximum(x, x_min), x_max),
+        "clip_by_tensors": lambda x, low, high: np.minimum(np.maximum(x, low), high),
+        # activations
+        "relu": lambda x: np.maximum(x, 0),
+        "relu6": lambda x: np.minimum(np.maximum(x, 0), 6),
+        "leaky_relu": lambda x, negative_slope: np.where(x > 0, x, x * negative_slope),
+        "elu": lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
+        "celu": lambda x, alpha: np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha),
+        "selu": lambda x: (
+            1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0)))
+        ),
+        "sigmoid": _sigmoid,
+        "hard_sigmoid": lambda x: np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
+        "hard_silu": lambda x: x * np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
+        "hard_tanh": lambda x: np.minimum(np.maximum(x, -1), 1),
+        "silu": lambda x: x * _sigmoid(x),
+        "softplus": _softplus,
+        "softsign": lambda x: x / (1 + np.abs(x)),
+        "mish": lambda x: x * np.tanh(_softplus(x)),
+        "log_sigmoid": lambda x: -_softplus(-x),
+        "tanh_shrink": lambda x: x - np.tanh(x),
+        "soft_shrink": lambda x, threshold: np.sign(x) * np.maximum(np.abs(x) - threshold, 0),
+        "hard_shrink": lambda x, threshold: np.where(np.abs(x) > threshold, x, 0),
+        "erf": _erf,
+        "gelu_erf": lambda x: 0.5 * x * (1 + _erf(x * math.sqrt(0.5))),
+        "gelu_tanh": lambda x: (
+            0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+        ),
+        "softmax": _softmax,
+        "log_softmax": _log_softmax,
+        # reductions
+        "sum": lambda x, axis, keepdims: np.sum(
+            x, axis=axis, keepdims=keepdims, dtype=None if x.dtype.kind == "b" else x.dtype
+        ),
+        "mean": _mean,
+        "max": _extreme(np.max),
+        "min": _extreme(np.min),
+        "prod": lambda x, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims),
+        "var": lambda x, axis, keepdims: np.var(x, axis=axis, keepdims=keepdims),
+        "all": lambda x, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
+        "any": lambda x, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
+        "argmax": lambda x, axis, keepdims, dtype: np.argmax(x, axis=axis, keepdims=keepdims),
+        "argmin": lambda x, axis, keepdims, dtype: np.argmin(x, axis=axis, keepdims=keepdims),
+        "logsumexp": _logsumexp,
+        "cumsum": _cumsum,
+        "top_k": _top_k,
+        # shapes
+        "reshape": lambda x, shape: x.reshape(shape),
+        "reshape_sized": lambda x, *sizes, shape: x.reshape(_filled(shape, sizes)),
+        "reshape_like": lambda x, like: x.reshape(like.shape),
+        "broadcast_to": lambda x, shape: _stretch(x, shape),
+        "broadcast_to_sized": lambda x, *sizes, shape: _stretch(x, _filled(shape, sizes)),
+        "broadcast_like": lambda x, like: np.broadcast_to(x, like.shape),
+        "transpose": lambda x, axes=None: np.transpose(x, axes),
+        "expand_dims": _expand_dims,
+        "squeeze": lambda x, axis: np.squeeze(x, axis),
+        "shape": lambda x: np.array(x.shape, np.int32),
+        "size": lambda x: np.int32(x.size),
+        "concatenate": lambda *xs, axis: np.concatenate(xs, axis),
+        "stack": lambda *xs, axis: np.stack(xs, axis),
+        "unstack": _unstack,
+        "split": _split,
+        "pad": _pad,
+        "slice": _slice,
+        "slice_update": _slice_update,
+        "get_item": _get_item,
+        "get_item_at": _get_item,
+        "tile": lambda x, repeats: np.tile(x, repeats),
+        "repeat": lambda x, repeats, axis: np.repeat(x, repeats, axis),
+        "flip": lambda x, axis: np.flip(x, axis),
+        "roll": lambda x, shift, axis: np.roll(x, shift, axis),
+        "zeros_like": lambda x, dtype=None: np.zeros_like(x, dtype),
+        "ones_like": lambda x, dtype=None: np.ones_like(x, dtype),
+        "full_like": lambda x, value, dtype=None: np.full_like(x, value, dtype),
+        "fill": lambda value, shape: np.broadcast_to(value, shape),
+        "arange": lambda start, stop, step, dtype: np.arange(start, stop, step, dtype),
+        "one_hot": _one_hot,
+        "take": _take,
+        "take_along_axis": lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+        "gather_nd": _gather_nd,
+        "embedding_lookup": lambda table, ids: _take(table, ids, 0, wrap=False),
+        "tensor_array_write": _array_write,
+        "tensor_array_read": lambda buffer, index: buffer[int(index)],
+        # products, windows, normalisation, recurrence
+        "matmul": np.matmul,
+        "dense": _dense,
+        "einsum": lambda a, b, subscripts: np.einsum(subscripts, a, b),
+        "conv": _conv,
+        "max_pool": _max_pool,
+        "average_pool": _average_pool,
+        "fused_normalization": _normalization,
+        "lstm": _lstm,
+        "gru": _gru,
+    }
+)
+
+
+def main(arguments):
+    """List what each file holds."""
+    for path in arguments:
+        graph = load(path)
+        print(graph)
+        for name, value in graph.variables.items():
+            print(f"  {name}  {value.dtype}{list(value.shape)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
