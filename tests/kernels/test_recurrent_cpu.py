@@ -6,7 +6,7 @@ import pytest
 from trainkit.kernels import recurrent_cpu, recurrent_plain
 
 
-@pytest.mark.parametrize(("batch", "steps", "units"), [(3, 4, 16), (17, 5, 32), (8, 1, 48)])
+@pytest.mark.parametrize(("batch", "steps", "units"), [(3, 4, 32), (17, 5, 64), (8, 1, 96)])
 def test_lstm_and_its_gradient_equal_the_plain_version(eager, rng, batch, steps, units):
     def normal(*shape):
         return rng.normal(size=shape).astype("float32")
@@ -31,5 +31,5 @@ def test_lstm_and_its_gradient_equal_the_plain_version(eager, rng, batch, steps,
 def test_other_units_and_dtypes_are_left_to_the_plain_version(eager, rng):
     inputs = [rng.normal(size=s) for s in ((2, 3, 40), (2, 10), (2, 10), (10, 40))]
     assert recurrent_cpu.lstm(*(x.astype("float32") for x in inputs)) is None
-    inputs = [rng.normal(size=s) for s in ((2, 3, 64), (2, 16), (2, 16), (16, 64))]
+    inputs = [rng.normal(size=s) for s in ((2, 3, 128), (2, 32), (2, 32), (32, 128))]
     assert recurrent_cpu.lstm(*inputs) is None

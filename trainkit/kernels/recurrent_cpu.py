@@ -17,19 +17,21 @@ LSTM_GRADIENT = registry.Family("lstm_gradient", "recurrent", "lstm_gradient")
 
 LARGEST_KERNEL_BYTES = 1 << 19
 """The recurrent kernel is read at each step, so it has to stay in the cache of a core."""
+SAMPLES = 8
+"""How many samples a worker takes."""
 STEP_SECONDS = 3e-5
 """What the calls of NumPy take for one step, whatever its size."""
 
 
 def _found(family: registry.Family, steps: int, batch: int, kernel: Array, *arrays: Array) -> Any:
     units = kernel.shape[0]
-    if units % 16 or kernel.nbytes > LARGEST_KERNEL_BYTES:
+    if units % 32 or kernel.nbytes > LARGEST_KERNEL_BYTES:
         return None
     if any(a.dtype is not _F32 or not a.size for a in (kernel, *arrays)):
         return None
     flops = 2 * batch * steps * kernel.size
     seconds = steps * STEP_SECONDS + flops / registry.FLOPS_PER_SECOND
-    return family.find((units, 32 if units % 32 == 0 else 16), seconds)
+    return family.find((units,), seconds)
 
 
 def lstm(projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ...] | None:
@@ -38,10 +40,21 @@ def lstm(projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ..
     run = _found(LSTM, steps, batch, kernel, projected, h, c)
     if run is None:
         return None
-    hidden = np.empty((batch, steps, kernel.shape[0]), np.float32)
+    units = kernel.shape[0]
+    hidden = np.empty((batch, steps, units), np.float32)
     memory, gates = np.empty_like(hidden), np.empty(projected.shape, np.float32)
-    run(*map(owned, (projected, h, c, kernel)), hidden, memory, gates)
+    state, cell = _by_worker(h), _by_worker(c)
+    z = np.empty((*state.shape[:2], 4 * units), np.float32)
+    run(owned(projected), owned(kernel), hidden, memory, gates, state, cell, z)
     return hidden, memory, gates
+
+
+def _by_worker(states: Array) -> Array:
+    """States (batch, units) as (workers, 8, units), zeros where there are no more samples."""
+    batch, units = states.shape
+    result = np.zeros((-(-batch // SAMPLES), SAMPLES, units), np.float32)
+    result.reshape(-1, units)[:batch] = states
+    return result
 
 
 def lstm_gradient(
@@ -60,9 +73,14 @@ def lstm_gradient(
     if run is None:
         return None
     slopes = np.empty(gates.shape, np.float32)
-    by_h, by_c = np.empty((batch, units), np.float32), np.empty((batch, units), np.float32)
-    arrays = (by_hidden, by_memory, c, kernel.T, memory, gates)
-    run(*map(owned, arrays), slopes, by_h, by_c)
-    before = np.concatenate([h[:, None], hidden[:, :-1]], axis=1)
-    by_kernel = before.reshape(-1, units).T @ slopes.reshape(-1, 4 * units)
+    workers = -(-batch // SAMPLES)
+    dh, dc, room, z = (
+        np.zeros((workers, SAMPLES, size), np.float32) for size in (units, units, units, 4 * units)
+    )
+    before = np.concatenate([c[:, None], memory[:, :-1]], axis=1)
+    arrays = (by_hidden, by_memory, before, kernel.T, memory, gates)
+    run(*map(owned, arrays), slopes, dh, dc, z, room)
+    earlier = np.concatenate([h[:, None], hidden[:, :-1]], axis=1)
+    by_kernel = earlier.reshape(-1, units).T @ slopes.reshape(-1, 4 * units)
+    by_h, by_c = (part.reshape(-1, units)[:batch].copy() for part in (dh, dc))
     return slopes, by_h, by_c, by_kernel

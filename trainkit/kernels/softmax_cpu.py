@@ -22,9 +22,10 @@ def _found(family: registry.Family, logits: Array) -> Any:
     return family.find((), 8 * logits.nbytes / registry.BYTES_PER_SECOND)
 
 
-def _rows(logits: Array, labels: Array) -> tuple[Array, Array]:
+def _rows(logits: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """Logits as a matrix, the largest number of each row, and labels as the kernels take them."""
     flat = owned(logits).reshape(-1, logits.shape[-1])
-    return flat, owned(labels.reshape(-1).astype(np.int64, copy=False))
+    return flat, flat.max(axis=1), owned(labels.reshape(-1).astype(np.int64, copy=False))
 
 
 def loss(labels: Array, logits: Array) -> Array | None:
@@ -43,6 +44,6 @@ def gradient(g: Array, labels: Array, logits: Array) -> Array | None:
     if run is None or g.dtype is not _F32:
         return None
     result = np.empty(logits.shape, np.float32)
-    flat, numbers = _rows(logits, labels)
-    run(owned(g).reshape(-1), flat, numbers, result.reshape(flat.shape))
+    flat, tops, numbers = _rows(logits, labels)
+    run(owned(g).reshape(-1), flat, tops, numbers, result.reshape(flat.shape))
     return result

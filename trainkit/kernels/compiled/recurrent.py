@@ -1,4 +1,9 @@
-"""LSTM over whole sequences: each worker takes eight samples through all steps, without a pause."""
+"""LSTM over whole sequences: each worker takes eight samples through all steps, without a pause.
+
+What a worker keeps from step to step lies in arrays that the caller gives: Numba promises LLVM
+that the arrays given to a parallel loop do not overlap, but not that those made inside it do not,
+and then sums would go through memory. For the same reason loops are short, with few arrays each.
+"""
 
 from __future__ import annotations
 
@@ -13,30 +18,29 @@ from trainkit.kernels.compiled.options import compiled
 _CUBE, _MATRIX = float32[:, :, ::1], float32[:, ::1]
 
 
-def lstm(units: int, block: int) -> Any:
-    """`run(projected, h, c, kernel, hidden, memory, gates)` for this many units."""
+def lstm(units: int) -> Any:
+    """`run(projected, kernel, hidden, memory, gates, state, cell, z)` for a multiple of 32 units.
+
+    `state` and `cell`, (workers, 8, units), hold the first h and c; `z`, (workers, 8, 4 units), is
+    room.
+    """
     width = 4 * units
 
     @compiled()
-    def run(projected, h, c, kernel, hidden, memory, gates):
+    def run(projected, kernel, hidden, memory, gates, state, cell, z):  # type: ignore[no-untyped-def]
         batch, steps = projected.shape[0], projected.shape[1]
-        for number in prange((batch + 7) // 8):
-            first = np.int64(number) * 8
-            here = min(8, batch - first)
-            state = np.zeros((8, units), np.float32)
-            cell = np.zeros((8, units), np.float32)
-            z = np.zeros((8, width), np.float32)
-            for q in range(here):
-                for u in range(units):
-                    state[q, u] = h[first + q, u]
-                    cell[q, u] = c[first + q, u]
+        for number in prange(state.shape[0]):
+            worker = np.int64(number)
+            here = min(8, batch - worker * 8)
             for t in range(steps):
-                for f0 in range(0, width, block):
-                    acc = np.zeros((8, block), np.float32)
+                for f0 in range(0, width, 32):
+                    acc = np.zeros((8, 32), np.float32)
                     for k in range(units):
-                        s0, s1, s2, s3 = state[0, k], state[1, k], state[2, k], state[3, k]
-                        s4, s5, s6, s7 = state[4, k], state[5, k], state[6, k], state[7, k]
-                        for f in range(block):
+                        s0, s1 = state[worker, 0, k], state[worker, 1, k]
+                        s2, s3 = state[worker, 2, k], state[worker, 3, k]
+                        s4, s5 = state[worker, 4, k], state[worker, 5, k]
+                        s6, s7 = state[worker, 6, k], state[worker, 7, k]
+                        for f in range(32):
                             w = kernel[k, f0 + f]
                             acc[0, f] += s0 * w
                             acc[1, f] += s1 * w
@@ -47,70 +51,80 @@ def lstm(units: int, block: int) -> Any:
                             acc[6, f] += s6 * w
                             acc[7, f] += s7 * w
                     for q in range(8):
-                        for f in range(block):
-                            z[q, f0 + f] = acc[q, f]
+                        for f in range(32):
+                            z[worker, q, f0 + f] = acc[q, f]
                 for q in range(here):
-                    n = first + q
+                    n = worker * 8 + q
+                    for u in range(2 * units):
+                        gates[n, t, u] = sigmoid(z[worker, q, u] + projected[n, t, u])
+                    for u in range(2 * units, 3 * units):
+                        gates[n, t, u] = tanh(z[worker, q, u] + projected[n, t, u])
+                    for u in range(3 * units, width):
+                        gates[n, t, u] = sigmoid(z[worker, q, u] + projected[n, t, u])
                     for u in range(units):
-                        i = sigmoid(z[q, u] + projected[n, t, u])
-                        f = sigmoid(z[q, units + u] + projected[n, t, units + u])
-                        g = tanh(z[q, 2 * units + u] + projected[n, t, 2 * units + u])
-                        o = sigmoid(z[q, 3 * units + u] + projected[n, t, 3 * units + u])
-                        new = f * cell[q, u] + i * g
-                        out = o * tanh(new)
-                        cell[q, u], state[q, u] = new, out
-                        memory[n, t, u], hidden[n, t, u] = new, out
-                        gates[n, t, u] = i
-                        gates[n, t, units + u] = f
-                        gates[n, t, 2 * units + u] = g
-                        gates[n, t, 3 * units + u] = o
+                        new = gates[n, t, u] * gates[n, t, 2 * units + u]
+                        cell[worker, q, u] = gates[n, t, units + u] * cell[worker, q, u] + new
+                    for u in range(units):
+                        memory[n, t, u] = cell[worker, q, u]
+                    for u in range(units):
+                        state[worker, q, u] = gates[n, t, 3 * units + u] * tanh(cell[worker, q, u])
+                    for u in range(units):
+                        hidden[n, t, u] = state[worker, q, u]
 
-    run.compile(void(_CUBE, _MATRIX, _MATRIX, _MATRIX, _CUBE, _CUBE, _CUBE))
+    run.compile(void(_CUBE, _MATRIX, *[_CUBE] * 6))
     return run
 
 
-def lstm_gradient(units: int, block: int) -> Any:
-    """`run(by_hidden, by_memory, c, turned, memory, gates, slopes, by_h, by_c)`.
+def lstm_gradient(units: int) -> Any:
+    """`run(by_hidden, by_memory, before, turned, memory, gates, slopes, dh, dc, z, room)`.
 
-    `turned` is the recurrent kernel with its axes swapped.
+    `before` is c before each step, `turned` the recurrent kernel with its axes swapped. `dh` and
+    `dc`, (workers, 8, units), are zeros, in the end gradients by the first h and c; `z`, (workers,
+    8, 4 units), and `room`, (workers, 8, units), are room.
     """
     width = 4 * units
 
     @compiled()
-    def run(by_hidden, by_memory, c, turned, memory, gates, slopes, by_h, by_c):
+    def run(by_hidden, by_memory, before, turned, memory, gates, slopes, dh, dc, z, room):  # type: ignore[no-untyped-def]
         batch, steps = gates.shape[0], gates.shape[1]
         one = np.float32(1)
-        for number in prange((batch + 7) // 8):
-            first = np.int64(number) * 8
-            here = min(8, batch - first)
-            dh = np.zeros((8, units), np.float32)
-            dc = np.zeros((8, units), np.float32)
-            z = np.zeros((8, width), np.float32)
+        for number in prange(dh.shape[0]):
+            worker = np.int64(number)
+            here = min(8, batch - worker * 8)
             for back in range(steps):
                 t = steps - 1 - back
                 for q in range(here):
-                    n = first + q
+                    n = worker * 8 + q
                     for u in range(units):
-                        i, f = gates[n, t, u], gates[n, t, units + u]
-                        g, o = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
-                        before = memory[n, t - 1, u] if t > 0 else c[n, u]
-                        squashed = tanh(memory[n, t, u])
-                        slope_h = dh[q, u] + by_hidden[n, t, u]
-                        slope_c = dc[q, u] + by_memory[n, t, u]
-                        slope_c += slope_h * o * (one - squashed * squashed)
-                        dc[q, u] = slope_c * f
-                        z[q, u] = slope_c * g * i * (one - i)
-                        z[q, units + u] = slope_c * before * f * (one - f)
-                        z[q, 2 * units + u] = slope_c * i * (one - g * g)
-                        z[q, 3 * units + u] = slope_h * squashed * o * (one - o)
-                    for f0 in range(width):
-                        slopes[n, t, f0] = z[q, f0]
-                for u0 in range(0, units, block):
-                    acc = np.zeros((8, block), np.float32)
+                        room[worker, q, u] = tanh(memory[n, t, u])
+                    for u in range(units):
+                        dh[worker, q, u] += by_hidden[n, t, u]
+                    for u in range(units):
+                        squashed, out = room[worker, q, u], gates[n, t, 3 * units + u]
+                        slope = dh[worker, q, u]
+                        z[worker, q, 3 * units + u] = slope * squashed * out * (one - out)
+                        room[worker, q, u] = slope * out * (one - squashed * squashed)
+                    for u in range(units):
+                        dc[worker, q, u] += by_memory[n, t, u] + room[worker, q, u]
+                    for u in range(units):
+                        i, g = gates[n, t, u], gates[n, t, 2 * units + u]
+                        z[worker, q, u] = dc[worker, q, u] * g * i * (one - i)
+                        z[worker, q, 2 * units + u] = dc[worker, q, u] * i * (one - g * g)
+                    for u in range(units):
+                        f = gates[n, t, units + u]
+                        slope = dc[worker, q, u]
+                        z[worker, q, units + u] = slope * before[n, t, u] * f * (one - f)
+                        dc[worker, q, u] = slope * f
+                    for u in range(width):
+                        slopes[n, t, u] = z[worker, q, u]
+                for u0 in range(0, units, 32):
+                    acc = np.zeros((8, 32), np.float32)
                     for k in range(width):
-                        s0, s1, s2, s3 = z[0, k], z[1, k], z[2, k], z[3, k]
-                        s4, s5, s6, s7 = z[4, k], z[5, k], z[6, k], z[7, k]
-                        for u in range(block):
+                        s0, s1 = z[worker, 0, k], z[worker, 1, k]
+                        s2, s3 = z[worker, 2, k], z[worker, 3, k]
+                        s4, s5 = z[worker, 4, k], z[worker, 5, k]
+                        s6, s7 = z[worker, 6, k], z[worker, 7, k]
+                        for u in range(32):
                             w = turned[k, u0 + u]
                             acc[0, u] += s0 * w
                             acc[1, u] += s1 * w
@@ -121,13 +135,8 @@ def lstm_gradient(units: int, block: int) -> Any:
                             acc[6, u] += s6 * w
                             acc[7, u] += s7 * w
                     for q in range(8):
-                        for u in range(block):
-                            dh[q, u0 + u] = acc[q, u]
-            for q in range(here):
-                for u in range(units):
-                    by_h[first + q, u] = dh[q, u]
-                    by_c[first + q, u] = dc[q, u]
+                        for u in range(32):
+                            dh[worker, q, u0 + u] = acc[q, u]
 
-    matrices = (_MATRIX, _MATRIX)
-    run.compile(void(_CUBE, _CUBE, *matrices, _CUBE, _CUBE, _CUBE, *matrices))
+    run.compile(void(_CUBE, _CUBE, _CUBE, _MATRIX, *[_CUBE] * 7))
     return run

@@ -1,0 +1,325 @@
+"""Compiled CPU kernels beside the plain NumPy versions and PyTorch's, on sizes of small models.
+
+`compiled` and `plain` are the bodies alone, on arrays; `torch` is the function that does the same.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from timing import Benchmark, Step
+
+Body = Callable[..., Any]
+
+
+def normal(*shape: int) -> Any:
+    """The same numbers each time."""
+    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+
+
+def compiled(body: Callable[[], Any]) -> Callable[[], Step]:
+    """A contestant that compiles at its first call, which warms it up."""
+
+    def contestant() -> Step:
+        from trainkit.kernels import registry
+
+        registry.set_mode("eager")
+        if body() is None:
+            raise RuntimeError("the kernel leaves this size to the plain version")
+        return body
+
+    return contestant
+
+
+def plain(body: Callable[[], Any]) -> Callable[[], Step]:
+    """A contestant that is ready as it is."""
+    return lambda: body
+
+
+def torch_step(make: Callable[[Any], Step]) -> Callable[[], Step]:
+    """A contestant of PyTorch's, without gradients being recorded."""
+
+    def contestant() -> Step:
+        import torch
+
+        step = make(torch)
+
+        def run() -> object:
+            with torch.no_grad():
+                return step()
+
+        return run
+
+    return contestant
+
+
+def convolution(name: str, batch: int, size: int, channels: int, filters: int) -> list[Benchmark]:
+    """A 3 x 3 convolution without padding: forward, and its two gradients."""
+    from trainkit.kernels import conv_cpu, conv_plain
+    from trainkit.kernels.windows import Windows
+
+    w = Windows((size, size), (3, 3), (1, 1), "valid", (1, 1))
+    x, kernel = normal(batch, size, size, channels), normal(3, 3, channels, filters)
+    g = normal(batch, *w.out, filters)
+    flops = 2 * g.size * 9 * channels / 1e9
+
+    def torch_arrays(torch: Any) -> Any:
+        def images(a: Any) -> Any:
+            return torch.from_numpy(a).permute(0, 3, 1, 2)
+
+        weights = torch.from_numpy(np.ascontiguousarray(kernel.transpose(3, 2, 0, 1)))
+        return images(x), weights.contiguous(memory_format=torch.channels_last), images(g)
+
+    def forward(torch: Any) -> Step:
+        images, weights, _ = torch_arrays(torch)
+        return lambda: torch.nn.functional.conv2d(images, weights)
+
+    def backward(wanted: tuple[bool, bool]) -> Callable[[Any], Step]:
+        def make(torch: Any) -> Step:
+            images, weights, slopes = torch_arrays(torch)
+            run = torch.ops.aten.convolution_backward
+            rest = ([0], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [*wanted, False])
+            return lambda: run(slopes, images, weights, *rest)
+
+        return make
+
+    cases: list[tuple[str, Body, Body, Any]] = [
+        (
+            "forward",
+            lambda: conv_cpu.forward(w, x, kernel, None, False, 1),
+            lambda: conv_plain.conv(np, w, x, kernel, 1),
+            forward,
+        ),
+        (
+            "kernel gradient",
+            lambda: conv_cpu.kernel_gradient(w, x, g, 1),
+            lambda: conv_plain.conv_kernel_gradient(np, w, x, g, 1),
+            backward((False, True)),
+        ),
+    ]
+    if channels >= conv_cpu.FEWEST_FILTERS:
+        cases.append(
+            (
+                "input gradient",
+                lambda: conv_cpu.input_gradient(w, g, kernel, 1),
+                lambda: conv_plain.conv_input_gradient(np, w, g, kernel, 1),
+                backward((True, False)),
+            )
+        )
+    return [
+        Benchmark(
+            f"conv {name} {part}",
+            "GFLOP/s",
+            flops,
+            {"compiled": compiled(fast), "plain": plain(slow), "torch": torch_step(make)},
+            rate=True,
+        )
+        for part, fast, slow, make in cases
+    ]
+
+
+def pooling() -> list[Benchmark]:
+    """Max pooling 2 x 2, forward and gradient."""
+    from trainkit.kernels import pool_cpu, pool_plain
+    from trainkit.kernels.windows import Windows
+
+    w = Windows((24, 24), (2, 2), (2, 2), "valid", (1, 1))
+    x, g = normal(64, 24, 24, 64), normal(64, 12, 12, 64)
+    y = pool_plain.max_pool(np, w, x)
+
+    def forward(torch: Any) -> Step:
+        images = torch.from_numpy(x).permute(0, 3, 1, 2)
+        return lambda: torch.nn.functional.max_pool2d(images, 2)
+
+    bodies = {
+        "forward": (
+            lambda: pool_cpu.max_pool(w, x),
+            lambda: pool_plain.max_pool(np, w, x),
+        ),
+        "gradient": (
+            lambda: pool_cpu.max_pool_gradient(w, g, x, y),
+            lambda: pool_plain.max_pool_gradient(np, w, g, x, y),
+        ),
+    }
+    found = []
+    for part, (fast, slow) in bodies.items():
+        contestants = {"compiled": compiled(fast), "plain": plain(slow)}
+        if part == "forward":
+            contestants["torch"] = torch_step(forward)
+        found.append(Benchmark(f"max_pool {part}", "ms", 1e3, contestants))
+    return found
+
+
+def normalization() -> list[Benchmark]:
+    """Layer normalization of a transformer, batch normalization of a residual network."""
+    from trainkit.kernels import norm_cpu, norm_plain
+
+    rows, columns = normal(16, 64, 128), normal(16, 32, 32, 64)
+    scale, offset = normal(128), normal(128)
+    gain, shift = normal(64), normal(64)
+
+    def layer(torch: Any) -> Step:
+        x, a, b = (torch.from_numpy(v) for v in (rows, scale, offset))
+        return lambda: torch.nn.functional.layer_norm(x, (128,), a, b, 1e-5)
+
+    def batch(torch: Any) -> Step:
+        x = torch.from_numpy(columns).permute(0, 3, 1, 2)
+        a, b = torch.from_numpy(gain), torch.from_numpy(shift)
+        return lambda: torch.nn.functional.batch_norm(x, None, None, a, b, True)
+
+    outer = (0, 1, 2)
+    return [
+        Benchmark(
+            "layer normalization forward",
+            "us",
+            1e6,
+            {
+                "compiled": compiled(
+                    lambda: norm_cpu.normalized_rows(rows, scale, offset, (2,), 1e-5)
+                ),
+                "plain": plain(lambda: norm_plain.normalized(np, rows, scale, offset, (2,), 1e-5)),
+                "torch": torch_step(layer),
+            },
+        ),
+        Benchmark(
+            "layer normalization gradient",
+            "us",
+            1e6,
+            {
+                "compiled": compiled(
+                    lambda: norm_cpu.normalized_rows_gradient(rows, rows, scale, (2,), 1e-5)
+                ),
+                "plain": plain(
+                    lambda: norm_plain.normalized_gradient(
+                        np, rows, rows, scale, None, None, (2,), 1e-5
+                    )
+                ),
+            },
+        ),
+        Benchmark(
+            "batch normalization forward",
+            "ms",
+            1e3,
+            {
+                "compiled": compiled(
+                    lambda: norm_cpu.normalized_columns(columns, gain, shift, (3,), 1e-3)
+                ),
+                "plain": plain(
+                    lambda: norm_plain.normalized(np, columns, gain, shift, outer, 1e-3)
+                ),
+                "torch": torch_step(batch),
+            },
+        ),
+        Benchmark(
+            "batch normalization gradient",
+            "ms",
+            1e3,
+            {
+                "compiled": compiled(
+                    lambda: norm_cpu.normalized_columns_gradient(
+                        columns, columns, gain, None, None, (3,), 1e-3
+                    )
+                ),
+                "plain": plain(
+                    lambda: norm_plain.normalized_gradient(
+                        np, columns, columns, gain, None, None, outer, 1e-3
+                    )
+                ),
+            },
+        ),
+    ]
+
+
+def losses_and_tables() -> list[Benchmark]:
+    """Softmax cross-entropy of a transformer's logits, the gradient of an embedding."""
+    from trainkit.kernels import embedding_cpu, softmax_cpu
+
+    logits, g = normal(1024, 256), normal(1024)
+    labels = np.random.default_rng(1).integers(0, 256, 1024).astype(np.int32)
+    rows, ids = normal(2560, 64), np.random.default_rng(2).integers(0, 2000, 2560)
+
+    def by_hand() -> Any:
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(1024), labels]
+
+    def add_at() -> Any:
+        table = np.zeros((2000, 64), np.float32)
+        np.add.at(table, ids, rows)
+        return table
+
+    def cross_entropy(torch: Any) -> Step:
+        x, y = torch.from_numpy(logits), torch.from_numpy(labels.astype(np.int64))
+        return lambda: torch.nn.functional.cross_entropy(x, y, reduction="none")
+
+    return [
+        Benchmark(
+            "softmax cross-entropy",
+            "us",
+            1e6,
+            {
+                "compiled": compiled(lambda: softmax_cpu.loss(labels, logits)),
+                "plain": plain(by_hand),
+                "torch": torch_step(cross_entropy),
+            },
+        ),
+        Benchmark(
+            "softmax cross-entropy gradient",
+            "us",
+            1e6,
+            {"compiled": compiled(lambda: softmax_cpu.gradient(g, labels, logits))},
+        ),
+        Benchmark(
+            "embedding gradient",
+            "us",
+            1e6,
+            {
+                "compiled": compiled(lambda: embedding_cpu.sum_by_id(rows, ids, 2000)),
+                "plain": plain(add_at),
+            },
+        ),
+    ]
+
+
+def recurrence() -> list[Benchmark]:
+    """LSTM with 64 units over 80 steps of 32 samples, without the inputs' product."""
+    from trainkit.kernels import recurrent_cpu, recurrent_plain
+
+    inputs = normal(32, 80, 256), normal(32, 64), normal(32, 64), normal(64, 256) / 8
+    results = recurrent_plain.lstm(np, *inputs)
+    slopes = normal(32, 80, 64), normal(32, 80, 64)
+    return [
+        Benchmark(
+            "lstm forward",
+            "ms",
+            1e3,
+            {
+                "compiled": compiled(lambda: recurrent_cpu.lstm(*inputs)),
+                "plain": plain(lambda: recurrent_plain.lstm(np, *inputs)),
+            },
+        ),
+        Benchmark(
+            "lstm gradient",
+            "ms",
+            1e3,
+            {
+                "compiled": compiled(
+                    lambda: recurrent_cpu.lstm_gradient(*slopes, *inputs[1:], *results)
+                ),
+                "plain": plain(
+                    lambda: recurrent_plain.lstm_gradient(np, *slopes, *inputs[1:], *results)
+                ),
+            },
+        ),
+    ]
+
+
+BENCHMARKS = [
+    *convolution("28x28 1-16", 32, 28, 1, 16),
+    *convolution("26x26 16-16", 32, 26, 16, 16),
+    *convolution("26x26 32-64", 64, 26, 32, 64),
+    *convolution("32x32 64-64", 16, 32, 64, 64),
+    *pooling(),
+    *normalization(),
+    *losses_and_tables(),
+    *recurrence(),
+]
