@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.checksum import CHUNK, SMALL, Checksum, as_bytes, checksum, in_threads
+from trainkit.checkpoints.checksum import PART, SMALL, Checksum, as_bytes, checksum, in_threads
 from trainkit.checkpoints.guard import H5_ERRORS, ArrayNode, GroupNode, Guard, Node
 from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
 from trainkit.checkpoints.positioned import read_at, read_into
@@ -121,10 +121,10 @@ class SavedFile:
                 self._cached_bytes += node.stored_bytes
                 node.cached = value
             return
-        scratch = np.empty(CHUNK, np.uint8)
+        scratch = np.empty(min(PART, node.stored_bytes), np.uint8)
         digest = Checksum(node.stored_bytes)
-        for start in range(0, node.stored_bytes, CHUNK):
-            part = scratch[: min(CHUNK, node.stored_bytes - start)]
+        for start in range(0, node.stored_bytes, PART):
+            part = scratch[: min(PART, node.stored_bytes - start)]
             self._read(node, part, node.offset + start)
             digest.update(part)
         self._compare(node, digest.hexdigest())
@@ -174,8 +174,8 @@ class SavedFile:
         data = as_bytes(array)
         digest = Checksum(data.size)
         assert node.offset is not None
-        for start in range(0, data.size, CHUNK):
-            part = data[start : start + CHUNK]
+        for start in range(0, data.size, PART):
+            part = data[start : start + PART]
             self._read(node, part, node.offset + start)
             digest.update(part)
         self._compare(node, digest.hexdigest())
