@@ -9,13 +9,13 @@ asked for.
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from trainkit.core import blas as _blas  # isort: skip - before anything imports NumPy
 from trainkit import ops as ops
 from trainkit.autodiff.custom import custom_gradient as custom_gradient
 from trainkit.autodiff.custom import recompute_grad as recompute_grad
-from trainkit.autodiff.custom import stop_gradient as stop_gradient
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
 from trainkit.core import errors as errors
@@ -38,6 +38,7 @@ from trainkit.core.dtypes import uint8 as uint8
 from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
+from trainkit.core.names import unknown_name
 from trainkit.core.recorder import executing_eagerly as executing_eagerly
 from trainkit.core.shapes import TensorShape as TensorShape
 from trainkit.core.tensor import Tensor as Tensor
@@ -45,6 +46,7 @@ from trainkit.core.tensor import convert_to_tensor as convert_to_tensor
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.core.variable import Variable as Variable
 from trainkit.kernels.memory import keep_freed_memory as _keep_freed_memory
+from trainkit.ops.conversion import stop_gradient as stop_gradient
 
 if TYPE_CHECKING:
     from trainkit import layers as layers
@@ -58,34 +60,73 @@ _keep_freed_memory()
 _FAMILIES = {
     "activations": "trainkit.activations",
     "autodiff": "trainkit.autodiff",
+    "autograph": "trainkit.tf.autograph",
+    "bitwise": "trainkit.tf.bitwise",
     "callbacks": "trainkit.callbacks",
     "checkpoints": "trainkit.checkpoints",
     "compat": "trainkit.compat",
+    "config": "trainkit.tf.config",
     "constraints": "trainkit.constraints",
     "data": "trainkit.data",
     "datasets": "trainkit.datasets",
+    "debugging": "trainkit.tf.debugging",
+    "dtypes": "trainkit.tf.dtypes",
     "eager": "trainkit.eager",
+    "image": "trainkit.tf.image",
     "initializers": "trainkit.initializers",
     "keras": "trainkit.keras",
     "layers": "trainkit.layers",
+    "linalg": "trainkit.tf.linalg",
     "losses": "trainkit.losses",
+    "math": "trainkit.tf.math",
     "metrics": "trainkit.metrics",
     "models": "trainkit.models",
+    "nest": "trainkit.tf.nest",
+    "nn": "trainkit.tf.nn",
     "optimizers": "trainkit.optimizers",
     "random": "trainkit.random",
     "regularizers": "trainkit.regularizers",
     "saved_graph": "trainkit.saved_graph",
+    "saving": "trainkit.keras.saving",
     "summary": "trainkit.summary",
+    "test": "trainkit.tf.test",
     "train": "trainkit.tf.train",
+    "utils": "trainkit.keras.utils",
+    "version": "trainkit.tf.version",
 }
 # name: the module that holds it, and its name there
 _MEMBERS = {
+    "DTypePolicy": ("trainkit.layers", "DTypePolicy"),
+    "Initializer": ("trainkit.initializers", "Initializer"),
     "Input": ("trainkit.models", "Input"),
+    "InputSpec": ("trainkit.layers", "InputSpec"),
+    "KerasTensor": ("trainkit.layers", "KerasTensor"),
+    "Layer": ("trainkit.layers", "Layer"),
+    "Loss": ("trainkit.losses", "Loss"),
+    "Metric": ("trainkit.metrics", "Metric"),
     "Model": ("trainkit.models", "Model"),
+    "Optimizer": ("trainkit.optimizers", "Optimizer"),
+    "Regularizer": ("trainkit.regularizers", "Regularizer"),
     "Sequential": ("trainkit.models", "Sequential"),
     "TensorSpec": ("trainkit.core.tensor_spec", "TensorSpec"),
+    "dtype_policies": ("trainkit.keras", "dtype_policies"),
+    "mixed_precision": ("trainkit.keras", "mixed_precision"),
     "random_normal": ("trainkit.random", "normal"),
     "random_uniform": ("trainkit.random", "uniform"),
+}
+
+# What this file uses itself, and folders whose content has other names here.
+_NOT_EXPORTED = {
+    "Any",
+    "ModuleType",
+    "TYPE_CHECKING",
+    "annotations",
+    "core",
+    "graph",
+    "importlib",
+    "kernels",
+    "tf",
+    "unknown_name",
 }
 
 
@@ -101,9 +142,20 @@ def __getattr__(name: str) -> Any:
     elif name.startswith("__"):
         raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
     else:
-        names = vars(importlib.import_module("trainkit.tf"))
+        names = _from_tf()
         if name not in names:
-            raise AttributeError(f"module 'trainkit' has no attribute {name!r}")
+            raise unknown_name("trainkit", name, __dir__())
         value = names[name]
     globals()[name] = value
     return value
+
+
+def _from_tf() -> dict[str, Any]:
+    """TensorFlow's functions and classes, without the files that they stand in."""
+    names = vars(importlib.import_module("trainkit.tf"))
+    return {n: x for n, x in names.items() if n[0] != "_" and not isinstance(x, ModuleType)}
+
+
+def __dir__() -> list[str]:
+    here = {n for n in globals() if n[0] != "_"} - _NOT_EXPORTED
+    return sorted({*here, *_from_tf(), *_FAMILIES, *_MEMBERS})

@@ -1,11 +1,12 @@
 """Gradients: tapes, custom rules, forward mode, and the check of rules against differences."""
 
+from trainkit import ops as ops
 from trainkit.autodiff.check import check_gradient as check_gradient
 from trainkit.autodiff.custom import custom_gradient as custom_gradient
 from trainkit.autodiff.custom import recompute_grad as recompute_grad
-from trainkit.autodiff.custom import stop_gradient as stop_gradient
 from trainkit.autodiff.forward import ForwardAccumulator as ForwardAccumulator
 from trainkit.autodiff.forward import hessian as hessian
+from trainkit.autodiff.forward import jvp as jvp
 from trainkit.autodiff.functional import gradients_function as gradients_function
 from trainkit.autodiff.functional import implicit_gradients as implicit_gradients
 from trainkit.autodiff.functional import (
@@ -18,3 +19,8 @@ from trainkit.autodiff.rule_check import GradientMismatchError as GradientMismat
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import NoGradientWarning as NoGradientWarning
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
+from trainkit.ops.conversion import stop_gradient as stop_gradient
+
+# Keras has these two among its operations, which stand below.
+ops.custom_gradient = custom_gradient
+ops.jvp = jvp

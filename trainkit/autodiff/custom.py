@@ -1,4 +1,4 @@
-"""`custom_gradient`, `stop_gradient` and `recompute_grad`: rules written by the user."""
+"""`custom_gradient` and `recompute_grad`: rules written by the user."""
 
 from __future__ import annotations
 
@@ -10,23 +10,8 @@ from typing import Any
 
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest, recorder
-from trainkit.core.primitive import primitive
-from trainkit.core.shapes import unchanged
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.variable import Variable
-
-
-@primitive(unchanged)
-def stop_gradient(xp: Any, x: Any) -> Any:  # noqa: D417 - callers do not give xp
-    """The same values, through which no gradient goes back.
-
-    Args:
-        x: tensor of any shape.
-
-    Returns:
-        A tensor of the same values; for every tape it is a constant.
-    """
-    return x
 
 
 class CustomRule:

@@ -93,6 +93,34 @@ class ForwardAccumulator:
         return outer.gradient(product, weight, unconnected_gradients=UnconnectedGradients.ZERO)
 
 
+def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """The value of a function, and its derivative along a direction.
+
+    Args:
+        fun: function of tensors to a tensor or a nest of them.
+        primals: list or tuple of its arguments.
+        tangents: direction for each argument, of its shape.
+        has_aux: `fun` gives a pair of what is differentiated and something else.
+
+    Returns:
+        `(value, derivative)`, and what else `fun` gave as a third with `has_aux`. The derivative
+        is zeros where the value does not depend on the arguments.
+
+    Raises:
+        InvalidArgumentError: a tangent does not have the shape of its primal.
+
+    >>> value, slope = jvp(lambda x: x * x, [tk.constant(3.0)], [tk.constant(1.0)])
+    >>> float(value), float(slope)
+    (9.0, 6.0)
+    """
+    given = [x if isinstance(x, Tensor | Variable) else convert_to_tensor(x) for x in primals]
+    with ForwardAccumulator(given, list(tangents)) as accumulator:
+        found = fun(*given)
+    value, aux = found if has_aux else (found, None)
+    slope = accumulator.jvp(value, unconnected_gradients=UnconnectedGradients.ZERO)
+    return (value, slope, aux) if has_aux else (value, slope)
+
+
 def hessian(f: Callable[[Any], Any], x: Any) -> Any:
     """The second derivatives of a scalar function.
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import sys
 
-# OpenBLAS's threads wait for work in a busy loop for two to the power of this many clock ticks. Its own 26 is
-# 25 ms, in which they take a core from compiled kernels; 0.4 ms still bridges the gaps within a step.
+# OpenBLAS's threads wait for work in a busy loop for two to the power of this many clock ticks. Its
+# own 26 is 25 ms, in which they take a core from compiled kernels; 0.4 ms still bridges the gaps
+# within a step.
 _TIMEOUT = "20"
 
 _NEEDED = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}

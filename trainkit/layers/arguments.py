@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit import activations, constraints, initializers, regularizers
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.ops.window_arguments import image_data_format
 
 _GET = {
     "initializer": initializers.get,
@@ -79,12 +80,12 @@ def sizes(layer: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple
 
 
 def format_of(layer: Any, data_format: str | None) -> str:
-    """The data format, `"channels_last"` unless another is named.
+    """The data format, that of `keras.config.image_data_format()` unless another is named.
 
     Raises:
         InvalidArgumentError: it is none.
     """
-    name = "channels_last" if data_format is None else data_format
+    name = image_data_format() if data_format is None else data_format
     result: str = one_of(layer, "data_format", name, ("channels_last", "channels_first"))
     return result
 

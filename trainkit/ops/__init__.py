@@ -1,5 +1,7 @@
 """Every operation under its `keras.ops` name, one line each."""
 
+from typing import Any
+
 # ------------------------------------------------------------------ shaping.py
 from trainkit.ops.shaping import expand_dims as expand_dims
 from trainkit.ops.shaping import moveaxis as moveaxis
@@ -111,7 +113,6 @@ from trainkit.ops.control_flow import fori_loop as fori_loop
 from trainkit.ops.control_flow import map as map
 from trainkit.ops.control_flow import scan as scan
 from trainkit.ops.control_flow import switch as switch
-from trainkit.ops.control_flow import vectorized_map as vectorized_map
 from trainkit.ops.control_flow import while_loop as while_loop
 
 # ------------------------------------------------------------------ solving.py
@@ -420,6 +421,8 @@ from trainkit.ops.windows import vander as vander
 # ------------------------------------------------------------------ conversion.py
 from trainkit.ops.conversion import array as array
 from trainkit.ops.conversion import convert_to_numpy as convert_to_numpy
+from trainkit.core.tensor import is_tensor as is_tensor
+from trainkit.ops.conversion import stop_gradient as stop_gradient
 from trainkit.ops.conversion import convert_to_tensor as convert_to_tensor
 from trainkit.ops.conversion import copy as copy
 from trainkit.ops.conversion import dtype as dtype
@@ -482,3 +485,9 @@ from trainkit.ops.transposed_convolution import conv_transpose as conv_transpose
 # ------------------------------------------------------------------ unfolding.py
 from trainkit.ops.unfolding import fold as fold
 from trainkit.ops.unfolding import unfold as unfold
+
+# ------------------------------------------------------------------ vectorizing.py
+from trainkit.ops.vectorizing import vectorized_map as vectorized_map
+
+custom_gradient: Any  # set by trainkit.autodiff, which stands above
+jvp: Any

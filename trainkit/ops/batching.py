@@ -11,8 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from trainkit.core import recorder
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
+
+
+class NeedsValue(TypeError, AttributeError):
+    """A function looked at the value of a `BatchedTensor`, which stands for many."""
+
+
+_VALUES = frozenset({"numpy", "item", "tolist", "_array"})
 
 
 class BatchedTensor(SymbolicTensor):
@@ -28,6 +36,14 @@ class BatchedTensor(SymbolicTensor):
         super().__init__(Spec(tuple(stacked.shape)[1:], stacked.dtype))
         self.stacked = stacked
 
+    def _no_value(self, what: str) -> TypeError:
+        return NeedsValue(f"{what} needs one value, and {self!r} stands for many")
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _VALUES:
+            raise NeedsValue(f"{self!r} stands for many values and has no {name!r}")
+        return object.__getattribute__(self, name)
+
     def __str__(self) -> str:
         return f"BatchedTensor(shape={tuple(self.shape)}, dtype={self.dtype.name})"
 
@@ -36,7 +52,7 @@ class BatchedTensor(SymbolicTensor):
 
     @staticmethod
     def apply_primitive(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        """One operation on the stacks."""
+        """One operation on the stacks; tapes that track one of the inputs take note of it."""
         count = next(x.stacked.shape[0] for x in inputs if isinstance(x, BatchedTensor))
         rule = RULES.get(primitive.name)
         if rule is None and (primitive.is_ufunc or primitive.elementwise):
@@ -45,8 +61,12 @@ class BatchedTensor(SymbolicTensor):
         if result is NotImplemented:
             result = _one_by_one(primitive, inputs, settings, count)
         if isinstance(result, tuple):
-            return tuple(BatchedTensor(y) for y in result)
-        return BatchedTensor(result)
+            y: Any = tuple(BatchedTensor(part) for part in result)
+        else:
+            y = BatchedTensor(result)
+        if recorder.TAPES:
+            recorder.record(primitive, inputs, y, settings or None)
+        return y
 
 
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any], int], Any]
@@ -180,6 +200,35 @@ def _take(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     return primitive.op(x.stacked, indices, **{**settings, "axis": _later(settings["axis"])})
 
 
+def _get_item(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    return primitive.op(inputs[0].stacked, key=(_ALL, *settings["key"]))
+
+
+def _put_item(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    stacks = [_spread(x, count) for x in inputs]
+    return primitive.op(*stacks, key=(_ALL, *settings["key"]))
+
+
+_ALL = (None, None, None)  # a slice of everything, as `get_item` has it
+
+
+def _pad(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    width = ((0, 0), *settings["pad_width"])
+    return primitive.op(inputs[0].stacked, **{**settings, "pad_width": width})
+
+
+def _folded(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Operations whose first input has a batch axis, and whose further ones have none."""
+    x, *rest = inputs
+    if not isinstance(x, BatchedTensor) or any(isinstance(r, BatchedTensor) for r in rest):
+        return NotImplemented
+    if len(x.shape) < 2:
+        return NotImplemented
+    dims = tuple(x.stacked.shape)
+    y = primitive.op(_reshaped(x.stacked, (dims[0] * dims[1], *dims[2:])), *rest, **settings)
+    return _reshaped(y, (*dims[:2], *tuple(y.shape)[1:]))
+
+
 def _like(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     return primitive.op(inputs[0].stacked, **settings)
 
@@ -202,9 +251,21 @@ RULES: dict[str, Rule] = {
             "sort",
             "argsort",
             "expand_dims",
+            "argmax",
+            "argmin",
         ],
         _along_axis,
     ),
+    **dict.fromkeys(
+        "real imag conj angle complex erf erfc erfinv erfcinv ndtri gelu_erf rectified_gradient "
+        "floor_divide mod fmod i0e i1e i0 i1 lgamma digamma zeta polygamma isclose "
+        "sigmoid_cross_entropy_with_logits copy".split(),
+        _elementwise,
+    ),
+    **dict.fromkeys(["dense", "conv", "max_pool", "average_pool"], _folded),
+    "get_item": _get_item,
+    "put_item": _put_item,
+    "pad": _pad,
     **dict.fromkeys(
         "cholesky inv det solve solve_triangular slogdet expm eigh qr tril triu fft ifft".split(),
         _last_axes,

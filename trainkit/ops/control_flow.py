@@ -312,16 +312,3 @@ def _interleaved(even: Any, odd: Any, axis: int) -> Any:
         return joined
     index[axis] = slice(n, None)
     return concatenate([joined, even[tuple(index)]], axis=axis)
-
-
-def vectorized_map(function: Callable[[Any], Any], elements: Any) -> Any:
-    """Apply `function` to each item of the first axis of `elements` and stack the results.
-
-    Args:
-        function: of one item (a tensor, or a nest like `elements`) to a tensor or a nest.
-        elements: tensor or nest of tensors (n, ...).
-
-    Returns:
-        The results stacked along a new first axis.
-    """
-    return map(function, elements)

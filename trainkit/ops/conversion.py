@@ -59,6 +59,19 @@ def array(x: Any, dtype: Any = None) -> Tensor:
     return convert_to_tensor(x, dtype)
 
 
+@primitive(shapes.unchanged)
+def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers do not give xp
+    """The same values, through which no gradient goes back.
+
+    Args:
+        x: tensor of any shape.
+
+    Returns:
+        A tensor of the same values; for every tape it is a constant.
+    """
+    return x
+
+
 def convert_to_numpy(x: Any) -> Any:
     """The values of `x` as a NumPy array of their own.
 

@@ -38,9 +38,34 @@ def checked_padding(padding: Any, rank: int, op: str) -> Any:
     )
 
 
+_FORMATS = ("channels_last", "channels_first")
+_image_data_format = "channels_last"
+
+
+def image_data_format() -> str:
+    """Where channels stand when nothing is said: `"channels_last"` unless it was changed."""
+    return _image_data_format
+
+
+def set_image_data_format(data_format: str) -> None:
+    """Set where channels stand in operations and layers that are not told.
+
+    Args:
+        data_format: `"channels_last"` or `"channels_first"`.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    global _image_data_format
+    if data_format not in _FORMATS:
+        raise ValueError(f"set_image_data_format: {data_format!r} is none of {_FORMATS}")
+    _image_data_format = data_format
+
+
 def is_channels_first(data_format: str | None, op: str) -> bool:
-    """Whether the channels are axis 1; `None` stands for "channels_last"."""
-    if data_format not in (None, "channels_last", "channels_first"):
+    """Whether the channels are axis 1; `None` stands for `image_data_format()`."""
+    data_format = data_format or _image_data_format
+    if data_format not in _FORMATS:
         raise InvalidArgumentError(
             f"{op}: data_format={data_format!r} must be 'channels_last' or 'channels_first'"
         )

@@ -574,8 +574,18 @@ def map_fn(
 def vectorized_map(
     fn: Any, elems: Any, fallback_to_while_loop: bool = True, warn: bool = True
 ) -> Any:
-    """`fn` applied to each item of the first axis, results stacked."""
-    return ops.vectorized_map(fn, elems)
+    """`fn` applied to all items of the first axis at once, results stacked.
+
+    Args:
+        fn: of one item (a tensor, or a nest like `elems`) to a tensor or a nest.
+        elems: tensor or nest of tensors (n, ...).
+        fallback_to_while_loop: call `fn` once per item where once for all can't be.
+        warn: a hint of TensorFlow's; there is no warning.
+
+    Raises:
+        ValueError: `fn` can't run once for all, and `fallback_to_while_loop` is False.
+    """
+    return ops.vectorized_map(fn, elems, fallback_to_while_loop)
 
 
 def scan(

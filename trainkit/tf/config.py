@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from trainkit.core import devices
 from trainkit.graph.function import functions_run_eagerly as functions_run_eagerly
 from trainkit.graph.function import run_functions_eagerly as run_functions_eagerly
+from trainkit.tf import parallelism as threading
 
 
 class PhysicalDevice(NamedTuple):
@@ -32,3 +34,63 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
         for d in devices.all_devices()
         if device_type is None or d.kind == device_type.upper()
     ]
+
+
+class LogicalDevice(NamedTuple):
+    """A device as operations see it.
+
+    Attributes:
+        name: such as `"/device:CPU:0"`, as `tk.device` takes it.
+        device_type: `"CPU"` or `"GPU"`.
+    """
+
+    name: str
+    device_type: str
+
+
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """The devices that `tk.device` can name.
+
+    Args:
+        device_type: `"CPU"` or `"GPU"`; both by default.
+    """
+    return [
+        LogicalDevice(d.name, d.kind)
+        for d in devices.all_devices()
+        if device_type is None or d.kind == device_type.upper()
+    ]
+
+
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """All devices of this machine; `CUDA_VISIBLE_DEVICES` hides GPUs."""
+    return list_physical_devices(device_type)
+
+
+def _set_memory_growth(device: Any, enable: bool) -> None:
+    """Let the memory that is taken of a GPU grow as it is needed.
+
+    Args:
+        device: one of `list_physical_devices("GPU")`.
+        enable: only True, which is how it is.
+
+    Raises:
+        ValueError: `enable` is False.
+    """
+    if not enable:
+        raise ValueError(
+            "set_memory_growth: memory of a GPU is taken as it is needed, only True is supported"
+        )
+
+
+def _get_memory_growth(device: Any) -> bool:
+    """Whether the memory that is taken of a device grows as it is needed: always."""
+    return True
+
+
+experimental = SimpleNamespace(
+    list_physical_devices=list_physical_devices,
+    list_logical_devices=list_logical_devices,
+    get_visible_devices=get_visible_devices,
+    get_memory_growth=_get_memory_growth,
+    set_memory_growth=_set_memory_growth,
+)

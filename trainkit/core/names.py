@@ -1,0 +1,69 @@
+"""Names: scopes that users open, and what to say about a name that does not exist."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+
+_FITTING = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
+
+
+class _Scopes(threading.local):
+    def __init__(self) -> None:
+        self.open: list[str] = []
+
+
+_SCOPES = _Scopes()
+
+
+class name_scope:
+    """Context that gives a name to a part of a program.
+
+    Names of scopes that are open inside of one another are joined by "/". Operations and variables
+    keep the names they are given; `get_current_name_scope` tells where one is.
+
+    Args:
+        name: letters, digits and `_.-/`.
+
+    Raises:
+        ValueError: the name has other characters.
+
+    >>> with name_scope("encoder"), name_scope("block") as scope:
+    ...     scope
+    'encoder/block/'
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not _FITTING.match(name.rstrip("/")):
+            raise ValueError(
+                f"name_scope: {name!r} is no name of a scope; use letters, digits and _ . - /"
+            )
+        self.name = name.rstrip("/")
+
+    def __enter__(self) -> str:
+        _SCOPES.open.append(self.name)
+        return current_name_scope() + "/"
+
+    def __exit__(self, *exc: object) -> None:
+        _SCOPES.open.pop()
+
+
+def current_name_scope() -> str:
+    """The names of the open scopes, joined by "/"; empty outside of all."""
+    return "/".join(_SCOPES.open)
+
+
+def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have; it shows the nearest ones.
+
+    Args:
+        module: where it was looked for.
+        name: what was looked for.
+        known: the names that the module has.
+    """
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)

@@ -1,0 +1,96 @@
+"""`get_file`: one file from the network, kept in the cache."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any
+
+from trainkit.datasets.store import TIMEOUT_SECONDS, cache_folder
+
+_HASH_LENGTHS = {32: "md5", 64: "sha256"}
+
+
+def get_file(
+    fname: str | None = None,
+    origin: str | None = None,
+    untar: bool = False,
+    md5_hash: str | None = None,
+    file_hash: str | None = None,
+    cache_subdir: str = "datasets",
+    hash_algorithm: str = "auto",
+    extract: bool = False,
+    archive_format: str = "auto",
+    cache_dir: str | None = None,
+    force_download: bool = False,
+) -> str:
+    """Path of a file, which is downloaded unless it is in the cache.
+
+    Args:
+        fname: its name in the cache; by default the last part of `origin`.
+        origin: address to download from.
+        untar: only `False`; unpack archives with `tarfile` or `zipfile`.
+        md5_hash: as `file_hash`, which goes before it.
+        file_hash: SHA-256 or MD5 in hexadecimal digits that the file must have.
+        cache_subdir: folder inside of the cache.
+        hash_algorithm: `"auto"`, `"sha256"` or `"md5"`.
+        extract: only `False`.
+        archive_format: only `"auto"`.
+        cache_dir: the cache; by default that of the data sets.
+        force_download: download even what is there.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: no address, an option that is not supported, or a file with another hash.
+        OSError: it can't be downloaded.
+    """
+    if not origin:
+        raise ValueError("get_file: give `origin`, the address to download from")
+    if untar or extract or archive_format != "auto":
+        raise ValueError(
+            "get_file: archives are not unpacked; only untar=False, extract=False and "
+            "archive_format='auto' are supported. Use tarfile or zipfile on the path."
+        )
+    name = fname or os.path.basename(origin)
+    if os.path.basename(name) != name or name in ("", ".", ".."):
+        raise ValueError(f"get_file: fname={name!r} must be a plain file name")
+    folder = (pathlib.Path(cache_dir) if cache_dir else cache_folder()) / cache_subdir
+    if force_download:
+        (folder / name).unlink(missing_ok=True)
+    known = _known_hash(file_hash or md5_hash, hash_algorithm)
+    return _retrieved(origin, name, folder, known)
+
+
+def _known_hash(digits: str | None, algorithm: str) -> str | None:
+    if digits is None:
+        return None
+    named = _HASH_LENGTHS.get(len(digits)) if algorithm == "auto" else algorithm
+    if named not in _HASH_LENGTHS.values():
+        raise ValueError(
+            f"get_file: {digits!r} with hash_algorithm={algorithm!r} is neither MD5 nor SHA-256"
+        )
+    return f"{named}:{digits}"
+
+
+def _retrieved(origin: str, name: str, folder: pathlib.Path, known: str | None) -> str:
+    if known is None and (folder / name).is_file():
+        return str(folder / name)
+    import pooch
+
+    quiet: Any = pooch.get_logger()
+    quiet.setLevel("WARNING")
+    downloader = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
+    scheme = origin.split(":", 1)[0]
+    if scheme == "file":
+        downloader = _copied
+    return str(pooch.retrieve(origin, known, fname=name, path=folder, downloader=downloader))
+
+
+def _copied(url: str, output_file: Any, pooch: Any) -> None:
+    """What a `file:` address names, written to `output_file`."""
+    import shutil
+    from urllib.parse import unquote, urlparse
+
+    shutil.copyfile(unquote(urlparse(url).path), output_file)

@@ -1,0 +1,126 @@
+"""Keras's names, for unmodified Keras imports: `from trainkit.keras.layers import Dense`.
+
+Each family is the one at the top, under a second name: `trainkit.keras.layers` is
+`trainkit.layers`, and importing either gives the same module object. What Keras keeps in `utils`,
+`saving`, `config` and so on is listed in files here, which hold names only.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from trainkit.core.names import unknown_name
+
+if TYPE_CHECKING:
+    from trainkit import activations as activations
+    from trainkit import callbacks as callbacks
+    from trainkit import constraints as constraints
+    from trainkit import datasets as datasets
+    from trainkit import initializers as initializers
+    from trainkit import layers as layers
+    from trainkit import losses as losses
+    from trainkit import metrics as metrics
+    from trainkit import models as models
+    from trainkit import ops as ops
+    from trainkit import optimizers as optimizers
+    from trainkit import regularizers as regularizers
+    from trainkit.ops import keras_random as random
+
+_HERE = __name__ + "."
+
+# The family as it is called here: the module that is meant.
+_FAMILIES = {
+    "activations": "trainkit.activations",
+    "callbacks": "trainkit.callbacks",
+    "constraints": "trainkit.constraints",
+    "datasets": "trainkit.datasets",
+    "initializers": "trainkit.initializers",
+    "layers": "trainkit.layers",
+    "losses": "trainkit.losses",
+    "metrics": "trainkit.metrics",
+    "models": "trainkit.models",
+    "ops": "trainkit.ops",
+    "optimizers": "trainkit.optimizers",
+    "random": "trainkit.ops.keras_random",
+    "regularizers": "trainkit.regularizers",
+}
+_OWN = frozenset(
+    "backend config dtype_policies mixed_precision preprocessing saving tree utils".split()
+)
+# name: the module that holds it
+_MEMBERS = {
+    "DTypePolicy": "trainkit.layers",
+    "FloatDTypePolicy": "trainkit.keras.dtype_policies",
+    "Initializer": "trainkit.initializers",
+    "Input": "trainkit.models",
+    "InputSpec": "trainkit.layers",
+    "KerasTensor": "trainkit.layers",
+    "Layer": "trainkit.layers",
+    "Loss": "trainkit.losses",
+    "Metric": "trainkit.metrics",
+    "Model": "trainkit.models",
+    "Operation": "trainkit.layers.symbolic",
+    "Optimizer": "trainkit.optimizers",
+    "Regularizer": "trainkit.regularizers",
+    "SeedGenerator": "trainkit.ops.keras_random",
+    "Sequential": "trainkit.models",
+    "Variable": "trainkit.core.variable",
+    "device": "trainkit.core.devices",
+    "name_scope": "trainkit.core.names",
+}
+
+
+class _SecondNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `trainkit.keras.layers.dense` to be `trainkit.layers.dense`, the same module."""
+
+    @staticmethod
+    def meant(fullname: str) -> str | None:
+        """The name of the module that `fullname` stands for, `None` if it is one of its own."""
+        if not fullname.startswith(_HERE):
+            return None
+        family, dot, rest = fullname.removeprefix(_HERE).partition(".")
+        return _FAMILIES[family] + dot + rest if family in _FAMILIES else None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a second name, `None` for all other modules."""
+        if self.meant(fullname) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module that is meant in the place of the new, empty one."""
+        sys.modules[module.__name__] = importlib.import_module(str(self.meant(module.__name__)))
+
+
+sys.meta_path.insert(0, _SecondNames())
+
+
+def version() -> str:
+    """The version of Keras whose names and file layout these are."""
+    return __version__
+
+
+__version__ = "3.15.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FAMILIES or name in _OWN:
+        value: Any = importlib.import_module(_HERE + name)
+    elif name in _MEMBERS:
+        value = getattr(importlib.import_module(_MEMBERS[name]), name)
+    else:
+        raise unknown_name(__name__, name, __dir__())
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*_FAMILIES, *_OWN, *_MEMBERS, "version", "__version__"})

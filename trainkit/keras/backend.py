@@ -1,0 +1,55 @@
+"""`keras.backend`: what is left of it in Keras 3."""
+
+from typing import Any
+
+from trainkit.core.dtypes import as_dtype as _as_dtype
+from trainkit.core.dtypes import floatx as floatx
+from trainkit.core.dtypes import result_type as _result_type
+from trainkit.core.dtypes import set_floatx as set_floatx
+from trainkit.core.tensor import is_tensor as _is_tensor
+from trainkit.keras.config import backend as backend
+from trainkit.keras.config import epsilon as epsilon
+from trainkit.keras.config import set_epsilon as set_epsilon
+from trainkit.layers.naming import reset_names as clear_session
+from trainkit.layers.symbolic import KerasTensor as _KerasTensor
+from trainkit.ops.window_arguments import image_data_format as image_data_format
+from trainkit.ops.window_arguments import set_image_data_format as set_image_data_format
+
+
+def standardize_dtype(dtype: Any) -> str:
+    """The name of an element type; the default float for `None`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if dtype is None:
+        return floatx()
+    try:
+        return _as_dtype(dtype).name
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def result_type(*dtypes: Any) -> str:
+    """The name of the type that operands of these types promote to."""
+    return _result_type(*dtypes).name
+
+
+def is_keras_tensor(x: Any) -> bool:
+    """Whether `x` is a symbolic tensor of a model being drawn up."""
+    return isinstance(x, _KerasTensor)
+
+
+def is_float_dtype(dtype: Any) -> bool:
+    """Whether an element type is floating."""
+    return _as_dtype(dtype).is_floating
+
+
+def is_int_dtype(dtype: Any) -> bool:
+    """Whether an element type is an integer."""
+    return _as_dtype(dtype).is_integer
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether `x` is a tensor or a variable."""
+    return _is_tensor(x)

@@ -1,0 +1,35 @@
+"""`keras.config`: default dtypes, the place of channels, and other defaults of the process."""
+
+from trainkit.core.dtypes import floatx as floatx
+from trainkit.core.dtypes import set_floatx as set_floatx
+from trainkit.layers.dtype_policy import dtype_policy as dtype_policy
+from trainkit.layers.dtype_policy import set_dtype_policy as set_dtype_policy
+from trainkit.ops.normalization import EPSILON as _EPSILON
+from trainkit.ops.window_arguments import image_data_format as image_data_format
+from trainkit.ops.window_arguments import set_image_data_format as set_image_data_format
+
+
+def backend() -> str:
+    """The name of what computes: always `"trainkit"`."""
+    return "trainkit"
+
+
+def epsilon() -> float:
+    """The number that keeps losses and norms from dividing by 0: 1e-7."""
+    return _EPSILON
+
+
+def set_epsilon(value: float) -> None:
+    """Set the number that keeps losses and norms from dividing by 0.
+
+    Args:
+        value: only 1e-7, which it is already.
+
+    Raises:
+        ValueError: another number.
+    """
+    if float(value) != _EPSILON:
+        raise ValueError(
+            f"set_epsilon: it is fixed at {_EPSILON}, got {value!r}; give `epsilon` to the layer "
+            "or optimizer that needs another"
+        )

@@ -1,0 +1,3 @@
+"""`keras.preprocessing`: sequences of different lengths."""
+
+from trainkit.keras.preprocessing import sequence as sequence

@@ -1,0 +1,47 @@
+"""`keras.utils`: labels, sequences, downloads, seeds, and objects as configs."""
+
+import random as _random
+from typing import Any
+
+import numpy as _np
+
+from trainkit.datasets.downloads import get_file as get_file
+from trainkit.datasets.labels import normalize as normalize
+from trainkit.datasets.labels import to_categorical as to_categorical
+from trainkit.datasets.sequences import pad_sequences as pad_sequences
+from trainkit.datasets.sequences import split_dataset as split_dataset
+from trainkit.keras.backend import clear_session as clear_session
+from trainkit.keras.backend import is_keras_tensor as is_keras_tensor
+from trainkit.keras.saving import CustomObjectScope as CustomObjectScope
+from trainkit.keras.saving import custom_object_scope as custom_object_scope
+from trainkit.keras.saving import deserialize_keras_object as deserialize_keras_object
+from trainkit.keras.saving import get_custom_objects as get_custom_objects
+from trainkit.keras.saving import get_registered_name as get_registered_name
+from trainkit.keras.saving import get_registered_object as get_registered_object
+from trainkit.keras.saving import register_keras_serializable as register_keras_serializable
+from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
+from trainkit.models.batches import unpack as unpack_x_y_sample_weight
+from trainkit.ops.random import set_seed as _set_seed
+
+
+def set_random_seed(seed: int) -> None:
+    """Set the seeds of Python's, NumPy's and this library's random numbers.
+
+    Args:
+        seed: an int in [0, 2**32).
+
+    Raises:
+        ValueError: it is out of range.
+    """
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"set_random_seed: the seed must be in [0, 2**32), got {seed}")
+    _random.seed(seed)
+    _np.random.seed(seed)
+    _set_seed(seed)
+
+
+def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """Inputs, targets and weights as the one thing that a training step is given."""
+    if y is None and sample_weight is None:
+        return (x,) if isinstance(x, list | tuple) else x
+    return (x, y) if sample_weight is None else (x, y, sample_weight)
