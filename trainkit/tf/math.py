@@ -31,6 +31,7 @@ from trainkit.ops import divide_no_nan as divide_no_nan
 from trainkit.ops import equal as equal
 from trainkit.ops import erf as erf
 from trainkit.ops import erfc as erfc
+from trainkit.ops import erfcinv as erfcinv
 from trainkit.ops import erfinv as erfinv
 from trainkit.ops import exp as exp
 from trainkit.ops import expm1 as expm1
@@ -38,6 +39,10 @@ from trainkit.ops import floor as floor
 from trainkit.ops import floor_divide as floordiv
 from trainkit.ops import greater as greater
 from trainkit.ops import greater_equal as greater_equal
+from trainkit.ops import i0 as bessel_i0
+from trainkit.ops import i0e as bessel_i0e
+from trainkit.ops import i1 as bessel_i1
+from trainkit.ops import i1e as bessel_i1e
 from trainkit.ops import imag as imag
 from trainkit.ops import in_top_k as _in_top_k
 from trainkit.ops import isfinite as is_finite
@@ -73,6 +78,7 @@ from trainkit.ops import sign as sign
 from trainkit.ops import sin as sin
 from trainkit.ops import sinh as sinh
 from trainkit.ops import softplus as softplus
+from trainkit.ops import softsign as softsign
 from trainkit.ops import sqrt as sqrt
 from trainkit.ops import square as square
 from trainkit.ops import subtract as subtract
@@ -82,7 +88,16 @@ from trainkit.ops import xdivy as xdivy
 from trainkit.ops import xlog1py as xlog1py
 from trainkit.ops import xlogy as xlogy
 from trainkit.ops import zeta as zeta
+from trainkit.ops.incomplete import betainc as betainc
+from trainkit.ops.incomplete import igamma as igamma
+from trainkit.ops.incomplete import igammac as igammac
+from trainkit.tf import special as special
 from trainkit.tf.arrays import plain
+from trainkit.tf.sequences import invert_permutation as invert_permutation
+from trainkit.tf.sequences import is_non_decreasing as is_non_decreasing
+from trainkit.tf.sequences import is_strictly_increasing as is_strictly_increasing
+from trainkit.tf.sequences import polyval as polyval
+from trainkit.tf.sequences import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
 
 
 def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor:
@@ -106,6 +121,17 @@ def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
     y = convert_to_tensor(y)
     safe = ops.where(ops.equal(y, 0), ops.zeros_like(y), x)
     return ops.multiply(safe, y)
+
+
+def reciprocal_no_nan(x: Any, name: Any = None) -> Tensor:
+    """1 / x, and 0 where x is 0."""
+    x = convert_to_tensor(x)
+    return ops.divide_no_nan(ops.ones_like(x), x)
+
+
+def rint(x: Any, name: Any = None) -> Tensor:
+    """The nearest whole number, as a float; halves go to even."""
+    return ops.round(x)
 
 
 def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:

@@ -27,10 +27,32 @@ from trainkit.ops.cross_entropy import (
 from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
 from trainkit.tf.arrays import gather as _gather
 from trainkit.tf.arrays import plain
+from trainkit.tf.blocks import depth_to_space as depth_to_space
+from trainkit.tf.blocks import space_to_batch as space_to_batch
+from trainkit.tf.blocks import space_to_depth as space_to_depth
 from trainkit.tf.math import in_top_k as in_top_k
 from trainkit.tf.math import l2_normalize as l2_normalize
 from trainkit.tf.math import top_k as top_k
 from trainkit.tf.math import zero_fraction as zero_fraction
+from trainkit.tf.normalization import (
+    batch_norm_with_global_normalization as batch_norm_with_global_normalization,
+)
+from trainkit.tf.normalization import local_response_normalization as local_response_normalization
+from trainkit.tf.normalization import lrn as lrn
+from trainkit.tf.normalization import normalize_moments as normalize_moments
+from trainkit.tf.normalization import scale_regularization_loss as scale_regularization_loss
+from trainkit.tf.normalization import sufficient_statistics as sufficient_statistics
+from trainkit.tf.normalization import weighted_moments as weighted_moments
+from trainkit.tf.transposed_convolution import atrous_conv2d as atrous_conv2d
+from trainkit.tf.transposed_convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
+from trainkit.tf.transposed_convolution import conv1d_transpose as conv1d_transpose
+from trainkit.tf.transposed_convolution import conv2d_transpose as conv2d_transpose
+from trainkit.tf.transposed_convolution import conv3d_transpose as conv3d_transpose
+from trainkit.tf.transposed_convolution import conv_transpose as conv_transpose
+from trainkit.tf.windows import dilation2d as dilation2d
+from trainkit.tf.windows import erosion2d as erosion2d
+from trainkit.tf.windows import max_pool_with_argmax as max_pool_with_argmax
+from trainkit.tf.windows import pool as pool
 
 # ---------------------------------------------------------------------- activations
 
@@ -290,44 +312,8 @@ def separable_conv2d(
     return conv2d(x, pointwise_filter, 1, "VALID", data_format)
 
 
-def conv2d_transpose(
-    input: Any,
-    filters: Any,
-    output_shape: Any,
-    strides: Any,
-    padding: Any = "SAME",
-    data_format: str | None = None,
-    dilations: Any = None,
-    name: Any = None,
-) -> Tensor:
-    """The transpose (gradient by the input) of `conv2d`; filters (h, w, outputs, channels).
-
-    Raises:
-        InvalidArgumentError: `output_shape` is not what these arguments give.
-    """
-    layout = _layout(data_format)
-    if not isinstance(padding, str):
-        raise ValueError(f"conv2d_transpose: padding {padding!r}; use 'SAME' or 'VALID'")
-    input, padding = _padded(input, padding)
-    y = ops.conv_transpose(
-        input,
-        filters,
-        strides=_spatial(strides, 2, layout, "strides"),
-        padding=padding,
-        data_format=layout,
-        dilation_rate=_spatial(dilations or 1, 2, layout, "dilations"),
-    )
-    wanted = plain(output_shape)
-    if wanted is not None and not y.shape.is_compatible_with(wanted):
-        raise InvalidArgumentError(
-            f"conv2d_transpose: output_shape {tuple(wanted)} is asked for, these arguments give "
-            f"{y.shape}"
-        )
-    return y
-
-
 def _pool(rank: int, op: str, kind: str) -> Any:
-    def pool(
+    def pooled(
         input: Any,
         ksize: Any,
         strides: Any,
@@ -349,8 +335,8 @@ def _pool(rank: int, op: str, kind: str) -> Any:
         )
 
     what = "Greatest value" if kind == "max" else "Mean"
-    pool.__name__ = pool.__qualname__ = op
-    pool.__doc__ = f"""{what} of each window of `ksize`, over {rank} spatial axes.
+    pooled.__name__ = pooled.__qualname__ = op
+    pooled.__doc__ = f"""{what} of each window of `ksize`, over {rank} spatial axes.
 
     Args:
         input: (batch, spatial..., channels), or as `data_format` says.
@@ -360,7 +346,7 @@ def _pool(rank: int, op: str, kind: str) -> Any:
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
     """
-    return pool
+    return pooled
 
 
 max_pool1d = _pool(1, "max_pool1d", "max")
