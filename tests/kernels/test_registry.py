@@ -3,6 +3,7 @@
 import sys
 import types
 
+import numpy as np
 import pytest
 
 from trainkit.core.errors import InvalidArgumentError
@@ -71,11 +72,41 @@ def test_small_work_is_left_to_the_plain_version(built):
     assert built == []
 
 
-def test_a_later_process_uses_what_was_compiled_from_its_first_call(built):
+def test_what_another_process_compiled_does_not_move_the_call_at_which_it_is_used(built):
     assert family("eager").find((1,), 0.3)() == (1,)
     later = family("hot")
-    assert later.find((1,), 0.3)() == (1,)
-    assert later.find((2,), 0.3) is None
+    calls = [later.find((1,), 0.3) for _ in range(4)]
+    assert calls[:3] == [None, None, None]
+    assert calls[3]() == (1,)
+
+
+def test_a_restored_run_changes_to_the_compiled_kernel_where_the_first_one_did(built):
+    first = family("hot")
+    choice = registry.KernelChoice()
+    uninterrupted = [first.find((1,), 0.3) for _ in range(2)]
+    saved = choice.state_arrays()
+    uninterrupted += [first.find((1,), 0.3) for _ in range(3)]
+
+    first.forget()
+    choice.load_state_arrays(saved)
+    resumed = [first.find((1,), 0.3) for _ in range(3)]
+    assert [k is None for k in uninterrupted[2:]] == [k is None for k in resumed]
+    assert resumed[1]() == (1,)
+
+
+def test_a_run_saved_after_the_change_goes_on_with_the_compiled_kernel(built):
+    first = family("hot")
+    for _ in range(5):
+        first.find((1,), 0.3)
+    saved = registry.KernelChoice().state_arrays()
+    first.forget()
+    registry.KernelChoice().load_state_arrays(saved)
+    assert first.find((1,), 0.3)() == (1,)
+
+
+def test_counts_that_make_no_sense_are_refused(built):
+    with pytest.raises(ValueError, match="counts of kernels"):
+        registry.KernelChoice().load_state_arrays({"work": np.array([1, 2], np.uint8)})
 
 
 def test_eager_compiles_at_the_first_call_however_small(built):

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.checkpoints import Checkpoint, CheckpointManager
+from trainkit.kernels.registry import KernelChoice
 
 
 class BackupAndRestore(Callback):
@@ -62,7 +63,7 @@ class BackupAndRestore(Callback):
             self.model.training_run.before_training(self.manager.restore_or_initialize)
 
     def _manage(self, max_to_keep: int) -> None:
-        checkpoint = Checkpoint(run=self.model.training_run)
+        checkpoint = Checkpoint(run=self.model.training_run, kernels=KernelChoice())
         self.__dict__["manager"] = CheckpointManager(
             checkpoint, self.backup_dir, max_to_keep, checkpoint_name="run"
         )

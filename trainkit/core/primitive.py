@@ -124,7 +124,7 @@ class Primitive:
 
     def slow(self, *inputs: Any, **settings: Any) -> Any:
         """A call with anything but plain tensors of one dtype: convert, promote, or trace."""
-        ready = [x.value() if hasattr(type(x), "_is_variable") else x for x in inputs]
+        ready = [x._read() if hasattr(type(x), "_is_variable") else x for x in inputs]
         if any(x is not y for x, y in zip(inputs, ready, strict=True)):
             return self.op(*ready, **settings)  # a variable's value may well be a usual case
         self._convert(ready)
@@ -234,14 +234,21 @@ class Primitive:
 
     # ------------------------------------------------------------------ errors
 
+    def _named(self, error: OpError) -> OpError:
+        """`error` with this operation's name where a rule that many share could not know it."""
+        unnamed = "operation: "
+        if error.args and str(error.args[0]).startswith(unnamed):
+            error.args = (f"{self.name}: {str(error.args[0])[len(unnamed) :]}", *error.args[1:])
+        return error
+
     def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
         """The error of a kernel as one that names the operation and shows the inputs."""
         if isinstance(error, OpError):
-            return error
+            return self._named(error)
         try:
             self.shape_rule(*map(_spec, inputs), **settings)
         except OpError as better:
-            return better
+            return self._named(better)
         except Exception:  # the rule has no better words than the kernel
             pass
         return InvalidArgumentError(f"{self.name}: {error}\n{describe(inputs, settings)}")

@@ -2,10 +2,12 @@
 
 A kernel is compiled for one signature, such as a window and channel counts. Compiling takes a
 second or two, so it happens only for signatures on which a process spends its time: once the plain
-version has worked for about `START_SECONDS` a thread compiles in the background, and once it has
-worked for about `SWITCH_SECONDS` the compiled kernel takes over, always at the same call of a run.
-The result is cached on disk, and later processes use it from their first call, so that one run is
-like another to the last bit.
+version has worked for about `START_SECONDS` a thread compiles in the background (or loads what an
+earlier process has left on disk), and once it has worked for about `SWITCH_SECONDS` the compiled
+kernel takes over. Both are counted in estimated work, not by the clock, so the change comes at the
+same call of every run, and one run is like another to the last bit. `KernelChoice` lets a
+checkpoint carry the counts, so that a run which goes on changes where the one that was never
+stopped did.
 
 The environment variable `TRAINKIT_JIT` decides: "0" never compiles, "eager" compiles at the first
 call, anything else does as said above.
@@ -13,10 +15,9 @@ call, anything else does as said above.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
+import json
 import os
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.trackable import Trackable
 from trainkit.kernels import threads
 
 Kernel = Callable[..., Any]
@@ -98,7 +100,7 @@ class Family:
             needed.
         builder: the name of the function that compiles the kernel of a key, given as arguments.
         exact: the kernels give the bits of the plain version, so they may take over at any call;
-            no call waits for them, even if they have been compiled before.
+            no call waits for them.
     """
 
     def __init__(self, name: str, file: str, builder: str, exact: bool = False) -> None:
@@ -139,10 +141,12 @@ class Family:
         if _State.mode == "off":
             return None
         spent = self._spent.get(key)
-        if spent is None and self._at_once(key):
-            self._compile(key)
-            return self._take(key)
-        spent = (spent or 0.0) + seconds
+        if spent is None:
+            if _State.mode == "eager":
+                self._compile(key)
+                return self._take(key)
+            spent = _RESTORED.pop(f"{self.name}{key!r}", 0.0)
+        spent += seconds
         self._spent[key] = spent
         if spent >= START_SECONDS and key not in self._threads:
             thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
@@ -153,10 +157,6 @@ class Family:
             self._threads[key].join()
             return self._take(key)
         return None
-
-    def _at_once(self, key: Key) -> bool:
-        """Whether the kernel is to be used from the first call on."""
-        return _State.mode == "eager" or (not self.exact and self._note(key).exists())
 
     def _take(self, key: Key) -> Any:
         kernel = self._built.get(key, False)
@@ -176,24 +176,44 @@ class Family:
                 stacklevel=2,
             )
             return
-        self._write_note(key)
 
-    # ------------------------------------------------------------------ notes on disk
 
-    def _note(self, key: Key) -> Path:
-        source = Path(__file__).parent / "compiled" / f"{self.file}.py"
-        stat = source.stat()
-        facts = (self.name, key, stat.st_mtime_ns, stat.st_size, sys.version, str(source))
-        digest = hashlib.sha256(repr(facts).encode()).hexdigest()[:24]
-        return cache_folder() / f"{self.name}-{digest}"
+_RESTORED: dict[str, float] = {}
+"""Work that a restored run had done with kernels that this process has not met yet."""
 
-    def _write_note(self, key: Key) -> None:
-        note = self._note(key)
+
+class KernelChoice(Trackable):
+    """How far each kernel is on its way to the compiled version, as a part of a checkpoint.
+
+    `BackupAndRestore` stores one with the run. A custom loop that wants to go on to the last bit
+    names one in its checkpoint: `tk.train.Checkpoint(model=model, kernels=KernelChoice())`.
+    """
+
+    def state_arrays(self) -> dict[str, Any]:
+        """The estimated seconds of work by kernel, as JSON in bytes."""
+        work = dict(_RESTORED)
+        for family in _State.families:
+            if not family.exact:
+                work |= {f"{family.name}{key!r}": s for key, s in family._spent.items()}
+        text = json.dumps({name: min(s, SWITCH_SECONDS) for name, s in sorted(work.items())})
+        return {"work": np.frombuffer(text.encode(), np.uint8).copy()}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        """Go on with the counts of the run that wrote them, in this process.
+
+        Raises:
+            ValueError: the array does not hold such counts; nothing is changed then.
+        """
         try:
-            note.parent.mkdir(parents=True, exist_ok=True)
-            note.write_text(f"{key}\n")
-        except OSError:  # a read-only home: each process warms up anew
-            return
+            work = json.loads(bytes(np.asarray(arrays["work"], np.uint8)).decode())
+            counts = {str(name): float(seconds) for name, seconds in work.items()}
+        except (KeyError, ValueError, AttributeError, TypeError) as error:
+            raise ValueError(f"the counts of kernels can't be read: {error!r}") from None
+        for family in _State.families:
+            if not family.exact:
+                family.forget()
+        _RESTORED.clear()
+        _RESTORED.update(counts)
 
 
 _LAUNCH = threading.Lock()

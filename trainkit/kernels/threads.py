@@ -43,8 +43,8 @@ def _function(*names: str) -> Any:
 def calm() -> None:
     """Let the kernels' waiting threads sleep: once, before the first kernel is compiled.
 
-    The user's own setting of `OMP_WAIT_POLICY` stays. BLAS is told in `core.blas`, before NumPy loads it:
-    while it runs its threads can't be stopped and started again safely.
+    The user's own setting of `OMP_WAIT_POLICY` stays. BLAS is told in `core.blas`, before NumPy
+    loads it: while it runs its threads can't be stopped and started again safely.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
