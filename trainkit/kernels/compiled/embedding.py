@@ -16,7 +16,7 @@ def sum_by_id() -> Any:
     """`run(rows, ids, result, workers)`: result[ids[i]] += rows[i], in order, from zeros."""
 
     @compiled(exact=True)
-    def run(rows, ids, result, workers):  # type: ignore[no-untyped-def]
+    def run(rows, ids, result, workers):
         count, features = result.shape
         step = (count + workers - 1) // workers
         for number in prange(workers):

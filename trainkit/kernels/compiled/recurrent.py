@@ -27,7 +27,7 @@ def lstm(units: int) -> Any:
     width = 4 * units
 
     @compiled()
-    def run(projected, kernel, hidden, memory, gates, state, cell, z):  # type: ignore[no-untyped-def]
+    def run(projected, kernel, hidden, memory, gates, state, cell, z):
         batch, steps = projected.shape[0], projected.shape[1]
         for number in prange(state.shape[0]):
             worker = np.int64(number)
@@ -85,7 +85,7 @@ def lstm_gradient(units: int) -> Any:
     width = 4 * units
 
     @compiled()
-    def run(by_hidden, by_memory, before, turned, memory, gates, slopes, dh, dc, z, room):  # type: ignore[no-untyped-def]
+    def run(by_hidden, by_memory, before, turned, memory, gates, slopes, dh, dc, z, room):
         batch, steps = gates.shape[0], gates.shape[1]
         one = np.float32(1)
         for number in prange(dh.shape[0]):

@@ -20,7 +20,7 @@ def loss() -> Any:
     """
 
     @compiled()
-    def run(logits, tops, labels, losses):  # type: ignore[no-untyped-def]
+    def run(logits, tops, labels, losses):
         classes = logits.shape[1]
         for row in prange(logits.shape[0]):
             top = tops[row]
@@ -37,7 +37,7 @@ def gradient() -> Any:
     """`run(g, logits, tops, labels, result)`: g * (softmax(row) - one_hot(label))."""
 
     @compiled()
-    def run(g, logits, tops, labels, result):  # type: ignore[no-untyped-def]
+    def run(g, logits, tops, labels, result):
         classes = logits.shape[1]
         for row in prange(logits.shape[0]):
             top = tops[row]
