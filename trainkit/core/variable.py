@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from operator import methodcaller
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,58 @@ from trainkit.core.trackable import Trackable
 
 _THREAD = recorder.THREAD
 _TAPES = recorder.TAPES
+
+
+class Reading(partial[Tensor]):
+    """The value now, as a tensor that later assignments leave alone.
+
+    TensorFlow's users call it, `v.value()`, and get the tensor. Keras's users do not, `v.value`; so
+    all that can be done with a variable can be done with this as well.
+    """
+
+    __slots__ = ()
+    _is_variable = True
+    __array_priority__ = 100
+
+    def value(self) -> Tensor:
+        """The tensor."""
+        return self()
+
+    def _read(self) -> Tensor:
+        return self()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self(), name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self().__array__(dtype, copy)
+
+    def __bool__(self) -> bool:
+        return bool(self())
+
+    def __float__(self) -> float:
+        return float(self())
+
+    def __int__(self) -> int:
+        return int(self())
+
+    def __index__(self) -> int:
+        return self().__index__()
+
+    def __len__(self) -> int:
+        return len(self())
+
+    def __iter__(self) -> Any:
+        return iter(self())
+
+    def __format__(self, spec: str) -> str:
+        return format(self(), spec)
+
+    def __repr__(self) -> str:
+        return repr(self())
+
+    __str__ = __repr__
+    __hash__ = object.__hash__  # equality is that of tensors, element by element
 
 
 class Variable(Trackable):
@@ -159,8 +213,7 @@ class Variable(Trackable):
 
     # ------------------------------------------------------------------ reading
 
-    def value(self) -> Tensor:
-        """The value now, as a tensor that later assignments leave alone."""
+    def _read(self) -> Tensor:
         if _THREAD.traces:
             read: Tensor = _THREAD.traces[-1].read_variable(self)
             if _TAPES:
@@ -170,9 +223,16 @@ class Variable(Trackable):
             recorder.note_variable(self, self._value)
         return self._value
 
+    if TYPE_CHECKING:
+
+        def value(self) -> Tensor: ...
+
+    else:
+        value = property(partial(Reading, methodcaller("_read")), doc=Reading.__doc__)
+
     def read_value(self) -> Tensor:
         """The value now, as a tensor that later assignments leave alone."""
-        return self.value()
+        return self._read()
 
     def numpy(self) -> Any:
         """The value as a read-only NumPy array, without a copy on the CPU."""
@@ -188,22 +248,22 @@ class Variable(Trackable):
         return self._value.__dlpack_device__()
 
     def __bool__(self) -> bool:
-        return bool(self.value())
+        return bool(self._read())
 
     def __float__(self) -> float:
-        return float(self.value())
+        return float(self._read())
 
     def __int__(self) -> int:
-        return int(self.value())
+        return int(self._read())
 
     def __index__(self) -> int:
-        return self.value().__index__()
+        return self._read().__index__()
 
     def __len__(self) -> int:
         return len(self._value)
 
     def __iter__(self) -> Any:
-        return iter(self.value())
+        return iter(self._read())
 
     def __format__(self, spec: str) -> str:
         return format(self.numpy(), spec) if spec else str(self)
@@ -315,7 +375,7 @@ class Variable(Trackable):
         return mine
 
     def _changed(self, scatter: str, indices: Any, updates: Any) -> Variable:
-        old = self.value()
+        old = self._read()
         return self.assign(PRIMITIVES[scatter].op(old, indices, updates))
 
     def scatter_nd_update(self, indices: Any, updates: Any, name: Any = None) -> Variable:

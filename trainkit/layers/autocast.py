@@ -20,9 +20,8 @@ class AutocastVariable(Variable):
 
     compute_dtype: DType
 
-    def value(self) -> Tensor:
-        """The value now, cast while a layer is being called."""
-        kept = super().value()
+    def _read(self) -> Tensor:
+        kept = super()._read()
         return kept if FRAME.entry is None else cast(kept, self.compute_dtype)
 
 

@@ -23,7 +23,7 @@ def _symbolic(x: Any) -> bool:
 
 
 def _value(x: Any) -> Any:
-    return x.value() if hasattr(type(x), "_is_variable") else x
+    return x._read() if hasattr(type(x), "_is_variable") else x
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:

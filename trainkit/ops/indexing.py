@@ -14,7 +14,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.core.variable import Variable
+from trainkit.core.variable import Reading, Variable
 from trainkit.ops import index_keys
 from trainkit.ops.index_keys import Key
 from trainkit.ops.shaping import as_tensor
@@ -152,6 +152,7 @@ def _variable_item(self: Variable, key: Any) -> Tensor:
 
 Tensor.__getitem__ = get_item  # type: ignore[method-assign]
 Variable.__getitem__ = _variable_item  # type: ignore[method-assign]
+Reading.__getitem__ = _variable_item  # type: ignore[misc]
 
 # ------------------------------------------------------------------ where something is true
 

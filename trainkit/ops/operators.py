@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.core.variable import Variable
+from trainkit.core.variable import Reading, Variable
 from trainkit.ops import bitwise, rounding
 from trainkit.ops import elementwise as ew
 
@@ -129,7 +129,7 @@ _OTHERS = {
 
 
 def _install() -> None:
-    for kind in (Tensor, Variable):
+    for kind in (Tensor, Variable, Reading):
         for name, op in _BINARY.items():
             setattr(kind, f"__{name}__", op)
             setattr(kind, f"__r{name}__", _reflected(op))

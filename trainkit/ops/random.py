@@ -56,7 +56,7 @@ class Generator(Trackable):
     def from_state(cls, state: Any, alg: Any = None) -> Generator:
         """A generator that goes on where another one's `state` stood."""
         _only_philox(alg)
-        return cls(state=state.value() if hasattr(type(state), "_is_variable") else state)
+        return cls(state=state._read() if hasattr(type(state), "_is_variable") else state)
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
