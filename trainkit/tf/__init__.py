@@ -5,6 +5,8 @@ file per namespace: `math.py` is `tk.math`, and so on; `arrays.py` and `clipping
 namespace of their own.
 """
 
+from trainkit.core.dtypes import float16 as half
+from trainkit.core.dtypes import float64 as double
 from trainkit.core.recorder import enable_eager_execution as enable_eager_execution
 from trainkit.graph.effects import numpy_function as numpy_function
 from trainkit.graph.effects import print_ as print
@@ -54,6 +56,7 @@ from trainkit.tf.arrays import foldr as foldr
 from trainkit.tf.arrays import gather as gather
 from trainkit.tf.arrays import gather_nd as gather_nd
 from trainkit.tf.arrays import group as group
+from trainkit.tf.arrays import identity as guarantee_const
 from trainkit.tf.arrays import identity as identity
 from trainkit.tf.arrays import linspace as linspace
 from trainkit.tf.arrays import map_fn as map_fn
@@ -96,14 +99,31 @@ from trainkit.tf.arrays import where as where
 from trainkit.tf.arrays import while_loop as while_loop
 from trainkit.tf.arrays import zeros as zeros
 from trainkit.tf.arrays import zeros_like as zeros_like
+from trainkit.tf.blocks import batch_to_space as batch_to_space
+from trainkit.tf.blocks import space_to_batch as space_to_batch
+from trainkit.tf.blocks import space_to_batch as space_to_batch_nd
 from trainkit.tf.clipping import clip_by_average_norm as clip_by_average_norm
 from trainkit.tf.clipping import clip_by_global_norm as clip_by_global_norm
 from trainkit.tf.clipping import clip_by_norm as clip_by_norm
 from trainkit.tf.clipping import clip_by_value as clip_by_value
+from trainkit.tf.conversions import as_string as as_string
+from trainkit.tf.conversions import bitcast as bitcast
+from trainkit.tf.conversions import broadcast_dynamic_shape as broadcast_dynamic_shape
+from trainkit.tf.conversions import grad_pass_through as grad_pass_through
+from trainkit.tf.conversions import parallel_stack as parallel_stack
+from trainkit.tf.conversions import realdiv as realdiv
+from trainkit.tf.conversions import (
+    required_space_to_batch_paddings as required_space_to_batch_paddings,
+)
+from trainkit.tf.conversions import shape_n as shape_n
+from trainkit.tf.conversions import truncatediv as truncatediv
+from trainkit.tf.conversions import truncatemod as truncatemod
 from trainkit.tf.debugging import assert_equal as assert_equal
 from trainkit.tf.debugging import assert_greater as assert_greater
 from trainkit.tf.debugging import assert_less as assert_less
 from trainkit.tf.debugging import assert_rank as assert_rank
+from trainkit.tf.derivatives import gradients as gradients
+from trainkit.tf.derivatives import hessians as hessians
 from trainkit.tf.linalg import eigvals as eigvals
 from trainkit.tf.linalg import matmul as matmul
 from trainkit.tf.linalg import norm as norm
@@ -164,6 +184,7 @@ from trainkit.tf.math import subtract as subtract
 from trainkit.tf.math import tan as tan
 from trainkit.tf.math import tanh as tanh
 from trainkit.tf.math import truediv as truediv
+from trainkit.tf.matrix_functions import matrix_square_root as matrix_square_root
 from trainkit.tf.module import Module as Module
 from trainkit.tf.scatters import identity_n as identity_n
 from trainkit.tf.scatters import tensor_scatter_nd_max as tensor_scatter_nd_max
@@ -176,3 +197,9 @@ from trainkit.tf.scopes import init_scope as init_scope
 from trainkit.tf.scopes import inside_function as inside_function
 from trainkit.tf.scopes import is_symbolic_tensor as is_symbolic_tensor
 from trainkit.tf.scopes import name_scope as name_scope
+from trainkit.tf.sequences import dynamic_partition as dynamic_partition
+from trainkit.tf.sequences import dynamic_stitch as dynamic_stitch
+from trainkit.tf.sequences import edit_distance as edit_distance
+from trainkit.tf.sequences import histogram_fixed_width as histogram_fixed_width
+from trainkit.tf.sequences import histogram_fixed_width_bins as histogram_fixed_width_bins
+from trainkit.tf.sequences import unique_with_counts as unique_with_counts

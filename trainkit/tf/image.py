@@ -9,6 +9,47 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.tf.arrays import plain
+from trainkit.tf.image_boxes import draw_bounding_boxes as draw_bounding_boxes
+from trainkit.tf.image_boxes import non_max_suppression as non_max_suppression
+from trainkit.tf.image_boxes import non_max_suppression_overlaps as non_max_suppression_overlaps
+from trainkit.tf.image_boxes import non_max_suppression_padded as non_max_suppression_padded
+from trainkit.tf.image_boxes import (
+    non_max_suppression_with_scores as non_max_suppression_with_scores,
+)
+from trainkit.tf.image_color import adjust_brightness as adjust_brightness
+from trainkit.tf.image_color import adjust_contrast as adjust_contrast
+from trainkit.tf.image_color import adjust_gamma as adjust_gamma
+from trainkit.tf.image_color import adjust_hue as adjust_hue
+from trainkit.tf.image_color import adjust_saturation as adjust_saturation
+from trainkit.tf.image_color import convert_image_dtype as convert_image_dtype
+from trainkit.tf.image_color import rgb_to_yiq as rgb_to_yiq
+from trainkit.tf.image_color import rgb_to_yuv as rgb_to_yuv
+from trainkit.tf.image_color import yiq_to_rgb as yiq_to_rgb
+from trainkit.tf.image_color import yuv_to_rgb as yuv_to_rgb
+from trainkit.tf.image_parts import crop_and_resize as crop_and_resize
+from trainkit.tf.image_parts import resize_with_crop_or_pad as resize_with_crop_or_pad
+from trainkit.tf.image_parts import resize_with_pad as resize_with_pad
+from trainkit.tf.image_quality import image_gradients as image_gradients
+from trainkit.tf.image_quality import sobel_edges as sobel_edges
+from trainkit.tf.image_quality import ssim as ssim
+from trainkit.tf.image_quality import ssim_multiscale as ssim_multiscale
+from trainkit.tf.image_quality import total_variation as total_variation
+from trainkit.tf.image_random import random_brightness as random_brightness
+from trainkit.tf.image_random import random_contrast as random_contrast
+from trainkit.tf.image_random import random_crop as random_crop
+from trainkit.tf.image_random import random_flip_left_right as random_flip_left_right
+from trainkit.tf.image_random import random_flip_up_down as random_flip_up_down
+from trainkit.tf.image_random import random_hue as random_hue
+from trainkit.tf.image_random import random_saturation as random_saturation
+from trainkit.tf.image_random import stateless_random_brightness as stateless_random_brightness
+from trainkit.tf.image_random import stateless_random_contrast as stateless_random_contrast
+from trainkit.tf.image_random import stateless_random_crop as stateless_random_crop
+from trainkit.tf.image_random import (
+    stateless_random_flip_left_right as stateless_random_flip_left_right,
+)
+from trainkit.tf.image_random import stateless_random_flip_up_down as stateless_random_flip_up_down
+from trainkit.tf.image_random import stateless_random_hue as stateless_random_hue
+from trainkit.tf.image_random import stateless_random_saturation as stateless_random_saturation
 
 
 class ResizeMethod:
@@ -142,18 +183,6 @@ def pad_to_bounding_box(
     return ops.pad(x, (*lead, (offset_height, below), (offset_width, right), (0, 0)))
 
 
-def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """`delta` added."""
-    return ops.add(image, delta)
-
-
-def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
-    """(x - mean of the channel) * contrast_factor + mean of the channel."""
-    x = convert_to_tensor(images)
-    mean = ops.mean(x, axis=(-3, -2), keepdims=True)
-    return ops.add(ops.multiply(ops.subtract(x, mean), contrast_factor), mean)
-
-
 def per_image_standardization(image: Any) -> Tensor:
     """(x - mean) / max(standard deviation, 1 / sqrt(elements)), for each image."""
     x = ops.cast(image, dtypes.float32)
@@ -162,31 +191,6 @@ def per_image_standardization(image: Any) -> Tensor:
     size = x.shape[-3] * x.shape[-2] * x.shape[-1]
     deviation = ops.maximum(ops.std(x, axis=axes, keepdims=True), size**-0.5)
     return ops.divide(ops.subtract(x, mean), deviation)
-
-
-def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: Any = None) -> Tensor:
-    """Floats in [0, 1] to the whole range of integers, and back.
-
-    Args:
-        image: tensor.
-        dtype: of the result.
-        saturate: clip values that would overflow.
-        name: not kept.
-    """
-    x, wanted = convert_to_tensor(image), dtypes.as_dtype(dtype)
-    if x.dtype == wanted:
-        return x
-    if x.dtype.is_integer and wanted.is_floating:
-        return ops.divide(ops.cast(x, wanted), x.dtype.max)
-    if x.dtype.is_floating and wanted.is_integer:
-        scaled = ops.multiply(x, wanted.max + 0.5)
-        return ops.cast(ops.clip(scaled, wanted.min, wanted.max) if saturate else scaled, wanted)
-    if x.dtype.is_integer and wanted.is_integer:
-        shift = 8 * (wanted.size - x.dtype.size)
-        wide = ops.cast(x, "int64")
-        moved = wide * 2**shift if shift >= 0 else wide // 2**-shift
-        return ops.cast(moved, wanted)
-    return ops.cast(x, wanted)
 
 
 def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:

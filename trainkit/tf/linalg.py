@@ -18,6 +18,16 @@ from trainkit.ops.solving import expm as expm
 from trainkit.tf.arrays import eye as eye
 from trainkit.tf.arrays import plain
 from trainkit.tf.math import l2_normalize as l2_normalize
+from trainkit.tf.matrix_functions import logm as logm
+from trainkit.tf.matrix_functions import lu as lu
+from trainkit.tf.matrix_functions import lu_matrix_inverse as lu_matrix_inverse
+from trainkit.tf.matrix_functions import lu_reconstruct as lu_reconstruct
+from trainkit.tf.matrix_functions import lu_solve as lu_solve
+from trainkit.tf.matrix_functions import sqrtm as sqrtm
+from trainkit.tf.tridiagonal import banded_triangular_solve as banded_triangular_solve
+from trainkit.tf.tridiagonal import eigh_tridiagonal as eigh_tridiagonal
+from trainkit.tf.tridiagonal import tridiagonal_matmul as tridiagonal_matmul
+from trainkit.tf.tridiagonal import tridiagonal_solve as tridiagonal_solve
 
 
 def matmul(
