@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from typing import Any
@@ -195,6 +196,10 @@ class _Reader:
             str(key): decoded(value, {"graph": lambda i: self._part_of(graph, i)})
             for key, value in item["settings"].items()
         }
+        known = () if primitive.is_ufunc else inspect.signature(primitive.kernel).parameters
+        for key in settings:
+            if key not in known:
+                raise self.refuse(f"{primitive.name!r} has no setting {key[:40]!r}")
         for count in ("num", "parts"):  # results that are counted out one by one
             if type(settings.get(count)) is int and settings[count] != len(specs):
                 raise self.refuse(f"{name!r} has {len(specs)} values and {count}={settings[count]}")

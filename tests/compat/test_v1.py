@@ -1,0 +1,103 @@
+"""Graphs and sessions of version 1 on the same graphs."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+v1 = tk.compat.v1
+
+
+def test_placeholders_are_fed_and_fetches_keep_their_structure():
+    with v1.Graph().as_default():
+        x = v1.placeholder(tk.float32, [None, 2], name="x")
+        total = tk.reduce_sum(x, axis=1)
+        with v1.Session() as session:
+            got = session.run({"total": total, "both": [x, total]}, {x: [[1.0, 2.0], [3.0, 4.0]]})
+    assert got["total"].tolist() == [3.0, 7.0]
+    assert got["both"][0].shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("feed", "text"),
+    [({}, "feed_dict has no value for it"), ({"x": np.ones((2, 3))}, r"fed with \(2, 3\)")],
+)
+def test_a_placeholder_that_is_not_fed_or_fed_wrongly(feed, text):
+    with v1.Graph().as_default():
+        x = v1.placeholder(tk.float32, [None, 2])
+        y = x * 2.0
+        with pytest.raises(tk.errors.InvalidArgumentError, match=text):
+            v1.Session().run(y, {x: value for value in feed.values()})
+
+
+def test_only_what_a_fetch_needs_is_fed():
+    with v1.Graph().as_default():
+        a, b = v1.placeholder(tk.float32, []), v1.placeholder(tk.float32, [])
+        double, _ = a * 2.0, b * 3.0
+        assert v1.Session().run(double, {a: 4.0}) == 8.0
+
+
+def test_scopes_name_variables_and_decide_on_reuse():
+    with v1.Graph().as_default():
+        with v1.variable_scope("outer"), v1.variable_scope("inner"):
+            w = v1.get_variable("w", [2])
+            with pytest.raises(ValueError, match="'outer/inner/w' exists already"):
+                v1.get_variable("w", [2])
+        with v1.variable_scope("outer", reuse=v1.AUTO_REUSE), v1.variable_scope("inner"):
+            assert v1.get_variable("w", [2]) is w
+        with v1.variable_scope("other", reuse=True):
+            with pytest.raises(ValueError, match="reuse=True makes none"):
+                v1.get_variable("w", [2])
+    assert w.name == "outer/inner/w:0"
+
+
+def test_variables_are_initialized_assigned_and_seen_by_eager_code():
+    with v1.Graph().as_default():
+        w = v1.get_variable("w", initializer=tk.constant([1.0, 2.0]))
+        x = v1.placeholder(tk.float32, [2])
+        step = v1.assign(w, w + x)
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run(step, {x: [1.0, 1.0]})
+            assert session.run(w).tolist() == [2.0, 3.0]
+            assert session.run(w * x, {x: [2.0, 2.0]}).tolist() == [4.0, 6.0]
+            session.run(v1.global_variables_initializer())
+            assert session.run(w).tolist() == [1.0, 2.0]
+    assert w.numpy().tolist() == [1.0, 2.0]
+
+
+def test_a_checkpoint_moves_from_a_session_to_eager_code(tmp_path):
+    with v1.Graph().as_default():
+        w = v1.get_variable("w", initializer=tk.constant([1.0, 2.0]))
+        v1.Session().run(v1.assign(w, w * 3.0))
+    path = tk.train.Checkpoint(w=w).save(str(tmp_path / "run"))
+    eager = tk.Variable([0.0, 0.0])
+    tk.train.Checkpoint(w=eager).restore(path).assert_consumed()
+    assert eager.numpy().tolist() == [3.0, 6.0]
+
+
+def test_regularizers_are_collected():
+    with v1.Graph().as_default():
+        v1.get_variable("w", initializer=tk.constant([1.0, 2.0]), regularizer=tk.reduce_sum)
+        (loss,) = v1.get_regularization_losses()
+        assert v1.Session().run(loss) == 3.0
+
+
+def test_errors_of_sessions_and_graphs():
+    with pytest.raises(RuntimeError, match="no default graph"):
+        v1.placeholder(tk.float32, [2])
+    with v1.Graph().as_default():
+        session = v1.Session()
+        with pytest.raises(TypeError, match="can't fetch 3"):
+            session.run(3)
+        with pytest.raises(ValueError, match="give a shape"):
+            v1.placeholder(tk.float32)
+        with pytest.raises(tk.errors.InvalidArgumentError, match="only sessions of this process"):
+            v1.Session("grpc://elsewhere")
+        session.close()
+        with pytest.raises(RuntimeError, match="the session is closed"):
+            session.run([])
+
+
+def test_other_names_are_those_of_the_library():
+    assert v1.reduce_sum is tk.reduce_sum
