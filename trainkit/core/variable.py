@@ -313,7 +313,26 @@ class Variable(Trackable):
         """Subtract `delta`, which has the shape of the value or broadcasts to it."""
         return self._assign_result("subtract", delta)
 
+    def _changed_in_place(self, op: str, delta: Any) -> bool:
+        """Write the sum or difference into the buffer, if that is simple and nobody holds it."""
+        mine = self._value._array
+        kind = type(delta)
+        if kind is Tensor:
+            delta = delta._array
+            fits = delta.dtype is mine.dtype and delta.shape in ((), mine.shape)
+        else:
+            fits = mine.dtype.kind == "f" and (kind is float or kind is int)
+        # The counts are explained at `_store`.
+        if not fits or getrefcount(self._value) != 2 or getrefcount(mine) != 3:
+            return False
+        if mine.base is not None or mine.dtype.kind not in "fi":
+            return False
+        PRIMITIVES[op].kernel(mine, delta, out=mine)
+        return True
+
     def _assign_result(self, op: str, delta: Any) -> Variable:
+        if not _THREAD.traces and self._changed_in_place(op, delta):
+            return self
         old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
         with recorder.silence() if _TAPES else _NOTHING:
             if not isinstance(delta, Tensor | int | float):
