@@ -64,6 +64,22 @@ def test_a_group_never_contains_a_path_that_leaves_it():
     np.testing.assert_array_equal(tk.function(f, jit_compile=True)(x).numpy(), f(x).numpy())
 
 
+def test_groups_never_wait_for_one_another():
+    # a1 -> b1 and b2 -> a2: as wholes {a1, a2} and {b1, b2} would each need the other first
+    def f(x):
+        a1 = x * 2.0
+        b1 = tk.reshape(tk.exp(a1), [3, 4]) + 1.0
+        seed = tk.reshape(x, [3, 4]) * 3.0
+        b2 = seed - 1.0
+        joined = b1 * seed
+        a2 = tk.reshape(tk.exp(b2), [4, 3]) * x + a1
+        return a2, joined
+
+    x = tk.ones([4, 3])
+    for a, b in zip(f(x), tk.function(f, jit_compile=True)(x), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 def test_integers_and_unknown_sizes_are_left_alone():
     assert fused(lambda x: x * 2 + 1, tk.TensorSpec([3], tk.int32))[0] == []
     assert fused(lambda x: x * 2.0 + 1.0, tk.TensorSpec([None], tk.float32))[0] == []

@@ -128,47 +128,48 @@ def _fusible(node: Node) -> bool:
 
 
 def _groups(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """The group of each node that is fused, groups being convex: no path leaves one and comes back."""
+    """The group of each node that is fused, members in order.
+
+    Groups don't depend on one another in a circle, so each can be run as a whole.
+    """
     index = {node: i for i, node in enumerate(nodes)}
-    before: list[int] = []
-    group_of: dict[Node, list[Node]] = {}
-    masks: dict[int, int] = {}
-    for i, node in enumerate(nodes):
-        reach = 0
-        for x in node.inputs:
-            if isinstance(x, GraphTensor):
-                j = index[x.node]
-                reach |= before[j] | (1 << j)
-        before.append(reach)
+    unit_of: dict[Node, list[Node]] = {}
+    for node in nodes:
+        unit_of[node] = [node]
         if not _fusible(node):
             continue
         spec = node.outputs[0]._spec
-        mine = [node]
-        merged: set[int] = set()
-        mask = 1 << i
-        for x in node.inputs:
-            group = group_of.get(x.node) if isinstance(x, GraphTensor) else None
-            if group is None or id(group) in merged or group[0].outputs[0]._spec != spec:
-                continue
-            joined = masks[id(group)] | mask
-            if _is_convex(mine + group, joined, index, before):
-                mine, mask = group + mine, joined
-                merged.add(id(group))
-        mine.sort(key=index.__getitem__)
-        masks[id(mine)] = mask
-        for member in mine:
-            group_of[member] = mine
-    return {n: g for n, g in group_of.items() if len(g) >= _SMALLEST}
+        for source in _sources(node):
+            mine, other = unit_of[node], unit_of[source]
+            fits = other is not mine and _fusible(other[0]) and other[0].outputs[0]._spec == spec
+            if fits and not _makes_circle(mine + other, unit_of, index):
+                joined = sorted(mine + other, key=index.__getitem__)
+                for member in joined:
+                    unit_of[member] = joined
+    return {node: unit for node, unit in unit_of.items() if len(unit) >= _SMALLEST}
 
 
-def _is_convex(members: list[Node], mask: int, index: dict[Node, int], before: list[int]) -> bool:
-    for member in members:
-        for x in member.inputs:
-            if isinstance(x, GraphTensor):
-                j = index[x.node]
-                if not mask >> j & 1 and before[j] & mask:
-                    return False
-    return True
+def _sources(node: Node) -> list[Node]:
+    return [x.node for x in node.inputs if isinstance(x, GraphTensor)]
+
+
+def _makes_circle(
+    members: list[Node], unit_of: dict[Node, list[Node]], index: dict[Node, int]
+) -> bool:
+    """Whether a way from one member to another leads through a node that is none."""
+    inside = set(members)
+    first = min(index[node] for node in members)
+    seen: set[int] = set()
+    stack = [source for node in members for source in _sources(node) if source not in inside]
+    while stack:
+        node = stack.pop()
+        if node in inside:
+            return True
+        unit = unit_of[node]
+        if id(unit) not in seen and index[unit[-1]] > first:  # what is all before can't depend on them
+            seen.add(id(unit))
+            stack += [source for member in unit for source in _sources(member)]
+    return False
 
 
 def fuse(graph: Graph) -> Graph:
