@@ -111,7 +111,7 @@ def convolution(name: str, batch: int, size: int, channels: int, filters: int) -
             f"conv {name} {part}",
             "GFLOP/s",
             flops,
-            {"compiled": compiled(fast), "plain": plain(slow), "torch": torch_step(make)},
+            {"trainkit": compiled(fast), "trainkit, plain": plain(slow), "torch": torch_step(make)},
             rate=True,
         )
         for part, fast, slow, make in cases
@@ -143,7 +143,7 @@ def pooling() -> list[Benchmark]:
     }
     found = []
     for part, (fast, slow) in bodies.items():
-        contestants = {"compiled": compiled(fast), "plain": plain(slow)}
+        contestants = {"trainkit": compiled(fast), "trainkit, plain": plain(slow)}
         if part == "forward":
             contestants["torch"] = torch_step(forward)
         found.append(Benchmark(f"max_pool {part}", "ms", 1e3, contestants))
@@ -174,10 +174,12 @@ def normalization() -> list[Benchmark]:
             "us",
             1e6,
             {
-                "compiled": compiled(
+                "trainkit": compiled(
                     lambda: norm_cpu.normalized_rows(rows, scale, offset, (2,), 1e-5)
                 ),
-                "plain": plain(lambda: norm_plain.normalized(np, rows, scale, offset, (2,), 1e-5)),
+                "trainkit, plain": plain(
+                    lambda: norm_plain.normalized(np, rows, scale, offset, (2,), 1e-5)
+                ),
                 "torch": torch_step(layer),
             },
         ),
@@ -186,10 +188,10 @@ def normalization() -> list[Benchmark]:
             "us",
             1e6,
             {
-                "compiled": compiled(
+                "trainkit": compiled(
                     lambda: norm_cpu.normalized_rows_gradient(rows, rows, scale, (2,), 1e-5)
                 ),
-                "plain": plain(
+                "trainkit, plain": plain(
                     lambda: norm_plain.normalized_gradient(
                         np, rows, rows, scale, None, None, (2,), 1e-5
                     )
@@ -201,10 +203,10 @@ def normalization() -> list[Benchmark]:
             "ms",
             1e3,
             {
-                "compiled": compiled(
+                "trainkit": compiled(
                     lambda: norm_cpu.normalized_columns(columns, gain, shift, (3,), 1e-3)
                 ),
-                "plain": plain(
+                "trainkit, plain": plain(
                     lambda: norm_plain.normalized(np, columns, gain, shift, outer, 1e-3)
                 ),
                 "torch": torch_step(batch),
@@ -215,12 +217,12 @@ def normalization() -> list[Benchmark]:
             "ms",
             1e3,
             {
-                "compiled": compiled(
+                "trainkit": compiled(
                     lambda: norm_cpu.normalized_columns_gradient(
                         columns, columns, gain, None, None, (3,), 1e-3
                     )
                 ),
-                "plain": plain(
+                "trainkit, plain": plain(
                     lambda: norm_plain.normalized_gradient(
                         np, columns, columns, gain, None, None, outer, 1e-3
                     )
@@ -257,8 +259,8 @@ def losses_and_tables() -> list[Benchmark]:
             "us",
             1e6,
             {
-                "compiled": compiled(lambda: softmax_cpu.loss(labels, logits)),
-                "plain": plain(by_hand),
+                "trainkit": compiled(lambda: softmax_cpu.loss(labels, logits)),
+                "trainkit, plain": plain(by_hand),
                 "torch": torch_step(cross_entropy),
             },
         ),
@@ -266,15 +268,15 @@ def losses_and_tables() -> list[Benchmark]:
             "softmax cross-entropy gradient",
             "us",
             1e6,
-            {"compiled": compiled(lambda: softmax_cpu.gradient(g, labels, logits))},
+            {"trainkit": compiled(lambda: softmax_cpu.gradient(g, labels, logits))},
         ),
         Benchmark(
             "embedding gradient",
             "us",
             1e6,
             {
-                "compiled": compiled(lambda: embedding_cpu.sum_by_id(rows, ids, 2000)),
-                "plain": plain(add_at),
+                "trainkit": compiled(lambda: embedding_cpu.sum_by_id(rows, ids, 2000)),
+                "trainkit, plain": plain(add_at),
             },
         ),
     ]
@@ -293,8 +295,8 @@ def recurrence() -> list[Benchmark]:
             "ms",
             1e3,
             {
-                "compiled": compiled(lambda: recurrent_cpu.lstm(*inputs)),
-                "plain": plain(lambda: recurrent_plain.lstm(np, *inputs)),
+                "trainkit": compiled(lambda: recurrent_cpu.lstm(*inputs)),
+                "trainkit, plain": plain(lambda: recurrent_plain.lstm(np, *inputs)),
             },
         ),
         Benchmark(
@@ -302,10 +304,10 @@ def recurrence() -> list[Benchmark]:
             "ms",
             1e3,
             {
-                "compiled": compiled(
+                "trainkit": compiled(
                     lambda: recurrent_cpu.lstm_gradient(*slopes, *inputs[1:], *results)
                 ),
-                "plain": plain(
+                "trainkit, plain": plain(
                     lambda: recurrent_plain.lstm_gradient(np, *slopes, *inputs[1:], *results)
                 ),
             },

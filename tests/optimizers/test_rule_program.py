@@ -66,11 +66,11 @@ def test_a_program_gives_the_bits_of_the_rule(rule, n_slots, size, how, rng, com
 
 def test_a_loop_takes_over_when_a_thread_has_compiled_it(rng, monkeypatch):
     monkeypatch.setattr(registry, "START_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "SMALLEST_SECONDS", 0.0)
     registry.set_mode("hot")
     program = HotProgram(RuleProgram(lion, 1, 2, np.float32))
     buffers = buffers_for(rng, 1, PIECE)
     program.run(buffers, SCALARS)
-    assert not UPDATES._ready
     (thread,) = UPDATES._threads.values()
     thread.join()
     program.run(buffers, SCALARS)
