@@ -57,9 +57,7 @@ def test_every_dtype_comes_out_as_in_eager_code(f, dtype):
     np.testing.assert_array_equal(got.numpy(), expected.numpy())
 
 
-@pytest.mark.parametrize(
-    "f", [tk.exp, tk.sqrt, tk.tanh, tk.nn.sigmoid, tk.nn.softmax, tk.math.log]
-)
+@pytest.mark.parametrize("f", [tk.exp, tk.sqrt, tk.tanh, tk.nn.sigmoid, tk.nn.softmax, tk.math.log])
 def test_bfloat16_is_computed_in_float32_as_in_eager_code(f):
     x = tk.cast(tk.constant([0.1, 1.0, 3.3]), "bfloat16")
     got, expected = tk.function(f)(x), f(x)
