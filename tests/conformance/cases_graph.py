@@ -1,0 +1,76 @@
+"""Branches, loops, tensor arrays and user rules: primitives over graphs."""
+
+import numpy as np
+
+import trainkit as tk
+from tests.conformance.table import case, normal, positive
+from trainkit import ops
+from trainkit.autodiff.tape import GradientTape
+from trainkit.graph import tensor_array
+from trainkit.graph.function import function
+from trainkit.graph.graph import replay
+
+INDEX = np.array(1, np.int32)
+
+
+def as_nodes(python_function):
+    """`python_function` traced, its nodes run one by one, so that a tape sees the primitives over graphs."""
+    traced = function(python_function)
+
+    def op(*tensors):
+        concrete = traced.get_concrete_function(*tensors)
+        results = replay(concrete.graph, list(tensors))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    return op
+
+
+def branch(x, y):
+    return ops.cond(ops.sum(x) > -100.0, lambda: x * x * y, lambda: x + y)
+
+
+def other_branch(x):
+    return ops.cond(ops.sum(x) > 100.0, lambda: x, lambda: ops.sin(x) * x)
+
+
+def loop(x, y):
+    start = ops.cast(ops.sum(x) * 0.0, "int32")  # known only when the graph runs
+    return ops.while_loop(lambda i, z: i < 3, lambda i, z: (i + 1, z * x + y), (start, x))[1]
+
+
+@tk.custom_gradient
+def cubed(x):
+    return x * x * x, lambda g: 3.0 * g * x * x
+
+
+def slope_of_loop(x):
+    traced = as_nodes(lambda x: loop(x, x))
+    with GradientTape() as tape:
+        tape.watch(x)
+        y = traced(x)
+    return tape.gradient(y, x)
+
+
+CASES = [
+    case("cond", as_nodes(branch), positive(3), positive(3)),
+    case("cond", as_nodes(other_branch), positive(3)),
+    case("while_loop", as_nodes(loop), positive(3), positive(3)),
+    case("deferred_vjp", slope_of_loop, positive(2), order=1),
+    case("with_gradient", as_nodes(lambda x: cubed(x) * 2.0), normal(3)),
+    case(
+        "tensor_array_write",
+        lambda b, v: tensor_array._write(b, INDEX, v, grows=False),
+        normal(3, 2),
+        normal(2),
+    ),
+    case("tensor_array_read", lambda b: tensor_array._read(b, INDEX), normal(3, 2)),
+    case(
+        "tensor_array_without",
+        lambda g: tensor_array._without(g, INDEX, normal(2, 2)),
+        normal(3, 2),
+    ),
+    case(
+        "tensor_array_padded", lambda g: tensor_array._padded(g, INDEX, normal(3, 2)), normal(2, 2)
+    ),
+    case("tensor_array_placed", lambda g: tensor_array._placed(g, INDEX, normal(3, 2)), normal(2)),
+]
