@@ -14,7 +14,7 @@ INDEX = np.array(1, np.int32)
 
 
 def as_nodes(python_function):
-    """`python_function` traced, its nodes run one by one, so that a tape sees the primitives over graphs."""
+    """`python_function` traced, its nodes run one by one, so that a tape sees each primitive."""
     traced = function(python_function)
 
     def op(*tensors):
