@@ -88,6 +88,7 @@ _FAMILIES = {
     "regularizers": "trainkit.regularizers",
     "saved_graph": "trainkit.saved_graph",
     "saving": "trainkit.keras.saving",
+    "signal": "trainkit.tf.signal",
     "summary": "trainkit.summary",
     "test": "trainkit.tf.test",
     "train": "trainkit.tf.train",

@@ -106,7 +106,6 @@ from trainkit.tf.clipping import clip_by_average_norm as clip_by_average_norm
 from trainkit.tf.clipping import clip_by_global_norm as clip_by_global_norm
 from trainkit.tf.clipping import clip_by_norm as clip_by_norm
 from trainkit.tf.clipping import clip_by_value as clip_by_value
-from trainkit.tf.conversions import as_string as as_string
 from trainkit.tf.conversions import bitcast as bitcast
 from trainkit.tf.conversions import broadcast_dynamic_shape as broadcast_dynamic_shape
 from trainkit.tf.conversions import grad_pass_through as grad_pass_through
@@ -118,6 +117,7 @@ from trainkit.tf.conversions import (
 from trainkit.tf.conversions import shape_n as shape_n
 from trainkit.tf.conversions import truncatediv as truncatediv
 from trainkit.tf.conversions import truncatemod as truncatemod
+from trainkit.tf.debugging import Assert as Assert
 from trainkit.tf.debugging import assert_equal as assert_equal
 from trainkit.tf.debugging import assert_greater as assert_greater
 from trainkit.tf.debugging import assert_less as assert_less

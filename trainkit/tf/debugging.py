@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
@@ -299,3 +301,39 @@ def _check_size(size: Any, entry: Any, sizes: Any, wanted: Any, actual: Any, mes
             )
     elif int(entry) != size:
         _fail("assert_shapes", message, f"shape {tuple(wanted)} is needed, it is {actual}")
+
+
+def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -> None:
+    """Raise `InvalidArgumentError` with `data` in its text unless all of `condition` holds.
+
+    Args:
+        condition: bool, or bool tensor.
+        data: list of tensors or values to show.
+        summarize: how many elements to show, which is not limited here.
+        name: not kept.
+    """
+    shown = [convert_to_tensor(x) for x in data if not isinstance(x, str)]
+    texts = " ".join(x for x in data if isinstance(x, str))
+    _check(
+        convert_to_tensor(condition),
+        f"Assert: the condition does not hold. {texts}".rstrip(),
+        *shown,
+    )
+
+
+def assert_proper_iterable(values: Any) -> None:
+    """Raise `TypeError` for a tensor, array or text, and for what can't be gone through.
+
+    Raises:
+        TypeError: `values` is one of these; give a list or tuple.
+    """
+    if is_tensor(values) or isinstance(values, str | bytes | np.ndarray):
+        raise TypeError(
+            f"assert_proper_iterable: a list or tuple is needed, got {type(values).__name__}"
+        )
+    if not hasattr(values, "__iter__"):
+        raise TypeError(
+            f"assert_proper_iterable: a list or tuple is needed, got {type(values).__name__}, "
+            "which can't be iterated over"
+        )    text = f"Assert: the condition does not hold. {texts}".rstrip()
+    _check(convert_to_tensor(condition), text, *shown)

@@ -7,7 +7,9 @@ from trainkit.core.dtypes import bool_ as bool
 from trainkit.core.dtypes import complex64 as complex64
 from trainkit.core.dtypes import complex128 as complex128
 from trainkit.core.dtypes import float16 as float16
+from trainkit.core.dtypes import float16 as half
 from trainkit.core.dtypes import float32 as float32
+from trainkit.core.dtypes import float64 as double
 from trainkit.core.dtypes import float64 as float64
 from trainkit.core.dtypes import int8 as int8
 from trainkit.core.dtypes import int16 as int16
@@ -19,3 +21,6 @@ from trainkit.core.dtypes import uint8 as uint8
 from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
+from trainkit.ops import saturate_cast as saturate_cast
+from trainkit.ops.complex_parts import complex_from as complex
+from trainkit.tf.arrays import cast as cast

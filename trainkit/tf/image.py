@@ -50,6 +50,8 @@ from trainkit.tf.image_random import (
 from trainkit.tf.image_random import stateless_random_flip_up_down as stateless_random_flip_up_down
 from trainkit.tf.image_random import stateless_random_hue as stateless_random_hue
 from trainkit.tf.image_random import stateless_random_saturation as stateless_random_saturation
+from trainkit.tf.png import decode_png as decode_png
+from trainkit.tf.png import encode_png as encode_png
 
 
 class ResizeMethod:

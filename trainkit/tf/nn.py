@@ -30,6 +30,10 @@ from trainkit.tf.arrays import plain
 from trainkit.tf.blocks import depth_to_space as depth_to_space
 from trainkit.tf.blocks import space_to_batch as space_to_batch
 from trainkit.tf.blocks import space_to_depth as space_to_depth
+from trainkit.tf.ctc import collapse_repeated as collapse_repeated
+from trainkit.tf.ctc import ctc_beam_search_decoder as ctc_beam_search_decoder
+from trainkit.tf.ctc import ctc_greedy_decoder as ctc_greedy_decoder
+from trainkit.tf.ctc import ctc_loss as ctc_loss
 from trainkit.tf.math import in_top_k as in_top_k
 from trainkit.tf.math import l2_normalize as l2_normalize
 from trainkit.tf.math import top_k as top_k

@@ -7,3 +7,9 @@ from trainkit.checkpoints import latest_checkpoint as latest_checkpoint
 from trainkit.optimizers.gradient_descent import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )
+from trainkit.tf.checkpoint_readers import checkpoints_iterator as checkpoints_iterator
+from trainkit.tf.checkpoint_readers import get_checkpoint_state as get_checkpoint_state
+from trainkit.tf.checkpoint_readers import list_variables as list_variables
+from trainkit.tf.checkpoint_readers import load_checkpoint as load_checkpoint
+from trainkit.tf.checkpoint_readers import load_variable as load_variable
+from trainkit.tf.moving_average import ExponentialMovingAverage as ExponentialMovingAverage

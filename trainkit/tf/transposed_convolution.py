@@ -187,7 +187,7 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: Any =
     """A convolution of images (n, h, w, c) with filters whose taps are `rate` pixels apart."""
     from trainkit.tf.nn import conv2d
 
-    return conv2d(value, filters, 1, padding, dilations=int(plain(rate)))  # type: ignore[no-any-return]
+    return conv2d(value, filters, 1, padding, dilations=int(plain(rate)))
 
 
 def atrous_conv2d_transpose(
