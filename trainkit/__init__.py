@@ -38,7 +38,6 @@ from trainkit.core.dtypes import uint8 as uint8
 from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
-from trainkit.core.names import unknown_name
 from trainkit.core.recorder import executing_eagerly as executing_eagerly
 from trainkit.core.shapes import TensorShape as TensorShape
 from trainkit.core.tensor import Tensor as Tensor
@@ -127,7 +126,6 @@ _NOT_EXPORTED = {
     "importlib",
     "kernels",
     "tf",
-    "unknown_name",
 }
 
 
@@ -145,7 +143,9 @@ def __getattr__(name: str) -> Any:
     else:
         names = _from_tf()
         if name not in names:
-            raise unknown_name("trainkit", name, __dir__())
+            from trainkit.tf.left_out import not_here
+
+            raise not_here("", name, __dir__())
         value = names[name]
     globals()[name] = value
     return value

@@ -9,6 +9,7 @@ from trainkit.core import devices
 from trainkit.graph.function import functions_run_eagerly as functions_run_eagerly
 from trainkit.graph.function import run_functions_eagerly as run_functions_eagerly
 from trainkit.tf import parallelism as threading
+from trainkit.tf.left_out import not_here as _not_here
 
 
 class PhysicalDevice(NamedTuple):
@@ -94,3 +95,7 @@ experimental = SimpleNamespace(
     get_memory_growth=_get_memory_growth,
     set_memory_growth=_set_memory_growth,
 )
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("config", name, globals())

@@ -16,6 +16,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.effects import assert_true
+from trainkit.tf.left_out import not_here as _not_here
 
 
 def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
@@ -314,11 +315,8 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -
     """
     shown = [convert_to_tensor(x) for x in data if not isinstance(x, str)]
     texts = " ".join(x for x in data if isinstance(x, str))
-    _check(
-        convert_to_tensor(condition),
-        f"Assert: the condition does not hold. {texts}".rstrip(),
-        *shown,
-    )
+    text = f"Assert: the condition does not hold. {texts}".rstrip()
+    _check(convert_to_tensor(condition), text, *shown)
 
 
 def assert_proper_iterable(values: Any) -> None:
@@ -335,5 +333,8 @@ def assert_proper_iterable(values: Any) -> None:
         raise TypeError(
             f"assert_proper_iterable: a list or tuple is needed, got {type(values).__name__}, "
             "which can't be iterated over"
-        )    text = f"Assert: the condition does not hold. {texts}".rstrip()
-    _check(convert_to_tensor(condition), text, *shown)
+        )
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("debugging", name, globals())

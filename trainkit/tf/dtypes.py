@@ -1,5 +1,7 @@
 """`tk.dtypes`: the element types."""
 
+from typing import Any
+
 from trainkit.core.dtypes import DType as DType
 from trainkit.core.dtypes import as_dtype as as_dtype
 from trainkit.core.dtypes import bfloat16 as bfloat16
@@ -24,3 +26,8 @@ from trainkit.core.dtypes import uint64 as uint64
 from trainkit.ops import saturate_cast as saturate_cast
 from trainkit.ops.complex_parts import complex_from as complex
 from trainkit.tf.arrays import cast as cast
+from trainkit.tf.left_out import not_here as _not_here
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("dtypes", name, globals())

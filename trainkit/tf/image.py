@@ -50,6 +50,7 @@ from trainkit.tf.image_random import (
 from trainkit.tf.image_random import stateless_random_flip_up_down as stateless_random_flip_up_down
 from trainkit.tf.image_random import stateless_random_hue as stateless_random_hue
 from trainkit.tf.image_random import stateless_random_saturation as stateless_random_saturation
+from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.png import decode_png as decode_png
 from trainkit.tf.png import encode_png as encode_png
 
@@ -210,3 +211,7 @@ def extract_patches(
     return ops.image.extract_patches(
         images, size, strides=stride, dilation_rate=rate[0], padding=padding.lower()
     )
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("image", name, globals())

@@ -17,6 +17,7 @@ from trainkit.ops import trace as _trace
 from trainkit.ops.solving import expm as expm
 from trainkit.tf.arrays import eye as eye
 from trainkit.tf.arrays import plain
+from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.math import l2_normalize as l2_normalize
 from trainkit.tf.matrix_functions import logm as logm
 from trainkit.tf.matrix_functions import lu as lu
@@ -317,3 +318,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: Any = None) -> Tensor:
     """Sum of products over `axes`: a number of last and first axes, or a pair of lists."""
     axes = plain(axes)
     return ops.tensordot(a, b, axes=axes)
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("linalg", name, globals())

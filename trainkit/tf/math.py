@@ -93,6 +93,7 @@ from trainkit.ops.incomplete import igamma as igamma
 from trainkit.ops.incomplete import igammac as igammac
 from trainkit.tf import special as special
 from trainkit.tf.arrays import plain
+from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.sequences import invert_permutation as invert_permutation
 from trainkit.tf.sequences import is_non_decreasing as is_non_decreasing
 from trainkit.tf.sequences import is_strictly_increasing as is_strictly_increasing
@@ -498,3 +499,7 @@ def lbeta(x: Any, name: Any = None) -> Tensor:
 def zero_fraction(value: Any, name: Any = None) -> Tensor:
     """The share of elements that are 0, in [0, 1]."""
     return ops.mean(ops.cast(ops.equal(value, 0), dtypes.float32))
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("math", name, globals())

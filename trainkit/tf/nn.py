@@ -34,6 +34,7 @@ from trainkit.tf.ctc import collapse_repeated as collapse_repeated
 from trainkit.tf.ctc import ctc_beam_search_decoder as ctc_beam_search_decoder
 from trainkit.tf.ctc import ctc_greedy_decoder as ctc_greedy_decoder
 from trainkit.tf.ctc import ctc_loss as ctc_loss
+from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.math import in_top_k as in_top_k
 from trainkit.tf.math import l2_normalize as l2_normalize
 from trainkit.tf.math import top_k as top_k
@@ -420,3 +421,7 @@ def compute_average_loss(
         loss = ops.multiply(loss, ops.cast(sample_weight, loss.dtype))
     size = loss.shape[0] if global_batch_size is None else plain(global_batch_size)
     return ops.divide(ops.sum(loss), dtypes.as_dtype(loss.dtype).as_numpy_dtype(size))
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("nn", name, globals())

@@ -1,5 +1,7 @@
 """`tk.train`: checkpoints and the optimizers of the first API."""
 
+from typing import Any
+
 from trainkit.checkpoints import Checkpoint as Checkpoint
 from trainkit.checkpoints import CheckpointManager as CheckpointManager
 from trainkit.checkpoints import CheckpointOptions as CheckpointOptions
@@ -12,4 +14,9 @@ from trainkit.tf.checkpoint_readers import get_checkpoint_state as get_checkpoin
 from trainkit.tf.checkpoint_readers import list_variables as list_variables
 from trainkit.tf.checkpoint_readers import load_checkpoint as load_checkpoint
 from trainkit.tf.checkpoint_readers import load_variable as load_variable
+from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
+
+
+def __getattr__(name: str) -> Any:
+    raise _not_here("train", name, globals())

@@ -1,0 +1,181 @@
+"""Names of TensorFlow 2 that are left out on purpose, and what to use instead.
+
+Asking for one raises `AttributeError` with these words; docs/tensorflow_names.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainkit.core.names import unknown_name
+
+_SPARSE = "sparse tensors are not part of trainkit; use dense tensors with masks"
+_RAGGED = "ragged tensors are not part of trainkit; use dense tensors with tk.sequence_mask"
+_QUANTIZED = "quantized element types are not part of trainkit; use int8, uint8 or float16"
+_SAMPLER = "candidate samplers are left out; draw with tk.random.uniform or tk.random.categorical"
+_SAMPLED = "sampled losses are left out; use tk.nn.sparse_softmax_cross_entropy_with_logits"
+_CODEC = "only PNG is read and written; use Pillow or imageio for other formats"
+_STRINGS = "text has no tensor type; use NumPy arrays and Python's str"
+_PLACEMENT = "devices are chosen with tk.device; CUDA_VISIBLE_DEVICES hides GPUs"
+_CLUSTER = "one machine is used; there are no clusters"
+_RECORDS = "protocol buffers are left out; store arrays with NumPy or h5py"
+_OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
+_FRAMES = "errors show the user's lines only where they are known; nothing is filtered"
+_APPROX = "use tk.math.top_k, which is exact"
+
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "": {
+        "AggregationMethod": "gradients are always added up",
+        "CriticalSection": "use threading.Lock",
+        "DeviceSpec": "devices are strings; see tk.device",
+        "IndexedSlices": _SPARSE,
+        "Operation": "see tk.function(...).get_concrete_function(...).graph",
+        "RaggedTensor": _RAGGED,
+        "RegisterGradient": "use tk.custom_gradient",
+        "SparseTensor": _SPARSE,
+        "TypeSpec": "use tk.TensorSpec",
+        "VariableAggregation": _CLUSTER,
+        "VariableSynchronization": _CLUSTER,
+        "approx_top_k": _APPROX,
+        "as_string": _STRINGS,
+        "audio": "use Python's wave module",
+        "distribute": _CLUSTER,
+        "dtensor": _CLUSTER,
+        "estimator": "use tk.keras.Model",
+        "feature_column": "use layers of tk.keras",
+        "fftnd": "use tk.signal.fft, fft2d or fft3d",
+        "get_logger": "use warnings and logging of Python",
+        "graph_util": "see tk.saved_graph",
+        "ifftnd": "use tk.signal.ifft, ifft2d or ifft3d",
+        "import_graph_def": "see tk.saved_graph",
+        "io": "use Python's files; PNG is at tk.image.decode_png",
+        "irfftnd": "use tk.signal.irfft, irfft2d or irfft3d",
+        "lite": "see tk.saved_graph",
+        "lookup": "use dict, or numpy.searchsorted",
+        "no_gradient": "use tk.stop_gradient",
+        "profiler": "use cProfile, or NVIDIA's tools for GPUs",
+        "quantization": _QUANTIZED,
+        "queue": "use queue.Queue, or tk.data",
+        "ragged": _RAGGED,
+        "raw_ops": "use tk.ops",
+        "register_tensor_conversion_function": "give the class __array__ or __dlpack__",
+        "rfftnd": "use tk.signal.rfft, rfft2d or rfft3d",
+        "saved_model": "use tk.saved_graph, or Model.save",
+        "sets": "use numpy.intersect1d and its relatives",
+        "sparse": _SPARSE,
+        "strings": _STRINGS,
+        "timestamp": "use time.time()",
+        "tpu": _CLUSTER,
+        "variable_creator_scope": "give arguments to tk.Variable itself",
+        "xla": "tk.function compiles by itself",
+        **{name: _QUANTIZED for name in ("qint8", "qint16", "qint32", "quint8", "quint16")},
+    },
+    "math": {
+        "approx_max_k": _APPROX,
+        "approx_min_k": _APPROX,
+        "sobol_sample": "use scipy.stats.qmc.Sobol",
+    },
+    "nn": {
+        "RNNCellDeviceWrapper": "use tk.device around the call",
+        "RNNCellDropoutWrapper": "use the dropout arguments of the cells in tk.keras.layers",
+        "RNNCellResidualWrapper": "add the input in a cell of your own",
+        "approx_max_k": _APPROX,
+        "approx_min_k": _APPROX,
+        "ctc_unique_labels": "ctc_loss needs no help with equal labels; leave `unique` out",
+        "depthwise_conv2d_backprop_filter": "use tk.GradientTape",
+        "depthwise_conv2d_backprop_input": "use tk.GradientTape",
+        "embedding_lookup_sparse": _SPARSE,
+        "fractional_avg_pool": "use avg_pool, or tk.image.resize",
+        "fractional_max_pool": "use max_pool, or tk.image.resize",
+        "isotonic_regression": "use sklearn.isotonic",
+        "nce_loss": _SAMPLED,
+        "safe_embedding_lookup_sparse": _SPARSE,
+        "sampled_softmax_loss": _SAMPLED,
+        "with_space_to_batch": "use the `dilations` of tk.nn.convolution",
+        "all_candidate_sampler": _SAMPLER,
+        "compute_accidental_hits": _SAMPLER,
+        "fixed_unigram_candidate_sampler": _SAMPLER,
+        "learned_unigram_candidate_sampler": _SAMPLER,
+    },
+    "linalg": {
+        "LinearOperator" + kind: _OPERATOR
+        for kind in (
+            "", "Adjoint", "BlockDiag", "BlockLowerTriangular", "Circulant", "Circulant2D",
+            "Circulant3D", "Composition", "Diag", "FullMatrix", "Householder", "Identity",
+            "Inversion", "Kronecker", "LowRankUpdate", "LowerTriangular", "Permutation",
+            "ScaledIdentity", "Toeplitz", "Tridiag", "Zeros",
+        )
+    },
+    "image": {
+        "combined_non_max_suppression": "call non_max_suppression for each class",
+        "extract_glimpse": "use crop_and_resize",
+        "generate_bounding_box_proposals": "use non_max_suppression_with_scores",
+        "sample_distorted_bounding_box": "use random_crop",
+        "stateless_sample_distorted_bounding_box": "use stateless_random_crop",
+        **{
+            name: _CODEC
+            for name in (
+                "adjust_jpeg_quality", "decode_and_crop_jpeg", "decode_bmp", "decode_gif",
+                "decode_image", "decode_jpeg", "decode_jxl", "decode_webp", "encode_jpeg",
+                "extract_jpeg_shape", "is_jpeg", "random_jpeg_quality",
+                "stateless_random_jpeg_quality",
+            )
+        },
+    },
+    "debugging": {
+        "enable_check_numerics": "use tk.debugging.check_numerics on single tensors",
+        "disable_check_numerics": "checks of all operations are never on",
+        "enable_traceback_filtering": _FRAMES,
+        "disable_traceback_filtering": _FRAMES,
+        "is_traceback_filtering_enabled": _FRAMES,
+        "get_log_device_placement": "tensors tell their device: x.device",
+        "set_log_device_placement": "tensors tell their device: x.device",
+    },
+    "config": {
+        "LogicalDeviceConfiguration": _PLACEMENT,
+        "experimental_connect_to_cluster": _CLUSTER,
+        "experimental_connect_to_host": _CLUSTER,
+        "experimental_functions_run_eagerly": "use functions_run_eagerly",
+        "experimental_run_functions_eagerly": "use run_functions_eagerly",
+        "get_logical_device_configuration": _PLACEMENT,
+        "get_soft_device_placement": _PLACEMENT,
+        "optimizer": "passes over graphs have no switches",
+        "set_logical_device_configuration": _PLACEMENT,
+        "set_soft_device_placement": _PLACEMENT,
+        "set_visible_devices": _PLACEMENT,
+    },
+    "dtypes": {
+        "QUANTIZED_DTYPES": _QUANTIZED,
+        "resource": "variables are no tensors of handles; see tk.Variable",
+        "variant": "there are no tensors of objects; use nests",
+        **{name: _QUANTIZED for name in ("qint8", "qint16", "qint32", "quint8", "quint16")},
+    },
+    "train": {
+        "Coordinator": "use threading, or tk.data",
+        "CheckpointView": "use load_checkpoint or list_variables",
+        "TrackableView": "use tk.Module.submodules",
+        **{name: _CLUSTER for name in ("ClusterDef", "ClusterSpec", "JobDef", "ServerDef")},
+        **{
+            name: _RECORDS
+            for name in (
+                "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features",
+                "FloatList", "Int64List", "SequenceExample",
+            )
+        },
+    },
+}  # fmt: skip
+
+
+def not_here(space: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that a namespace does not have.
+
+    Args:
+        space: `"math"`, `"nn"` and so on; `""` is `tk` itself.
+        name: what was asked for.
+        known: what is there.
+    """
+    where = f"trainkit.{space}" if space else "trainkit"
+    advice = LEFT_OUT.get(space, {}).get(name)
+    if advice is None:
+        return unknown_name(where, name, (n for n in known if not n.startswith("_")))
+    return AttributeError(f"module {where!r} has no attribute {name!r}: {advice}", name=name)
