@@ -73,6 +73,8 @@ class ConcreteFunction:
         self._places = [i for i, y in enumerate(leaves) if isinstance(y, GraphTensor)]
         self._leaves = leaves
         self._single = isinstance(outputs, GraphTensor)
+        plain = type(outputs) in (list, tuple) and len(self._places) == len(outputs) == len(leaves)
+        self._flat: Any = type(outputs) if plain else None
         # tensors of the function around that a nested function refers to, given to each run
         self.closed = list(graph.captures)
 
@@ -125,9 +127,23 @@ class ConcreteFunction:
         if _THREAD.traces or (_TAPES and self._is_watched(tensors)):
             results = replay(self.graph, tensors)
         else:
-            results = [wrap(y) for y in self.graph.program()([t._array for t in tensors])]
+            return self.run_arrays([t._array for t in tensors])
+        return self._packed(results)
+
+    def run_arrays(self, arrays: list[Any]) -> Any:
+        """The results for one array per input, unseen by tapes."""
+        program = self.graph._program or self.graph.program()
+        results = program(arrays)
+        if self._single:
+            return wrap(results[0])
+        return self._packed([wrap(y) for y in results])
+
+    def _packed(self, results: list[Any]) -> Any:
+        """The symbols of the graph's outputs replaced by `results`, nested as the function returned them."""
         if self._single:
             return results[0]
+        if self._flat is not None:
+            return self._flat(results)
         leaves = list(self._leaves)
         for place, y in zip(self._places, results, strict=True):
             leaves[place] = y
@@ -221,6 +237,8 @@ class Function:
         self._lock = threading.RLock()
         self._traces = 0
         self._instance: Callable[[], Any] | None = None
+        # graphs for calls with tensors alone, by their shapes and NumPy's numbers of their dtypes
+        self._ready: dict[Any, ConcreteFunction] = {}
         self._tracing: list[Any] = []
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._name = name or getattr(python_function, "__name__", "function")
@@ -272,6 +290,14 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph for these arguments; make it first if there is none."""
+        if self._ready and not (kwargs or _TAPES or _THREAD.traces or _SWITCH.eagerly):
+            try:  # tensors alone, of shapes and dtypes seen before
+                arrays = [x._array for x in args]
+                known = self._ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
+            except AttributeError:
+                known = None
+            if known is not None:
+                return known.run_arrays(arrays)
         if _SWITCH.eagerly:
             return self.python_function(*args, **kwargs)
         args, kwargs = self._arguments.canonical(args, kwargs)
@@ -283,6 +309,8 @@ class Function:
             concrete = self._concrete_for(key, args, kwargs)
         if self._verify:
             return self._verified(concrete, args, kwargs)
+        if not (kwargs or concrete.closed) and all(type(x) is Tensor for x in args):
+            self._ready[tuple([(x._array.shape, x._array.dtype.num) for x in args])] = concrete
         return concrete.run(_tensors_in(args, kwargs))
 
     @staticmethod

@@ -55,6 +55,7 @@ class FusedKernel:
         self.dtype = dtype
         self.kinds = kinds
         self.outputs = outputs
+        self._size = int(np.prod(shape))
         self._loop: Callable[..., None] | None = None
 
     def compile(self) -> Callable[..., None]:
@@ -65,28 +66,20 @@ class FusedKernel:
             self._loop = compiled_function(self.source, "loop")
         return self._loop
 
-    def kernel(self, xp: Any, *arrays: Any, donated: Any = None) -> tuple[Any, ...]:
-        """Run the loop; results are new arrays, or those in `donated` where there is one."""
+    def kernel(self, xp: Any, *arrays: Any) -> tuple[Any, ...]:
+        """Run the loop; results are new arrays."""
         loop = self._loop or self.compile()
-        shape, dtype = self.shape, self.dtype
-        outs = (
-            [np.empty(shape, dtype) for _ in range(self.outputs)]
-            if donated is None
-            else [np.empty(shape, dtype) if d is None else d for d in donated]
-        )
-        flat = [
-            x.item()
-            if kind == "s" and isinstance(x, np.ndarray | np.generic)
-            else x
+        number = self.dtype.type
+        outs = [np.empty(self._size, self.dtype) for _ in range(self.outputs)]
+        given = [
+            number(x)
             if kind == "s"
-            else _contiguous(x)
+            else (x if x.flags.c_contiguous else np.ascontiguousarray(x)).ravel()
             for x, kind in zip(arrays, self.kinds, strict=True)
         ]
-        loop(
-            *[dtype.type(x) if k == "s" else x for x, k in zip(flat, self.kinds, strict=True)],
-            *[out.reshape(-1) for out in outs],
-        )
-        return tuple(outs)
+        loop(*given, *outs)
+        shape = self.shape
+        return tuple([out.reshape(shape) for out in outs])
 
     def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
         """The error itself: the operations inside can't fail on shapes that the graph has checked."""
@@ -95,10 +88,6 @@ class FusedKernel:
     def run(self, arrays: Any, settings: Any) -> Any:
         """The results on arrays."""
         return self.kernel(np, *arrays)
-
-
-def _contiguous(x: Any) -> Any:
-    return x.reshape(-1) if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(-1)
 
 
 def _kind(x: Any, shape: tuple[int, ...], dtype: Any) -> str | None:
@@ -166,7 +155,9 @@ def _makes_circle(
         if node in inside:
             return True
         unit = unit_of[node]
-        if id(unit) not in seen and index[unit[-1]] > first:  # what is all before can't depend on them
+        if (
+            id(unit) not in seen and index[unit[-1]] > first
+        ):  # what is all before can't depend on them
             seen.add(id(unit))
             stack += [source for member in unit for source in _sources(member)]
     return False
