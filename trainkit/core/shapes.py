@@ -70,6 +70,12 @@ class TensorShape(tuple[Any, ...]):
         """The sizes of both, one after the other."""
         return TensorShape(tuple(self) + tuple(other))
 
+    def __repr__(self) -> str:
+        return f"TensorShape({list(self)})"
+
+    def __str__(self) -> str:
+        return tuple.__repr__(self)
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, list):
             other = tuple(other)

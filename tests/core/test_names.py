@@ -1,0 +1,46 @@
+"""Name scopes, and the hint at the nearest name."""
+
+import threading
+
+import pytest
+
+import trainkit as tk
+from trainkit.core.names import unknown_name
+
+
+def test_scopes_nest():
+    assert tk.get_current_name_scope() == ""
+    with tk.name_scope("a") as a:
+        with tk.name_scope("b/") as b:
+            assert (a, b, tk.get_current_name_scope()) == ("a/", "a/b/", "a/b")
+        assert tk.get_current_name_scope() == "a"
+    assert tk.get_current_name_scope() == ""
+
+
+def test_a_scope_ends_with_an_error():
+    with pytest.raises(KeyError), tk.name_scope("a"):
+        raise KeyError
+    assert tk.get_current_name_scope() == ""
+
+
+def test_scopes_belong_to_their_thread():
+    seen = []
+    with tk.name_scope("a"):
+        worker = threading.Thread(target=lambda: seen.append(tk.get_current_name_scope()))
+        worker.start()
+        worker.join()
+    assert seen == [""]
+
+
+@pytest.mark.parametrize("name", ["", "a b", 3, None])
+def test_what_is_no_name_says_so(name):
+    with pytest.raises(ValueError, match="is no name of a scope; use letters, digits"):
+        tk.name_scope(name)
+
+
+def test_the_nearest_names_are_shown():
+    error = unknown_name("box", "reduce_maen", ["reduce_mean", "reduce_max", "cat"])
+    assert str(error) == (
+        "module 'box' has no attribute 'reduce_maen'; did you mean 'reduce_mean' or 'reduce_max'?"
+    )
+    assert str(unknown_name("box", "zzz", ["cat"])) == "module 'box' has no attribute 'zzz'"
