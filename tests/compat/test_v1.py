@@ -27,7 +27,7 @@ def test_a_placeholder_that_is_not_fed_or_fed_wrongly(feed, text):
         x = v1.placeholder(tk.float32, [None, 2])
         y = x * 2.0
         with pytest.raises(tk.errors.InvalidArgumentError, match=text):
-            v1.Session().run(y, {x: value for value in feed.values()})
+            v1.Session().run(y, dict.fromkeys([x] * len(feed), *feed.values()))
 
 
 def test_only_what_a_fetch_needs_is_fed():

@@ -292,7 +292,7 @@ def test_errors_that_are_the_users_own_pass_through():
             raise OwnError("mine")
         return x
 
-    with pytest.raises(OwnError, match="^mine$"):
+    with pytest.raises(OwnError, match=r"^mine$"):
         tk.function(f)(tk.constant(1.0))
 
 

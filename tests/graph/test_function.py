@@ -507,7 +507,7 @@ def test_recursion_over_a_tensor_is_refused():
             return tk.constant(1)
         return n * factorial(n - 1)
 
-    with pytest.raises(tk.errors.InvalidArgumentError, match="calls itself .* use a while loop"):
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"calls itself .* use a while loop"):
         factorial(tk.constant(3))
 
 

@@ -45,7 +45,7 @@ def test_rows_and_scalars_are_spread_inside_the_loop(rng):
     def f(x):
         return (x + b) * s - x / 2
 
-    kernels, rest = fused(f, X)
+    kernels, _rest = fused(f, X)
     assert len(kernels) == 1
     x = tk.constant(rng.normal(size=(4, 3)).astype("float32"))
     np.testing.assert_array_equal(tk.function(f, jit_compile=True)(x).numpy(), f(x).numpy())

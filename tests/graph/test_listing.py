@@ -41,7 +41,7 @@ def test_nodes_and_tensors_are_found_by_name(graph):
     node = graph.get_operation_by_name("MatMul")
     assert node.type == "MatMul"
     assert graph.get_tensor_by_name("MatMul:0") is node.outputs[0]
-    assert [n.name for n in graph.get_operations()][0] == "x"
+    assert next(n.name for n in graph.get_operations()) == "x"
     with pytest.raises(KeyError, match="no operation 'Nope'"):
         graph.get_operation_by_name("Nope")
 

@@ -136,7 +136,7 @@ def test_share_does_not_join_random_numbers():
         (lambda x: x + 0, N),
         (lambda x: x - 0.0, X),
         (lambda x: x / 1.0, X),
-        (lambda x: -(-x), X),
+        (lambda x: tk.negative(tk.negative(x)), X),
     ],
 )
 def test_simplify_takes_out_what_changes_nothing(function, spec):
@@ -188,7 +188,7 @@ def test_the_whole_list_gives_the_same_values_as_none(rng):
 
     def f(x):
         y = tk.identity(x) * 1.0 + tk.exp(v) * tk.exp(v)
-        z = -(-y) + tk.constant([1.0, 1.0, 1.0]) * 2.0
+        z = tk.negative(tk.negative(y)) + tk.constant([1.0, 1.0, 1.0]) * 2.0
         return z, tk.reduce_sum(z) / 1.0, tk.nn.softmax(z - 0.0)
 
     graph = traced(f, X)

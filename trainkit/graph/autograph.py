@@ -123,7 +123,7 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
     if inspect.ismethod(function):
         return types.MethodType(converted(function.__func__), function.__self__)
     if not inspect.isfunction(function):
-        call = getattr(type(function), "__call__", None)
+        call = getattr(type(function), "__call__", None)  # noqa: B004 - what it is, not whether
         if not inspect.isfunction(call) or _is_left_alone(call) or inspect.isclass(function):
             return function
         return types.MethodType(converted(call), function)

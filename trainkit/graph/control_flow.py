@@ -266,7 +266,8 @@ def traced_cond(
     Args:
         outer: the graph being traced.
         pred: symbolic scalar.
-        true_fn, false_fn: functions without arguments; their results have the same structure.
+        true_fn: function without arguments.
+        false_fn: the same; its result has the structure of that of `true_fn`.
         merge: brings the raw results of both branches to one structure; by default they must agree.
 
     Returns:

@@ -241,9 +241,19 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         kernel: Callable[..., Any] = primitive.kernel
         wanted = node.outputs[0].dtype.dtype
         return kernel if _dtype_given(node) == wanted else functools.partial(_cast, kernel, wanted)
+    if primitive.name == "matmul" and _is_plain_product(inputs):
+        return np.matmul
     if node.settings:
         return functools.partial(primitive.kernel, np, **node.settings)
     return functools.partial(primitive.kernel, np)
+
+
+def _is_plain_product(inputs: list[GraphTensor]) -> bool:
+    """Whether a product of these is NumPy's own: two matrices of a type that is not widened."""
+    return all(
+        len(x.shape) == 2 and x.dtype.name in ("float32", "float64", "int32", "int64")
+        for x in inputs
+    )
 
 
 def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:

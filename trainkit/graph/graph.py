@@ -16,7 +16,7 @@ from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.source_lines import Line, user_line
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, wrap
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.graph.origins import at_user_line, located, place_text
 

@@ -95,6 +95,7 @@ def _stand_in(origin: Line, error: BaseException) -> types.TracebackType:
         exec(code, {"error": error, "__name__": _STAND_IN})
     except BaseException as raised:
         tb = raised.__traceback__
-        assert tb is not None and tb.tb_next is not None
+        assert tb is not None
+        assert tb.tb_next is not None
         return tb.tb_next
     raise AssertionError("not reached")

@@ -153,7 +153,7 @@ class SavedGraph:
     @property
     def variables(self):
         """The variables now."""
-        pairs = zip(self._names, self._state)
+        pairs = zip(self._names, self._state, strict=False)
         return {f"{i}:{name}": value for i, (name, value) in enumerate(pairs)}
 
     def __call__(self, *arrays):
@@ -162,7 +162,7 @@ class SavedGraph:
             raise TypeError(
                 f"{self.name} takes {len(self.inputs)} arrays, {len(arrays)} were given"
             )
-        ready = [_fitting(x, *spec) for x, spec in zip(arrays, self.inputs)]
+        ready = [_fitting(x, *spec) for x, spec in zip(arrays, self.inputs, strict=False)]
         with np.errstate(all="ignore"):
             outputs, assigned = self._main.run(ready, self._state)
         for number, value in assigned:
@@ -181,7 +181,9 @@ def _fitting(x, name, shape, dtype):
         if not np.can_cast(array.dtype, dtype, "same_kind") and array.dtype.kind not in "if":
             raise TypeError(f"{name}: needs {dtype}, given is {array.dtype}")
         array = array.astype(dtype)
-    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape))
+    fits = array.ndim == len(shape) and all(
+        n in (None, m) for n, m in zip(shape, array.shape, strict=False)
+    )
     if not fits:
         raise ValueError(f"{name}: needs shape {tuple(shape)}, given is {array.shape}")
     return array
@@ -210,7 +212,7 @@ class _Graph:
     def run(self, arrays, state=()):
         """The outputs, and `(number, value)` of the variables that are assigned."""
         env = [None] * len(self._steps)
-        for place, array in zip(self.inputs, arrays):
+        for place, array in zip(self.inputs, arrays, strict=False):
             env[place] = (array,)
         for i, step in enumerate(self._steps):
             if step is not None:
@@ -260,7 +262,9 @@ def _operation(node, here, earlier):
         arrays = [env[x.node][x.index] if isinstance(x, _Ref) else x for x in inputs]
         found = body(*arrays, **settings)
         found = tuple(found) if many else (found,)
-        return tuple(np.asarray(y).astype(d, copy=False) for y, d in zip(found, dtypes))
+        return tuple(
+            np.asarray(y).astype(d, copy=False) for y, d in zip(found, dtypes, strict=False)
+        )
 
     return step
 
@@ -323,7 +327,7 @@ def _index(key, parts=()):
             return Ellipsis
         if isinstance(item, str):
             part = np.asarray(parts[int(item[1:])])
-            return int(part) if in_slice or part.ndim == 0 and part.dtype.kind in "iu" else part
+            return int(part) if in_slice or (part.ndim == 0 and part.dtype.kind in "iu") else part
         if isinstance(item, tuple):
             return slice(*[one(bound, True) for bound in item])
         return item
@@ -364,8 +368,8 @@ def _pad(x, pad_width, mode, value):
 
 
 def _block(x, start, sizes):
-    ends = [n if k == -1 else a + k for n, a, k in zip(x.shape, start, sizes)]
-    return tuple(slice(a, b) for a, b in zip(start, ends))
+    ends = [n if k == -1 else a + k for n, a, k in zip(x.shape, start, sizes, strict=False)]
+    return tuple(slice(a, b) for a, b in zip(start, ends, strict=False))
 
 
 def _slice(x, *live, start, sizes):
@@ -430,16 +434,19 @@ def _windows(x, window, strides, padding, dilation, value):
     """`(padded, out, taps)`: the padded array, the number of windows, an index per tap."""
     rank = len(window)
     per_axis = (padding,) * rank if isinstance(padding, str) else padding
-    axes = list(zip(x.shape[1:-1], window, strides, per_axis, dilation))
+    axes = list(zip(x.shape[1:-1], window, strides, per_axis, dilation, strict=False))
     pads = [_pads(*axis) for axis in axes]
     padded = np.pad(x, [(0, 0), *pads, (0, 0)], constant_values=value)
-    out = [(n + sum(p) - (w - 1) * d - 1) // s + 1 for (n, w, s, _, d), p in zip(axes, pads)]
+    out = [
+        (n + sum(p) - (w - 1) * d - 1) // s + 1
+        for (n, w, s, _, d), p in zip(axes, pads, strict=False)
+    ]
     taps = [
         (
             slice(None),
             *[
                 slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, n, s in zip(tap, dilation, out, strides)
+                for t, d, n, s in zip(tap, dilation, out, strides, strict=False)
             ],
         )
         for tap in itertools.product(*map(range, window))
@@ -454,7 +461,7 @@ def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
     weights = kernel.reshape(-1, *kernel.shape[-2:])
     y = np.zeros((x.shape[0], *out, filters), x.dtype)
     here, there = kernel.shape[-2], filters // groups
-    for tap, w in zip(taps, weights):
+    for tap, w in zip(taps, weights, strict=False):
         seen = padded[tap]
         for g in range(groups):
             mine = slice(g * there, (g + 1) * there)
