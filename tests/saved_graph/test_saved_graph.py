@@ -156,7 +156,8 @@ def test_the_standalone_reader_runs_where_trainkit_is_not(tmp_path):
         "sys.modules['trainkit'] = None\n"
         "from reader import load\n"
         "np.save('y.npy', load('f.h5')(np.load('x.npy')))\n"
-        "assert not [m for m in sys.modules if m.split('.')[0] in ('trainkit', 'numba', 'ml_dtypes')"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('trainkit', 'numba', "
+        "'ml_dtypes')"
         " and sys.modules[m]]\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)

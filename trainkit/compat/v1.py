@@ -1,7 +1,9 @@
 """TensorFlow 1's graphs and sessions, on the same graphs that `tk.function` makes.
 
-A graph is built first, inside `Graph().as_default()`; a `Session` then runs the part of it that is asked for.
-Variables are ordinary ones, so a checkpoint moves between this and eager use. Names that are not here are
+A graph is built first, inside `Graph().as_default()`; a `Session` then runs the part of it that is
+asked for.
+Variables are ordinary ones, so a checkpoint moves between this and eager use. Names that are not
+here are
 those of `trainkit` itself.
 """
 
@@ -59,7 +61,8 @@ def get_default_graph() -> Graph:
     graph = recorder.current_trace()
     if not isinstance(graph, Graph):
         raise FailedPreconditionError(
-            "there is no default graph: build graphs of version 1 inside `with tk.compat.v1.Graph().as_default():`"
+            "there is no default graph: build graphs of version 1 inside `with "
+            "tk.compat.v1.Graph().as_default():`"
         )
     return graph
 
@@ -87,7 +90,8 @@ class variable_scope:
 
     Args:
         name_or_scope: the prefix.
-        reuse: `None` or `False` make new variables, `True` finds existing ones, `AUTO_REUSE` does either.
+        reuse: `None` or `False` make new variables, `True` finds existing ones, `AUTO_REUSE` does
+            either.
     """
 
     def __init__(self, name_or_scope: Any, reuse: Any = None) -> None:
@@ -121,7 +125,8 @@ def get_variable(
         trainable: whether tapes watch it.
 
     Raises:
-        ValueError: the variable exists and may not be reused, or does not exist and may not be made.
+        ValueError: the variable exists and may not be reused, or does not exist and may not be
+            made.
     """
     graph = get_default_graph()
     state = _state(graph)
@@ -276,14 +281,16 @@ class Session:
     def _fed(self, x: GraphTensor, given: dict[int, Any]) -> Any:
         if id(x) not in given:
             raise InvalidArgumentError(
-                f"Session.run: the placeholder {x.name!r} of shape {tuple(x.shape)} and dtype {x.dtype.name} is "
+                f"Session.run: the placeholder {x.name!r} of shape {tuple(x.shape)} and dtype "
+                f"{x.dtype.name} is "
                 "needed, and feed_dict has no value for it"
             )
         with eagerly():
             value = convert_to_tensor(np.asarray(given[id(x)]).astype(x.dtype.dtype))
         if not x.shape.is_compatible_with(value.shape):
             raise InvalidArgumentError(
-                f"Session.run: the placeholder {x.name!r} has shape {tuple(x.shape)}, it is fed with "
+                f"Session.run: the placeholder {x.name!r} has shape {tuple(x.shape)}, it is fed "
+                "with "
                 f"{tuple(value.shape)}"
             )
         return value._array

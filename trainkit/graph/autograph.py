@@ -1,6 +1,7 @@
 """AutoGraph: what `if`, `while`, `for`, `and`, `assert` ... mean when tensors are involved.
 
-The `diastatic-malt` package rewrites the source; the functions here are what the rewritten code calls. Each
+The `diastatic-malt` package rewrites the source; the functions here are what the rewritten code
+calls. Each
 does what Python does unless a symbolic tensor decides, and then makes a node with branches or a
 body of its own.
 """
@@ -114,7 +115,8 @@ def do_not_convert(function: Callable[..., Any] | None = None) -> Any:
 def converted(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` rewritten; itself where it can't or need not be.
 
-    What can't be rewritten (no source, a generator, a construct that the rewriting doesn't know) runs as
+    What can't be rewritten (no source, a generator, a construct that the rewriting doesn't know)
+    runs as
     Python, and a warning says why, once.
     """
     if isinstance(function, functools.partial):
@@ -190,7 +192,8 @@ def _rewritten(function: Any) -> Any:
         if not _has_jumps(code):  # there is no control flow to convert
             return function
         warnings.warn(
-            f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) is run as Python while it is "
+            f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) is run as "
+            "Python while it is "
             f"traced, its control flow is not converted: {reason}",
             UserWarning,
             stacklevel=2,
@@ -332,7 +335,8 @@ def _check_returned(did_return: Any, name: str) -> None:
         InvalidArgumentError: tracing shows it already; otherwise the graph checks it when it runs.
     """
     text = (
-        f"{name!r} returns a tensor on one path and ends without `return` on another. The condition is a tensor, so "
+        f"{name!r} returns a tensor on one path and ends without `return` on another. The "
+        "condition is a tensor, so "
         "both paths are in the graph: return a tensor of the same dtype on each."
     )
     node = did_return.node
@@ -403,7 +407,8 @@ def _staged_if(
 def _merge(names: tuple[str, ...], fills: bool) -> Callable[[Graph, Any, Graph, Any], Any]:
     """Brings what two branches leave in the names to one structure.
 
-    What a branch leaves undefined can be filled where nothing reads it: the value of a `return` that is not
+    What a branch leaves undefined can be filled where nothing reads it: the value of a `return`
+    that is not
     reached, and with `fills` any name.
     """
 
@@ -452,12 +457,14 @@ def _check_leaves(name: str, x: Any, y: Any) -> None:
     if is_tensor(x) and is_tensor(y):
         if x.dtype != y.dtype:
             raise InvalidArgumentError(
-                f"{_label(name)} has dtype {x.dtype.name} if the condition holds and {y.dtype.name} if not; both "
+                f"{_label(name)} has dtype {x.dtype.name} if the condition holds and "
+                f"{y.dtype.name} if not; both "
                 "branches must give one dtype, cast one of them"
             )
         if len(x.shape) != len(y.shape):
             raise InvalidArgumentError(
-                f"{_label(name)} has shape {tuple(x.shape)} if the condition holds and {tuple(y.shape)} if not; both "
+                f"{_label(name)} has shape {tuple(x.shape)} if the condition holds and "
+                f"{tuple(y.shape)} if not; both "
                 "branches must give one rank"
             )
     elif (_undefined(x) or _undefined(y)) and not (_undefined(x) and _undefined(y)):
@@ -471,8 +478,10 @@ def _differing(name: str, x: Any, y: Any) -> str:
         return "undefined" if _undefined(v) else repr(v)
 
     return (
-        f"{_label(name)} is {word(x)} if the condition holds and {word(y)} if not. The condition is a tensor, so "
-        "both branches are in the graph, and both must give a value of the same kind: set it before the `if`, "
+        f"{_label(name)} is {word(x)} if the condition holds and {word(y)} if not. The condition "
+        "is a tensor, so "
+        "both branches are in the graph, and both must give a value of the same kind: set it "
+        "before the `if`, "
         "or in both branches."
     )
 
@@ -551,8 +560,10 @@ def _check_constant(before: Any, after: Any, dynamic: list[int], names: tuple[st
     for i, (x, y) in enumerate(zip(before, after, strict=True)):
         if i not in dynamic and not (x is y or _undefined(x) or _equal(x, y)):
             raise InvalidArgumentError(
-                f"{_label(names[i])} is {x!r} before the loop and {y!r} after one iteration. The loop runs over "
-                "tensors, so its body is in the graph once, and only tensors and numbers can change in it: start "
+                f"{_label(names[i])} is {x!r} before the loop and {y!r} after one iteration. The "
+                "loop runs over "
+                "tensors, so its body is in the graph once, and only tensors and numbers can "
+                "change in it: start "
                 "with a tensor."
             )
 

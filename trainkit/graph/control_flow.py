@@ -196,7 +196,8 @@ def for_primitive(
 ) -> Any:
     """Run the graph `body` on the loop variables and each element of the dataset `source`.
 
-    With `stops` the last result of the body says whether to go on; no element is read after it says no.
+    With `stops` the last result of the body says whether to go on; no element is read after it
+    says no.
     """
     state, captured = list(arrays[:count]), list(arrays[count:])
     step = body.program()
@@ -331,7 +332,8 @@ def scalar_pred(pred: Any) -> Any:
     """
     if tuple(pred.shape) not in ((), (1,), (None,)):
         raise InvalidArgumentError(
-            f"a condition must be a scalar, this one has shape {tuple(pred.shape)}; use tk.reduce_all or "
+            f"a condition must be a scalar, this one has shape {tuple(pred.shape)}; use "
+            "tk.reduce_all or "
             "tk.reduce_any"
         )
     return pred
@@ -358,7 +360,8 @@ def _as_output(graph: Graph, x: Any, other: Any, branch: str) -> GraphTensor:
         return graph.lift(x)
     if not is_number(x):
         raise InvalidArgumentError(
-            f"cond: the {branch} branch returns {x!r} where the other returns {other!r}; both must return tensors "
+            f"cond: the {branch} branch returns {x!r} where the other returns {other!r}; both "
+            "must return tensors "
             "of the same dtype"
         )
     hint = other.dtype if is_tensor(other) else None
@@ -379,7 +382,8 @@ def _as_output(graph: Graph, x: Any, other: Any, branch: str) -> GraphTensor:
 def _same_dtype(true: Graph, a: GraphTensor, false: Graph, b: GraphTensor, place: int) -> Any:
     if a.dtype != b.dtype:
         raise InvalidArgumentError(
-            f"cond: result {place} has dtype {a.dtype.name} in the true branch and {b.dtype.name} in the false "
+            f"cond: result {place} has dtype {a.dtype.name} in the true branch and "
+            f"{b.dtype.name} in the false "
             "branch; cast one of them"
         )
     merged_dims(a.shape, b.shape)
@@ -396,7 +400,8 @@ def traced_while(
 ) -> Any:
     """Trace condition and body and add one `while_loop` node.
 
-    A size that the body changes becomes unknown; a Python number takes the dtype that the body gives it.
+    A size that the body changes becomes unknown; a Python number takes the dtype that the body
+    gives it.
 
     Args:
         outer: the graph being traced.
@@ -501,7 +506,8 @@ def _body_output(graph: Graph, y: Any, spec: Spec) -> GraphTensor:
         return graph.lift(y)
     if not is_number(y):
         raise InvalidArgumentError(
-            f"while_loop: the body gives {y!r} for a loop variable that was a tensor of dtype {spec.dtype.name}"
+            f"while_loop: the body gives {y!r} for a loop variable that was a tensor of dtype "
+            f"{spec.dtype.name}"
         )
     from trainkit.core.abstract import eagerly
 
@@ -524,7 +530,8 @@ def _agreed(specs: list[Spec], result: list[Any], weak: list[bool], names: Any) 
         label = f"{_name(names, i)!r}"
         if len(spec.shape) != len(y.shape):
             raise InvalidArgumentError(
-                f"while_loop: loop variable {label} has shape {spec.shape} before the loop and {tuple(y.shape)} "
+                f"while_loop: loop variable {label} has shape {spec.shape} before the loop and "
+                f"{tuple(y.shape)} "
                 "after one iteration; the rank can't change. Start with a tensor of the final rank."
             )
         dtype = spec.dtype
@@ -532,7 +539,8 @@ def _agreed(specs: list[Spec], result: list[Any], weak: list[bool], names: Any) 
             if not weak[i] or dtype.is_bool:
                 raise InvalidArgumentError(
                     f"while_loop: loop variable {label} has dtype {dtype.name} before the loop and "
-                    f"{y.dtype.name} after one iteration; start with a value of that dtype, or cast it in the body"
+                    f"{y.dtype.name} after one iteration; start with a value of that dtype, or "
+                    "cast it in the body"
                 )
             dtype = y.dtype
         agreed.append(Spec(merged_dims(spec.shape, y.shape), dtype))
@@ -612,5 +620,6 @@ def raise_nothing_to_do(graph: Graph) -> None:
     if graph.has_effects:
         return
     raise InvalidArgumentError(
-        "the loop over a dataset inside a function changes no variable and no tensor, so it does nothing"
+        "the loop over a dataset inside a function changes no variable and no tensor, so it does "
+        "nothing"
     )

@@ -124,7 +124,8 @@ def print_(
 
     Args:
         *inputs: tensors, texts, numbers, and nests of them.
-        output_stream: a file object (`sys.stderr` by default) or `"file://path"`, to which is appended.
+        output_stream: a file object (`sys.stderr` by default) or `"file://path"`, to which is
+            appended.
         summarize: how many first and last items of each axis are shown; -1 shows all.
         sep: between the inputs.
         end: after the last.
@@ -191,8 +192,10 @@ def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
     array = xp.asarray(getattr(y, "_array", y), dtype=spec.dtype.dtype)
     if not TensorShape(spec.shape).is_compatible_with(array.shape):
         raise InvalidArgumentError(
-            f"host_call: {function!r} gave shape {array.shape}, the graph was made for {tuple(spec.shape)}. Say the "
-            "shape in Tout: tk.TensorSpec(shape, dtype), sizes may be None; a dtype alone stands for a scalar."
+            f"host_call: {function!r} gave shape {array.shape}, the graph was made for "
+            f"{tuple(spec.shape)}. Say the "
+            "shape in Tout: tk.TensorSpec(shape, dtype), sizes may be None; a dtype alone stands "
+            "for a scalar."
         )
     return array
 

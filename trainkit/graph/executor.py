@@ -1,6 +1,7 @@
 """The executor: a graph as a flat Python program over arrays.
 
-The program has one line per node. There are no tensors, no dtype checks and no tapes in it: a line calls
+The program has one line per node. There are no tensors, no dtype checks and no tapes in it: a line
+calls
 a kernel on local names, and names are dropped after their last use, so memory is freed as it goes.
 """
 
@@ -27,7 +28,8 @@ from trainkit.kernels import registry
 class Program:
     """A graph made executable: call it with one array per input, get one array per output.
 
-    For a graph that is no branch, the values of its variables are read when it is called, and the assigned
+    For a graph that is no branch, the values of its variables are read when it is called, and the
+    assigned
     ones are given back by `run`.
 
     Attributes:
@@ -147,7 +149,8 @@ def compile_graph(graph: Graph, jit_compile: bool | None = None) -> HotProgram:
 
     Args:
         graph: stays as it is.
-        jit_compile: `True` compiles fused loops at once, `False` never, `None` when the program is used much.
+        jit_compile: `True` compiles fused loops at once, `False` never, `None` when the program is
+            used much.
     """
     return HotProgram(graph, jit_compile)
 

@@ -191,8 +191,10 @@ def _fitting(x: Any, place: GraphTensor, owner: ConcreteFunction) -> Any:
     tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if tensor.dtype != place.dtype or not place.shape.is_compatible_with(tensor.shape):
         raise InvalidArgumentError(
-            f"{owner.name}: the graph was made for {place.node.name!r} of shape {tuple(place.shape)} and dtype "
-            f"{place.dtype.name}, given is shape {tuple(tensor.shape)} and dtype {tensor.dtype.name}"
+            f"{owner.name}: the graph was made for {place.node.name!r} of shape "
+            f"{tuple(place.shape)} and dtype "
+            f"{place.dtype.name}, given is shape {tuple(tensor.shape)} and dtype "
+            f"{tensor.dtype.name}"
         )
     return tensor
 
@@ -331,7 +333,8 @@ class Function:
         given = [*args, *kwargs.values()]
         if len(given) < len(specs):
             raise TypeError(
-                f"{self._name}: the input signature has {len(specs)} arguments, {len(given)} were given"
+                f"{self._name}: the input signature has {len(specs)} arguments, {len(given)} "
+                "were given"
             )
         names = self._arguments.names
         ready = [
@@ -348,7 +351,8 @@ class Function:
                 return nest.map_structure(lambda s, v: self._fitted(v, s, name), spec, x)
             except ValueError:
                 raise TypeError(
-                    f"{self._name}: the input signature asks for {name!r} nested as {spec!r}, given is {short_text(x)}"
+                    f"{self._name}: the input signature asks for {name!r} nested as {spec!r}, "
+                    f"given is {short_text(x)}"
                 ) from None
         try:
             known = is_spec(x) or isinstance(x, Tensor)
@@ -358,8 +362,10 @@ class Function:
         fits = TensorShape(spec.shape).is_compatible_with(tensor.shape)
         if tensor.dtype != spec.dtype or not fits:
             raise TypeError(
-                f"{self._name}: the input signature asks for {name!r} of shape {tuple(spec.shape)} and dtype "
-                f"{spec.dtype.name}, given is shape {tuple(tensor.shape)} and dtype {tensor.dtype.name}; convert it, "
+                f"{self._name}: the input signature asks for {name!r} of shape "
+                f"{tuple(spec.shape)} and dtype "
+                f"{spec.dtype.name}, given is shape {tuple(tensor.shape)} and dtype "
+                f"{tensor.dtype.name}; convert it, "
                 "or widen the signature with None"
             )
         return tensor
@@ -405,7 +411,8 @@ class Function:
             traced_key = self._relaxed(key)
         if key in self._tracing:
             raise InvalidArgumentError(
-                f"{self._name!r} calls itself with arguments of the same signature, so its graph would never end; use "
+                f"{self._name!r} calls itself with arguments of the same signature, so its graph "
+                "would never end; use "
                 "a while loop over tensors, or recur over a Python value"
             )
         self._warn_of_many(key)
@@ -500,7 +507,8 @@ class Function:
             reason = difference(self._arguments, [k for k, _ in self._history], key)
             file, line, _ = user_line() or ("<unknown>", 0, "")
             warnings.warn_explicit(
-                f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on it for all traces.",
+                f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on "
+                "it for all traces.",
                 UserWarning,
                 file,
                 line,
@@ -635,23 +643,27 @@ def function(
 ) -> Any:
     """Make a graph of a Python function, once for each kind of arguments; also a decorator.
 
-    Tensors count by dtype and shape, Python values by value, other objects by identity. `if`, `while` and `for`
+    Tensors count by dtype and shape, Python values by value, other objects by identity. `if`,
+    `while` and `for`
     over tensors become part of the graph. Variables may be created on the first call only.
 
     Args:
         func: the function.
         input_signature: nest of `TensorSpec`s; one graph serves all calls, sizes may be `None`.
         autograph: rewrite the control flow.
-        jit_compile: `True` fuses all that can be fused, `False` nothing; by default what is worth it.
+        jit_compile: `True` fuses all that can be fused, `False` nothing; by default what is worth
+            it.
         reduce_retracing: a size that differs between calls becomes unknown instead of tracing anew.
-        verify: run the first calls (`True`: three) also as plain Python, compare, and report lost side effects.
+        verify: run the first calls (`True`: three) also as plain Python, compare, and report lost
+            side effects.
         experimental_relax_shapes: the older name of `reduce_retracing`.
 
     Returns:
         A `Function`, or a decorator that makes one.
 
     Raises:
-        TypeError: `func` is not callable, or `input_signature` has more entries than it has parameters.
+        TypeError: `func` is not callable, or `input_signature` has more entries than it has
+            parameters.
 
     >>> @tk.function
     ... def double(x):

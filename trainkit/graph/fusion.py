@@ -1,7 +1,9 @@
 """Fusion: chains of element-wise operations become one loop over memory, compiled by Numba.
 
-Only operations that are rounded exactly (arithmetic, square root, comparison, selection, casts between floats)
-are fused, in the order in which they stand, so a fused graph gives the same bits as an interpreted one.
+Only operations that are rounded exactly (arithmetic, square root, comparison, selection, casts
+between floats)
+are fused, in the order in which they stand, so a fused graph gives the same bits as an interpreted
+one.
 """
 
 from __future__ import annotations
@@ -295,7 +297,8 @@ def warm(graph: Graph) -> bool:
                 kernel.kernel(np, *zeros)
     except Exception as error:
         warnings.warn(
-            f"fused loops can't be compiled here ({type(error).__name__}: {error}); graphs run without them. "
+            f"fused loops can't be compiled here ({type(error).__name__}: {error}); graphs run "
+            "without them. "
             "TRAINKIT_JIT=0 turns them off.",
             RuntimeWarning,
             stacklevel=2,

@@ -1,7 +1,9 @@
 """`Graph`, its nodes and the symbolic tensors between them.
 
-A graph is an ordered list of nodes over the primitives. Variables are no nodes with side effects: reading
-gives the symbolic value that the variable has at that point, assigning replaces it, and what has been
+A graph is an ordered list of nodes over the primitives. Variables are no nodes with side effects:
+reading
+gives the symbolic value that the variable has at that point, assigning replaces it, and what has
+been
 assigned when the graph ends is stored when it has run. So a run that fails leaves variables alone,
 and order is a matter of data alone.
 """
@@ -94,14 +96,19 @@ class GraphTensor(SymbolicTensor):
         made = place_text(self.node.where, ", made at ")
         if graph.outer is not None:
             return (
-                f"{self!r}{made}, belongs to the {_PARTS.get(graph.name, graph.name)} in {graph.root().name!r}, so "
-                f"it has no value outside of it (used in {user!r}). A Python list, dict or attribute can't carry it "
-                "out: give the name a tensor before the loop or branch and assign it inside, or collect values "
+                f"{self!r}{made}, belongs to the {_PARTS.get(graph.name, graph.name)} in "
+                f"{graph.root().name!r}, so "
+                f"it has no value outside of it (used in {user!r}). A Python list, dict or "
+                "attribute can't carry it "
+                "out: give the name a tensor before the loop or branch and assign it inside, or "
+                "collect values "
                 "of a loop in a tk.TensorArray."
             )
         return (
-            f"{self!r}{made}, belongs to the function {graph.name!r}, whose tracing is over, so it has no value in "
-            f"{user!r}. A tensor leaked out of a trace: return it from the function that made it, or store it in "
+            f"{self!r}{made}, belongs to the function {graph.name!r}, whose tracing is over, so "
+            "it has no value in "
+            f"{user!r}. A tensor leaked out of a trace: return it from the function that made "
+            "it, or store it in "
             "a tk.Variable."
         )
 
@@ -363,9 +370,12 @@ class Graph:
         """
         if not self.may_create_variables:
             raise ValueError(
-                f"the variable {name or 'Variable'!r} was created on a later call of {self.root().name!r}"
-                f"{place_text(user_line(), ', at ')}; a function may create variables only the first time it is "
-                "called. Create it outside, or keep it on an object and create it only when it is not there yet."
+                f"the variable {name or 'Variable'!r} was created on a later call of "
+                f"{self.root().name!r}"
+                f"{place_text(user_line(), ', at ')}; a function may create variables only the "
+                "first time it is "
+                "called. Create it outside, or keep it on an object and create it only when it "
+                "is not there yet."
             )
         return self._computed(value, name) if isinstance(value, GraphTensor) else value
 
@@ -376,8 +386,10 @@ class Graph:
         ancestors = [node for node in needed_nodes(part) if not node.effect]
         if any(node.kind == "input" for node in ancestors):
             raise ValueError(
-                f"the initial value of the variable {name or 'Variable'!r} depends on an argument of "
-                f"{self.root().name!r}{place_text(user_line(), ', at ')}, which has no value while tracing; create "
+                f"the initial value of the variable {name or 'Variable'!r} depends on an "
+                "argument of "
+                f"{self.root().name!r}{place_text(user_line(), ', at ')}, which has no value "
+                "while tracing; create "
                 "the variable outside, or start from a constant and assign it"
             )
         part.nodes = ancestors

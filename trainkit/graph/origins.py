@@ -49,7 +49,8 @@ def _with_note(error: Exception, note: str) -> Exception:
 def in_user_terms(error: BaseException) -> BaseException:
     """`error` with a traceback that shows the user's source where generated code ran.
 
-    Frames of the rewriting itself are left out. An error that did not pass through generated code stays
+    Frames of the rewriting itself are left out. An error that did not pass through generated code
+    stays
     as it is.
     """
     kept: list[types.TracebackType] = []

@@ -21,7 +21,8 @@ def rebuild(graph: Graph, visit: Visit) -> Graph:
 
     Args:
         graph: stays as it is.
-        visit: function of the new graph, the old node and its new inputs to a tuple of outputs in the
+        visit: function of the new graph, the old node and its new inputs to a tuple of outputs in
+            the
             new graph, or `None` to copy the node.
     """
     new, env = rebuilt_frame(graph)

@@ -1,6 +1,7 @@
 """`TensorArray`: values collected at positions, in eager code and in loops of a graph.
 
-It is one tensor with the positions as its first axis, and a tuple to everything that walks nests, so it can be a
+It is one tensor with the positions as its first axis, and a tuple to everything that walks nests,
+so it can be a
 loop variable, an argument and a result. It never changes: `write` gives a new one.
 """
 
@@ -31,7 +32,8 @@ def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
     dims = tuple(value.shape)
     if len(buffer.shape) != len(dims) + 1:
         raise InvalidArgumentError(
-            f"TensorArray.write: elements have shape {tuple(buffer.shape)[1:]}, the value has {dims}"
+            f"TensorArray.write: elements have shape {tuple(buffer.shape)[1:]}, the value has "
+            f"{dims}"
         )
     return Spec((first, *dims), buffer.dtype)
 
@@ -45,11 +47,13 @@ def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
     i, n = int(index), buffer.shape[0]
     if i < 0 or (i >= n and not grows):
         raise OutOfRangeError(
-            f"TensorArray.write: index {i} is not in [0, {n}); make the array longer, or with dynamic_size=True"
+            f"TensorArray.write: index {i} is not in [0, {n}); make the array longer, or with "
+            "dynamic_size=True"
         )
     if buffer.size and buffer.shape[1:] != value.shape:
         raise InvalidArgumentError(
-            f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has {value.shape}"
+            f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has "
+            f"{value.shape}"
         )
     out = xp.zeros((max(n, i + 1), *value.shape), buffer.dtype)
     if buffer.size:
@@ -125,8 +129,10 @@ class TensorArray(tuple):  # type: ignore[type-arg]
         dtype: of the elements.
         size: how many positions there are, an int or a scalar tensor; 0 by default.
         dynamic_size: writing behind the end makes the array longer.
-        clear_after_read, tensor_array_name, handle, flow, infer_shape, colocate_with_first_write_call, name:
-            accepted as TensorFlow does; elements stay until the array is gone, and must have one shape.
+        clear_after_read, tensor_array_name, handle, flow, infer_shape,
+        colocate_with_first_write_call, name:
+            accepted as TensorFlow does; elements stay until the array is gone, and must have one
+            shape.
         element_shape: sizes of an element, when they are to be checked before the first write.
 
     Positions that were never written hold zeros.
@@ -227,11 +233,13 @@ class TensorArray(tuple):  # type: ignore[type-arg]
         tensor = _value(convert_to_tensor(value, dtype_hint=hint))
         if tensor.dtype != self._dtype:
             raise InvalidArgumentError(
-                f"TensorArray.write: the array holds {self._dtype.name}, the value is {tensor.dtype.name}; use tk.cast"
+                f"TensorArray.write: the array holds {self._dtype.name}, the value is "
+                f"{tensor.dtype.name}; use tk.cast"
             )
         if self._element is not None and not self._element.is_compatible_with(tensor.shape):
             raise InvalidArgumentError(
-                f"TensorArray.write: elements have shape {tuple(self._element)}, the value has {tuple(tensor.shape)}"
+                f"TensorArray.write: elements have shape {tuple(self._element)}, the value has "
+                f"{tuple(tensor.shape)}"
             )
         return tensor
 
@@ -264,7 +272,8 @@ class TensorArray(tuple):  # type: ignore[type-arg]
         )
         if indices.shape[0] is None:
             raise InvalidArgumentError(
-                "TensorArray.scatter: the number of indices must be known while tracing; write in a loop"
+                "TensorArray.scatter: the number of indices must be known while tracing; write "
+                "in a loop"
             )
         array = self
         for i in range(indices.shape[0]):

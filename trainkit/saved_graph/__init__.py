@@ -1,7 +1,9 @@
 """Graphs that outlive their source: `tk.saved_graph.save` and `load`.
 
-The file is HDF5 and holds data alone: `graph`, a JSON text of nodes, and `values`, the arrays of constants
-and variables. `standalone.py` in this folder reads it with nothing but numpy and h5py; it may be copied
+The file is HDF5 and holds data alone: `graph`, a JSON text of nodes, and `values`, the arrays of
+constants
+and variables. `standalone.py` in this folder reads it with nothing but numpy and h5py; it may be
+copied
 elsewhere.
 """
 

@@ -1,7 +1,9 @@
 """Settings and nests of results as plain JSON, and back.
 
-Numbers, texts, booleans and `None` stand for themselves; everything else is an object with one key that says what it
-is: `{"tuple": [...]}`, `{"list": [...]}`, `{"dict": [[key, value], ...]}`, `{"float": "inf"}`, `{"complex": [re, im]}`,
+Numbers, texts, booleans and `None` stand for themselves; everything else is an object with one key
+that says what it
+is: `{"tuple": [...]}`, `{"list": [...]}`, `{"dict": [[key, value], ...]}`, `{"float": "inf"}`,
+    `{"complex": [re, im]}`,
 `{"graph": number}`, `{"tensor": number}`.
 """
 
@@ -55,7 +57,8 @@ def encoded(value: Any, special: Special, what: str) -> Any:
             ]
         }
     raise UnimplementedError(
-        f"{what} holds {value!r}, a {type(value).__name__}, which is no data and can't be saved with a graph"
+        f"{what} holds {value!r}, a {type(value).__name__}, which is no data and can't be saved "
+        "with a graph"
     )
 
 

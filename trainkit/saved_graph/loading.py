@@ -38,18 +38,21 @@ class LoadedFunction(ConcreteFunction):
 def load(path: str | os.PathLike[str]) -> LoadedFunction:
     """Read a graph that `save` wrote; the Python source of the function is not needed.
 
-    Nothing in the file is executed as code: operations are looked up by name among trainkit's own, and all
+    Nothing in the file is executed as code: operations are looked up by name among trainkit's own,
+    and all
     sizes and dtypes are worked out anew and compared.
 
     Args:
         path: the file.
 
     Returns:
-        A function of the tensors that the saved one took, with `variables`, `graph`, `inputs` and `outputs`.
+        A function of the tensors that the saved one took, with `variables`, `graph`, `inputs` and
+        `outputs`.
 
     Raises:
         NotFoundError: there is no such file.
-        CheckpointError: it is damaged, hostile, of another version, or holds an operation that is not known;
+        CheckpointError: it is damaged, hostile, of another version, or holds an operation that is
+            not known;
             the error names it.
     """
     file = SavedFile(path)
@@ -69,7 +72,8 @@ class _Reader:
             raise CheckpointError(f"{file.name} is no saved graph; checkpoints are for tk.train")
         if attributes.get("version") != VERSION:
             raise CheckpointError(
-                f"{file.name} has version {attributes.get('version')!r}, this trainkit reads {VERSION!r}"
+                f"{file.name} has version {attributes.get('version')!r}, this trainkit reads "
+                f"{VERSION!r}"
             )
         self._graphs: list[Graph] = []
         self._variables: list[Variable] = []

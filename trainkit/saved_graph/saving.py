@@ -23,7 +23,8 @@ from trainkit.saved_graph.encoding import encoded
 FORMAT = "trainkit-graph"
 VERSION = "1"
 
-# Operations with effects that are data alone; a print would write to files, a dataset or a Python function
+# Operations with effects that are data alone; a print would write to files, a dataset or a Python
+# function
 # can't be stored.
 ALLOWED_EFFECTS = frozenset({"assert_true", "cond", "while_loop"})
 
@@ -37,7 +38,8 @@ def save(function: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any)
     Args:
         function: a `tk.function` or one of its concrete functions.
         path: the file to make or to replace; it appears whole or not at all.
-        *args: what to trace it for, when it is a `tk.function` without an input signature that has not been
+        *args: what to trace it for, when it is a `tk.function` without an input signature that has
+        not been
             called with one signature only: tensors, `TensorSpec`s and Python values.
         **kwargs: the same by name.
 
@@ -76,7 +78,8 @@ def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
     traces = function.concrete_functions()
     if len(traces) != 1:
         raise InvalidArgumentError(
-            f"saved_graph.save: {function._name!r} has {len(traces)} traces; give arguments or TensorSpecs that "
+            f"saved_graph.save: {function._name!r} has {len(traces)} traces; give arguments or "
+            "TensorSpecs that "
             "say which one to save"
         )
     return traces[0]  # type: ignore[no-any-return]
@@ -88,7 +91,8 @@ class _Writer:
     def __init__(self, concrete: ConcreteFunction) -> None:
         if concrete.closed:
             raise UnimplementedError(
-                f"saved_graph.save: {concrete.name!r} refers to tensors of a function around it; save that one"
+                f"saved_graph.save: {concrete.name!r} refers to tensors of a function around it; "
+                "save that one"
             )
         self._concrete = concrete
         self._graphs: list[dict[str, Any]] = []
@@ -175,7 +179,8 @@ class _Writer:
         if not known or (node.effect and primitive.name not in ALLOWED_EFFECTS):
             where = f', made at "{node.where[0]}", line {node.where[1]}' if node.where else ""
             raise UnimplementedError(
-                f"saved_graph.save: the operation {node.name!r} ({primitive.name}){where} does something besides its "
+                f"saved_graph.save: the operation {node.name!r} ({primitive.name}){where} does "
+                "something besides its "
                 "result, which can't be stored as data; leave it out of the function that is saved"
             )
 

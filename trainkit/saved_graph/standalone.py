@@ -4,8 +4,10 @@
     model = load("model.h5")
     probabilities = model(images)
 
-or, from a shell, `python standalone.py model.h5` lists what a file holds. The file is data: operations are
-looked up by name in the table at the end, and an unknown one is refused by its name. Values are computed
+or, from a shell, `python standalone.py model.h5` lists what a file holds. The file is data:
+operations are
+looked up by name in the table at the end, and an unknown one is refused by its name. Values are
+computed
 with NumPy alone, so they agree with trainkit's to rounding.
 """
 
@@ -41,7 +43,8 @@ def load(path):
         A `SavedGraph`: call it with one array for each of its inputs.
 
     Raises:
-        GraphError: the file is damaged, no saved graph, or needs an operation that is not in `OPERATIONS`.
+        GraphError: the file is damaged, no saved graph, or needs an operation that is not in
+            `OPERATIONS`.
         OSError: the file can't be read.
     """
     with h5py.File(path, "r") as file:
@@ -135,8 +138,10 @@ class SavedGraph:
 
     Attributes:
         name: of the function that was saved.
-        inputs: a tuple `(name, shape, dtype)` for each array that a call takes; `None` in a shape is any size.
-        variables: a dict of the variables by number and name; a call changes those that the function assigns.
+        inputs: a tuple `(name, shape, dtype)` for each array that a call takes; `None` in a shape
+            is any size.
+        variables: a dict of the variables by number and name; a call changes those that the
+            function assigns.
     """
 
     def __init__(self, document, values):
@@ -585,9 +590,12 @@ def _cast(x, dtype):
 
 
 _UFUNCS = """add subtract multiply divide negative square sqrt absolute exp expm1 exp2 log log1p log2 log10 power
-maximum minimum fmax fmin sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh arctanh sign
-logaddexp logaddexp2 cbrt hypot equal not_equal less less_equal greater greater_equal logical_and logical_or
-logical_not logical_xor isfinite isinf isnan bitwise_and bitwise_or bitwise_xor left_shift right_shift trunc ceil
+maximum minimum fmax fmin sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh
+arctanh sign
+logaddexp logaddexp2 cbrt hypot equal not_equal less less_equal greater greater_equal logical_and
+logical_or
+logical_not logical_xor isfinite isinf isnan bitwise_and bitwise_or bitwise_xor left_shift
+right_shift trunc ceil
 floor floor_divide copysign deg2rad rad2deg""".split()
 
 OPERATIONS = {name: getattr(np, name) for name in _UFUNCS}
