@@ -416,8 +416,15 @@ class STFT(Initializer):
         }
 
 
-IdentityInitializer = Identity
-OrthogonalInitializer = Orthogonal
+IdentityInitializer = identity = Identity
+OrthogonalInitializer = orthogonal = Orthogonal
+STFTInitializer = stft = STFT
+constant, ones, zeros = Constant, Ones, Zeros
+glorot_normal, glorot_uniform = GlorotNormal, GlorotUniform
+he_normal, he_uniform = HeNormal, HeUniform
+lecun_normal, lecun_uniform = LecunNormal, LecunUniform
+random_normal, random_uniform = RandomNormal, RandomUniform
+truncated_normal, variance_scaling = TruncatedNormal, VarianceScaling
 
 for _kind, _aliases in {
     Identity: ("IdentityInitializer", "identity"),

@@ -72,6 +72,8 @@ from trainkit.metrics.regression import MeanSquaredLogarithmicError as MeanSquar
 from trainkit.metrics.regression import PearsonCorrelation as PearsonCorrelation
 from trainkit.metrics.regression import R2Score as R2Score
 from trainkit.metrics.regression import RootMeanSquaredError as RootMeanSquaredError
+from trainkit.metrics.regression import concordance_correlation as concordance_correlation
+from trainkit.metrics.regression import pearson_correlation as pearson_correlation
 from trainkit.metrics.thresholds import AUC as AUC
 from trainkit.metrics.thresholds import PrecisionAtRecall as PrecisionAtRecall
 from trainkit.metrics.thresholds import RecallAtPrecision as RecallAtPrecision
