@@ -32,11 +32,18 @@ def _positions(f: Callable[..., Any], params: Any, count: int) -> list[int]:
 
 def _watched(arg: Any) -> Any:
     """An argument with its numbers and arrays as tensors; variables as what they hold."""
+    if isinstance(arg, list | tuple) and not any(map(_is_leaf_by_itself, nest.flatten(arg))):
+        arg = convert_to_tensor(arg)
 
     def leaf(x: Any) -> Any:
         return x.value() if isinstance(x, Variable) else convert_to_tensor(x)
 
     return nest.map_structure(leaf, arg)
+
+
+def _is_leaf_by_itself(x: Any) -> bool:
+    """Whether a list with `x` in it holds several values, rather than being one."""
+    return hasattr(x, "shape") or not isinstance(x, int | float | complex)
 
 
 def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> Callable[..., Any]:
@@ -67,6 +74,8 @@ def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> C
         if value is None:
             raise ValueError(f"{getattr(f, '__name__', f)!r} returns None, so it has no gradient")
         target = nest.map_structure(_as_tensor, value)
+        if dy is not None and isinstance(target, Tensor):
+            dy = convert_to_tensor(dy, dtype_hint=target.dtype)
         grads = tape.gradient(target, sources, dy, UnconnectedGradients.ZERO)
         return target, grads
 

@@ -516,9 +516,7 @@ def walk_back(
             if gx is None:
                 continue
             if primitive.broadcasts and (
-                type(gx) is not Tensor
-                or type(x) is not Tensor
-                or gx._array.shape != x._array.shape
+                type(gx) is not Tensor or type(x) is not Tensor or gx._array.shape != x._array.shape
             ):
                 gx = PRIMITIVES["sum_to_like"].op(gx, x)
             before = found(x)
