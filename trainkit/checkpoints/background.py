@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.checkpoints.checksum import in_threads
+from trainkit.checkpoints.crew import in_threads
 from trainkit.checkpoints.hdf5 import Entry, Values
 
 if TYPE_CHECKING:

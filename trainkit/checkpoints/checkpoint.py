@@ -18,7 +18,7 @@ from trainkit.checkpoints.restoring import Restore
 from trainkit.checkpoints.saved import SavedFile, order_of
 from trainkit.checkpoints.status import NothingRestored, RestoreStatus
 from trainkit.checkpoints.tree import Plan, slot_variables
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import CheckpointError, InvalidArgumentError
 from trainkit.core.trackable import Trackable, tracked
 from trainkit.core.variable import Variable
 
@@ -61,7 +61,7 @@ class Checkpoint(Trackable):
         for name, part in parts.items():
             part = tracked(part)
             _require_state(name, part)
-            if root is not None and name in root.parts():
+            if root is not None and name in type(root).parts(root):
                 raise InvalidArgumentError(
                     f"Checkpoint: the root has a part called {name!r} already"
                 )
@@ -72,16 +72,18 @@ class Checkpoint(Trackable):
     def parts(self) -> dict[str, Trackable]:
         """The parts of the root, then those given by name."""
         root = self._stands_for
-        return {**(root.parts() if root is not None else {}), **super().parts()}
+        return {**(type(root).parts(root) if root is not None else {}), **super().parts()}
 
     def state_arrays(self) -> dict[str, Any]:
         """The arrays of the root."""
-        return {} if self._stands_for is None else self._stands_for.state_arrays()
+        root = self._stands_for
+        return {} if root is None else type(root).state_arrays(root)
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
         """Give the root its arrays back."""
-        if self._stands_for is not None:
-            self._stands_for.load_state_arrays(arrays)
+        root = self._stands_for
+        if root is not None:
+            type(root).load_state_arrays(root, arrays)
 
     def slot_variables(self) -> list[tuple[str, Any, Any]]:
         """The slots of the root, when that is an optimizer."""
@@ -241,8 +243,12 @@ class Checkpoint(Trackable):
         return RestoreStatus(self._restore(save_path, strict=False), self)
 
     def _restore(self, path: str | os.PathLike[str], strict: bool) -> Restore:
-        saved = SavedFile(path)
-        saved.require_checkpoint()
+        saved = SavedFile(path, ahead=True)
+        try:
+            saved.require_checkpoint()
+        except CheckpointError:
+            saved.close()
+            raise
         restore = Restore(saved, self)
         restore.start(strict)
         return restore

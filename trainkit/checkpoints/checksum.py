@@ -14,9 +14,7 @@ serial transmissions".
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +25,8 @@ CHUNK = _ROWS * WORDS * 8
 PART = 4 * CHUNK
 _WORD = np.dtype("<u8")
 
-T = TypeVar("T")
+Sums = list[Any]
+"""Arrays of column sums, uint64."""
 
 
 class Checksum:
@@ -48,17 +47,30 @@ class Checksum:
         if self._small:
             self._hash.update(part)
             return
-        whole = part.size // CHUNK
-        if whole:  # many chunks in one call: threads wait for each other between calls
-            rows = part[: whole * CHUNK].view(_WORD).reshape(whole, _ROWS, WORDS)
-            self._hash.update(np.add.reduce(rows, axis=1))
-        rest = part[whole * CHUNK :]
-        if rest.size:
-            self._hash.update(_column_sums(rest, np.empty(WORDS, _WORD)))
+        for sums in sums_of(part):
+            self._hash.update(sums)
+
+    def update_sums(self, sums: Sums) -> None:
+        """Take `sums_of` the next part instead of the part; not for small data."""
+        for each in sums:
+            self._hash.update(each)
 
     def hexdigest(self) -> str:
         """The digest, 32 hexadecimal digits."""
         return self._hash.hexdigest()
+
+
+def sums_of(part: Any) -> Sums:
+    """What of `part`, uint8 (n,), goes into the digest; n as for `Checksum.update`."""
+    whole = part.size // CHUNK
+    sums = []
+    if whole:  # many chunks in one call: threads wait for each other between calls
+        rows = part[: whole * CHUNK].view(_WORD).reshape(whole, _ROWS, WORDS)
+        sums.append(np.add.reduce(rows, axis=1))
+    rest = part[whole * CHUNK :]
+    if rest.size:
+        sums.append(_column_sums(rest, np.empty(WORDS, _WORD)))
+    return sums
 
 
 def _column_sums(chunk: Any, out: Any) -> Any:
@@ -85,24 +97,3 @@ def checksum(array: Any) -> str:
     digest = Checksum(data.size)
     digest.update(data)
     return digest.hexdigest()
-
-
-def in_threads(work: Callable[[Any], T], items: Iterable[Any], total_bytes: int) -> list[T]:
-    """The results of `work` for each item, on all cores when there are many bytes to read.
-
-    The first exception is raised, after the items that had begun are done.
-    """
-    jobs = list(items)
-    workers = min(4, os.cpu_count() or 1, len(jobs))
-    if workers < 2 or total_bytes < 1 << 23:
-        return [work(job) for job in jobs]
-    from concurrent.futures import ThreadPoolExecutor  # slow to import
-
-    with ThreadPoolExecutor(workers, "trainkit-checkpoint") as pool:
-        futures = [pool.submit(work, job) for job in jobs]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise

@@ -106,7 +106,7 @@ class _Walk:
             return
         open_ones.add(id(container))
         used: dict[str, int] = {}
-        for item in container.parts().values():
+        for item in type(container).parts(container).values():
             if isinstance(item, _CONTAINERS):
                 self._container(item, f"{path}/{_unique('container', used)}", open_ones)
             elif not isinstance(item, Variable) and not _is_generator(item):
@@ -119,7 +119,7 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
     if layers is not None:
         yield "layers", TrackedList(layers)
     is_model = callable(getattr(part, "compile", None))
-    found = dict(part.parts())
+    found = dict(type(part).parts(part))
     if is_model and layers is None:  # of a subclass Keras sees the property among the attributes
         found["layers"] = TrackedList(part.layers)  # type: ignore[attr-defined]
     for name in sorted(found, key=lambda name: ("~" if name.startswith("_") else "") + name):
@@ -148,7 +148,7 @@ def kind_of_model(part: Trackable) -> str | None:
 
 def own_variables(part: Trackable) -> list[Variable]:
     """The variables that `part` holds itself: the trainable ones, then the others."""
-    found = [*getattr(part, "_own", ()), *_held(part.parts().values())]
+    found = [*getattr(part, "_own", ()), *_held(type(part).parts(part).values())]
     mine = list({id(v): v for v in found}.values())
     return [v for v in mine if _was_trainable(v)] + [v for v in mine if not _was_trainable(v)]
 
@@ -167,7 +167,9 @@ def _was_trainable(variable: Variable) -> bool:
 
 def optimizer_variables(optimizer: Trackable) -> list[Item]:
     """An optimizer's variables in Keras's order: step, rate, averages, slots, other numbers."""
-    own = {name: p for name, p in optimizer.parts().items() if isinstance(p, Variable)}
+    own = {
+        name: p for name, p in type(optimizer).parts(optimizer).items() if isinstance(p, Variable)
+    }
     head = [own.pop(name) for name in ("iterations", "learning_rate") if name in own]
     slots = slot_variables(optimizer)
     if type(optimizer).__name__ == "Adafactor":

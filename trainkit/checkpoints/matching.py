@@ -173,7 +173,7 @@ class Match:
         prepare = getattr(part, "_before_restore", None)
         if prepare is not None:
             prepare(node.children)
-        for name, child in part.parts().items():
+        for name, child in type(part).parts(part).items():
             below = node.children.get(file_name(name))
             where = join(path, file_name(name))
             if below is not None:
@@ -197,7 +197,7 @@ class Match:
             self._missing_state(part, path)
 
     def _missing_state(self, part: Trackable, path: str) -> None:
-        for name in part.state_arrays():
+        for name in type(part).state_arrays(part):
             where = join(join(path, STATE), file_name(name))
             self.differences.append(Difference("missing", where, "state"))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.checksum import in_threads
 from trainkit.checkpoints.guard import ArrayNode, GroupNode
 from trainkit.checkpoints.matching import COUNTER, Match, Slots, Weights, lost_paths
 from trainkit.checkpoints.report import Difference, Report
@@ -24,6 +24,9 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 
 _WRONG = ("other shape", "other dtype")
+
+Jobs = list[tuple[Variable, ArrayNode]]
+Load = Callable[[SavedFile, Jobs], None]
 
 
 class IncompleteRestoreWarning(UserWarning):
@@ -45,7 +48,6 @@ class Restore:
         self._weights = Weights()
         self._left = 0
         self.took_something = False
-        self._verified = False
 
     # ------------------------------------------------------------------ at once
 
@@ -67,9 +69,7 @@ class Restore:
             self._check(match, strict)
             self.saved.verify()
             self._left = len(self.saved.arrays())
-            self._verified = True
-            self._apply(match)
-            self._verified = False
+            self._apply(match, load_verified)
         except BaseException:
             self._left = 0
             self.saved.close()
@@ -95,11 +95,11 @@ class Restore:
         for _, group in match.groups:
             group.bound = bound
 
-    def _apply(self, match: Match) -> None:
+    def _apply(self, match: Match, load: Load) -> None:
         """Give the matched objects their values, states first: only these may still refuse."""
         self._load_states(match)
         jobs = match.values
-        in_threads(self._load, jobs, sum(node.stored_bytes for _, _, node in jobs))
+        load(self.saved, [(variable, node) for _, variable, node in jobs])
         fresh = {id(node) for _, _, node in jobs if not node.bound}
         fresh |= {id(n) for _, _, arrays in match.states for n in arrays.values() if not n.bound}
         self._left -= len(fresh)
@@ -117,20 +117,18 @@ class Restore:
         done: list[tuple[Trackable, dict[str, Any]]] = []
         for path, owner, arrays in match.states:
             values = {name: self.saved.value(node) for name, node in arrays.items()}
-            before = {name: np.copy(value) for name, value in owner.state_arrays().items()}
+            now = type(owner).state_arrays(owner)
+            before = {name: np.copy(value) for name, value in now.items()}
             try:
-                owner.load_state_arrays(values)
+                type(owner).load_state_arrays(owner, values)
             except (ValueError, TypeError, KeyError, IndexError) as error:
                 for other, old in reversed(done):
-                    other.load_state_arrays(old)
+                    type(other).load_state_arrays(other, old)
                 raise CheckpointError(
                     f"{self.saved.name}: {type(owner).__name__} at '{path}' can't take its state: "
                     f"{error}"
                 ) from error
             done.append((owner, before))
-
-    def _load(self, job: tuple[str, Variable, ArrayNode]) -> None:
-        load_variable(self.saved, job[1], job[2], self._verified)
 
     # ------------------------------------------------------------------ later
 
@@ -160,7 +158,7 @@ class Restore:
             raise mismatch(Report(self.saved.name, wrong))
         match.values = [job for job in match.values if not job[2].bound]
         match.states = [job for job in match.states if not any(n.bound for n in job[2].values())]
-        self._apply(match)
+        self._apply(match, load_checking)
 
     # ------------------------------------------------------------------ what is left
 
@@ -229,7 +227,7 @@ class Pending:
         if (
             file_name(name) not in self.node.children
         ):  # an owner may give its attributes other names
-            name = next((n for n, p in owner.parts().items() if p is part), name)
+            name = next((n for n, p in type(owner).parts(owner).items() if p is part), name)
         self._restore.part_added(self.node, name, part)
 
     def slot_added(self, owner: Trackable, name: str, weight: Any, slot: Variable) -> None:
@@ -243,13 +241,37 @@ class Pending:
         return type(None), ()
 
 
-def load_variable(
-    saved: SavedFile, variable: Variable, node: ArrayNode, verified: bool = False
-) -> None:
-    """Give `variable` the values of `node`, which has its shape and dtype."""
-    fits = type(variable._value._array) is np.ndarray and node.cached is None
-    if not (fits and saved.read_direct(node, variable._writable(), verified)):
-        variable._store(saved.value(node))
+def load_checking(saved: SavedFile, jobs: Jobs) -> None:
+    """Give variables the values of nodes, which have their shapes and dtypes.
+
+    Raises:
+        CheckpointError: a checksum differs, from `verify` or within this call.
+    """
+    for variable, node in jobs:
+        array = _buffer(saved, variable, node)
+        if array is None or not saved.read_direct(node, array):
+            variable._store(saved.value(node))
+
+
+def load_verified(saved: SavedFile, jobs: Jobs) -> None:
+    """The same just after `verify`, on several cores and without comparing again."""
+    pairs = []
+    for variable, node in jobs:
+        array = _buffer(saved, variable, node)
+        if array is None:
+            variable._store(saved.value(node))
+        else:
+            pairs.append((node, array))
+    saved.read_all(pairs)
+
+
+def _buffer(saved: SavedFile, variable: Variable, node: ArrayNode) -> Any:
+    """The buffer of `variable` when `node` can be read straight into it, else None."""
+    here = variable._value._array
+    if type(here) is not np.ndarray or not saved.fits(node, here):
+        return None
+    del here  # one holder more, and the buffer would be copied
+    return variable._writable()
 
 
 def _set_hook(part: Trackable, hook: Pending) -> None:

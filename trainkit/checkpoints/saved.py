@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.checksum import PART, SMALL, Checksum, as_bytes, checksum, in_threads
+from trainkit.checkpoints.ahead import PIECE, Ahead
+from trainkit.checkpoints.checksum import PART, SMALL, Checksum, as_bytes, checksum
+from trainkit.checkpoints.crew import in_threads
 from trainkit.checkpoints.guard import H5_ERRORS, ArrayNode, GroupNode, Guard, Node
 from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
 from trainkit.checkpoints.positioned import read_at, read_into
@@ -31,6 +33,7 @@ class SavedFile:
         path: the file.
         foreign: whether HDF5 without trainkit's seal is taken too, as Keras writes it.
         fd: the file, already open; `path` is only its name then.
+        ahead: whether `verify` will be called, so that it can begin in the background right now.
 
     Attributes:
         name: what errors call the file.
@@ -45,27 +48,34 @@ class SavedFile:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], foreign: bool = False, fd: int | None = None
+        self,
+        path: str | os.PathLike[str],
+        foreign: bool = False,
+        fd: int | None = None,
+        ahead: bool = False,
     ) -> None:
         self.name = os.fspath(path)
         self._fd = _open(self.name) if fd is None else os.dup(fd)
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._cached_bytes = 0
+        self._ahead: Ahead | None = None
         try:
-            self._read_structure(foreign)
+            self._read_structure(foreign, ahead)
         except BaseException as error:
             self.close()
             if isinstance(error, OSError) and not isinstance(error, CheckpointError):
                 raise CheckpointError(f"{self.name} can't be read: {error}") from error
             raise
 
-    def _read_structure(self, foreign: bool) -> None:
+    def _read_structure(self, foreign: bool, ahead: bool) -> None:
         start = read_at(self._fd, BLOCK, 0)
         self.sealed = is_sealed(start) or not foreign
         self.order = 0
         if self.sealed:
-            header, self._extents = verify_seal(self._fd, self.name)
+            header, extents = verify_seal(self._fd, self.name)
             self.order = header.order
+            if ahead and extents:
+                self._ahead = Ahead(self._fd, [e for e in extents if e[1] > SMALL])
         elif not start.startswith(_H5_SIGNATURE):
             raise CheckpointError(f"{self.name} is not an HDF5 file, or its beginning is damaged")
         with opened(self._fd, self.name) as file:
@@ -107,15 +117,21 @@ class SavedFile:
         Raises:
             CheckpointError: one differs; the error names it.
         """
+        digests = {} if self._ahead is None else self._ahead.finish()
         arrays = self.arrays()
-        plain = [node for node in arrays if node.offset is not None]
-        in_threads(self._verify, plain, sum(node.stored_bytes for node in plain))
-        for node in arrays:  # what HDF5 has to read is read by one thread
-            if node.offset is None:
+        plain = []
+        for node in arrays:
+            digest = digests.get((node.offset or 0, node.stored_bytes))
+            if digest is not None and node.stored.kind != "b":
+                self._compare(node, digest)
+            elif node.offset is not None:
+                plain.append(node)
+            else:  # what HDF5 has to read is read by one thread
                 self._verify(node)
+        in_threads(self._verify, plain, total_bytes(plain))
 
     def _verify(self, node: ArrayNode) -> None:
-        if node.offset is None or node.stored_bytes <= SMALL:
+        if node.offset is None or node.stored_bytes <= SMALL or node.stored.kind == "b":
             value = self._checked(node)
             if node.stored_bytes <= SMALL and self._cached_bytes < _CACHE:
                 self._cached_bytes += node.stored_bytes
@@ -191,28 +207,38 @@ class SavedFile:
             return stored.view(node.dtype)
         return _widened(stored, node)
 
-    def read_direct(self, node: ArrayNode, array: Any, verified: bool = False) -> bool:
-        """Read `node` straight into `array`; False when that can't be done.
-
-        Args:
-            node: the values.
-            array: a NumPy array.
-            verified: whether `verify` has passed just now, so that the checksum need not be
-                compared again.
-        """
+    def fits(self, node: ArrayNode, array: Any) -> bool:
+        """Whether the bytes of `node` can be read straight into `array`, a NumPy array."""
         direct = node.offset is not None and node.cached is None and node.dtype.kind not in "Ub"
         same = node.dtype == array.dtype and "narrow" not in node.attributes
-        if not (direct and same and array.flags.c_contiguous and array.shape == node.shape):
+        return direct and same and array.flags.c_contiguous and array.shape == node.shape
+
+    def read_direct(self, node: ArrayNode, array: Any) -> bool:
+        """Read `node` straight into `array`, compared with its checksum; False if it can't be."""
+        if not self.fits(node, array):
             return False
-        if verified:
-            assert node.offset is not None
-            self._read(node, as_bytes(array), node.offset)
-        else:
-            self._fill(node, array)
+        self._fill(node, array)
         return True
+
+    def read_all(self, pairs: list[tuple[ArrayNode, Any]]) -> None:
+        """Read nodes into arrays that they fit. Call it after `verify`; nothing is compared again.
+
+        Raises:
+            CheckpointError: the disk fails, or someone has cut the file short since.
+        """
+        pieces = [
+            (node, as_bytes(array)[start : start + PIECE], node.offset + start)
+            for node, array in pairs
+            if node.offset is not None
+            for start in range(0, node.stored_bytes, PIECE)
+        ]
+        pieces.reverse()  # the caches of the processor hold what was verified last
+        in_threads(lambda piece: self._read(*piece), pieces, total_bytes(n for n, _ in pairs))
 
     def close(self) -> None:
         """Give the file back; nothing can be read any more."""
+        if self._ahead is not None:
+            self._ahead.stop()
         self._closer()
 
 

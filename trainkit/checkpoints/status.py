@@ -37,6 +37,7 @@ class RestoreStatus:
         report = self.report
         if report:
             raise AssertionError(str(report))
+        self._restore.quiet = True  # nothing is left to warn of
         return self
 
     def assert_existing_objects_matched(self) -> RestoreStatus:

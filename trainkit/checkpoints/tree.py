@@ -111,14 +111,14 @@ class Plan:
         self._open.add(id(part))
         self._add(Group(path, {"type": kind_name(part)}))
         self._state(part, path)
-        for name, child in part.parts().items():
+        for name, child in type(part).parts(part).items():
             self._visit(child, join(path, file_name(name)), depth + 1)
         self._open.discard(id(part))
         if has_slots(part):
             self._owners.append((path, part))
 
     def _state(self, part: Trackable, path: str) -> None:
-        for name, value in part.state_arrays().items():
+        for name, value in type(part).state_arrays(part).items():
             where = join(join(path, STATE), file_name(name))
             self._add(Values(where, partial(np.asarray, value)))
 

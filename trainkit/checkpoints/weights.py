@@ -15,7 +15,6 @@ import warnings
 from typing import Any
 
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.checksum import in_threads
 from trainkit.checkpoints.flat_files import (
     NpzFile,
     SafetensorsFile,
@@ -28,7 +27,7 @@ from trainkit.checkpoints.keras_archive import weights_file_in
 from trainkit.checkpoints.keras_weights import Filler, layout
 from trainkit.checkpoints.manifest import manifest
 from trainkit.checkpoints.report import Difference, Report
-from trainkit.checkpoints.restoring import IncompleteRestoreWarning, load_variable, mismatch
+from trainkit.checkpoints.restoring import IncompleteRestoreWarning, load_verified, mismatch
 from trainkit.checkpoints.saved import SavedFile
 from trainkit.checkpoints.tree import has_slots, weight_paths
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
@@ -128,10 +127,10 @@ def _save_keras(model: Trackable, name: str, options: CheckpointOptions | None) 
 def _load_keras(model: Trackable, name: str, skip_mismatch: bool) -> None:
     if name.endswith(".keras"):
         with weights_file_in(name) as fd:
-            saved = SavedFile(name, foreign=True, fd=fd)
+            saved = SavedFile(name, foreign=True, fd=fd, ahead=True)
             _load_saved(model, saved, skip_mismatch)
     else:
-        _load_saved(model, SavedFile(name, foreign=True), skip_mismatch)
+        _load_saved(model, SavedFile(name, foreign=True, ahead=True), skip_mismatch)
 
 
 def _load_saved(model: Trackable, saved: SavedFile, skip_mismatch: bool) -> None:
@@ -139,8 +138,7 @@ def _load_saved(model: Trackable, saved: SavedFile, skip_mismatch: bool) -> None
         jobs, differences = _matched(model, saved)
         _settle(saved.name, differences, skip_mismatch)
         saved.verify()
-        size = sum(node.stored_bytes for _, node in jobs)
-        in_threads(lambda job: load_variable(saved, job[0], job[1], verified=True), jobs, size)
+        load_verified(saved, jobs)
     finally:
         saved.close()
 
@@ -180,14 +178,14 @@ def _matched(
 
 def _may_stay(model: Trackable, path: str) -> bool:
     """Whether a value may stay unused: private state of Keras, an optimizer without a taker."""
-    has_optimizer = any(has_slots(part) for part in model.parts().values())
+    has_optimizer = any(has_slots(part) for part in type(model).parts(model).values())
     return path.startswith("_") or (path.startswith("optimizer/") and not has_optimizer)
 
 
 def _build_optimizer(model: Trackable, root: GroupNode) -> None:
     """Make the slots of a compiled model's optimizer when the file has values for them."""
     group = _find(root, "optimizer/vars")
-    for part in model.parts().values():
+    for part in type(model).parts(model).values():
         build = getattr(part, "build", None)
         fresh = has_slots(part) and not part.slot_variables()  # type: ignore[attr-defined]
         if isinstance(group, GroupNode) and fresh and callable(build) and len(group.children) > 2:

@@ -16,6 +16,9 @@ class Trackable:
 
     A class that keeps state which is not in Variables overrides `state_arrays` and
     `load_state_arrays`. Names in `_untracked` are never parts.
+
+    Attributes may have any name, `parts` and `state_arrays` too: whoever walks the tree asks the
+    class, `type(x).parts(x)`.
     """
 
     _untracked: frozenset[str] = frozenset()
@@ -201,5 +204,5 @@ def walk(
         seen.add(id(part))
         yield path, part
         if enter(part):
-            below = [((*path, name), child) for name, child in part.parts().items()]
+            below = [((*path, name), child) for name, child in type(part).parts(part).items()]
             stack.extend(reversed(below))

@@ -27,7 +27,7 @@ def marking_built(build: Callable[..., None]) -> Callable[..., None]:
             raise
         self.built = True
         self.__dict__["_build_shapes"] = shapes
-        for name, part in self.parts().items():
+        for name, part in type(self).parts(self).items():
             if name not in self.__dict__:  # weights that no attribute holds
                 self._part_added(name, part)
 

@@ -279,7 +279,7 @@ class Optimizer(AssigningSteps):
     @property
     def variables(self) -> list[Variable]:
         """Step count, learning rate, what the class keeps besides, then the averages and slots."""
-        own = [p for p in self.parts().values() if isinstance(p, Variable)]
+        own = [p for p in type(self).parts(self).values() if isinstance(p, Variable)]
         return own + self._states.slots_in_order()
 
     def parts(self) -> dict[str, Trackable]:
