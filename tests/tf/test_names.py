@@ -220,3 +220,29 @@ def test_docs_list_what_is_left_out():
         part = page.split(f"## `tk{'.' if space else ''}{space}`\n")[1].split("\n## ")[0]
         listed = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (.*?) \|", part, re.M))))
         assert listed == set(names), space
+
+
+SCRIPTS = {
+    "flip": lambda x: tk.image.stateless_random_flip_left_right(x, (1, 2)),
+    "ssim": lambda x: tk.image.ssim(x, x * 0.9, 1.0, 5),
+    "crop_and_resize": lambda x: tk.image.crop_and_resize(x, [[0.0, 0.1, 1, 1]], [0], (3, 3)),
+    "max_pool_with_argmax": lambda x: tk.nn.max_pool_with_argmax(x, 2, 2, "SAME")[0],
+    "space_to_batch": lambda x: tk.space_to_batch(x, 2, [[0, 0], [0, 0]]),
+    "conv2d_transpose": lambda x: tk.nn.conv2d_transpose(
+        x, np.ones((3, 3, 2, 3), "f"), [2, 12, 12, 2], 2
+    ),
+    "stft": lambda x: tk.abs(tk.signal.stft(tk.reshape(x, (2, -1)), 8, 4)),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
+def test_graphs_give_what_eager_calls_give(script):
+    x = np.random.RandomState(0).uniform(size=(2, 6, 6, 3)).astype("float32")
+    graph = tk.function(script, input_signature=[tk.TensorSpec((None, 6, 6, 3), "float32")])
+    np.testing.assert_allclose(graph(x), script(tk.constant(x)), rtol=1e-5, atol=1e-5)
+
+
+def test_work_on_values_says_so_in_a_graph():
+    graph = tk.function(lambda b: tk.image.non_max_suppression(b, [0.5], 1))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="suppression: works on values"):
+        graph(np.zeros((1, 4), "float32"))

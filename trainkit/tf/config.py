@@ -96,6 +96,9 @@ experimental = SimpleNamespace(
     set_memory_growth=_set_memory_growth,
 )
 
+experimental_functions_run_eagerly = functions_run_eagerly
+experimental_run_functions_eagerly = run_functions_eagerly
+
 
 def __getattr__(name: str) -> Any:
     raise _not_here("config", name, globals())

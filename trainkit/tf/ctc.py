@@ -14,6 +14,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import ctc_decode as _decode
 from trainkit.ops import ctc_loss as _loss
+from trainkit.tf.sequences import concrete
 
 
 class SparseLabels(NamedTuple):
@@ -100,10 +101,10 @@ def _sparse(labels: Any) -> SparseLabels:
 
 
 def _by_batch(inputs: Any, sequence_length: Any, op: str) -> Tensor:
-    x = convert_to_tensor(inputs)
+    x = convert_to_tensor(concrete(inputs, op))
     if len(x.shape) != 3:
         raise ShapeError(f"{op}: inputs must be (time, batch, classes), got {tuple(x.shape)}")
-    lengths = np.asarray(convert_to_tensor(sequence_length).numpy())
+    lengths = concrete(sequence_length, op)
     if lengths.size and lengths.max() > x.shape[0]:
         raise InvalidArgumentError(
             f"{op}: sequence_length {lengths.tolist()} goes beyond the {x.shape[0]} time steps"
@@ -176,8 +177,8 @@ def collapse_repeated(labels: Any, seq_length: Any, name: Any = None) -> tuple[T
     Returns:
         (batch, longest) of the dtype of `labels`, and the lengths (batch,).
     """
-    rows = np.asarray(convert_to_tensor(labels).numpy())
-    lengths = np.asarray(convert_to_tensor(seq_length).numpy())
+    rows = concrete(labels, "collapse_repeated")
+    lengths = concrete(seq_length, "collapse_repeated")
     kept = np.arange(rows.shape[1])[None, :] < lengths[:, None]
     kept[:, 1:] &= rows[:, 1:] != rows[:, :-1]
     counts = kept.sum(axis=1)

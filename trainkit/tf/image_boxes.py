@@ -14,12 +14,13 @@ import numpy as np
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.tf.arrays import plain
+from trainkit.tf.sequences import concrete
 
 Overlap = Callable[[int, int], float]
 
 
 def _values(x: Any, name: str, op: str, shape: tuple[int | None, ...]) -> Any:
-    array = np.asarray(convert_to_tensor(x).numpy())
+    array = concrete(x, op)
     fits = len(array.shape) == len(shape) and all(
         b in (None, a) for a, b in zip(array.shape, shape, strict=True)
     )
@@ -204,8 +205,8 @@ def non_max_suppression_padded(
     Returns:
         Numbers of boxes, int32, and their count.
     """
-    all_boxes = np.asarray(convert_to_tensor(boxes).numpy())
-    all_scores = np.asarray(convert_to_tensor(scores).numpy())
+    all_boxes = concrete(boxes, "non_max_suppression_padded")
+    all_scores = concrete(scores, "non_max_suppression_padded")
     lead, most = all_scores.shape[:-1], int(plain(max_output_size))
     rows = np.zeros((*lead, most), np.int32)
     counts = np.zeros(lead, np.int32)
@@ -245,15 +246,14 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: Any = None) 
         ShapeError: the shapes do not fit.
     """
     op = "draw_bounding_boxes"
-    picture = convert_to_tensor(images)
-    drawn = np.array(picture.numpy())
+    drawn = np.array(concrete(images, op))
     if drawn.ndim != 4 or drawn.shape[-1] not in (1, 3, 4) or drawn.dtype.kind != "f":
         raise ShapeError(
             f"{op}: images must be floats (batch, height, width, 1, 3 or 4), got {drawn.shape} "
             f"{drawn.dtype}"
         )
     corners = _values(boxes, "boxes", op, (drawn.shape[0], None, 4))
-    table = _COLORS if colors is None else np.asarray(convert_to_tensor(colors).numpy())
+    table = _COLORS if colors is None else concrete(colors, op)
     if table.ndim != 2 or not len(table) or table.shape[-1] < drawn.shape[-1]:
         raise ShapeError(f"{op}: colors must be (k, {drawn.shape[-1]}), got {table.shape}")
     if drawn.shape[-1] == 1 and colors is None:

@@ -116,7 +116,7 @@ def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
             "random_flip: needs (height, width, channels) or a batch of them, got shape "
             f"{tuple(x.shape)}"
         )
-    chance = draw((), 0.0, 1.0) if rank == 3 else draw((x.shape[0], 1, 1, 1), 0.0, 1.0)
+    chance = draw((), 0.0, 1.0) if rank == 3 else draw((ops.shape(x)[0], 1, 1, 1), 0.0, 1.0)
     return ops.where(ops.less(chance, 0.5), ops.flip(x, axis), x)
 
 
@@ -142,6 +142,10 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
 
 def _crop(value: Any, size: Any, draw: Draw) -> Tensor:
     x, sizes = convert_to_tensor(value), tuple(plain(size))
+    if None in tuple(x.shape):
+        raise InvalidArgumentError(
+            f"random_crop: all sizes must be known, the shape is {tuple(x.shape)}"
+        )
     if len(sizes) != len(x.shape) or any(n > have for n, have in zip(sizes, x.shape, strict=True)):
         raise InvalidArgumentError(
             f"random_crop: size {sizes} must have a number for each axis of shape "

@@ -135,8 +135,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "LogicalDeviceConfiguration": _PLACEMENT,
         "experimental_connect_to_cluster": _CLUSTER,
         "experimental_connect_to_host": _CLUSTER,
-        "experimental_functions_run_eagerly": "use functions_run_eagerly",
-        "experimental_run_functions_eagerly": "use run_functions_eagerly",
         "get_logical_device_configuration": _PLACEMENT,
         "get_soft_device_placement": _PLACEMENT,
         "optimizer": "passes over graphs have no switches",

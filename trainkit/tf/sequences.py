@@ -8,8 +8,23 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.tf.arrays import plain
+
+
+def concrete(x: Any, op: str) -> Any:
+    """The values of a tensor as a NumPy array.
+
+    Raises:
+        InvalidArgumentError: it belongs to a graph and has no values yet.
+    """
+    tensor = convert_to_tensor(x)
+    if isinstance(tensor, SymbolicTensor):
+        raise InvalidArgumentError(
+            f"{op}: works on values, which a graph does not have while it is traced. Call it "
+            "outside of tk.function, or through tk.numpy_function."
+        )
+    return np.asarray(tensor.numpy())
 
 
 def is_non_decreasing(x: Any, name: Any = None) -> Tensor:
@@ -97,7 +112,7 @@ def dynamic_partition(
             f"dynamic_partition: partitions {tuple(parts.shape)} must be the first axes of data "
             f"{tuple(data.shape)}"
         )
-    numbers = np.asarray(parts.numpy()).reshape(-1)
+    numbers = concrete(parts, "dynamic_partition").reshape(-1)
     outside = numbers[(numbers < 0) | (numbers >= num_partitions)]
     if outside.size:
         raise InvalidArgumentError(
@@ -126,7 +141,7 @@ def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Tensor:
         raise InvalidArgumentError(
             f"dynamic_stitch: {len(indices)} indices and {len(data)} data; give as many of each"
         )
-    places = [np.asarray(convert_to_tensor(i).numpy()) for i in indices]
+    places = [concrete(i, "dynamic_stitch") for i in indices]
     rows = []
     for place, values in zip(places, data, strict=True):
         values = convert_to_tensor(values)
@@ -165,7 +180,7 @@ def edit_distance(
     Raises:
         ShapeError: the leading axes differ.
     """
-    left, right = (np.asarray(convert_to_tensor(t).numpy()) for t in (hypothesis, truth))
+    left, right = (concrete(t, "edit_distance") for t in (hypothesis, truth))
     if left.ndim < 1 or left.shape[:-1] != right.shape[:-1]:
         raise ShapeError(
             f"edit_distance: hypothesis {left.shape} and truth {right.shape} must agree in all "

@@ -11,6 +11,7 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops import extract_sequences as _sequences
 from trainkit.ops import overlap_add as _overlap_add
 from trainkit.ops.fourier import complex_fft, complex_ifft, complex_irfft, complex_rfft
 from trainkit.tf.arrays import plain
@@ -321,6 +322,12 @@ def frame(
     x = convert_to_tensor(signal)
     axis = axis % len(x.shape)
     n = x.shape[axis]
+    if n is None:
+        if pad_end or axis != len(x.shape) - 1:
+            raise ShapeError(
+                f"frame: the length of axis {axis} must be known, the shape is {tuple(x.shape)}"
+            )
+        return _sequences(x, length, step)
     count = -(-n // step) if pad_end else max((n - length) // step + 1, 0)
     short = max((count - 1) * step + length - n, 0) if count else 0
     if pad_end and short:
