@@ -1,4 +1,4 @@
-"""Eager code, the interpreted graph and the fused graph agree: each primitive, and random programs of them."""
+"""Eager code, interpreted and fused graphs agree: each primitive, and random programs of them."""
 
 import functools
 
@@ -18,7 +18,7 @@ QUIET = pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 
 @pytest.fixture(autouse=True, scope="module")
 def _plain_loops():
-    """Run the text of fused loops as Python: the same roundings, without a second of compiling each.
+    """Run the text of fused loops as Python: the same roundings, without compiling each.
 
     `test_fusion.py` compiles some for real.
     """
@@ -50,7 +50,7 @@ def assert_same(expected, got, exact=True):
 
 
 def scalar(ys):
-    """A smooth scalar of all differentiable results, whose gradients reach each element differently."""
+    """A smooth scalar of all differentiable results; its gradient differs for each element."""
     total = tk.constant(0.0, tk.float64)
     for y in tk.nest.flatten(ys):
         if tk.is_tensor(y) and y.dtype.is_differentiable:
@@ -62,7 +62,7 @@ def scalar(ys):
 
 
 def derivatives(f, order):
-    """A function that gives the result of `f` and its gradients up to `order` by the float inputs."""
+    """A function that gives the result of `f` and its gradients by the float inputs."""
 
     def run(*xs):
         floats = [x for x in xs if x is not None and x.dtype.is_differentiable]

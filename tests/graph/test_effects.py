@@ -1,4 +1,4 @@
-"""`print`, assertions and calls back into Python: kept by a graph, in order, in branches and loops."""
+"""`print`, assertions and calls back into Python: kept by a graph, in order, in branches too."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Save, load, and the reader that needs only numpy and h5py: same values, and hostile files refused."""
+"""Save, load, and the reader of numpy and h5py: same values, and hostile files refused."""
 
 import importlib.util
 import json

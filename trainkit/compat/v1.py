@@ -114,7 +114,7 @@ def get_variable(
     regularizer: Callable[[Any], Any] | None = None,
     trainable: bool = True,
 ) -> Variable:
-    """The variable of the default graph called `name` in the open scopes; it is made if the scope allows.
+    """The variable called `name` in the open scopes; it is made if the scope allows.
 
     Args:
         name: without the scopes.
@@ -195,7 +195,7 @@ def global_variables_initializer() -> Operation:
 
 
 def assign(ref: Variable, value: Any, name: str | None = None) -> Operation:
-    """An operation that stores `value`, a tensor of the graph or a number, in the variable `ref`."""
+    """An operation that stores `value`, a tensor or a number, in the variable `ref`."""
 
     def run(session: Session, feed: Any) -> Any:
         new = session.run(value, feed) if isinstance(value, GraphTensor) else value

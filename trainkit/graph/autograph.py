@@ -48,7 +48,7 @@ def _malt() -> Any:
         from malt.operators import function_wrappers, py_builtins, variables
         from malt.pyct import templates
 
-    class Asserts(converter.Base):  # type: ignore[misc, name-defined]
+    class Asserts(converter.Base):
         """Turns `assert` into a call; malt's own converter takes no message but a plain text."""
 
         def visit_Assert(self, node: Any) -> Any:
@@ -59,20 +59,20 @@ def _malt() -> Any:
                 msg=node.msg or ast.Constant(None),
             )
 
-    class Transpiler(api.PyToPy):  # type: ignore[misc, name-defined]
+    class Transpiler(api.PyToPy):
         """Rewrites functions to call the operators of this module."""
 
         def transform_ast(self, node: Any, ctx: Any) -> Any:
             return super().transform_ast(Asserts(ctx).visit(node), ctx)
 
         def get_extra_locals(self) -> Any:
-            if self._extra_locals is None:
+            if self._extra_locals is None:  # type: ignore[has-type]
                 found = dict(super().get_extra_locals()["ag__"].__dict__)
                 found.update(_OPERATORS, FunctionScope=Scope)
                 self._extra_locals = {"ag__": types.SimpleNamespace(**found)}
             return self._extra_locals
 
-    class Scope(function_wrappers.FunctionScope):  # type: ignore[misc, name-defined]
+    class Scope(function_wrappers.FunctionScope):
         """The scope of a rewritten function; checks that it returns something on every path."""
 
         def ret(self, value: Any, did_return: Any) -> Any:
@@ -137,7 +137,7 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
         found = _CONVERTED[key] = (function, _rewritten(function))
         if len(_CONVERTED) > 4096:
             _CONVERTED.pop(next(iter(_CONVERTED)))
-    return found[1]  # type: ignore[no-any-return]
+    return found[1]
 
 
 def _is_left_alone(function: Any) -> bool:
@@ -214,7 +214,7 @@ def _has_jumps(code: Any) -> bool:
 
 
 def _undisguised(function: Any) -> Any:
-    """`function` under the name that stands in its source, which `functools.wraps` may have replaced."""
+    """`function` under the name in its source, which `functools.wraps` may have replaced."""
     code = function.__code__
     if function.__name__ == code.co_name:
         return function
@@ -433,7 +433,7 @@ def _shape_of_nest(x: Any) -> Any:
 
 
 def _fill(graph: Graph, mine: Any, other: Any) -> Any:
-    """Zeros like `other` for a name that this branch leaves undefined; it can't be used after that."""
+    """Zeros like `other` for a name that this branch leaves undefined, and nothing may use."""
     if not _undefined(mine) or _undefined(other):
         return mine
     if isinstance(mine, TensorArray):
@@ -596,7 +596,7 @@ def _defined(
     set_state: Callable[[Any], None],
     names: tuple[str, ...],
 ) -> tuple[Any, ...]:
-    """`before` with zeros for names that only the body defines; a trial run of the body tells their kind."""
+    """`before` with zeros for names that only the body defines; a trial run tells their kind."""
     if not any(_undefined(x) for x in before):
         return before
     trial = Graph("trial", outer)
@@ -654,7 +654,7 @@ class _State:
 def _for_python(
     iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None], state: _State
 ) -> None:
-    """A loop over a Python iterable, unrolled; a tensor that decides on `break` guards each round."""
+    """A loop over a Python iterable, unrolled; a tensor that decides on `break` guards rounds."""
     for item in iter_:
         if extra_test is not None:
             goes_on = extra_test()

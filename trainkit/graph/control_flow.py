@@ -6,6 +6,7 @@ variable that they assign becomes one more result of the branch, or one more loo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -581,7 +582,7 @@ def traced_for_each(
         state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
         fed = [graph.add_input(Spec(s.shape, s.dtype), "element") for s in fed_specs]
         element = nest.pack(element_spec, list(fed))
-        result, flag = trace_into(graph, lambda e=element, s=state: body(e, list(s)))
+        result, flag = trace_into(graph, functools.partial(body, element, list(state)))
         with graph:
             result = [_body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)]
         new_specs = _agreed(specs, result, weak, names)

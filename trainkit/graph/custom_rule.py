@@ -24,7 +24,8 @@ def with_gradient(
 ) -> tuple[Any, ...]:
     """The first `results` arrays as they are.
 
-    The next `sources` are what the graph `backward` gives gradients for (where `given` says so); the rest is
+    The next `sources` are what the graph `backward` gives gradients for, where `given` says so; the
+    rest is
     what it uses besides the upstream gradients.
     """
     return tuple(arrays[:results])

@@ -71,7 +71,7 @@ def _print(xp: Any, *arrays: Any, template: Template) -> tuple[Any, ...]:
 
 
 def formatted(x: Any, summarize: int = 3) -> str:
-    """A value as TensorFlow's `print` shows it: whole floats without a fraction, rows in brackets."""
+    """A value as TensorFlow's `print` shows it: no fraction in whole floats, rows in brackets."""
     if isinstance(x, np.ndarray | np.generic):
         return _array_text(np.asarray(x), summarize)
     if isinstance(x, list | tuple):
@@ -249,7 +249,7 @@ def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None)
 
 
 def numpy_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None) -> Any:
-    """Call a Python function of NumPy arrays, now or each time the graph runs; no gradient goes through.
+    """Call a Python function of arrays, now or each time the graph runs; gradients stop there.
 
     Args:
         func: takes one array for each of `inp`.

@@ -87,7 +87,7 @@ START_SECONDS = 0.25
 
 
 class HotProgram:
-    """A program that is interpreted at first, and replaced by one with fused loops when it is used much.
+    """A program that is interpreted at first, then replaced by one with fused loops when used much.
 
     Both give the same bits, so it does not matter when the change comes.
     """

@@ -139,7 +139,7 @@ class ConcreteFunction:
         return self._packed([wrap(y) for y in results])
 
     def _packed(self, results: list[Any]) -> Any:
-        """The symbols of the graph's outputs replaced by `results`, nested as the function returned them."""
+        """The graph's outputs replaced by `results`, nested as the function returned them."""
         if self._single:
             return results[0]
         if self._flat is not None:
@@ -243,7 +243,7 @@ class Function:
         self._ready: dict[Any, ConcreteFunction] = {}
         self._tracing: list[Any] = []
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
-        self._name = name or getattr(python_function, "__name__", "function")
+        self._name: str = name or str(getattr(python_function, "__name__", "function"))
         functools.update_wrapper(self, python_function)
 
     # ------------------------------------------------------------------ methods
@@ -562,7 +562,7 @@ def _tensor(x: Any) -> Any:
 
 
 def _as_result(graph: Graph, y: Any) -> Any:
-    """A leaf of the result: tensors, variables and numbers as symbolic tensors, the rest as it is."""
+    """A leaf of the result: what holds numbers as a symbolic tensor, the rest as it is."""
     if is_tensor(y):
         return graph.lift(y)
     if isinstance(y, bool | int | float | complex | np.ndarray | np.generic):

@@ -84,7 +84,7 @@ class FusedKernel:
         return tuple([out.reshape(shape) for out in outs])
 
     def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
-        """The error itself: the operations inside can't fail on shapes that the graph has checked."""
+        """The error itself: the operations inside can't fail on shapes that were checked."""
         return error
 
     def run(self, arrays: Any, settings: Any) -> Any:

@@ -55,7 +55,7 @@ _PARTS = {
 
 
 def type_name(primitive_name: str) -> str:
-    """The name under which a primitive stands in a listing: TensorFlow's, or the words run together."""
+    """The name of a primitive in a listing: TensorFlow's, or the words run together."""
     known = _TYPES.get(primitive_name)
     return known or "".join(part.capitalize() for part in primitive_name.split("_"))
 
@@ -228,7 +228,7 @@ class Graph:
         self.caller: Graph | None = None
         self.slots: dict[int, VariableSlot] = {}
         self.captures: dict[GraphTensor, GraphTensor] = {}
-        self.may_create_variables = outer.may_create_variables if outer else True
+        self.may_create_variables: bool = outer.may_create_variables if outer else True
         # tapes that record in the graph around, and hear of variables that are read in here
         self.watchers: list[Any] = []
         self._constants: dict[int, GraphTensor] = {}

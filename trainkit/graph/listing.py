@@ -81,7 +81,7 @@ _ENUM = {
 
 
 def graph_def(graph: Graph) -> Any:
-    """The graph as tensorboardX's `GraphDef`; nodes of branches carry their node's name as a scope."""
+    """The graph as tensorboardX's `GraphDef`; nodes of branches have their node as a scope."""
     from tensorboardX.proto.graph_pb2 import GraphDef
     from tensorboardX.proto.versions_pb2 import VersionDef
 

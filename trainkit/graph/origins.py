@@ -1,4 +1,4 @@
-"""The user's own lines in errors: behind nodes of a graph, and in tracebacks through generated code."""
+"""The user's own lines in errors: behind nodes, and in tracebacks through generated code."""
 
 from __future__ import annotations
 

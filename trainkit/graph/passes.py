@@ -135,7 +135,7 @@ def share(graph: Graph) -> Graph:
 
 
 def simplify(graph: Graph) -> Graph:
-    """Take out calls that change nothing: identity, a cast or reshape to what is there, + 0, * 1, - - x."""
+    """Take out calls that change nothing: identity, a cast to what is there, * 1, - - x."""
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         rule = _SIMPLER.get(node.primitive.name)

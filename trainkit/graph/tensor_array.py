@@ -40,7 +40,7 @@ def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
 
 @primitive(_write_rule, name="tensor_array_write")
 def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
-    """`buffer` with `value` at the position `index`; with `grows` the first axis becomes as long as needed.
+    """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed.
 
     A buffer without elements takes their sizes from `value`.
     """
@@ -63,7 +63,9 @@ def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
 
 
 _write.gradients(
-    lambda g, y, buffer, index, value, grows: _without(g, index, buffer),
+    lambda g, y, buffer, index, value, grows: _without(  # type: ignore[has-type]
+        g, index, buffer
+    ),
     None,
     lambda g, y, buffer, index, value, grows: PRIMITIVES["tensor_array_read"].op(g, index),
 )
@@ -80,7 +82,7 @@ def _without(xp: Any, g: Any, index: Any, like: Any) -> Any:
     return out
 
 
-_without.gradients(lambda g, y, gy, index, like: _padded(g, index, gy), None, None)
+_without.gradients(lambda g, y, gy, index, like: _padded(g, index, gy), None, None)  # type: ignore[has-type]
 
 
 @primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_padded")
@@ -108,7 +110,7 @@ def _read(xp: Any, buffer: Any, index: Any) -> Any:
     return xp.asarray(buffer[i])
 
 
-_read.gradients(lambda g, y, buffer, index: _placed(g, index, buffer), None)
+_read.gradients(lambda g, y, buffer, index: _placed(g, index, buffer), None)  # type: ignore[has-type]
 
 
 @primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_placed")
@@ -122,7 +124,7 @@ def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
 _placed.gradients(lambda g, y, value, index, like: _read(g, index), None, None)
 
 
-class TensorArray(tuple):  # type: ignore[type-arg]
+class TensorArray(tuple):
     """A list of tensors of one dtype and shape, for loops in which a Python list can't grow.
 
     Args:
@@ -277,7 +279,7 @@ class TensorArray(tuple):  # type: ignore[type-arg]
             )
         array = self
         for i in range(indices.shape[0]):
-            array = array.write(indices[i], value[i])  # type: ignore[index]
+            array = array.write(indices[i], value[i])
         return array
 
     # ------------------------------------------------------------------ the whole
@@ -351,7 +353,7 @@ def _value(x: Any) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _kind(dtype: DType, dynamic: bool, element: TensorShape | None) -> type[TensorArray]:
-    """The class of arrays with these settings; nests keep the class of a tuple, so it can hold them."""
+    """The class of arrays with these settings; nests keep the class of a tuple."""
     return type(
         "TensorArray",
         (TensorArray,),

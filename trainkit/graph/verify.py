@@ -1,6 +1,7 @@
-"""`function(verify=True)`: the first calls run as plain Python too, and every difference is reported.
+"""`function(verify=True)`: the first calls run as plain Python too, differences are reported.
 
-The side effects that tracing loses are the ones that happen in Python: a print, a list that grows, a global that
+The side effects that tracing loses are the ones that happen in Python: a print, a list that
+grows, a global that
 changes. They are seen by running the Python function once more and looking at what it touched.
 """
 
@@ -46,7 +47,8 @@ def compare(function: Any, concrete: Any, args: Any, kwargs: Any, tensors: list[
         The graph's result.
 
     Raises:
-        VerificationError: values differ, or side effects are lost; each is listed, with its line where known.
+        VerificationError: values differ, or side effects are lost; each is listed, with its line
+            where known.
     """
     variables = list(concrete.variables)
     before = [v.value() for v in variables]
@@ -68,8 +70,9 @@ def compare(function: Any, concrete: Any, args: Any, kwargs: Any, tensors: list[
         lines = "\n  ".join(problems)
         raise VerificationError(
             f"{function._name!r}{where} does not do as a graph what it does as Python:\n  {lines}\n"
-            "A graph keeps tensor operations, tk.print, tk.debugging.assert_* and variable updates; Python "
-            "side effects happen only while it is traced. Replace them, or leave the function undecorated."
+            "A graph keeps tensor operations, tk.print, tk.debugging.assert_* and variable "
+            "updates; Python side effects happen only while it is traced. Replace them, or leave "
+            "the function undecorated."
         )
     return result
 
@@ -94,7 +97,8 @@ def _differences(what: str, expected: Any, got: Any) -> list[str]:
         if bad.any():
             at = np.unravel_index(int(np.argmax(bad)), bad.shape) if bad.shape else ()
             problems.append(
-                f"{label}: {int(bad.sum())} of {bad.size} values differ, first at {tuple(map(int, at))}: "
+                f"{label}: {int(bad.sum())} of {bad.size} values differ, "
+                f"first at {tuple(map(int, at))}: "
                 f"{a[at]:.7g} in Python, {b[at]:.7g} in the graph"
             )
     return problems
@@ -103,7 +107,8 @@ def _differences(what: str, expected: Any, got: Any) -> list[str]:
 class _Effects:
     """What a Python function does besides returning: prints, and changes to what it refers to.
 
-    Looked at are the plain values (numbers, texts, lists, dicts, sets) that it reaches by the names in its closure
+    Looked at are the plain values (numbers, texts, lists, dicts, sets) that it reaches by the names
+    in its closure
     and among its globals, and the attributes of objects among those and its arguments.
     """
 
@@ -123,7 +128,8 @@ class _Effects:
             if not frame.f_globals.get("__name__", "").startswith("trainkit"):
                 text = " ".join(str(a) for a in args)
                 self.lost.append(
-                    f'print at "{frame.f_code.co_filename}", line {frame.f_lineno}: {text[:60]!r} is printed only '
+                    f'print at "{frame.f_code.co_filename}", line {frame.f_lineno}: '
+                    f"{text[:60]!r} is printed only "
                     "while tracing; use tk.print"
                 )
             real(*args, **kwargs)
@@ -138,7 +144,8 @@ class _Effects:
             old = before.get(name, (None, "nothing"))
             if old[0] != new[0]:
                 self.lost.append(
-                    f"{name} changes from {old[1]} to {new[1]} in Python, in the graph only while tracing"
+                    f"{name} changes from {old[1]} to {new[1]} in Python, in the graph only while "
+                    "tracing"
                     f"{self._line_of(name)}; use a tk.Variable, or return the value"
                 )
 

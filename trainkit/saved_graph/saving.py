@@ -74,7 +74,7 @@ def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
             f"saved_graph.save: {function!r} is no traced function; decorate it with tk.function"
         )
     if args or kwargs or function.input_signature is not None:
-        return function.get_concrete_function(*args, **kwargs)  # type: ignore[no-any-return]
+        return function.get_concrete_function(*args, **kwargs)
     traces = function.concrete_functions()
     if len(traces) != 1:
         raise InvalidArgumentError(
@@ -82,7 +82,7 @@ def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
             "TensorSpecs that "
             "say which one to save"
         )
-    return traces[0]  # type: ignore[no-any-return]
+    return traces[0]
 
 
 class _Writer:

@@ -1,4 +1,4 @@
-"""Runs a graph saved by trainkit, with nothing but numpy and h5py; a single file, to be copied anywhere.
+"""Runs a graph saved by trainkit, with nothing but numpy and h5py; one file, to be copied.
 
     from standalone import load
     model = load("model.h5")
@@ -22,8 +22,8 @@ import h5py
 import numpy as np
 
 FORMAT, VERSION = "trainkit-graph", "1"
-_DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64
-complex128""".split()
+_DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64
+complex64 complex128""".split()
 
 
 class GraphError(ValueError):
@@ -234,7 +234,7 @@ def _place(place, limit):
 
 
 def _step(node, here, values, earlier):
-    """What computes the values of one node: a function of the values so far and of the variables."""
+    """What computes the values of one node, from the values so far and the variables."""
     kind = node["kind"]
     if kind == "input":
         return None
@@ -589,14 +589,12 @@ def _cast(x, dtype):
     return x.astype(_dtype(dtype))
 
 
-_UFUNCS = """add subtract multiply divide negative square sqrt absolute exp expm1 exp2 log log1p log2 log10 power
-maximum minimum fmax fmin sin cos tan arcsin arccos arctan arctan2 sinh cosh tanh arcsinh arccosh
-arctanh sign
-logaddexp logaddexp2 cbrt hypot equal not_equal less less_equal greater greater_equal logical_and
-logical_or
-logical_not logical_xor isfinite isinf isnan bitwise_and bitwise_or bitwise_xor left_shift
-right_shift trunc ceil
-floor floor_divide copysign deg2rad rad2deg""".split()
+_UFUNCS = """add subtract multiply divide negative square sqrt absolute exp expm1 exp2 log log1p
+log2 log10 power maximum minimum fmax fmin sin cos tan arcsin arccos arctan arctan2
+sinh cosh tanh arcsinh arccosh arctanh sign logaddexp logaddexp2 cbrt hypot equal
+not_equal less less_equal greater greater_equal logical_and logical_or logical_not
+logical_xor isfinite isinf isnan bitwise_and bitwise_or bitwise_xor left_shift
+right_shift trunc ceil floor floor_divide copysign deg2rad rad2deg""".split()
 
 OPERATIONS = {name: getattr(np, name) for name in _UFUNCS}
 OPERATIONS.update(
@@ -692,7 +690,9 @@ OPERATIONS.update(
         "ones_like": lambda x, dtype=None: np.ones_like(x, dtype),
         "full_like": lambda x, value, dtype=None: np.full_like(x, value, dtype),
         "fill": lambda value, shape: np.broadcast_to(value, shape),
-        "arange": lambda start, stop, step, dtype: np.arange(start, stop, step, dtype),
+        "arange": lambda start, stop, step, dtype: np.arange(  # type: ignore[call-overload]
+            start, stop, step, dtype
+        ),
         "one_hot": _one_hot,
         "take": _take,
         "take_along_axis": lambda x, indices, axis: np.take_along_axis(x, indices, axis),
