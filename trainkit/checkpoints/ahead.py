@@ -63,7 +63,7 @@ class Ahead:
         )
         # Not `stop`, since the garbage collector may run in one of the threads. The descriptor is
         # given back once no thread can use it any more, as the last of them holds the crew.
-        self._forgetter = weakref.finalize(self, self._crew.forget)
+        weakref.finalize(self, self._crew.forget)
         weakref.finalize(self._crew, os.close, own)
 
     def finish(self) -> dict[Extent, str]:

@@ -117,7 +117,8 @@ class SavedFile:
         Raises:
             CheckpointError: one differs; the error names it.
         """
-        digests = {} if self._ahead is None else self._ahead.finish()
+        ahead, self._ahead = self._ahead, None
+        digests = {} if ahead is None else ahead.finish()
         arrays = self.arrays()
         plain = []
         for node in arrays:
