@@ -306,13 +306,54 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
 
 
 def strided_slice(
-    input_: Any, begin: Any, end: Any, strides: Any = None, name: Any = None
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: Any = None,
 ) -> Tensor:
-    """`input_[begin:end:strides]` along the first axes."""
-    x = convert_to_tensor(input_)
+    """`input_[begin:end:strides]` along the first axes.
+
+    Args:
+        input_: tensor of any shape.
+        begin: first position along each axis.
+        end: position after the last.
+        strides: steps, 1 by default.
+        begin_mask: bit i leaves `begin[i]` out.
+        end_mask: bit i leaves `end[i]` out.
+        ellipsis_mask: bit i makes entry i stand for all axes that are not named.
+        new_axis_mask: bit i makes entry i a new axis.
+        shrink_axis_mask: bit i takes the one position `begin[i]`, and its axis goes away.
+        var: only `None`.
+        name: not kept.
+
+    Raises:
+        ValueError: `var` is given.
+        InvalidArgumentError: a position or the number of entries does not fit.
+    """
+    if var is not None:
+        raise ValueError("strided_slice: only var=None is supported; assign to the variable")
     starts, stops = plain(begin), plain(end)
     steps = plain(strides) or (1,) * len(starts)
-    piece: Tensor = x[tuple(builtins.slice(*t) for t in zip(starts, stops, steps, strict=True))]
+    key: list[Any] = []
+    for i, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            key.append(Ellipsis)
+        elif new_axis_mask & bit:
+            key.append(None)
+        elif shrink_axis_mask & bit:
+            key.append(start)
+        else:
+            first = None if begin_mask & bit else start
+            key.append(builtins.slice(first, None if end_mask & bit else stop, step))
+    piece: Tensor = convert_to_tensor(input_)[tuple(key)]
     return piece
 
 

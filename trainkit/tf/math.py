@@ -11,6 +11,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import abs as abs
 from trainkit.ops import add as add
@@ -141,10 +142,20 @@ def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
 
 
 def add_n(inputs: Any, name: Any = None) -> Tensor:
-    """The sum of a list of tensors of one shape."""
+    """The sum of a list of tensors of one shape.
+
+    Raises:
+        InvalidArgumentError: the list is empty, or shapes differ.
+    """
     items = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
-    total = convert_to_tensor(items[0])
-    for item in items[1:]:
+    if not items:
+        raise InvalidArgumentError("add_n: the list of tensors is empty")
+    total, *rest = map(convert_to_tensor, items)
+    for item in rest:
+        if not total.shape.is_compatible_with(item.shape):
+            raise InvalidArgumentError(
+                f"add_n: tensors must have one shape, there are {total.shape} and {item.shape}"
+            )
         total = ops.add(total, item)
     return total
 
