@@ -146,7 +146,7 @@ def uniform(
         InvalidArgumentError: the range is empty or does not fit `dtype`, or `seed` is no int.
 
     >>> uniform((2, 3), maxval=10, dtype="int32", seed=1).shape
-    (2, 3)
+    TensorShape([2, 3])
     """
     return _uniform(shape, minval, maxval, dtype, _source(seed))
 

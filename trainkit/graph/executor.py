@@ -101,7 +101,7 @@ class HotProgram:
         self.gpu: Program | None = None
         self._spent = 0.0
         self._waiting = jit_compile is not False and registry.mode() != "off"
-        if jit_compile or registry.mode() == "eager":
+        if jit_compile or (jit_compile is None and registry.mode() == "eager"):
             self._fuse()
 
     @property

@@ -18,7 +18,7 @@ class Network(Model):
     ...     def call(self, x):
     ...         return self.last(self.first(x))
     >>> TwoLayers()(tk.zeros([1, 3])).shape
-    (1, 2)
+    TensorShape([1, 2])
     """
 
     def track_layer(self, layer: Any) -> Any:

@@ -253,7 +253,7 @@ def conv(
         InvalidArgumentError: a setting is none of those above.
 
     >>> conv(tk.ones((1, 5, 5, 1)), tk.ones((3, 3, 1, 2)), padding="same").shape
-    (1, 5, 5, 2)
+    TensorShape([1, 5, 5, 2])
     """
     return conv_with_bias(inputs, kernel, None, strides, padding, data_format, dilation_rate)
 
