@@ -370,6 +370,9 @@ from trainkit.ops.trigonometry import sinh as sinh
 from trainkit.ops.trigonometry import tan as tan
 from trainkit.ops.unfolding import fold as fold
 from trainkit.ops.unfolding import unfold as unfold
+
+# ------------------------------------------------------------------ vectorize.py
+from trainkit.ops.vectorize import vectorize as vectorize
 from trainkit.ops.vectorizing import vectorized_map as vectorized_map
 from trainkit.ops.windows import bartlett as bartlett
 from trainkit.ops.windows import blackman as blackman
