@@ -12,7 +12,6 @@ from timing import Benchmark, Step
 LINKS = 1000
 ONE = np.full(1, 0.7, "float32")
 TWO = np.full(1, 0.9, "float32")
-SQUARE = np.random.default_rng(0).random((10, 10), dtype="float32")
 
 
 def repeated(call: Callable[[], Any]) -> Step:
@@ -130,23 +129,205 @@ def numpy_chain() -> Step:
     return step
 
 
-def _each(name: str, call: Callable[[Any, Any], Any], torch_call: Callable[[Any, Any], Any]) -> Any:
-    """A benchmark of one operation on (10, 10) matrices."""
+def _contestants(inputs: Any, ours: Any, theirs: Any, plain: Any, often: int) -> Any:
+    """One call by trainkit, NumPy and PyTorch, each on arrays of its own kind."""
 
-    def ours() -> Step:
+    def step_of(call: Callable[..., Any], given: list[Any]) -> Step:
+        def step() -> None:
+            for _ in range(often):
+                call(*given)
+
+        return step
+
+    def by_trainkit() -> Step:
         import trainkit as tk
 
-        x = tk.constant(SQUARE)
-        return repeated(lambda: call(tk, x))
+        return step_of(lambda *xs: ours(tk, *xs), [tk.constant(a) for a in inputs])
+
+    def by_numpy() -> Step:
+        return step_of(lambda *xs: plain(np, *xs), list(inputs))
 
     def by_torch() -> Step:
         import torch
 
-        x = torch.from_numpy(SQUARE.copy())
-        return repeated(lambda: torch_call(torch, x))
+        return step_of(lambda *xs: theirs(torch, *xs), [torch.from_numpy(a.copy()) for a in inputs])
 
-    contestants = {"trainkit": ours, "torch": by_torch}
-    return Benchmark(f"{name} of (10, 10)", "ns/op", 1e9 / LINKS, contestants)
+    return {"trainkit": by_trainkit, "numpy": by_numpy, "torch": by_torch}
+
+
+# Name, and the call by trainkit, PyTorch and NumPy on one or two square matrices.
+CALLS: list[tuple[str, int, Any, Any, Any]] = [
+    ("add", 2, lambda m, x, y: m.add(x, y), lambda m, x, y: m.add(x, y), lambda m, x, y: x + y),
+    ("x - y", 2, lambda m, x, y: x - y, lambda m, x, y: x - y, lambda m, x, y: x - y),
+    ("multiply", 2, lambda m, x, y: x * y, lambda m, x, y: x * y, lambda m, x, y: x * y),
+    ("divide", 2, lambda m, x, y: x / y, lambda m, x, y: x / y, lambda m, x, y: x / y),
+    ("x * 2.0", 1, lambda m, x: x * 2.0, lambda m, x: x * 2.0, lambda m, x: x * 2.0),
+    ("negative", 1, lambda m, x: -x, lambda m, x: -x, lambda m, x: -x),
+    ("abs", 1, lambda m, x: m.abs(x), lambda m, x: m.abs(x), lambda m, x: m.abs(x)),
+    ("square", 1, lambda m, x: m.square(x), lambda m, x: m.square(x), lambda m, x: m.square(x)),
+    ("sqrt", 1, lambda m, x: m.sqrt(x), lambda m, x: m.sqrt(x), lambda m, x: m.sqrt(x)),
+    ("exp", 1, lambda m, x: m.exp(x), lambda m, x: m.exp(x), lambda m, x: m.exp(x)),
+    ("log", 1, lambda m, x: m.math.log(x), lambda m, x: m.log(x), lambda m, x: m.log(x)),
+    ("tanh", 1, lambda m, x: m.tanh(x), lambda m, x: m.tanh(x), lambda m, x: m.tanh(x)),
+    ("sin", 1, lambda m, x: m.sin(x), lambda m, x: m.sin(x), lambda m, x: m.sin(x)),
+    (
+        "sigmoid",
+        1,
+        lambda m, x: m.sigmoid(x),
+        lambda m, x: m.sigmoid(x),
+        lambda m, x: 1 / (1 + m.exp(-x)),
+    ),
+    (
+        "relu",
+        1,
+        lambda m, x: m.nn.relu(x),
+        lambda m, x: m.relu(x),
+        lambda m, x: m.maximum(x, 0),
+    ),
+    (
+        "maximum",
+        2,
+        lambda m, x, y: m.maximum(x, y),
+        lambda m, x, y: m.maximum(x, y),
+        lambda m, x, y: m.maximum(x, y),
+    ),
+    (
+        "minimum",
+        2,
+        lambda m, x, y: m.minimum(x, y),
+        lambda m, x, y: m.minimum(x, y),
+        lambda m, x, y: m.minimum(x, y),
+    ),
+    ("power", 1, lambda m, x: x**3.0, lambda m, x: x**3.0, lambda m, x: x**3.0),
+    ("x > 0.5", 1, lambda m, x: x > 0.5, lambda m, x: x > 0.5, lambda m, x: x > 0.5),
+    ("x == y", 2, lambda m, x, y: x == y, lambda m, x, y: x == y, lambda m, x, y: x == y),
+    (
+        "where",
+        2,
+        lambda m, x, y: m.where(x > y, x, y),
+        lambda m, x, y: m.where(x > y, x, y),
+        lambda m, x, y: m.where(x > y, x, y),
+    ),
+    (
+        "clip",
+        1,
+        lambda m, x: m.clip_by_value(x, 0.2, 0.8),
+        lambda m, x: m.clamp(x, 0.2, 0.8),
+        lambda m, x: m.clip(x, 0.2, 0.8),
+    ),
+    (
+        "cast",
+        1,
+        lambda m, x: m.cast(x, "int32"),
+        lambda m, x: x.to(m.int32),
+        lambda m, x: x.astype("int32"),
+    ),
+    ("sum", 1, lambda m, x: m.reduce_sum(x), lambda m, x: m.sum(x), lambda m, x: m.sum(x)),
+    (
+        "sum of columns",
+        1,
+        lambda m, x: m.reduce_sum(x, 0),
+        lambda m, x: m.sum(x, 0),
+        lambda m, x: m.sum(x, 0),
+    ),
+    ("mean", 1, lambda m, x: m.reduce_mean(x), lambda m, x: m.mean(x), lambda m, x: m.mean(x)),
+    (
+        "max of rows",
+        1,
+        lambda m, x: m.reduce_max(x, 1),
+        lambda m, x: m.amax(x, 1),
+        lambda m, x: m.max(x, 1),
+    ),
+    (
+        "argmax of rows",
+        1,
+        lambda m, x: m.argmax(x, 1),
+        lambda m, x: m.argmax(x, 1),
+        lambda m, x: m.argmax(x, 1),
+    ),
+    (
+        "variance",
+        1,
+        lambda m, x: m.math.reduce_variance(x),
+        lambda m, x: m.var(x, correction=0),
+        lambda m, x: m.var(x),
+    ),
+    (
+        "softmax",
+        1,
+        lambda m, x: m.nn.softmax(x),
+        lambda m, x: m.softmax(x, 1),
+        lambda m, x: m.exp(x) / m.exp(x).sum(1, keepdims=True),
+    ),
+    (
+        "cumsum",
+        1,
+        lambda m, x: m.cumsum(x, 1),
+        lambda m, x: m.cumsum(x, 1),
+        lambda m, x: m.cumsum(x, 1),
+    ),
+    (
+        "sort",
+        1,
+        lambda m, x: m.sort(x),
+        lambda m, x: m.sort(x),
+        lambda m, x: m.sort(x),
+    ),
+    ("matmul", 2, lambda m, x, y: m.matmul(x, y), lambda m, x, y: x @ y, lambda m, x, y: x @ y),
+    ("transpose", 1, lambda m, x: m.transpose(x), lambda m, x: x.t(), lambda m, x: x.T),
+    (
+        "reshape",
+        1,
+        lambda m, x: m.reshape(x, (-1,)),
+        lambda m, x: x.reshape(-1),
+        lambda m, x: x.reshape(-1),
+    ),
+    (
+        "expand_dims",
+        1,
+        lambda m, x: m.expand_dims(x, 0),
+        lambda m, x: x.unsqueeze(0),
+        lambda m, x: m.expand_dims(x, 0),
+    ),
+    (
+        "concat",
+        2,
+        lambda m, x, y: m.concat([x, y], 0),
+        lambda m, x, y: m.cat([x, y], 0),
+        lambda m, x, y: m.concatenate([x, y], 0),
+    ),
+    (
+        "stack",
+        2,
+        lambda m, x, y: m.stack([x, y]),
+        lambda m, x, y: m.stack([x, y]),
+        lambda m, x, y: m.stack([x, y]),
+    ),
+    ("x[1]", 1, lambda m, x: x[1], lambda m, x: x[1], lambda m, x: x[1]),
+    ("x[2:8]", 1, lambda m, x: x[2:8], lambda m, x: x[2:8], lambda m, x: x[2:8]),
+    (
+        "zeros_like",
+        1,
+        lambda m, x: m.zeros_like(x),
+        lambda m, x: m.zeros_like(x),
+        lambda m, x: m.zeros_like(x),
+    ),
+]
+
+
+def _each(size: int, often: int) -> list[Benchmark]:
+    """All calls on (size, size) matrices."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.random((size, size), dtype="float32") for _ in range(2))
+    return [
+        Benchmark(
+            f"{name} of ({size}, {size})",
+            "us/call",
+            1e6 / often,
+            _contestants((x, y)[:count], ours, theirs, plain, often),
+        )
+        for name, count, ours, theirs, plain in CALLS
+    ]
 
 
 BENCHMARKS = [
@@ -173,16 +354,6 @@ BENCHMARKS = [
             "tensorflow": tensorflow_chain,
         },
     ),
-    _each("exp", lambda tk, x: tk.exp(x), lambda torch, x: torch.exp(x)),
-    _each("tanh", lambda tk, x: tk.tanh(x), lambda torch, x: torch.tanh(x)),
-    _each("relu", lambda tk, x: tk.nn.relu(x), lambda torch, x: torch.relu(x)),
-    _each("sum", lambda tk, x: tk.reduce_sum(x), lambda torch, x: torch.sum(x)),
-    _each("mean of rows", lambda tk, x: tk.reduce_mean(x, 1), lambda torch, x: torch.mean(x, 1)),
-    _each("softmax", lambda tk, x: tk.nn.softmax(x), lambda torch, x: torch.softmax(x, 1)),
-    _each("matmul", lambda tk, x: tk.matmul(x, x), lambda torch, x: torch.matmul(x, x)),
-    _each("transpose", lambda tk, x: tk.transpose(x), lambda torch, x: x.t()),
-    _each("reshape", lambda tk, x: tk.reshape(x, (5, 20)), lambda torch, x: x.reshape(5, 20)),
-    _each("x[1]", lambda tk, x: x[1], lambda torch, x: x[1]),
-    _each("x * 2.0", lambda tk, x: x * 2.0, lambda torch, x: x * 2.0),
-    _each("x > 0.5", lambda tk, x: x > 0.5, lambda torch, x: x > 0.5),
+    *_each(10, 200),
+    *_each(512, 1),
 ]
