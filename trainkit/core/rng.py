@@ -8,7 +8,7 @@ Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from typing import Any
 
@@ -115,7 +115,7 @@ def next_seed() -> int:
     """A fresh 63-bit seed: the next of the sequence that `set_seed` started, else a secret one."""
     with _SEEDS.lock:
         if _SEEDS.seed is None:
-            return secrets.randbits(63)
+            return int.from_bytes(os.urandom(8), "little") >> 1
         _SEEDS.derived += 1
         word = bits(_SEEDS.seed & _MASK, _SEEDS.derived, 1)[0]
         return int(word) >> 1

@@ -16,19 +16,20 @@ call, anything else does as said above.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import threading
 import warnings
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.kernels import threads
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
@@ -83,6 +84,8 @@ def set_mode(name: str) -> None:
 def cache_folder() -> Path:
     """Where notes on what has been compiled lie; Numba keeps the code itself."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    from pathlib import Path
+
     return Path(os.environ.get("TRAINKIT_CACHE") or os.path.join(base, "trainkit")) / "kernels"
 
 
@@ -195,6 +198,8 @@ class KernelChoice(Trackable):
         for family in _State.families:
             if not family.exact:
                 work |= {f"{family.name}{key!r}": s for key, s in family._spent.items()}
+        import json
+
         text = json.dumps({name: min(s, SWITCH_SECONDS) for name, s in sorted(work.items())})
         return {"work": np.frombuffer(text.encode(), np.uint8).copy()}
 
@@ -204,6 +209,8 @@ class KernelChoice(Trackable):
         Raises:
             ValueError: the array does not hold such counts; nothing is changed then.
         """
+        import json
+
         try:
             work = json.loads(bytes(np.asarray(arrays["work"], np.uint8)).decode())
             counts = {str(name): float(seconds) for name, seconds in work.items()}

@@ -7,7 +7,6 @@ takes the core that the working one needs. Here both are told to go to sleep alm
 
 from __future__ import annotations
 
-import ctypes
 import os
 from functools import lru_cache
 from typing import Any
@@ -29,6 +28,8 @@ def blas_library() -> Any:
     try:
         with open("/proc/self/maps") as maps:
             paths = {line.split()[-1] for line in maps if "openblas" in line and "numpy" in line}
+        import ctypes
+
         return ctypes.CDLL(paths.pop()) if paths else None
     except OSError:
         return None
@@ -55,6 +56,8 @@ def set_blas_threads(count: int) -> bool:
     setter = _function("scipy_openblas_set_num_threads64_", "openblas_set_num_threads")
     if setter is None:
         return False
+    import ctypes
+
     setter(ctypes.c_int(count))
     return True
 

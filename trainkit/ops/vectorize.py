@@ -15,7 +15,7 @@ from trainkit.ops.shaping import reshape
 from trainkit.ops.vectorizing import vectorized_map
 
 _CORE = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
-_SIGNATURE = re.compile(rf"^\s*{_CORE}(?:\s*,\s*{_CORE})*\s*->\s*{_CORE}(?:\s*,\s*{_CORE})*\s*$")
+_SIGNATURE = rf"^\s*{_CORE}(?:\s*,\s*{_CORE})*\s*->\s*{_CORE}(?:\s*,\s*{_CORE})*\s*$"
 
 Core = tuple[str, ...]
 
@@ -80,7 +80,7 @@ def vectorize(
 
 def _read(signature: str) -> list[Core]:
     """The names of the axes of each argument."""
-    if not _SIGNATURE.match(signature):
+    if not re.match(_SIGNATURE, signature):
         raise ValueError(f"vectorize: {signature!r} is no signature such as '(m,n),(n)->(m)'")
     arguments = signature.split("->")[0]
     return [tuple(re.findall(r"\w+", core)) for core in re.findall(_CORE, arguments)]
