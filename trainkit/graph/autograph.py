@@ -23,7 +23,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.source_lines import SOURCE_MAPS
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
-from trainkit.graph.control_flow import traced_cond, traced_for_each, traced_while
+from trainkit.graph.control_flow import equal_values, traced_cond, traced_for_each, traced_while
 from trainkit.graph.graph import Graph
 from trainkit.graph.origins import at_user_line
 from trainkit.graph.tensor_array import TensorArray
@@ -558,7 +558,7 @@ def _staged_loop(
 def _check_constant(before: Any, after: Any, dynamic: list[int], names: tuple[str, ...]) -> None:
     """Refuse a loop that changes something which is neither tensor nor number."""
     for i, (x, y) in enumerate(zip(before, after, strict=True)):
-        if i not in dynamic and not (x is y or _undefined(x) or _equal(x, y)):
+        if i not in dynamic and not (x is y or _undefined(x) or equal_values(x, y)):
             raise InvalidArgumentError(
                 f"{_label(names[i])} is {x!r} before the loop and {y!r} after one iteration. The "
                 "loop runs over "
@@ -574,13 +574,6 @@ def _at_line(trace: Callable[..., Any], *args: Any) -> Any:
         return trace(*args)
     except InvalidArgumentError as error:
         raise at_user_line(error) from None
-
-
-def _equal(x: Any, y: Any) -> bool:
-    try:
-        return bool(type(x) is type(y) and x == y)
-    except Exception:
-        return False
 
 
 def _is_loop_value(x: Any) -> bool:

@@ -343,10 +343,13 @@ def scalar_pred(pred: Any) -> Any:
 def _same_python(a: Any, b: Any) -> bool:
     if is_tensor(a) or is_tensor(b):
         return a is b and not isinstance(a, GraphTensor)
-    if a is b:
-        return True
+    return a is b or equal_values(a, b)
+
+
+def equal_values(a: Any, b: Any) -> bool:
+    """Whether two Python values are of one type and equal; a comparison that raises says no."""
     try:
-        return type(a) is type(b) and bool(a == b)
+        return bool(type(a) is type(b) and a == b)
     except Exception:
         return False
 
