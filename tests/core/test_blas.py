@@ -57,3 +57,22 @@ def test_the_choice_is_made_before_numpy_is_imported():
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
     )
     assert "imported before" not in found.stdout
+
+
+def test_a_limit_of_time_sizes_the_pool(before_numpy):
+    for name in ("OPENBLAS_NUM_THREADS", "OPENBLAS_CORETYPE"):
+        before_numpy.setenv(name, "")  # so that it is taken back after the test
+        before_numpy.delenv(name)
+    for name in ("GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
+        before_numpy.delenv(name, raising=False)
+    before_numpy.setenv("OPENBLAS_THREAD_TIMEOUT", "9")
+    before_numpy.setattr(blas, "SET", {})
+    before_numpy.setattr(blas, "bound_cores", lambda: 8)
+    before_numpy.setattr(blas, "usable_cores", lambda: 3)
+    blas.choose_kernels()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "3"
+    assert blas.SET == {"OPENBLAS_NUM_THREADS": "3", "OPENBLAS_CORETYPE": "SkylakeX"}
+    before_numpy.setenv("OMP_NUM_THREADS", "5")
+    before_numpy.delenv("OPENBLAS_NUM_THREADS")
+    blas.choose_kernels()
+    assert "OPENBLAS_NUM_THREADS" not in os.environ

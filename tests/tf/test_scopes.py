@@ -1,13 +1,9 @@
 """`tk.Module`, scopes, `tk.config`, `tk.test` and lists of tensors."""
 
-import os
-import sys
-
 import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.kernels import threads
 
 
 class Layered(tk.Module):
@@ -95,37 +91,6 @@ def test_memory_grows_as_it_is_needed():
     assert tk.config.experimental.get_memory_growth(cpu)
     with pytest.raises(ValueError, match="only True is supported"):
         tk.config.experimental.set_memory_growth(cpu, False)
-
-
-def test_threads_of_one_operation(monkeypatch):
-    asked = []
-    monkeypatch.setattr(threads, "set_blas_threads", lambda n: asked.append(n) or True)
-    monkeypatch.setitem(os.environ, "NUMBA_NUM_THREADS", "1")
-    modules = {name: module for name, module in sys.modules.items() if name != "numba"}
-    monkeypatch.setattr(sys, "modules", modules)
-    try:
-        tk.config.threading.set_intra_op_parallelism_threads(3)
-        assert tk.config.threading.get_intra_op_parallelism_threads() == 3
-        assert os.environ["NUMBA_NUM_THREADS"] == "3"
-    finally:
-        tk.config.threading.set_intra_op_parallelism_threads(0)
-    assert asked == [3, threads.core_count()]
-    assert tk.config.threading.get_intra_op_parallelism_threads() == 0
-    with pytest.raises(ValueError, match="must be 0 or more, got -1"):
-        tk.config.threading.set_intra_op_parallelism_threads(-1)
-
-
-def test_a_blas_that_can_not_be_told(monkeypatch):
-    monkeypatch.setattr(threads, "set_blas_threads", lambda n: False)
-    with pytest.raises(NotImplementedError, match="is not OpenBLAS"):
-        tk.config.threading.set_intra_op_parallelism_threads(2)
-
-
-def test_operations_run_one_after_the_other():
-    tk.config.threading.set_inter_op_parallelism_threads(1)
-    assert tk.config.threading.get_inter_op_parallelism_threads() == 1
-    with pytest.raises(ValueError, match="only 0 and 1 are supported, got 4"):
-        tk.config.threading.set_inter_op_parallelism_threads(4)
 
 
 def test_gpus():

@@ -10,16 +10,27 @@ from __future__ import annotations
 import os
 import sys
 
+from trainkit.core.cores import bound_cores, usable_cores
+
 # OpenBLAS's threads wait for work in a busy loop for two to the power of this many clock ticks. Its
 # own 26 is 25 ms, in which they take a core from compiled kernels; 0.4 ms still bridges the gaps
 # within a step.
 _TIMEOUT = "20"
+
+_THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+"""The variables in which OpenBLAS looks for its number of threads; the first one set counts."""
+
+SET: dict[str, str] = {}
+"""The environment variables that were set here, and not by the user."""
 
 _NEEDED = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
 
 
 def choose_kernels() -> str:
     """Ask OpenBLAS for its AVX-512 kernels where that can be told to help.
+
+    Where control groups give less time than the cores would, it also gets as many threads as that
+    makes, unless the user has said how many.
 
     Nothing is done when NumPy is loaded already, when `OPENBLAS_CORETYPE` is set, when the
     processor has no AVX-512, or when `TRAINKIT_BLAS` is `"default"`.
@@ -29,15 +40,27 @@ def choose_kernels() -> str:
     """
     if "numpy" in sys.modules:
         return "NumPy was imported before trainkit, so OpenBLAS had chosen its kernels"
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _TIMEOUT)
+    _set("OPENBLAS_THREAD_TIMEOUT", _TIMEOUT)
+    if usable_cores() < bound_cores() and not any(name in os.environ for name in _THREADS):
+        _set(_THREADS[0], str(usable_cores()))
     if "OPENBLAS_CORETYPE" in os.environ:
         return f"OPENBLAS_CORETYPE={os.environ['OPENBLAS_CORETYPE']} was set"
     if os.environ.get("TRAINKIT_BLAS") == "default":
         return "TRAINKIT_BLAS=default leaves the choice to OpenBLAS"
-    if not _processor_flags() >= _NEEDED:
+    if not has_avx512():
         return "the processor has no AVX-512, OpenBLAS chooses by itself"
-    os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"
+    _set("OPENBLAS_CORETYPE", "SkylakeX")
     return "OPENBLAS_CORETYPE=SkylakeX was set for AVX-512"
+
+
+def _set(name: str, value: str) -> None:
+    if name not in os.environ:
+        os.environ[name] = SET[name] = value
+
+
+def has_avx512() -> bool:
+    """Whether the processor has what OpenBLAS's AVX-512 kernels need."""
+    return _processor_flags() >= _NEEDED
 
 
 def _processor_flags() -> set[str]:

@@ -28,6 +28,7 @@ from trainkit.data.iterator import DatasetIterator
 from trainkit.data.node import INFINITE, UNKNOWN, Leaves, Node, structure_text
 from trainkit.data.prefetch import AUTOTUNE as AUTOTUNE
 from trainkit.data.prefetch import PrefetchNode
+from trainkit.kernels.threads import pipeline_threads
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN
@@ -184,7 +185,8 @@ class Dataset(Trackable):
         Args:
             map_func: called with the components of a tuple, else with the element.
             num_parallel_calls: how many calls may run at a time, in threads; `AUTOTUNE` for as many
-                as there are CPUs.
+                as `tk.config.threading.set_inter_op_parallelism_threads` says, by default one per
+                usable core.
             deterministic: the order is always that of the source; `False` allows what is not done.
 
         Raises:
@@ -192,7 +194,7 @@ class Dataset(Trackable):
         """
         threads = num_parallel_calls
         if threads == AUTOTUNE:
-            threads = min(8, os.cpu_count() or 1)
+            threads = pipeline_threads()
         elif threads is not None and threads < 1:
             raise InvalidArgumentError(f"map: num_parallel_calls must be at least 1, got {threads}")
         return Dataset(mapping.MapNode(self.node, map_func, threads))

@@ -12,6 +12,7 @@ from trainkit.data.calling import Caller
 from trainkit.data.node import Leaves, Node, Piped, Rows, Stage
 from trainkit.data.purity import is_pure
 from trainkit.data.vectorizing import BatchCall
+from trainkit.kernels import threads
 
 
 class MapNode(Node):
@@ -100,7 +101,9 @@ class ParallelMapStage(Piped):
         super().__init__(source)
         self.node = node
         assert node.threads is not None
-        self.pool = ThreadPoolExecutor(node.threads, thread_name_prefix="trainkit-map")
+        self.pool = ThreadPoolExecutor(
+            node.threads, thread_name_prefix="trainkit-map", initializer=threads.follow
+        )
         self.under_way: deque[tuple[Any, Future[Leaves]]] = deque()
         self.ended = False
         weakref.finalize(self, self.pool.shutdown, wait=False, cancel_futures=True)

@@ -10,6 +10,7 @@ from typing import Any
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.data.node import Leaves, Node, Stage
 from trainkit.data.transforms import SameElements
+from trainkit.kernels import threads
 
 AUTOTUNE = -1
 # Elements travel in groups: waking the other thread costs more than making a small batch.
@@ -54,6 +55,7 @@ class _Worker:
 
     def run(self) -> None:
         """Make elements until the source ends or fails, or the consumer is gone."""
+        threads.follow()
         while True:
             self.room.acquire()
             group: list[tuple[Leaves, Any]] = []

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from trainkit.kernels import threads
 from trainkit.kernels.registry import cache_folder
 
 _CACHE_VERSION = 2
@@ -33,6 +34,7 @@ def compiled_function(source: str, name: str, parallel: bool = False) -> Callabl
     Returns:
         A Numba dispatcher. Division by zero gives inf as NumPy's does; arithmetic is not reordered.
     """
+    threads.calm()
     import numba
 
     facts = f"{_CACHE_VERSION}\n{numba.__version__}\n{source}"

@@ -1,0 +1,68 @@
+"""How many processor cores this process may use: those it is bound to, and what its group is given.
+
+A container is often shown all cores of its machine while the scheduler gives it the time of a few.
+Pools of one thread per core then spend their time waiting to be run again.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import lru_cache
+
+CGROUPS = "/sys/fs/cgroup"
+
+
+def bound_cores() -> int:
+    """How many cores the process is bound to; all that there are where it is not."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def quota() -> float | None:
+    """Cores' worth of time that control groups (of version 1 or 2) give; `None` without a limit."""
+    found = [limit for folder in _folders() for limit in _limits(folder)]
+    return min(found, default=None)
+
+
+def usable_cores() -> int:
+    """How many threads can run at a time: bound cores, or the time given if that is less."""
+    given = quota()
+    bound = bound_cores()
+    return bound if given is None else max(1, min(bound, math.ceil(given)))
+
+
+def _folders() -> list[str]:
+    """The folders of this process's groups and of the groups around them."""
+    found = [CGROUPS, f"{CGROUPS}/cpu", f"{CGROUPS}/cpu,cpuacct"]
+    for line in _text("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        base = f"{CGROUPS}/{controllers}" if controllers else CGROUPS
+        parts = [part for part in path.split("/") if part]
+        found += [f"{base}/{'/'.join(parts[:n])}" for n in range(1, len(parts) + 1)]
+    return found
+
+
+def _limits(folder: str) -> list[float]:
+    """The limits that one group's files state, in cores."""
+    pairs = [
+        _text(f"{folder}/cpu.max").split(),
+        [_text(f"{folder}/cpu.cfs_{name}_us").strip() for name in ("quota", "period")],
+    ]
+    try:
+        numbers = [(int(p[0]), int(p[1])) for p in pairs if len(p) == 2 and p[0] not in ("max", "")]
+    except ValueError:
+        return []
+    return [given / period for given, period in numbers if given > 0 and period > 0]
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
