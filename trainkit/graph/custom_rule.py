@@ -10,8 +10,8 @@ from trainkit.core import nest
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.graph.control_flow import trace_into
 from trainkit.graph.graph import Graph, replay
+from trainkit.graph.subgraphs import trace_into
 
 
 def _rule(*inputs: Any, backward: Graph, results: int, sources: int, given: Any) -> Any:

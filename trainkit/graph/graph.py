@@ -418,7 +418,7 @@ class Graph:
 
     def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Both branches as one node; what `ops.cond` does while tracing."""
-        from trainkit.graph.control_flow import traced_cond
+        from trainkit.graph.branches import traced_cond
 
         return traced_cond(self, pred, true_fn, false_fn)
 
@@ -426,7 +426,7 @@ class Graph:
         self, cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None
     ) -> Any:
         """A loop as one node; what `ops.while_loop` does while tracing."""
-        from trainkit.graph.control_flow import traced_while
+        from trainkit.graph.loop_tracing import traced_while
 
         return traced_while(self, cond, body, loop_vars, maximum_iterations=maximum_iterations)
 

@@ -14,9 +14,10 @@ from trainkit.core.errors import CheckpointError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, wrap_on_device
 from trainkit.core.variable import Variable
-from trainkit.graph import control_flow as control_flow  # registers cond and while_loop
+from trainkit.graph import branches as branches  # registers cond
 from trainkit.graph import custom_rule as custom_rule
 from trainkit.graph import effects as effects
+from trainkit.graph import loops as loops  # registers while_loop
 from trainkit.graph import tensor_array as tensor_array
 from trainkit.graph.function import ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
