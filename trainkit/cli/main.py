@@ -16,6 +16,10 @@ COMMANDS = {
         "trainkit.cli.ckpt",
         "look into checkpoints and files of weights, verify and convert them",
     ),
+    "doctor": (
+        "trainkit.cli.doctor",
+        "find what is wrong with this installation, or slows it down, and how to mend it",
+    ),
 }
 """The module and a line of help for each command."""
 

@@ -17,7 +17,11 @@ from trainkit.core.cores import bound_cores, usable_cores
 # within a step.
 _TIMEOUT = "20"
 
-_THREADS = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+THREAD_VARIABLES = (
+    "OPENBLAS_NUM_THREADS",
+    "GOTO_NUM_THREADS",
+    "OMP_NUM_THREADS",
+)
 """The variables in which OpenBLAS looks for its number of threads; the first one set counts."""
 
 SET: dict[str, str] = {}
@@ -41,8 +45,8 @@ def choose_kernels() -> str:
     if "numpy" in sys.modules:
         return "NumPy was imported before trainkit, so OpenBLAS had chosen its kernels"
     _set("OPENBLAS_THREAD_TIMEOUT", _TIMEOUT)
-    if usable_cores() < bound_cores() and not any(name in os.environ for name in _THREADS):
-        _set(_THREADS[0], str(usable_cores()))
+    if usable_cores() < bound_cores() and not any(name in os.environ for name in THREAD_VARIABLES):
+        _set(THREAD_VARIABLES[0], str(usable_cores()))
     if "OPENBLAS_CORETYPE" in os.environ:
         return f"OPENBLAS_CORETYPE={os.environ['OPENBLAS_CORETYPE']} was set"
     if os.environ.get("TRAINKIT_BLAS") == "default":

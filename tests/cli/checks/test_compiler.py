@@ -1,0 +1,107 @@
+import os
+import pickle
+import sys
+
+import pytest
+
+from trainkit.cli.checks import compiler
+
+GOOD = {"numba": "0.68.1", "disabled": False, "layer": "omp", "compiles": True}
+TAG = f"py{sys.version_info.major}{sys.version_info.minor}"
+
+
+@pytest.fixture
+def numba(monkeypatch, tmp_path):
+    """Says what the probe finds; caches are in a folder of the test."""
+    monkeypatch.setattr(compiler, "cache_folders", lambda: [tmp_path])
+    monkeypatch.setattr(compiler.registry, "mode", lambda: "hot")
+
+    def check(facts):
+        monkeypatch.setattr(compiler, "probed", lambda code: facts)
+        return list(compiler.check())
+
+    return check
+
+
+def test_all_is_well(numba, tmp_path):
+    found = numba(GOOD)
+    assert [f.level for f in found] == ["ok", "ok"]
+    assert found[0].text == "Numba 0.68.1, with threads of omp"
+    assert found[1].text == f"0.0 MB of compiled code in {tmp_path}"
+
+
+def test_numba_that_is_missing(numba):
+    (found,) = numba({"failure": "No module named 'numba'"})
+    assert found.level == "problem"
+    assert found.text.endswith("everything is slower: No module named 'numba'")
+
+
+def test_numba_that_can_not_compile(numba):
+    found = numba({**GOOD, "errors": {"compiles": "OSError: libllvmlite.so"}})
+    assert [f.level for f in found] == ["problem", "ok"]
+    assert "does not work (compiles): OSError: libllvmlite.so" in found[0].text
+
+
+def test_compiling_that_is_turned_off(numba, monkeypatch):
+    monkeypatch.setattr(compiler.registry, "mode", lambda: "off")
+    found = numba({**GOOD, "disabled": True})
+    assert [f.mend for f in found if f.level == "warning"] == [
+        "unset NUMBA_DISABLE_JIT",
+        "unset TRAINKIT_JIT",
+    ]
+
+
+def test_what_other_versions_left_is_stale(numba, tmp_path):
+    current = tmp_path / f"g1.loop-4.{TAG}.nbi"
+    current.write_bytes(pickle.dumps("0.68.1") + b"rest")
+    (tmp_path / f"g1.loop-4.{TAG}.1.nbc").write_bytes(bytes(2_000_000))
+    old = tmp_path / f"g2.loop-4.{TAG}.nbi"
+    old.write_bytes(pickle.dumps("0.61.0") + b"rest")
+    other = tmp_path / "g3.loop-4.py27.nbi"
+    other.write_bytes(pickle.dumps("0.68.1"))
+    torn = tmp_path / f"g4.loop-4.{TAG}.nbi"
+    torn.write_bytes(b"no pickle")
+    found = numba(GOOD)[1]
+    assert [compiler.is_stale(p, "0.68.1") for p in (current, old, other, torn)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert found.level == "note"
+    assert found.text.startswith("2.0 MB of compiled code")
+    assert found.facts["stale"] == 3
+    assert found.mend == f"rm -r '{tmp_path}'"
+
+
+def test_an_index_is_read_without_being_unpickled(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    index = tmp_path / f"g.loop-1.{TAG}.nbi"
+    index.write_bytes(pickle.dumps([Trap()]))
+    assert compiler.is_stale(index, "0.68.1")
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_folder_that_can_not_be_written_to(numba, monkeypatch, tmp_path):
+    monkeypatch.setattr(compiler, "why_not_writable", lambda folder: "Read-only file system")
+    found = numba(GOOD)
+    assert found[1].level == "warning"
+    assert "(Read-only file system), each process compiles its own" in found[1].text
+    assert found[1].mend == "export NUMBA_CACHE_DIR=FOLDER"
+
+
+def test_why_a_folder_can_not_be_written_to(tmp_path):
+    assert compiler.why_not_writable(tmp_path / "not" / "yet") == ""
+    (tmp_path / "file").touch()
+    assert compiler.why_not_writable(tmp_path / "file") == "Not a directory"
+
+
+def test_the_folders_of_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path / "own"))
+    assert compiler.cache_folders() == [tmp_path / "numba", tmp_path / "own" / "generated"]
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    assert compiler.cache_folders()[0].parts[-3:] == ("kernels", "compiled", "__pycache__")

@@ -1,0 +1,85 @@
+import pytest
+
+from trainkit.cli.checks import gpu
+
+H200 = [{"name": "NVIDIA H200", "driver": "580.95.05"}]
+GOOD = {"cupy": "14.0.0", "count": 1, "runtime": 13000, "kernels": 6.0, "products": 8.0}
+NO_CUPY = {"failure": "ModuleNotFoundError: No module named 'cupy'"}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Says what is visible, and what the two probes find."""
+
+    def set_up(visible, cupy, cudnn=None):
+        monkeypatch.setattr(gpu, "visible_gpus", lambda: visible)
+        answers = {gpu._CUPY: cupy, gpu._CUDNN: cudnn or {"frontend": "1.18", "backend": 91200}}
+        monkeypatch.setattr(gpu, "probed", answers.__getitem__)
+        return list(gpu.check())
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return set_up
+
+
+def test_no_gpu_is_as_it_should_be(machine):
+    (found,) = machine([], NO_CUPY)
+    assert (found.level, found.text) == ("ok", "no GPU is visible: everything runs on the CPU")
+
+
+def test_cupy_without_a_gpu_is_noted(machine, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    (found,) = machine([], {**GOOD, "count": 0})
+    assert found.level == "note"
+    assert "CUDA_VISIBLE_DEVICES='' decides which are" in found.text
+
+
+def test_a_gpu_without_cupy(machine):
+    (found,) = machine(H200, NO_CUPY)
+    assert found.level == "warning"
+    assert found.text == "NVIDIA H200 can't be used: CuPy is not installed"
+    assert found.mend == "pip install 'trainkit[cuda13]'"
+    (found,) = machine([{"name": "old", "driver": "535.1"}], NO_CUPY)
+    assert found.mend == "pip install 'trainkit[cuda12]'"
+
+
+def test_a_gpu_that_works(machine):
+    found = machine(H200, GOOD)
+    assert [f.level for f in found] == ["ok", "ok"]
+    assert found[0].text == "CuPy 14.0.0 with CUDA 13.0 uses NVIDIA H200"
+    assert found[1].text == "cuDNN 91200 by its frontend 1.18"
+
+
+def test_a_gpu_without_cudnn(machine):
+    found = machine(H200, GOOD, {"failure": "No module named 'cudnn'"})
+    assert [f.level for f in found] == ["ok", "note"]
+    assert found[1].text == "cuDNN can't be used: No module named 'cudnn'"
+
+
+def test_a_cupy_that_crashes(machine):
+    (found,) = machine(H200, {"failure": "ends the process with SIGSEGV"})
+    assert found.level == "problem"
+    assert found.text == "CuPy can't use NVIDIA H200: ends the process with SIGSEGV"
+
+
+def test_a_cupy_that_sees_nothing(machine):
+    (found,) = machine(H200, {"cupy": "14", "count": 0})
+    assert found.level == "problem"
+    assert found.text == "CuPy sees no GPU, the driver NVIDIA H200"
+
+
+def test_a_library_of_cuda_that_is_missing(machine):
+    broken = {**GOOD, "products": None, "errors": {"products": "ImportError: libcublas.so"}}
+    found = machine(H200, broken)
+    assert found[0].level == "problem"
+    assert found[0].text.endswith("but products fail: ImportError: libcublas.so")
+
+
+def test_the_drivers_tool_names_gpus(monkeypatch, tmp_path):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho 'NVIDIA H200, 580.95.05'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert gpu.visible_gpus() == H200
+    tool.write_text("#!/bin/sh\necho 'no driver'\nexit 9\n")
+    monkeypatch.setattr(gpu.glob, "glob", lambda pattern: ["/dev/nvidia0", "/dev/nvidiactl"])
+    assert gpu.visible_gpus() == [{"name": "the GPU /dev/nvidia0", "driver": ""}]

@@ -1,0 +1,1 @@
+"""What `python -m trainkit doctor` looks at, a file per area."""

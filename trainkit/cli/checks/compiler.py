@@ -1,0 +1,112 @@
+"""Numba, which compiles kernels, and the folders where it keeps them."""
+
+from __future__ import annotations
+
+import os
+import pickletools
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import trainkit
+from trainkit.cli.checks.finding import Finding
+from trainkit.cli.checks.probe import failure_of, probed
+from trainkit.kernels import registry
+
+_NUMBA = """
+import numba
+facts["numba"] = numba.__version__
+facts["disabled"] = bool(numba.config.DISABLE_JIT)
+def run():
+    from numba.np.ufunc import parallel
+    parallel._launch_threads()
+    return numba.threading_layer()
+note("layer", run)
+note("compiles", lambda: numba.njit(lambda x: x + 1)(1) == 2)
+"""
+
+LARGE_BYTES = 1 << 30
+
+
+def check() -> Iterator[Finding]:
+    """Numba works, and what it compiles can be kept."""
+    facts = probed(_NUMBA)
+    failure = failure_of(facts, "numba")
+    if failure:
+        text = f"Numba can't be used, so nothing is compiled and everything is slower: {failure}"
+        yield Finding("problem", text, "pip install --force-reinstall numba")
+        return
+    for what, why in facts.get("errors", {}).items():
+        text = f"Numba {facts['numba']} is there, but does not work ({what}): {why}"
+        yield Finding("problem", text, "pip install --force-reinstall numba llvmlite")
+    if facts["disabled"]:
+        text = "NUMBA_DISABLE_JIT turns compiled kernels off"
+        yield Finding("warning", text, "unset NUMBA_DISABLE_JIT")
+    if registry.mode() == "off":
+        text = "TRAINKIT_JIT turns compiled kernels off"
+        yield Finding("warning", text, "unset TRAINKIT_JIT")
+    if not facts.get("errors"):
+        text = f"Numba {facts['numba']}, with threads of {facts['layer']}"
+        yield Finding("ok", text, facts=facts)
+    for folder in cache_folders():
+        yield from _cache(folder, facts["numba"])
+
+
+def cache_folders() -> list[Path]:
+    """Where compiled code lies: that of the library's own kernels, then that of generated ones."""
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    package = Path(trainkit.__path__[0]) / "kernels" / "compiled" / "__pycache__"
+    return [Path(named) if named else package, registry.cache_folder().parent / "generated"]
+
+
+def _cache(folder: Path, version: str) -> Iterator[Finding]:
+    why = why_not_writable(folder)
+    if why:
+        yield Finding(
+            "warning",
+            f"compiled kernels can't be kept in {folder} ({why}), each process compiles its own",
+            f"export {_variable(folder)}=FOLDER",
+            {"folder": str(folder)},
+        )
+    files = [path for path in folder.rglob("*.nb[ic]") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    stale = [path for path in files if path.suffix == ".nbi" and is_stale(path, version)]
+    facts = {"folder": str(folder), "bytes": size, "files": len(files), "stale": len(stale)}
+    text = f"{size / 1e6:.1f} MB of compiled code in {folder}"
+    if stale:
+        text += f"; {len(stale)} kernels of another Numba or Python serve nobody"
+    level = "note" if stale or size > LARGE_BYTES else "ok"
+    yield Finding(level, text, f"rm -r '{folder}'" if level == "note" else "", facts)
+
+
+def _variable(folder: Path) -> str:
+    return "TRAINKIT_CACHE" if folder.name == "generated" else "NUMBA_CACHE_DIR"
+
+
+def why_not_writable(folder: Path) -> str:
+    """Why no file can be made in a folder, or in the nearest one above that is there; else ''."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def is_stale(index: Path, version: str) -> bool:
+    """Whether an index of compiled code is of another version of Numba or Python.
+
+    Its name ends in Python's version; it begins with a pickled string, Numba's version, which is
+    read without unpickling anything.
+    """
+    tag = re.search(r"\.py(\d+)\w*\.nbi$", index.name)
+    if tag and tag[1] != f"{sys.version_info.major}{sys.version_info.minor}":
+        return True
+    try:
+        with index.open("rb") as file:
+            first = next((a for _, a, _ in pickletools.genops(file) if isinstance(a, str)), "")
+    except (OSError, ValueError):
+        return True
+    return first != version

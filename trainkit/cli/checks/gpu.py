@@ -1,0 +1,124 @@
+"""GPUs: which are visible, and what is missing to use them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from trainkit.cli.checks.finding import Finding
+from trainkit.cli.checks.probe import failure_of, probed
+
+_CUPY = """
+import cupy
+facts["cupy"] = cupy.__version__
+note("count", lambda: cupy.cuda.runtime.getDeviceCount())
+if facts["count"]:
+    facts["runtime"] = cupy.cuda.runtime.runtimeGetVersion()
+    note("kernels", lambda: float((cupy.arange(3, dtype="float32") * 2).sum()))
+    note("products", lambda: float((cupy.ones((2, 2), "float32") @ cupy.ones((2, 2))).sum()))
+    note("random numbers", lambda: float(cupy.random.standard_normal(2).sum()))
+"""
+
+_CUDNN = """
+import cudnn
+facts["frontend"] = cudnn.__version__
+facts["backend"] = cudnn.backend_version()
+"""
+
+# What CuPy's CUDA needs of the driver.
+_EXTRAS = ((580, "cuda13"), (525, "cuda12"))
+
+
+def check() -> Iterator[Finding]:
+    """Each visible GPU can be used, or it is said what is missing."""
+    there = visible_gpus()
+    facts = probed(_CUPY)
+    missing = "No module named 'cupy'" in failure_of(facts, "cupy")
+    if not there and missing:
+        yield Finding("ok", "no GPU is visible: everything runs on the CPU")
+    elif not there:
+        yield Finding("note", f"CuPy is installed but no NVIDIA GPU is visible{_hidden()}")
+    elif missing:
+        yield Finding(
+            "warning",
+            f"{_listed(there)} can't be used: CuPy is not installed",
+            _install(there),
+            {"gpus": there},
+        )
+    else:
+        yield from _working(there, facts)
+
+
+def _working(there: list[dict[str, str]], facts: dict[str, Any]) -> Iterator[Finding]:
+    """Findings where a GPU and CuPy are there."""
+    failure = failure_of(facts, "cupy") or failure_of(facts, "count")
+    if failure:
+        yield Finding("problem", f"CuPy can't use {_listed(there)}: {failure}", _install(there))
+        return
+    if not facts["count"]:
+        yield Finding("problem", f"CuPy sees no GPU{_hidden()}, the driver {_listed(there)}")
+        return
+    text = f"CuPy {facts['cupy']} with CUDA {_version(facts['runtime'])} uses {_listed(there)}"
+    broken = {what: why for what, why in facts.get("errors", {}).items() if what != "count"}
+    if not broken:
+        yield Finding("ok", text, facts={"gpus": there, **facts})
+    for what, why in broken.items():
+        yield Finding("problem", f"{text}, but {what} fail: {why}", _install(there))
+    yield _cudnn(there)
+
+
+def _cudnn(there: list[dict[str, str]]) -> Finding:
+    facts = probed(_CUDNN)
+    failure = failure_of(facts, "frontend")
+    if failure:
+        return Finding("note", f"cuDNN can't be used: {failure}", _install(there))
+    text = f"cuDNN {facts['backend']} by its frontend {facts['frontend']}"
+    return Finding("ok", text, facts=facts)
+
+
+def visible_gpus() -> list[dict[str, str]]:
+    """Name and driver of each NVIDIA GPU that the system shows."""
+    found = _told_by_driver()
+    if not found:
+        nodes = [path for path in glob.glob("/dev/nvidia*") if path[11:].isdecimal()]
+        found = [{"name": f"the GPU {path}", "driver": ""} for path in sorted(nodes)]
+    return found
+
+
+def _told_by_driver() -> list[dict[str, str]]:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    command = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    rows = [line.rpartition(",") for line in done.stdout.splitlines() if done.returncode == 0]
+    return [{"name": name.strip(), "driver": driver.strip()} for name, _, driver in rows if name]
+
+
+def _listed(there: list[dict[str, str]]) -> str:
+    return ", ".join(gpu["name"] for gpu in there)
+
+
+def _hidden() -> str:
+    """What hides GPUs, for texts."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return "" if shown is None else f" (CUDA_VISIBLE_DEVICES={shown!r} decides which are)"
+
+
+def _install(there: list[dict[str, str]]) -> str:
+    """The command that installs the CuPy for this driver."""
+    major = there[0]["driver"].partition(".")[0]
+    fitting = [extra for least, extra in _EXTRAS if major.isdecimal() and int(major) >= least]
+    return f"pip install 'trainkit[{fitting[0] if fitting else 'cuda12'}]'"
+
+
+def _version(number: int) -> str:
+    """CUDA's version from its number: 13.0 of 13000."""
+    return f"{number // 1000}.{number % 1000 // 10}"

@@ -1,0 +1,104 @@
+"""The processor: BLAS and its kernels, and the sizes of the pools of threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from trainkit.cli.checks.finding import Finding
+from trainkit.core import blas, cores
+from trainkit.kernels import threads
+
+_AVX512_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
+
+
+def check_blas() -> Iterator[Finding]:
+    """Which BLAS NumPy has, and whether it uses the kernels that the processor allows."""
+    if threads.blas_library() is None:
+        name, version = _built_with()
+        yield Finding(
+            "note",
+            f"NumPy's BLAS is {name} {version}; trainkit knows how to set threads and kernels of "
+            "OpenBLAS only, this one has its own environment variables",
+            facts={"library": name, "version": version},
+        )
+        return
+    words = threads.blas_text("config").split()
+    version, core = (words[1] if len(words) > 1 else "?"), threads.blas_text("corename")
+    facts = {"library": "OpenBLAS", "version": version, "kernels": core, "choice": blas.CHOICE}
+    text = f"OpenBLAS {version} with its {core} kernels"
+    if core in _AVX512_CORES or not blas.has_avx512():
+        yield Finding("ok", text, facts=facts)
+    else:
+        yield Finding(
+            "warning",
+            f"{text}, which leave AVX-512 unused ({blas.CHOICE}); float32 matrix products take up "
+            "to twice as long",
+            _way_to_avx512(),
+            facts,
+        )
+    if "OPENBLAS_CORETYPE" in blas.SET:
+        yield Finding(
+            "note",
+            "trainkit chose these kernels, which it can only where it is imported before NumPy",
+            "export OPENBLAS_CORETYPE=SkylakeX",
+        )
+
+
+def _built_with() -> tuple[str, str]:
+    """Name and version of the BLAS that NumPy was built with."""
+    built = np.show_config(mode="dicts")
+    found = (built or {}).get("Build Dependencies", {}).get("blas", {})
+    return str(found.get("name", "unknown")), str(found.get("version", ""))
+
+
+def _way_to_avx512() -> str:
+    if "OPENBLAS_CORETYPE" in os.environ and "OPENBLAS_CORETYPE" not in blas.SET:
+        return "unset OPENBLAS_CORETYPE"
+    if os.environ.get("TRAINKIT_BLAS") == "default":
+        return "unset TRAINKIT_BLAS"
+    return "export OPENBLAS_CORETYPE=SkylakeX"
+
+
+def check_threads() -> Iterator[Finding]:
+    """Whether the pools are as large as the cores that may be used."""
+    usable, quota = cores.usable_cores(), cores.quota()
+    pool, kernels = threads.blas_threads(), _kernel_threads()
+    facts = {
+        "cores": os.cpu_count(),
+        "bound_cores": cores.bound_cores(),
+        "quota": quota,
+        "usable_cores": usable,
+        "blas_threads": pool,
+        "kernel_threads": kernels,
+        "pipeline_threads": threads.pipeline_threads(),
+    }
+    limit = "" if quota is None else f", a control group gives the time of {quota:g}"
+    yield Finding(
+        "ok",
+        f"{usable} of {os.cpu_count()} cores can be used{limit}; threads: BLAS {pool or '?'}, "
+        f"compiled kernels {kernels}, pipelines {threads.pipeline_threads()}",
+        facts=facts,
+    )
+    if pool > usable:
+        text = f"BLAS has {pool} threads for {usable} cores: they wait for each other"
+        yield Finding("warning", text, f"export OPENBLAS_NUM_THREADS={usable}")
+    elif 0 < pool < min(usable, threads.most_blas_threads() or usable):
+        names = [name for name in blas.THREAD_VARIABLES if name in os.environ]
+        why = f", as {names[0]} says" if names else ""
+        mend = f"unset {names[0]}" if names else f"export OPENBLAS_NUM_THREADS={usable}"
+        yield Finding("note", f"operations use {pool} of {usable} cores{why}", mend)
+    if pool and kernels != pool:
+        text = f"compiled kernels have {kernels} threads and BLAS has {pool}"
+        yield Finding("warning", text, "unset NUMBA_NUM_THREADS")
+    if os.environ.get("OMP_WAIT_POLICY", "").lower() == "active":
+        text = "OMP_WAIT_POLICY=active lets the kernels' waiting threads keep their cores from BLAS"
+        yield Finding("warning", text, "unset OMP_WAIT_POLICY")
+
+
+def _kernel_threads() -> int:
+    """The size that the pool of compiled kernels will have."""
+    said = os.environ.get("NUMBA_NUM_THREADS", "")
+    return int(said) if said.isdecimal() and int(said) else threads.compute_threads()
