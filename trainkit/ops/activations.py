@@ -13,6 +13,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.elementwise_cpu import FEWEST, applied
 from trainkit.ops.elementwise import (
     absolute,
     add,
@@ -39,6 +40,8 @@ from trainkit.ops.special import erf
 @primitive(shapes.unchanged, elementwise=True)
 def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
     """`g` where the output `y` of a rectifier is above 0, else 0."""
+    if g.size >= FEWEST and (found := applied("relu_gradient", g, y)) is not None:
+        return found
     return g * (y > 0)
 
 
@@ -51,6 +54,8 @@ def relu(xp: ArrayModule, x: Array) -> Array:
 
     Source: Nair and Hinton 2010, "Rectified linear units improve restricted Boltzmann machines".
     """
+    if x.size >= FEWEST and (found := applied("relu", x)) is not None:
+        return found
     return xp.maximum(x, 0)
 
 
@@ -116,6 +121,8 @@ def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
 @primitive(shapes.floating, elementwise=True)
 def sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
+    if x.size >= FEWEST and (found := applied("sigmoid", x)) is not None:
+        return found
     return 1 / (1 + xp.exp(-x))
 
 
@@ -138,6 +145,8 @@ def softplus(xp: ArrayModule, x: Array) -> Array:
     Source: Dugas et al. 2001, "Incorporating second-order functional knowledge for better option
         pricing".
     """
+    if x.size >= FEWEST and (found := applied("softplus", x)) is not None:
+        return found
     # NumPy's logaddexp takes ten times as long on large arrays.
     return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
 
@@ -195,15 +204,29 @@ def silu(xp: ArrayModule, x: Array) -> Array:
 
     Source: Ramachandran, Zoph and Le 2017, arXiv:1710.05941.
     """
+    if x.size >= FEWEST and (found := applied("silu", x)) is not None:
+        return found
     return x / (1 + xp.exp(-x))
 
 
-def _silu_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+@primitive(shapes.unchanged, elementwise=True)
+def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    if x.size >= FEWEST and (found := applied("silu_gradient", g, x)) is not None:
+        return found
+    s = 1 / (1 + xp.exp(-x))
+    return g * (s * (1 + x * (1 - s)))
+
+
+def _silu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
     s = sigmoid(x)
-    return multiply(g, add(s, multiply(y, subtract(1, s))))  # type: ignore[no-any-return]
+    bend = add(multiply(x, subtract(1, multiply(s, 2))), 2)
+    bend = multiply(multiply(s, subtract(1, s)), bend)
+    return multiply(multiply(h, g), bend)  # type: ignore[no-any-return]
 
 
-silu.gradients(_silu_gradient)
+silu_gradient.gradients(lambda h, out, g, x: silu_gradient(h, x), _silu_bend)
+silu.gradients(lambda g, y, x: silu_gradient(g, x))
 
 
 @primitive(shapes.floating, elementwise=True)
@@ -240,33 +263,65 @@ _CUBIC = 0.044715
 @primitive(shapes.floating, elementwise=True)
 def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit with the tanh approximation of the normal distribution."""
+    if x.size >= FEWEST and (found := applied("gelu_tanh", x)) is not None:
+        return found
     return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
 
 
-def _gelu_tanh_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+@primitive(shapes.unchanged, elementwise=True)
+def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `gelu_tanh`."""
+    if x.size >= FEWEST and (found := applied("gelu_tanh_gradient", g, x)) is not None:
+        return found
+    squared = x * x
+    t = xp.tanh(x * (squared * (_TANH_SCALE * _CUBIC) + _TANH_SCALE))
+    inner = squared * (3 * _TANH_SCALE * _CUBIC) + _TANH_SCALE
+    return g * ((t + x * inner * (1 - t * t) + 1) * 0.5)
+
+
+def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
     squared = square(x)
     t = tanh(multiply(x, add(multiply(squared, _TANH_SCALE * _CUBIC), _TANH_SCALE)))
     inner = add(multiply(squared, 3 * _TANH_SCALE * _CUBIC), _TANH_SCALE)
-    bend = multiply(multiply(x, inner), subtract(1, square(t)))
-    return multiply(g, multiply(add(add(t, bend), 1), 0.5))  # type: ignore[no-any-return]
+    # The slope of (1 + t) / 2 is (1 - t**2) * inner / 2, that of inner is 6 * scale * cubic * x.
+    part = add(inner, multiply(squared, 3 * _TANH_SCALE * _CUBIC))
+    bend = subtract(part, multiply(multiply(x, t), square(inner)))
+    bend = multiply(subtract(1, square(t)), bend)
+    return multiply(multiply(h, g), bend)  # type: ignore[no-any-return]
 
 
-gelu_tanh.gradients(_gelu_tanh_gradient)
+gelu_tanh_gradient.gradients(lambda h, out, g, x: gelu_tanh_gradient(h, x), _gelu_tanh_bend)
+gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
 
 
 @primitive(shapes.floating)
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit: x times the normal distribution function of x."""
+    if x.size >= FEWEST and (found := applied("gelu_erf", x)) is not None:
+        return found
     return 0.5 * x * (1 + erf.primitive.run((x * math.sqrt(0.5),), {}))
 
 
-def _gelu_erf_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    share = multiply(add(erf(multiply(x, math.sqrt(0.5))), 1), 0.5)
-    density = multiply(exp(multiply(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
-    return multiply(g, add(share, multiply(x, density)))  # type: ignore[no-any-return]
+_DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
-gelu_erf.gradients(_gelu_erf_gradient)
+@primitive(shapes.unchanged)
+def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
+    if x.size >= FEWEST and (found := applied("gelu_erf_gradient", g, x)) is not None:
+        return found
+    share = (erf.primitive.run((x * math.sqrt(0.5),), {}) + 1) * 0.5
+    return g * (share + x * (xp.exp(x * x * -0.5) * _DENSITY))
+
+
+def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
+    squared = square(x)
+    density = multiply(exp(multiply(squared, -0.5)), _DENSITY)
+    return multiply(multiply(h, g), multiply(density, subtract(2, squared)))  # type: ignore[no-any-return]
+
+
+gelu_erf_gradient.gradients(lambda h, out, g, x: gelu_erf_gradient(h, x), _gelu_erf_bend)
+gelu_erf.gradients(lambda g, y, x: gelu_erf_gradient(g, x))
 
 
 def gelu(x: Any, approximate: bool = True) -> Tensor:

@@ -17,6 +17,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, wrap
+from trainkit.kernels.elementwise_cpu import FEWEST, applied
 
 # ------------------------------------------------------------------ dtype and identity
 
@@ -283,6 +284,8 @@ isnan = ufunc("isnan", np.isnan, shapes.unchanged_bool, "Whether x is not a numb
 @primitive(shapes.unchanged, elementwise=True)
 def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
     """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
+    if x.size >= FEWEST and (found := applied("keep_where", mask, x)) is not None:
+        return found
     return xp.where(mask, x, 0)
 
 
@@ -308,6 +311,8 @@ def _where_rule(condition: Spec, x1: Spec, x2: Spec) -> Spec:
 @primitive(_where_rule, name="where", elementwise=True)
 def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
     """x1 where the condition is true, else x2."""
+    if x2.size >= FEWEST and (found := applied("where", condition, x1, x2)) is not None:
+        return found
     return xp.where(condition, x1, x2)
 
 
@@ -381,6 +386,8 @@ def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
 @primitive(_clip_rule, name="clip", elementwise=True)
 def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
     """Values below the number x_min become x_min, those above x_max become x_max."""
+    if x.size >= FEWEST and (found := applied("clip", x, numbers=(x_min, x_max))) is not None:
+        return found
     return xp.minimum(xp.maximum(x, x_min), x_max)
 
 

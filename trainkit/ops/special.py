@@ -17,6 +17,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
+from trainkit.kernels.elementwise_cpu import FEWEST, applied
 from trainkit.ops.elementwise import exp, multiply, negative, square
 
 # Coefficients of polynomials, highest power first.
@@ -116,6 +117,8 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
 @primitive(shapes.floating)
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+    if x.size >= FEWEST and (found := applied("erf", x)) is not None:
+        return found
     if x.dtype != np.float64:
         wide = xp.minimum(xp.maximum(_wide(xp, x), -4), 4)
         value = wide * _ratio(_ERF32_TOP, _ERF32_BOTTOM, wide * wide)
