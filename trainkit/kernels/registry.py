@@ -38,7 +38,7 @@ START_SECONDS = 0.05
 SWITCH_SECONDS = 0.25
 """Compiling takes a second or two, once on a machine; loading what lies on disk, a tenth of one."""
 SMALLEST_SECONDS = 5e-5
-"""A call on which the plain version spends less is left to it: waking threads takes half of this."""
+"""A call on which the plain version spends less is left to it: waking threads takes a half."""
 FLOPS_PER_SECOND = 5e10
 """What plain versions reach, for estimates of the time that they take."""
 BYTES_PER_SECOND = 5e9
