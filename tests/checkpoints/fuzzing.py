@@ -21,7 +21,7 @@ import numpy as np
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.checksum import SMALL
 from trainkit.checkpoints.hdf5 import CheckpointOptions
-from trainkit.checkpoints.seal import BLOCK, read_header, write_seal
+from trainkit.checkpoints.seal import BLOCK, verify_seal, write_seal
 from trainkit.checkpoints.weights import load_weights, save_weights
 from trainkit.core.errors import CheckpointError
 from trainkit.core.trackable import Trackable
@@ -99,7 +99,8 @@ def reseal(valid, target, rng):
     """Damage the structure of a file and give it a seal that fits."""
     target.write_bytes(valid)
     fd = os.open(target, os.O_RDWR)
-    end = read_header(fd, "").table
+    header, extents = verify_seal(fd, "")
+    end = header.table
     data = bytearray(valid[:end])
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(BLOCK, min(end, 12_000))
@@ -111,7 +112,7 @@ def reseal(valid, target, rng):
             data[at : at + size] = (number % (1 << (8 * size))).to_bytes(size, "little")
     os.ftruncate(fd, 0)
     os.pwrite(fd, data, 0)
-    write_seal(fd, [], 1)
+    write_seal(fd, rng.choice(([], extents)), 1)
     os.close(fd)
 
 

@@ -13,7 +13,8 @@ import pytest
 from tests.checkpoints.objects import Dense, Net
 from trainkit.checkpoints import guard
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.seal import BLOCK, write_seal
+from trainkit.checkpoints.checksum import SMALL
+from trainkit.checkpoints.seal import BLOCK, Extent, verify_seal, write_seal
 from trainkit.checkpoints.weights import load_weights
 from trainkit.core.errors import CheckpointError, CheckpointMismatchError
 from trainkit.core.trackable import Trackable
@@ -254,15 +255,50 @@ def test_too_many_objects_are_refused(tmp_path, model, monkeypatch):
         Checkpoint(model).restore(tmp_path / "ckpt-1")
 
 
-def test_values_without_a_checksum_are_refused_under_a_seal(tmp_path, model):
-    def bare(file, where, folder):
-        file[where] = SECRET
+def with_extent(path, place, digest="00" * 16):
+    """A file with a big array, and a seal that lists `place` of it: (offset, size) -> the same."""
+    with h5py.File(path, "w", userblock_size=BLOCK) as file:
+        file.attrs["format"] = np.bytes_(b"trainkit")
+        file.attrs["version"] = np.bytes_(b"1")
         file["first/bias"] = np.ones(2, np.float32)
+        file["first/kernel"] = np.ones(SMALL, np.float32)
+        kernel = file["first/kernel"].id
+        listed = place(kernel.get_offset(), 4 * SMALL)
+    fd = os.open(path, os.O_RDWR)
+    write_seal(fd, [Extent(*listed, digest)], 1)
+    os.close(fd)
+    return path
 
-    sealed(tmp_path / "ckpt-1", bare, "first/kernel", tmp_path)
-    with pytest.raises(CheckpointError, match="does not fit its checksum"):
-        Checkpoint(model).restore(tmp_path / "ckpt-1")
+
+@pytest.mark.parametrize("change", [(4, -4), (0, -4), (-4, 4), (-4, 2), (8, -80)])
+def test_values_that_are_in_an_extent_by_halves_are_refused(tmp_path, model, change):
+    """Each byte counts for one checksum: none is left out, and no two arrays share one."""
+    path = with_extent(tmp_path / "ckpt-1", lambda at, size: (at + change[0], size + change[1]))
+    with pytest.raises(CheckpointError, match="'/first/kernel' shares its bytes with another"):
+        Checkpoint(model).restore(path)
     assert unchanged(model)
+
+
+def test_a_small_extent_is_refused(tmp_path, model):
+    path = with_extent(tmp_path / "ckpt-1", lambda at, size: (at, 100))
+    with pytest.raises(CheckpointError, match="lists 100 bytes as a big array"):
+        Checkpoint(model).restore(path)
+
+
+def test_damage_in_bytes_that_no_array_has_is_found(tmp_path):
+    value = Variable(np.zeros(SMALL, np.float32))
+    path = Checkpoint(value=value).write(tmp_path / "ckpt-1")
+    fd = os.open(path, os.O_RDWR)
+    header, extents = verify_seal(fd, "")
+    end = header.table
+    os.ftruncate(fd, end)
+    os.pwrite(fd, bytes(2 * SMALL), end)
+    write_seal(fd, [*extents, Extent(end, 2 * SMALL, "00" * 16)], 1)
+    os.close(fd)
+    value.assign_add(np.ones(SMALL, np.float32))
+    with pytest.raises(CheckpointError, match=f"{2 * SMALL} bytes from {end} on do not fit"):
+        Checkpoint(value=value).read(path)
+    assert value.numpy().min() == 1
 
 
 def test_plain_hdf5_is_no_checkpoint(tmp_path, model):
@@ -407,13 +443,11 @@ def test_booleans_that_are_none_are_refused(tmp_path):
     flag = Variable([True, False])
     path = Checkpoint(flag=flag).write(tmp_path / "ckpt-1")
     saved = np.array([7, 0], np.uint8)
-    from trainkit.checkpoints.checksum import checksum
 
     def fill(file, where, folder):
         with h5py.File(path, "r") as good:
             data = file.create_dataset("flag", (2,), good["flag"].dtype)
         data.id.write(h5py.h5s.ALL, h5py.h5s.ALL, saved.view(bool), data.id.get_type())
-        data.attrs["checksum"] = np.bytes_(checksum(saved).encode())
 
     sealed(tmp_path / "ckpt-2", fill, "", tmp_path)
     with pytest.raises(CheckpointError, match="'flag' has booleans that are none"):

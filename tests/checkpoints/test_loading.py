@@ -6,13 +6,13 @@ import h5py
 import numpy as np
 import pytest
 
-from trainkit.checkpoints import ahead, crew
+from trainkit.checkpoints import crew, pieces
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.crew import Crew
 from trainkit.core.errors import CheckpointError
 from trainkit.core.variable import Variable
 
-SIZE = 2 * ahead.PIECE // 4 + 1234  # float32 in two pieces and a bit
+SIZE = 2 * pieces.PIECE // 4 + 1234  # float32 in two pieces and a bit
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_an_array_of_several_pieces_comes_back(large_file):
     assert np.array_equal(checkpoint.small.numpy(), values(40_000))
 
 
-@pytest.mark.parametrize("place", [0, ahead.PIECE - 1, ahead.PIECE, 4 * SIZE - 1])
+@pytest.mark.parametrize("place", [0, pieces.PIECE - 1, pieces.PIECE, 4 * SIZE - 1])
 def test_a_flipped_bit_in_any_piece_is_found_before_anything_changes(large_file, place):
     with h5py.File(large_file) as file:
         offset = file["large"].id.get_offset() + place
@@ -79,7 +79,7 @@ def test_a_disk_that_fails_is_named_with_the_array(large_file, monkeypatch):
     def failing(fd, buffer, offset):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(ahead, "read_into", failing)  # the reading ahead; the rest works
+    monkeypatch.setattr(pieces, "read_into", failing)  # in the threads; the rest works
     checkpoint = fresh()
     checkpoint.read(large_file).assert_consumed()
     assert np.array_equal(checkpoint.large.numpy(), values())

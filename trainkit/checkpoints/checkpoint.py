@@ -243,7 +243,7 @@ class Checkpoint(Trackable):
         return RestoreStatus(self._restore(save_path, strict=False), self)
 
     def _restore(self, path: str | os.PathLike[str], strict: bool) -> Restore:
-        saved = SavedFile(path, ahead=True)
+        saved = SavedFile(path)
         try:
             saved.require_checkpoint()
         except CheckpointError:

@@ -68,20 +68,12 @@ class Crew(Generic[T]):
         try:
             self._work()
         finally:
-            self.stop()
+            self._queue.clear()
+            for thread in self._threads:
+                thread.join()
         if self._errors:
             raise self._errors[min(self._errors)]
         return [self._results[number] for number in sorted(self._results)]
-
-    def forget(self) -> None:
-        """Begin no more jobs."""
-        self._queue.clear()
-
-    def stop(self) -> None:
-        """Begin no more jobs, and wait for those that have begun."""
-        self.forget()
-        for thread in self._threads:
-            thread.join()
 
 
 def in_threads(work: Callable[[Any], T], jobs: Iterable[Any], total_bytes: int) -> list[T]:

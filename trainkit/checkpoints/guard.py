@@ -47,6 +47,7 @@ class ArrayNode:
         stored: the element type in the file.
         offset: where its bytes begin in the file; None where HDF5 has to put them together.
         attributes: its texts by name.
+        digest: the checksum of the bytes; None where the seal covers them with all the rest.
         cached: the values, once read, of a small array.
         bound: whether an object has taken the values.
     """
@@ -57,6 +58,7 @@ class ArrayNode:
     stored: np.dtype[Any]
     offset: int | None
     attributes: dict[str, str]
+    digest: str | None = None
     cached: Any = None
     bound: bool = False
 

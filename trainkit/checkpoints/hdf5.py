@@ -2,9 +2,9 @@
 
 The root group's attributes are `format` (`"trainkit"`), `version`, `manifest` (JSON) and, when
 groups contain themselves, `cycles`. A group is an object and has its class as `type`; a dataset is
-a value and has the `checksum` of its bytes. A second name of the same object is an HDF5 hard link.
-Values that HDF5 has no type for (bfloat16, texts) or that were narrowed say in `dtype` what they
-stand for.
+a value. A second name of the same object is an HDF5 hard link. Values that HDF5 has no type for
+(bfloat16, texts) or that were narrowed say in `dtype` what they stand for. The checksums are in the
+seal (`seal.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from trainkit.checkpoints.atomic import AtomicFile
 from trainkit.checkpoints.checksum import SMALL, as_bytes, checksum
 from trainkit.checkpoints.positioned import EarlySync, H5Stream, write_at
-from trainkit.checkpoints.seal import BLOCK, write_seal
+from trainkit.checkpoints.seal import BLOCK, Extent, write_seal
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
 FORMAT = "trainkit"
@@ -134,8 +134,8 @@ def _write_hdf5(
     entries: list[Entry],
     root: dict[str, str],
     options: CheckpointOptions | None,
-) -> list[tuple[int, int]]:
-    """Write the HDF5 part; gives the places of the big arrays."""
+) -> list[Extent]:
+    """Write the HDF5 part; gives the places and checksums of the big arrays."""
     import h5py
 
     try:
@@ -167,9 +167,9 @@ class _Writer:
         self._options = options
         self._parents = h5py.h5p.create(h5py.h5p.LINK_CREATE)
         self._parents.set_create_intermediate_group(True)
-        self._extents: list[tuple[int, int]] = []
+        self._extents: list[Extent] = []
 
-    def write(self, entries: list[Entry], root: dict[str, str]) -> list[tuple[int, int]]:
+    def write(self, entries: list[Entry], root: dict[str, str]) -> list[Extent]:
         for name, text in {"version": VERSION, **root}.items():
             self._attribute(self._file, name, text)
         for entry in entries:
@@ -196,7 +196,6 @@ class _Writer:
     def _values(self, entry: Values) -> None:
         attributes: dict[str, str] = {}
         array = self._stored(entry, np.asarray(entry.read()), attributes)
-        attributes["checksum"] = checksum(array)
         h5 = self._h5
         kind = h5.h5t.py_create(array.dtype, logical=True)
         space = h5.h5s.create_simple(array.shape) if array.shape else h5.h5s.create(h5.h5s.SCALAR)
@@ -213,7 +212,7 @@ class _Writer:
     def _write_past_hdf5(self, dataset: Any, array: Any) -> None:
         offset = dataset.get_offset()
         write_at(self._fd, as_bytes(array), offset)
-        self._extents.append((offset, array.nbytes))
+        self._extents.append(Extent(offset, array.nbytes, checksum(array)))
         self._early.written(array.nbytes)
 
     def _plan(self, array: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import os
 import stat
@@ -11,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.ahead import PIECE, Ahead
-from trainkit.checkpoints.checksum import PART, SMALL, Checksum, as_bytes, checksum
+from trainkit.checkpoints.checksum import PART, SMALL, Checksum, as_bytes
 from trainkit.checkpoints.crew import in_threads
 from trainkit.checkpoints.guard import H5_ERRORS, ArrayNode, GroupNode, Guard, Node
 from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
+from trainkit.checkpoints.pieces import PIECE, digests_of
 from trainkit.checkpoints.positioned import read_at, read_into
-from trainkit.checkpoints.seal import BLOCK, is_sealed, read_header, verify_seal
+from trainkit.checkpoints.seal import BLOCK, Extent, is_sealed, read_header, verify_seal
 from trainkit.core.errors import CheckpointError, NotFoundError
 
 _H5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -33,7 +34,6 @@ class SavedFile:
         path: the file.
         foreign: whether HDF5 without trainkit's seal is taken too, as Keras writes it.
         fd: the file, already open; `path` is only its name then.
-        ahead: whether `verify` will be called, so that it can begin in the background right now.
 
     Attributes:
         name: what errors call the file.
@@ -52,36 +52,53 @@ class SavedFile:
         path: str | os.PathLike[str],
         foreign: bool = False,
         fd: int | None = None,
-        ahead: bool = False,
     ) -> None:
         self.name = os.fspath(path)
         self._fd = _open(self.name) if fd is None else os.dup(fd)
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._cached_bytes = 0
-        self._ahead: Ahead | None = None
+        self._extents: list[Extent] = []
         try:
-            self._read_structure(foreign, ahead)
+            self._read_structure(foreign)
         except BaseException as error:
             self.close()
             if isinstance(error, OSError) and not isinstance(error, CheckpointError):
                 raise CheckpointError(f"{self.name} can't be read: {error}") from error
             raise
 
-    def _read_structure(self, foreign: bool, ahead: bool) -> None:
+    def _read_structure(self, foreign: bool) -> None:
         start = read_at(self._fd, BLOCK, 0)
         self.sealed = is_sealed(start) or not foreign
         self.order = 0
         if self.sealed:
-            header, extents = verify_seal(self._fd, self.name)
+            header, self._extents = verify_seal(self._fd, self.name)
             self.order = header.order
-            if ahead and extents:
-                self._ahead = Ahead(self._fd, [e for e in extents if e[1] > SMALL])
         elif not start.startswith(_H5_SIGNATURE):
             raise CheckpointError(f"{self.name} is not an HDF5 file, or its beginning is damaged")
         with opened(self._fd, self.name) as file:
             size = os.fstat(self._fd).st_size
             self.root = Guard(file, self.name, size, cycles=self.sealed).tree()
+        self._arrays = [node for node in nodes(self.root) if isinstance(node, ArrayNode)]
+        self._give_digests()
         self.manifest = self._manifest()
+
+    def _give_digests(self) -> None:
+        """Tell each big array its checksum; no array's bytes are covered by halves."""
+        starts = [extent.offset for extent in self._extents]
+        for node in self.arrays():
+            if node.offset is None:
+                continue
+            end = node.offset + node.stored_bytes
+            index = bisect.bisect_right(starts, node.offset) - 1
+            if index >= 0 and self._extents[index][:2] == (node.offset, node.stored_bytes):
+                node.digest = self._extents[index].digest
+                continue
+            before = self._extents[index] if index >= 0 else Extent(0, 0, "")
+            after = starts[index + 1] if index + 1 < len(starts) else end
+            if before.offset + before.size > node.offset or after < end:
+                raise CheckpointError(
+                    f"{self.name} is refused: '/{node.path}' shares its bytes with another array"
+                )
 
     def _manifest(self) -> dict[str, Any]:
         try:
@@ -109,27 +126,33 @@ class SavedFile:
 
     def arrays(self) -> list[ArrayNode]:
         """All datasets, each once."""
-        return [node for node in nodes(self.root) if isinstance(node, ArrayNode)]
+        return self._arrays
 
     def verify(self) -> None:
-        """Read every dataset and compare it with its checksum.
+        """Read every dataset, and compare every big one with its checksum.
 
         Raises:
-            CheckpointError: one differs; the error names it.
+            CheckpointError: one differs, or can't be read; the error names it.
         """
-        ahead, self._ahead = self._ahead, None
-        digests = {} if ahead is None else ahead.finish()
-        arrays = self.arrays()
+        digests = digests_of(self._fd, self._extents)
         plain = []
-        for node in arrays:
-            digest = digests.get((node.offset or 0, node.stored_bytes))
-            if digest is not None and node.stored.kind != "b":
-                self._compare(node, digest)
-            elif node.offset is not None:
-                plain.append(node)
-            else:  # what HDF5 has to read is read by one thread
+        for node in self.arrays():
+            if node.offset is None:  # what HDF5 has to read is read by one thread
                 self._verify(node)
+            elif node.digest is None or node.stored.kind == "b":
+                plain.append(node)
         in_threads(self._verify, plain, total_bytes(plain))
+        places = {node.offset: node for node in self.arrays() if node.digest is not None}
+        for extent in self._extents:
+            if digests.get(extent) == extent.digest:
+                continue
+            if extent.offset in places:  # reads once more, so that the error says what is wrong
+                self._verify(places[extent.offset])
+            else:
+                raise CheckpointError(
+                    f"{self.name} is damaged: {extent.size} bytes from {extent.offset} on do not "
+                    "fit their checksum"
+                )
 
     def _verify(self, node: ArrayNode) -> None:
         if node.offset is None or node.stored_bytes <= SMALL or node.stored.kind == "b":
@@ -144,7 +167,7 @@ class SavedFile:
             part = scratch[: min(PART, node.stored_bytes - start)]
             self._read(node, part, node.offset + start)
             digest.update(part)
-        self._compare(node, digest.hexdigest())
+        self._compare(node, digest)
 
     def _read(self, node: ArrayNode, part: Any, offset: int) -> None:
         try:
@@ -154,11 +177,8 @@ class SavedFile:
         if done < part.size:
             raise CheckpointError(f"{self.name} is damaged: '{node.path}' is cut short")
 
-    def _compare(self, node: ArrayNode, actual: str) -> None:
-        saved = node.attributes.get("checksum")
-        if saved is None and not self.sealed:
-            return
-        if saved != actual:
+    def _compare(self, node: ArrayNode, actual: Checksum) -> None:
+        if node.digest is not None and node.digest != actual.hexdigest():
             raise CheckpointError(
                 f"{self.name} is damaged: '{node.path}' does not fit its checksum"
             )
@@ -166,13 +186,10 @@ class SavedFile:
     def _checked(self, node: ArrayNode) -> Any:
         """The values as stored, compared with their checksum."""
         array = np.empty(node.shape, node.stored)
-        if array.nbytes == 0:
-            self._compare(node, checksum(array))
-        elif node.offset is None:
-            self._read_by_h5py(node, array)
-            self._compare(node, checksum(array))
-        else:
+        if node.offset is not None:
             self._fill(node, array)
+        elif array.nbytes:
+            self._read_by_h5py(node, array)
         if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
             raise CheckpointError(
                 f"{self.name} is refused: '{node.path}' has booleans that are none"
@@ -189,13 +206,15 @@ class SavedFile:
     def _fill(self, node: ArrayNode, array: Any) -> None:
         """Read the bytes of `node` into `array`, contiguous, comparing on the way."""
         data = as_bytes(array)
-        digest = Checksum(data.size)
         assert node.offset is not None
+        if node.digest is None:
+            return self._read(node, data, node.offset)
+        digest = Checksum(data.size)
         for start in range(0, data.size, PART):
             part = data[start : start + PART]
             self._read(node, part, node.offset + start)
             digest.update(part)
-        self._compare(node, digest.hexdigest())
+        return self._compare(node, digest)
 
     def value(self, node: ArrayNode) -> Any:
         """The values of `node` as a NumPy array of `node.dtype`."""
@@ -238,8 +257,6 @@ class SavedFile:
 
     def close(self) -> None:
         """Give the file back; nothing can be read any more."""
-        if self._ahead is not None:
-            self._ahead.stop()
         self._closer()
 
 

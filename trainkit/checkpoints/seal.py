@@ -3,17 +3,19 @@
 A sealed file is HDF5 behind a user block of 512 bytes, which every HDF5 reader skips:
 
     offset  0  magic, 8 bytes
-            8  version, uint32 (1); flags, uint32 (0)
+            8  version, uint32 (2); flags, uint32 (0)
            16  length of the file, uint64
            24  order, uint64: later saves have larger ones; nanoseconds since 1970 where clocks
-           allow 32  offset and number of the extents, 2 x uint64
+               allow
+           32  offset and number of the extents, 2 x uint64
            48  BLAKE2b-256 of all bytes from 512 on that are outside of the extents
            80  BLAKE2b-128 of the rest of this block
            96  a line of text for those who look at the file
 
-An extent, (offset, size) as 2 x uint64, is where a big array's values stand. Those have checksums
-of their own, so that reading a checkpoint does not read them twice; the extents come after the HDF5
-part. All numbers are little-endian.
+An extent, (offset, size) as 2 x uint64 and a checksum of 16 bytes (`checksum.py`), is where the
+values of a big array stand, one of over 64 KiB; they are sorted and do not overlap. With the
+checksums here, and not beside each array in the HDF5 part, all bytes of a file are covered,
+whatever its structure says. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -22,21 +24,36 @@ import hashlib
 import os
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
-
+from trainkit.checkpoints.checksum import SMALL
 from trainkit.checkpoints.positioned import read_at, write_at
 from trainkit.core.errors import CheckpointError
 
 BLOCK = 512
 MAGIC = b"\x89TKC\r\n\x1a\n"
-VERSION = 1
+VERSION = 2
 _FIELDS = struct.Struct("<8sIIQQQQ32s")
 _TEXT = (
     b"trainkit checkpoint: HDF5 behind a user block of 512 bytes; open it with any HDF5 reader.\n"
 )
 MAX_EXTENTS = 1 << 20
 _STEP = 1 << 20
+_ENTRY = struct.Struct("<QQ16s")
+
+
+class Extent(NamedTuple):
+    """Where a big array's values stand.
+
+    Attributes:
+        offset: of the first byte in the file.
+        size: in bytes.
+        digest: the checksum, 32 hexadecimal digits.
+    """
+
+    offset: int
+    size: int
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -70,26 +87,28 @@ def _short(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def write_seal(fd: int, extents: list[tuple[int, int]], order: int) -> None:
+def write_seal(fd: int, extents: list[Extent], order: int) -> None:
     """Seal the HDF5 file, with a user block, that `fd` is open on.
 
     Args:
         fd: open for reading and writing.
-        extents: offset and size of the arrays with checksums of their own.
+        extents: the big arrays, in any order.
         order: what `Header.order` shall be.
     """
     table = os.fstat(fd).st_size
-    write_at(fd, np.array(sorted(extents), "<u8").tobytes(), table)
-    length = table + 16 * len(extents)
-    digest = _outer_digest(fd, sorted(extents), length)
+    extents = sorted(extents)
+    entries = [_ENTRY.pack(e.offset, e.size, bytes.fromhex(e.digest)) for e in extents]
+    write_at(fd, b"".join(entries), table)
+    length = table + _ENTRY.size * len(extents)
+    digest = _outer_digest(fd, extents, length)
     write_at(fd, Header(length, order, table, len(extents), digest).block(), 0)
 
 
-def _outer_digest(fd: int, extents: list[tuple[int, int]], length: int) -> bytes:
+def _outer_digest(fd: int, extents: list[Extent], length: int) -> bytes:
     """BLAKE2b-256 of the bytes from `BLOCK` to `length` that are in no extent."""
     digest = hashlib.blake2b(digest_size=32)
     here = BLOCK
-    for offset, size in [*extents, (length, 0)]:
+    for offset, size, _ in [*extents, Extent(length, 0, "")]:
         while here < offset:
             part = read_at(fd, min(_STEP, offset - here), here)
             if not part:
@@ -124,7 +143,8 @@ def read_header(fd: int, name: str) -> Header:
     _, version, flags, length, order, table, extents, digest = _FIELDS.unpack(fields)
     if version != VERSION or flags:
         raise CheckpointError(
-            f"{name} has format version {version}, this trainkit reads version {VERSION}; update it"
+            f"{name} has format version {version}, this trainkit reads version {VERSION}; "
+            f"{'update trainkit' if version > VERSION else 'save it again'}"
         )
     actual = os.fstat(fd).st_size
     if actual != length:
@@ -135,27 +155,32 @@ def read_header(fd: int, name: str) -> Header:
     return Header(length, order, table, extents, digest)
 
 
-def verify_seal(fd: int, name: str) -> tuple[Header, list[tuple[int, int]]]:
+def verify_seal(fd: int, name: str) -> tuple[Header, list[Extent]]:
     """Check all of the file that is outside of the extents.
 
     Returns:
-        The header, and offset and size of the extents.
+        The header, and the extents, which don't overlap, in the order of their places.
 
     Raises:
         CheckpointError: something does not fit the seal.
     """
     header = read_header(fd, name)
-    fits = 0 <= header.table and header.table + 16 * header.extents == header.length
+    fits = 0 <= header.table and header.table + _ENTRY.size * header.extents == header.length
     if not fits or header.table < BLOCK or header.extents > MAX_EXTENTS:
         raise CheckpointError(
             f"{name} is damaged: the list of its arrays is not where it should be"
         )
-    table = np.frombuffer(read_at(fd, 16 * header.extents, header.table), "<u8").reshape(-1, 2)
-    extents = [(int(offset), int(size)) for offset, size in table]
+    table = read_at(fd, _ENTRY.size * header.extents, header.table)
+    table = table[: len(table) // _ENTRY.size * _ENTRY.size]  # what is cut off fails the checksum
+    extents = [Extent(o, size, digest.hex()) for o, size, digest in _ENTRY.iter_unpack(table)]
     end = BLOCK
-    for offset, size in extents:
+    for offset, size, _ in extents:
         if offset < end or offset + size > header.table:
             raise CheckpointError(f"{name} is damaged: the places of its arrays overlap")
+        if size <= SMALL:
+            raise CheckpointError(
+                f"{name} is damaged: it lists {size} bytes as a big array, those have over {SMALL}"
+            )
         end = offset + size
     if _outer_digest(fd, extents, header.length) != header.digest:
         raise CheckpointError(f"{name} is damaged: its structure does not fit its checksum")

@@ -127,10 +127,10 @@ def _save_keras(model: Trackable, name: str, options: CheckpointOptions | None) 
 def _load_keras(model: Trackable, name: str, skip_mismatch: bool) -> None:
     if name.endswith(".keras"):
         with weights_file_in(name) as fd:
-            saved = SavedFile(name, foreign=True, fd=fd, ahead=True)
+            saved = SavedFile(name, foreign=True, fd=fd)
             _load_saved(model, saved, skip_mismatch)
     else:
-        _load_saved(model, SavedFile(name, foreign=True, ahead=True), skip_mismatch)
+        _load_saved(model, SavedFile(name, foreign=True), skip_mismatch)
 
 
 def _load_saved(model: Trackable, saved: SavedFile, skip_mismatch: bool) -> None:

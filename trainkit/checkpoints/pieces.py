@@ -1,10 +1,8 @@
-"""`Ahead`: checksums of a file's big arrays, computed while its structure is still being read."""
+"""`digests_of`: the checksums of a file's big arrays, computed piece by piece on several cores."""
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -12,11 +10,20 @@ import numpy as np
 from trainkit.checkpoints.checksum import PART, Checksum, Sums, sums_of
 from trainkit.checkpoints.crew import Crew, helpers_for
 from trainkit.checkpoints.positioned import read_into
+from trainkit.checkpoints.seal import Extent
 
 PIECE = 4 * PART
 """Bytes that one thread takes at a time, so that one huge array keeps all of them busy."""
 
-Extent = tuple[int, int]
+
+def digests_of(fd: int, extents: list[Extent]) -> dict[Extent, str]:
+    """The actual checksum of the bytes of each extent; those that can't be read are missing."""
+    digests = {extent: _Digest(extent.size) for extent in extents}
+    jobs = [(extent, start) for extent in extents for start in range(0, extent.size, PIECE)]
+    helpers = helpers_for(sum(extent.size for extent in extents))
+    Crew(lambda: _reader(fd, digests), jobs, helpers).finish()
+    found = {extent: digest.hexdigest() for extent, digest in digests.items()}
+    return {extent: text for extent, text in found.items() if text is not None}
 
 
 class _Digest:
@@ -45,52 +52,20 @@ class _Digest:
         return self._checksum.hexdigest() if self.whole else None
 
 
-class Ahead:
-    """Starts at once, in background threads.
-
-    Args:
-        fd: the file; a duplicate of it is used.
-        extents: offset and size of each array, of more than `checksum.SMALL` bytes.
-    """
-
-    def __init__(self, fd: int, extents: list[Extent]) -> None:
-        own = os.dup(fd)
-        self._digests = {extent: _Digest(extent[1]) for extent in extents}
-        digests = self._digests
-        jobs = [(e, start) for e in extents for start in range(0, e[1], PIECE)]
-        self._crew = Crew(
-            lambda: _reader(own, digests), jobs, helpers_for(sum(size for _, size in extents))
-        )
-        # Not `stop`, since the garbage collector may run in one of the threads. The descriptor is
-        # given back once no thread can use it any more, as the last of them holds the crew.
-        weakref.finalize(self, self._crew.forget)
-        weakref.finalize(self._crew, os.close, own)
-
-    def finish(self) -> dict[Extent, str]:
-        """Help, and give the checksums of the extents that could be read."""
-        self._crew.finish()
-        found = {extent: digest.hexdigest() for extent, digest in self._digests.items()}
-        return {extent: text for extent, text in found.items() if text is not None}
-
-    def stop(self) -> None:
-        """Leave the rest; no thread runs any more."""
-        self._crew.stop()
-
-
 def _reader(fd: int, digests: dict[Extent, _Digest]) -> Callable[[tuple[Extent, int]], None]:
     """What sums up pieces, each (extent, start), with a scratch buffer of its own."""
     scratch = np.empty(PART, np.uint8)
 
     def read(piece: tuple[Extent, int]) -> None:
-        (offset, size), start = piece
-        end = min(start + PIECE, size)
+        extent, start = piece
+        end = min(start + PIECE, extent.size)
         sums: list[Sums] = []
         for here in range(start, end, PART):
             part = scratch[: min(PART, end - here)]
-            if not _filled(fd, part, offset + here):
-                return digests[offset, size].add(start, None)
+            if not _filled(fd, part, extent.offset + here):
+                return digests[extent].add(start, None)
             sums.append(sums_of(part))
-        return digests[offset, size].add(start, sums)
+        return digests[extent].add(start, sums)
 
     return read
 
