@@ -21,6 +21,7 @@ FLOORS = {
     "summary": 4,
     "checkpoints": 4,
     "saved_graph": 5,
+    "profiler": 5,
     "initializers": 5,
     "regularizers": 5,
     "constraints": 5,

@@ -83,6 +83,7 @@ _FAMILIES = {
     "nest": "trainkit.tf.nest",
     "nn": "trainkit.tf.nn",
     "optimizers": "trainkit.optimizers",
+    "profiler": "trainkit.profiler",
     "random": "trainkit.random",
     "regularizers": "trainkit.regularizers",
     "saved_graph": "trainkit.saved_graph",

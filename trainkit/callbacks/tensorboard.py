@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import time
 from typing import Any
 
-from trainkit import summary
+from trainkit import profiler, summary
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.core.errors import UnimplementedError
 
@@ -24,16 +25,19 @@ class TensorBoard(Callback):
         write_graph, write_images: must be false; see `tk.summary.graph` and `tk.summary.image`.
         write_steps_per_second: write how many batches a second went by.
         update_freq: `"epoch"`, `"batch"`, or a number of batches between summaries of batches.
-        profile_batch, embeddings_freq: must be 0.
+        profile_batch: the batch to profile, or the first and the last of them, counted from 1 over
+            the whole training; 0 for none. See `tk.profiler.profile.write_summary` for what is
+            written, into `log_dir/train`.
+        embeddings_freq: must be 0.
         embeddings_metadata: must be `None`.
 
     Raises:
         UnimplementedError: an argument that must be false or 0 is not.
-        ValueError: `update_freq` is none of these.
+        ValueError: `update_freq` or `profile_batch` is none of these.
     """
 
     reads_batch_logs = False
-    _untracked = Callback._untracked | {"writers"}
+    _untracked = Callback._untracked | {"profiled", "writers"}
 
     def __init__(
         self,
@@ -43,7 +47,7 @@ class TensorBoard(Callback):
         write_images: bool = False,
         write_steps_per_second: bool = False,
         update_freq: Any = "epoch",
-        profile_batch: int = 0,
+        profile_batch: Any = 0,
         embeddings_freq: int = 0,
         embeddings_metadata: Any = None,
     ) -> None:
@@ -51,7 +55,6 @@ class TensorBoard(Callback):
         unsupported = {
             "write_graph": write_graph,
             "write_images": write_images,
-            "profile_batch": profile_batch,
             "embeddings_freq": embeddings_freq,
             "embeddings_metadata": embeddings_metadata,
         }
@@ -59,7 +62,7 @@ class TensorBoard(Callback):
             if value:
                 raise UnimplementedError(
                     f"TensorBoard: {name}={value!r} is not supported; log_dir, histogram_freq, "
-                    "write_steps_per_second and update_freq are"
+                    "write_steps_per_second, update_freq and profile_batch are"
                 )
         if update_freq not in ("epoch", "batch") and not (
             isinstance(update_freq, int) and update_freq > 0
@@ -71,6 +74,9 @@ class TensorBoard(Callback):
         self.log_dir, self.histogram_freq = os.fspath(log_dir), histogram_freq
         self.write_steps_per_second = write_steps_per_second
         self.every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
+        self.first_profiled, self.last_profiled = _batches_to_profile(profile_batch)
+        self.batches_seen = 0
+        self.profiled: Any = None
         self.writers: dict[str, Any] = {}
         self.step = 0
         self.began_at, self.began_step = 0.0, 0
@@ -97,12 +103,30 @@ class TensorBoard(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.__dict__["writers"] = {}
+        self._end_profile(save=False)  # of a training that an error ended
+        self.batches_seen = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.step = self.began_step = int(self.model.optimizer.iterations)
         self.began_at = time.perf_counter()
 
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        self.batches_seen += 1
+        if self.batches_seen == self.first_profiled:
+            self.__dict__["profiled"] = profiler.profile()
+            self.profiled.__enter__()
+
+    def _end_profile(self, save: bool = True) -> None:
+        taken = self.profiled
+        if taken is not None:
+            self.__dict__["profiled"] = None
+            taken.__exit__()
+            if save:
+                taken.write_summary(os.path.join(self.log_dir, "train"))
+
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        if self.batches_seen == self.last_profiled:
+            self._end_profile()
         self.step += 1
         if self.every and self.step % self.every == 0:
             values = {f"batch_{name}": value for name, value in numbers(logs).items()}
@@ -132,6 +156,23 @@ class TensorBoard(Callback):
                 summary.histogram(weight.path, weight, step=epoch)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
+        self._end_profile()
         for writer in self.writers.values():
             writer.close()
         self.__dict__["writers"] = {}
+
+
+def _batches_to_profile(asked: Any) -> tuple[int, int]:
+    """The first and the last batch to profile, 0 and 0 for none."""
+    given = asked.split(",") if isinstance(asked, str) else asked
+    pair = list(given) if isinstance(given, list | tuple) else [given, given]
+    try:
+        first, last = [int(n) if isinstance(n, str) else operator.index(n) for n in pair]
+    except (TypeError, ValueError):
+        first, last = -1, -1
+    if not (first == last == 0 or 1 <= first <= last):
+        raise ValueError(
+            "TensorBoard: profile_batch must be 0, the number of a batch from 1 on, or a pair of "
+            f"numbers, the first and the last batch, got {asked!r}"
+        )
+    return first, last

@@ -120,6 +120,14 @@ class SummaryWriter:
         self._check_open()
         self._add(self._new_event(step=step, graph_def=graph_def))
 
+    def add_run_metadata(self, tag: str, run_metadata: bytes, step: int) -> None:
+        """Record a serialized RunMetadata, which the graphs page offers under `tag`."""
+        self._check_open()
+        event = self._new_event(step=step)
+        event.tagged_run_metadata.tag = tag
+        event.tagged_run_metadata.run_metadata = run_metadata
+        self._add(event)
+
     def _purge(self, step: int) -> None:
         """Have readers drop what they have read for this step and later ones.
 

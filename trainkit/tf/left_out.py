@@ -53,7 +53,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "lite": "see tk.saved_graph",
         "lookup": "use dict, or numpy.searchsorted",
         "no_gradient": "use tk.stop_gradient",
-        "profiler": "use cProfile, or NVIDIA's tools for GPUs",
         "quantization": _QUANTIZED,
         "queue": "use queue.Queue, or tk.data",
         "ragged": _RAGGED,

@@ -1,0 +1,101 @@
+"""Functions are exchanged in place, and put back as they were."""
+
+import inspect
+import types
+
+import pytest
+
+import trainkit as tk
+from trainkit.core.tensor import PRIMITIVES
+from trainkit.profiler import seams
+from trainkit.profiler.session import Session
+
+
+def around(calls):
+    def make(original):
+        def run(*args, **kwargs):
+            calls.append((args, kwargs))
+            return original(*args, **kwargs)
+
+        return run
+
+    return make
+
+
+def test_whoever_holds_the_function_runs_the_other():
+    secret = 3
+
+    def f(x, y=2, *, z=1):
+        return x + y + z + secret
+
+    held, calls = f, []
+    undo = seams.exchanged(f, around(calls))
+    assert held(1) == 7
+    assert held(1, 5, z=0) == 9
+    assert calls == [((1,), {}), ((1, 5), {"z": 0})]
+    undo()
+    assert held(1) == 7
+    assert len(calls) == 2
+    assert f.__kwdefaults__ == {"z": 1}
+    assert inspect.signature(f) == inspect.signature(lambda x, y=2, *, z=1: None)
+
+
+def test_methods_that_are_bound_already_and_super():
+    class Base:
+        def value(self):
+            return 1
+
+    class Derived(Base):
+        def value(self):
+            return super().value() + 1
+
+    bound, calls = Derived().value, []
+    undo = seams.exchanged(Derived.value, around(calls))
+    assert bound() == 2
+    assert len(calls) == 1
+    undo()
+    assert bound() == 2
+    assert len(calls) == 1
+
+
+def test_an_exception_passes():
+    def f():
+        raise KeyError("x")
+
+    undo = seams.exchanged(f, around([]))
+    with pytest.raises(KeyError, match="x"):
+        f()
+    undo()
+
+
+@pytest.mark.parametrize("point", seams.POINTS, ids=lambda p: p.path)
+def test_every_point_is_there(point):
+    assert isinstance(seams.function_at(point), types.FunctionType)
+
+
+def test_every_operation_is_looked_in_at_and_put_back():
+    codes = {n: p.op.__code__ for n, p in PRIMITIVES.items() if hasattr(p.op, "__code__")}
+    assert len(codes) > 100
+    undo = seams.look_in(Session())
+    changed = [n for n, code in codes.items() if PRIMITIVES[n].op.__code__ is not code]
+    assert len(changed) == len(codes)
+    undo()
+    assert all(PRIMITIVES[n].op.__code__ is code for n, code in codes.items())
+    assert all(not PRIMITIVES[n].op.__kwdefaults__ for n in codes)
+
+
+def test_a_seam_that_is_missing_leaves_all_as_it_was(monkeypatch):
+    point = seams.Point("core.tensor", "Tensor.no_such_method", "x", lambda args: "x")
+    monkeypatch.setattr(seams, "POINTS", (*seams.POINTS, point))
+    before = PRIMITIVES["add"].op.__code__
+    with pytest.raises(KeyError, match="no_such_method"), tk.profiler.profile():
+        pass
+    assert PRIMITIVES["add"].op.__code__ is before
+    monkeypatch.undo()
+    with tk.profiler.profile():  # and another one can be taken
+        pass
+
+
+def test_shapes_of_all_sorts_of_inputs():
+    given = (tk.ones((2, 3)), 1.0, "text", tk.Variable([1.0]), [1, 2])
+    assert seams.shapes_of(given) == ((2, 3), (), None, (1,), None)

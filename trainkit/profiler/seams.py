@@ -1,0 +1,234 @@
+"""Where a profile looks in: functions that are exchanged while it runs, and put back afterwards.
+
+Nothing asks whether there is a profile. A function's code is exchanged in place, so whoever holds
+the function (a module that imported it, a bound method, an operator of `Tensor`) runs the timed
+one, and while no profile runs there is not a single instruction more.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from trainkit.core import recorder
+from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.profiler.programs import timed_program
+from trainkit.profiler.session import Label, Session
+
+Undo = Callable[[], None]
+Namer = Callable[[tuple[Any, ...]], str]
+
+
+def _class_name(args: tuple[Any, ...]) -> str:
+    return type(args[0]).__name__
+
+
+def _layer(args: tuple[Any, ...]) -> str:
+    return f"{type(args[0]).__name__} {args[0].name!r}"
+
+
+def _family(args: tuple[Any, ...]) -> str:
+    return f"kernel {args[0].name}"
+
+
+def _hook(args: tuple[Any, ...]) -> str:
+    return str(args[1])
+
+
+def _batch_hook(which: str) -> Namer:
+    return lambda args: f"on_{args[1]}_batch_{which}"
+
+
+def _always(name: str) -> Namer:
+    return lambda args: name
+
+
+class Point(NamedTuple):
+    """A function to look in at.
+
+    Attributes:
+        module: where it is defined. By name, since this package stands below some of them.
+        path: its name there, `"Class.method"` for methods.
+        kind: of its spans.
+        name: names a span by the arguments.
+    """
+
+    module: str
+    path: str
+    kind: str
+    name: Namer
+
+
+POINTS = (
+    Point("autodiff.tape", "GradientTape.gradient", "tape", _always("GradientTape.gradient")),
+    Point("optimizers.optimizer", "Optimizer.apply_gradients", "optimizer", _class_name),
+    Point("optimizers.optimizer", "Optimizer.apply", "optimizer", _class_name),
+    Point("layers.layer", "Layer.__call__", "layer", _layer),
+    Point("graph.function", "Function._trace", "tracing", lambda args: str(args[0]._name)),
+    Point("graph.executor", "HotProgram._fuse", "compiling", lambda args: args[0].graph.name),
+    Point("kernels.registry", "Family._compile", "compiling", _family),
+    Point("data.iterator", "DatasetIterator.__next__", "data", _always("dataset")),
+    Point("models.training", "take", "data", _always("batch")),
+    Point("models.compiled_step", "CompiledStep.__call__", "step", _always("compiled step")),
+    Point("models.model", "Model.train_step", "step", _always("train_step")),
+    Point("callbacks.callback", "CallbackList.call", "callbacks", _hook),
+    Point("callbacks.callback", "CallbackList.batch_begin", "callbacks", _batch_hook("begin")),
+    Point("callbacks.callback", "CallbackList.batch_end", "callbacks", _batch_hook("end")),
+    Point("checkpoints.checkpoint", "Checkpoint.write", "checkpoint", _always("write")),
+    Point("checkpoints.checkpoint", "Checkpoint.read", "checkpoint", _always("read")),
+    Point("summary.writer", "SummaryWriter.add", "summary", lambda args: str(args[2])),
+)
+
+_KERNEL_FILES = ("_cpu", "_gpu", "_plain")
+
+
+def look_in(session: Session) -> Undo:
+    """Have all seams note spans in `session`; the result puts everything back."""
+    undo: list[Undo] = []
+    try:
+        for exchange in (_operations, _points, _kernels, _programs):
+            undo.extend(exchange(session))
+    except BaseException:
+        _all(undo)
+        raise
+    return lambda: _all(undo)
+
+
+def _all(undo: list[Undo]) -> None:
+    while undo:
+        undo.pop()()
+
+
+def _operations(session: Session) -> Iterator[Undo]:
+    for primitive in list(PRIMITIVES.values()):
+        if isinstance(primitive.op, types.FunctionType):
+            yield exchanged(primitive.op, _operation(session, primitive))
+
+
+def _operation(session: Session, primitive: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Makes the timed version of an operation; while a graph is traced its calls are tracing."""
+    traces = recorder.THREAD
+
+    def make(call: Callable[..., Any]) -> Any:
+        eager = session.timed(call, _by_shapes(session, "op", primitive.name), primitive)
+        traced = session.timed(call, _by_shapes(session, "tracing", primitive.name), primitive)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return (traced if traces.traces else eager)(*args, **kwargs)
+
+        return run
+
+    return make
+
+
+def _by_shapes(session: Session, kind: str, name: str) -> Callable[[tuple[Any, ...]], Label]:
+    """Gives labels with the shapes of the arguments."""
+    known: dict[Any, Label] = {}
+
+    def label(args: tuple[Any, ...]) -> Label:
+        shapes = shapes_of(args)
+        found = known.get(shapes)
+        if found is None:
+            found = known[shapes] = session.label(kind, name, shapes)
+        return found
+
+    return label
+
+
+def shapes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The shapes of inputs: tuples, `()` for numbers, `None` for what has no shape."""
+    return tuple([x._array.shape if type(x) is Tensor else _shape(x) for x in args])
+
+
+def _shape(x: Any) -> Any:
+    if isinstance(x, int | float | complex):
+        return ()
+    shape = getattr(x, "shape", None)
+    return tuple(shape) if isinstance(shape, tuple) else None
+
+
+def _points(session: Session) -> Iterator[Undo]:
+    for point in POINTS:
+        yield exchanged(function_at(point), _at_point(session, point))
+
+
+def _at_point(session: Session, point: Point) -> Callable[[Callable[..., Any]], Any]:
+    return lambda call: session.timed(
+        call, lambda args: session.label(point.kind, point.name(args))
+    )
+
+
+def function_at(point: Point) -> types.FunctionType:
+    """The function that a point is about."""
+    found: Any = importlib.import_module(f"trainkit.{point.module}")
+    for name in point.path.split("."):
+        found = vars(found)[name]
+    assert isinstance(found, types.FunctionType)
+    return found
+
+
+def _kernels(session: Session) -> Iterator[Undo]:
+    """The functions of the files of kernels that are loaded."""
+    for name, module in list(sys.modules.items()):
+        if not (name.startswith("trainkit.kernels.") and name.endswith(_KERNEL_FILES)):
+            continue
+        for function in list(vars(module).values()):
+            is_own = isinstance(function, types.FunctionType) and function.__module__ == name
+            if is_own and not function.__name__.startswith("_"):
+                name_here = f"{name.rpartition('.')[2]}.{function.__name__}"
+                yield exchanged(function, _kernel(session, name_here))
+
+
+def _kernel(session: Session, name: str) -> Callable[[Callable[..., Any]], Any]:
+    return lambda call: session.timed(call, _by_shapes(session, "kernel", name))
+
+
+def _programs(session: Session) -> Iterator[Undo]:
+    from trainkit.graph.executor import Program
+
+    yield exchanged(vars(Program)["__call__"], lambda call: timed_program(session, call))
+
+
+# ------------------------------------------------------------------ exchanging
+
+
+def exchanged(function: Any, make: Callable[[Callable[..., Any]], Any]) -> Undo:
+    """Let `function` run `make(original)` in its place; the result puts it back."""
+    code, defaults = function.__code__, function.__kwdefaults__
+    original = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    original.__kwdefaults__ = defaults
+    stand_in = _passing_on(len(code.co_freevars)).replace(
+        co_name=code.co_name, co_qualname=code.co_qualname
+    )
+    function.__kwdefaults__ = {"__trainkit_call__": make(original)}
+    function.__code__ = stand_in
+
+    def put_back() -> None:
+        function.__code__ = code
+        function.__kwdefaults__ = defaults
+
+    return put_back
+
+
+@lru_cache
+def _passing_on(count: int) -> types.CodeType:
+    """Code that passes its arguments on, with as many free variables as the code it replaces."""
+    names = [f"free_{i}" for i in range(count)]
+    lines = [
+        "def around():",
+        *[f"    {name} = None" for name in names],
+        "    def passing_on(*args, __trainkit_call__, **kwargs):",
+        "        return __trainkit_call__(*args, **kwargs)",
+        f"        {', '.join(names)}" if names else "",
+        "    return passing_on",
+    ]
+    namespace: dict[str, Any] = {}
+    exec(compile("\n".join(lines), __file__, "exec"), namespace)
+    code: types.CodeType = namespace["around"]().__code__
+    return code

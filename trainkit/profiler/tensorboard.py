@@ -1,0 +1,117 @@
+"""A profile as TensorBoard shows it: tables on its Text page, node times on its Graphs page."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any
+
+from trainkit import summary
+from trainkit.profiler import rows as tables
+from trainkit.profiler.chrome import write_trace
+from trainkit.profiler.session import Session
+
+MOST_ROWS = 100
+
+
+def write_profile(session: Session, logdir: str | os.PathLike[str], step: int = 0) -> str:
+    """Write a profile's event file and trace.
+
+    Args:
+        session: has ended.
+        logdir: folder of event files.
+        step: of the summaries.
+
+    Returns:
+        The path of the trace.
+    """
+    run = time.strftime("%Y_%m_%d_%H_%M_%S")
+    writer = summary.create_file_writer(logdir, filename_suffix=".profile.v2")
+    with writer.as_default(step):
+        summary.text("profile", _text(session))
+        if session.programs:
+            definition, metadata = _graphs(session)
+            summary.graph(definition, step)
+            writer.add_run_metadata(f"profile {run}", metadata, step)
+    writer.close()
+    folder = os.path.join(logdir, "plugins", "profile", run)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{socket.gethostname()}.trace.json.gz")
+    write_trace(session, path)
+    return path
+
+
+def _text(session: Session) -> str:
+    rows = tables.rows_of(session)
+    parts = tables.parts_cells(tables.parts_of(session, session.owner))
+    cells = tables.row_cells(rows[:MOST_ROWS], session.seconds)
+    return (
+        f"{1e3 * session.seconds:.3f} ms\n\n{tables.as_markdown(parts, 1)}\n\n"
+        f"{tables.as_markdown(cells, 3)}"
+    )
+
+
+# ------------------------------------------------------------------ RunMetadata
+
+
+def _graphs(session: Session) -> tuple[Any, bytes]:
+    """The programs that ran as one `GraphDef`, each in a scope, and the times of its nodes.
+
+    TensorBoard shows one graph of a run. The times are the means in TensorFlow's `RunMetadata`;
+    tensorboardX has no such message, so it is put together here. Fields: config.proto and
+    step_stats.proto of TensorFlow.
+    """
+    definition: Any = None
+    stats = b""
+    used: dict[str, int] = {}
+    for program in session.programs.values():
+        name = program.graph.name
+        used[name] = used.get(name, 0) + 1
+        scope = name if used[name] == 1 else f"{name}_{used[name] - 1}"
+        part = program.graph.as_graph_def()
+        for node in part.node:
+            node.name = f"{scope}/{node.name}"
+            node.input[:] = [f"{scope}/{name}" for name in node.input]
+        if definition is None:
+            definition = part
+        else:
+            definition.node.extend(part.node)
+        for node in program._nodes.values():
+            stats += _times_of(session, node, f"{scope}/{node.name}")
+    return definition, _field(1, _field(1, _field(1, b"/device:CPU:0") + stats))
+
+
+def _times_of(session: Session, node: Any, name: str) -> bytes:
+    """The mean time of a node as a field of its device; nothing where it has not run."""
+    label = session.nodes.get(node)
+    found = [r.totals[label] for r in session.threads if label is not None and label in r.totals]
+    count = sum(numbers[0] for numbers in found)
+    if not count:
+        return b""
+    total = sum(numbers[1] for numbers in found)
+    return _field(2, _node_stats(name, max(1, total // count // 1000)))
+
+
+def _node_stats(name: str, micros: int) -> bytes:
+    began = _number(2, 1) + _number(3, 0)
+    return _field(1, name.encode()) + began + _number(4, micros) + _number(5, micros)
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of bytes, of text or of another message."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _varint(value: int) -> bytes:
+    """A whole number in groups of seven bits, the lowest first."""
+    found = bytearray()
+    while value > 127:
+        found.append(value & 127 | 128)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
