@@ -5,12 +5,12 @@ import numpy as np
 import trainkit as tk
 from tests.conformance.table import case, normal, positive
 from trainkit import ops
-from trainkit.autodiff.tape import GradientTape
-from trainkit.graph import tensor_array
+from trainkit.graph import loops, tensor_array
 from trainkit.graph.function import function
 from trainkit.graph.graph import replay
 
 INDEX = np.array(1, np.int32)
+SIZES = np.array([2, 1], np.int32)
 
 
 def as_nodes(python_function):
@@ -43,19 +43,32 @@ def cubed(x):
     return x * x * x, lambda g: 3.0 * g * x * x
 
 
-def slope_of_loop(x):
-    traced = as_nodes(lambda x: loop(x, x))
-    with GradientTape() as tape:
-        tape.watch(x)
-        y = traced(x)
-    return tape.gradient(y, x)
+def scanned(x, y):
+    def step(carry, row):
+        carry = carry * row + ops.sin(carry)
+        return carry, carry * y[0]
+
+    return ops.scan(step, y, x, reverse=True)
+
+
+def growing(x):
+    """Sizes differ from round to round, so what is kept of them is padded."""
+    start = ops.cast(ops.sum(x) * 0.0, "int32")
+
+    def grow(i, z):
+        return i + 1, ops.concatenate([z * z, x], axis=0)
+
+    return ops.while_loop(lambda i, z: i < 3, grow, (start, x))[1]
 
 
 CASES = [
     case("cond", as_nodes(branch), positive(3), positive(3)),
     case("cond", as_nodes(other_branch), positive(3)),
     case("while_loop", as_nodes(loop), positive(3), positive(3)),
-    case("deferred_vjp", slope_of_loop, positive(2), order=1),
+    case("while_loop", as_nodes(growing), positive(2)),
+    case("scan", as_nodes(scanned), positive(3, 2), positive(2)),
+    case("cut_to_sizes", lambda x: loops.cut_to_sizes(x, SIZES, dims=(2, 1)), normal(3, 2)),
+    case("padded_like", lambda x: loops.padded_like(x, normal(3, 2)), normal(2, 1)),
     case("with_gradient", as_nodes(lambda x: cubed(x) * 2.0), normal(3)),
     case(
         "tensor_array_write",

@@ -11,7 +11,8 @@ from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
 
 # What was last found out about variables, for an optimizer's error when it gets no gradient at all.
-_LAST: weakref.WeakKeyDictionary[Variable, str] = weakref.WeakKeyDictionary()
+# By their ids: variables compare element by element, so they are no keys.
+_LAST: dict[int, tuple[weakref.ref[Variable], str]] = {}
 
 MOST_EXITS = 200
 """How many uses without a gradient a tape remembers."""
@@ -130,14 +131,16 @@ def _exits_of(reached: set[Any], exits: list[Exit]) -> str:
 
 def remember(variable: Variable, text: str) -> None:
     """Keep the cause for `last_reason`."""
-    _LAST[variable] = text
+    key = id(variable)
+    _LAST[key] = (weakref.ref(variable, lambda gone: _LAST.pop(key, None)), text)
 
 
 def last_reason(variable: Variable) -> str | None:
     """Why the latest gradient by `variable` was `None`, if it was."""
-    return _LAST.get(variable)
+    found = _LAST.get(id(variable))
+    return found[1] if found is not None else None
 
 
 def forget(variable: Variable) -> None:
     """A gradient was found: what was known is out of date."""
-    _LAST.pop(variable, None)
+    _LAST.pop(id(variable), None)

@@ -492,7 +492,7 @@ def walk_back(
     while entries:
         primitive, inputs, output, settings = take()
         if type(output) is tuple:
-            g = _gathered(output, grads, kept)
+            g = _gathered(output, grads, kept, getattr(primitive, "joint_sparse", False))
         elif output in kept:
             g = found(output)
         else:
@@ -534,11 +534,18 @@ def _joint(
     return list(zip(inputs, given, strict=True))
 
 
-def _gathered(outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor]) -> Any:
-    """Gradients of several outputs, zeros where there is none; `None` when there is none at all."""
+def _gathered(
+    outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor], sparse: bool
+) -> Any:
+    """Gradients of several outputs; `None` when there is none at all.
+
+    For an output without a gradient there are zeros, or `None` if `sparse`.
+    """
     found = [grads.get(y) if y in kept else grads.pop(y, None) for y in outputs]
     if all(g is None for g in found):
         return None
+    if sparse:
+        return tuple(found)
     return tuple(zeros_like(y) if g is None else g for y, g in zip(outputs, found, strict=True))
 
 

@@ -77,6 +77,7 @@ class Primitive:
             gradient; one rule serves all inputs when the primitive takes any number (`variadic`).
         joint: one function that gives the gradients of all inputs at once, instead of `rules`.
         joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
+        joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
         broadcasts: the walk sums the gradient over axes along which an input was broadcast.
         effect: the call does something besides its result, so a graph never drops or moves it.
         op: the callable.
@@ -89,6 +90,7 @@ class Primitive:
         self.rules: tuple[Rule | None, ...] | None = None
         self.joint: Rule | None = None
         self.joint_asks = False
+        self.joint_sparse = False
         self.broadcasts = shape_rule in (
             shapes.broadcast,
             shapes.broadcast_bool,
@@ -135,7 +137,8 @@ class Primitive:
 
     def trace(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """Add a node to the graph being traced, and an entry to each tape that tracks an input."""
-        symbolic = next(x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor)
+        symbols = [x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor]
+        symbolic = next((x for x in symbols if hasattr(x, "apply_primitive")), symbols[0])
         if hasattr(symbolic, "apply_primitive"):
             return symbolic.apply_primitive(self, inputs, settings)
         graph = recorder.current_trace()

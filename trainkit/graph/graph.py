@@ -234,6 +234,9 @@ class Graph:
         self._constants: dict[int, GraphTensor] = {}
         self._names: dict[str, int] = {}
         self._program: Any = None
+        # how a loop's body is differentiated, by what is asked for, and what it was made from
+        self.plans: dict[Any, Any] = {}
+        self.made_by: Any = None
         self.jit_compile: bool | None = outer.jit_compile if outer else None
 
     # ------------------------------------------------------------------ names
@@ -429,6 +432,12 @@ class Graph:
         from trainkit.graph.loop_tracing import traced_while
 
         return traced_while(self, cond, body, loop_vars, maximum_iterations=maximum_iterations)
+
+    def scan(self, f: Any, init: Any, xs: Any, steps: Any, reverse: bool = False) -> Any:
+        """A fold over rows as one node; what `ops.scan` does while tracing."""
+        from trainkit.graph.loop_tracing import traced_fold
+
+        return traced_fold(self, f, init, xs, steps, reverse)
 
     def with_gradient(
         self, function: Any, result: Any, backward: Any, sources: Any, variables: Any

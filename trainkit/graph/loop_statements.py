@@ -12,7 +12,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.expressions import length
 from trainkit.graph.graph import Graph
-from trainkit.graph.loop_tracing import traced_for_each, traced_while
+from trainkit.graph.loop_tracing import traced_for_each, traced_scan, traced_while
 from trainkit.graph.statements import (
     State,
     at_line,
@@ -192,6 +192,9 @@ def _for_tensor(
     from trainkit import ops
 
     count = length(x) if x.shape[0] is None else x.shape[0]
+    if extra_test is None:
+        _for_rows(outer, x, count, body, state)
+        return
     position = [convert_to_tensor(0)]
 
     def get() -> Any:
@@ -203,8 +206,6 @@ def _for_tensor(
 
     def test() -> Any:
         goes_on = position[0] < count
-        if extra_test is None:
-            return goes_on
         extra = extra_test()
         if is_symbolic(extra) or is_tensor(extra):
             return ops.logical_and(goes_on, extra)
@@ -216,6 +217,67 @@ def _for_tensor(
         position[0] = i + 1
 
     _staged_loop(outer, test, step, get, put, (*state.names, "position"), None)
+
+
+def _for_rows(outer: Graph, x: Any, count: Any, body: Callable[[Any], None], state: State) -> None:
+    """A loop over all rows of a tensor."""
+
+    def one(graph: Graph) -> None:
+        body(graph.add_input(Spec(tuple(x.shape)[1:], x.dtype), "element"))
+
+    changed = _Changed(
+        _defined(outer, tuple(state.get()), one, state.get, state.put, state.names), state
+    )
+
+    def step(leaves: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+        changed.put(leaves)
+        body(rows[0])
+        return changed.leaves(), []
+
+    try:
+        after, _ = at_line(
+            traced_scan, outer, step, changed.start, [x], count, False, changed.labels, "for"
+        )
+    finally:
+        state.put(changed.before)
+    changed.put(after)
+
+
+class _Changed:
+    """The names that a loop changes, as a flat list of tensors and numbers.
+
+    Attributes:
+        before: the values of all names before the loop.
+        start: those of them that are tensors and numbers, flattened.
+        labels: what they are called in texts.
+    """
+
+    def __init__(self, before: tuple[Any, ...], state: State) -> None:
+        self.before = before
+        self._state = state
+        self._dynamic = [i for i, x in enumerate(before) if _is_loop_value(x)]
+        self.start = [leaf for i in self._dynamic for leaf in nest.flatten(before[i])]
+        names = state.names
+        self.labels = [name for i in self._dynamic for name in _labels(names[i], before[i])]
+
+    def put(self, leaves: Any) -> None:
+        """Give the names these values."""
+        rest = iter(leaves)
+        values = list(self.before)
+        for i in self._dynamic:
+            like = self.before[i]
+            values[i] = nest.pack(like, [next(rest) for _ in nest.flatten(like)])
+        self._state.put(tuple(values))
+
+    def leaves(self) -> list[Any]:
+        """The values that the names have now.
+
+        Raises:
+            InvalidArgumentError: something changed that is neither tensor nor number.
+        """
+        after = tuple(self._state.get())
+        _check_constant(self.before, after, self._dynamic, self._state.names)
+        return [leaf for i in self._dynamic for leaf in nest.flatten(after[i])]
 
 
 def _for_dataset(
@@ -232,32 +294,22 @@ def _for_dataset(
         fed = [graph.add_input(Spec(s.shape, s.dtype), "element") for s in nest.flatten(spec)]
         body(nest.pack(spec, list(fed)))
 
-    before = _defined(outer, tuple(state.get()), one, state.get, state.put, state.names)
-    dynamic = [i for i, x in enumerate(before) if _is_loop_value(x)]
-    labels = [name for i in dynamic for name in _labels(state.names[i], before[i])]
-
-    def put(leaves: Any) -> None:
-        rest = iter(leaves)
-        values = list(before)
-        for i in dynamic:
-            values[i] = nest.pack(before[i], [next(rest) for _ in nest.flatten(before[i])])
-        state.put(tuple(values))
+    changed = _Changed(
+        _defined(outer, tuple(state.get()), one, state.get, state.put, state.names), state
+    )
 
     def step(element: Any, leaves: Any) -> Any:
-        put(leaves)
+        changed.put(leaves)
         goes_on = True if extra_test is None else extra_test()
         _guarded(goes_on, functools.partial(body, element), state)
-        after = tuple(state.get())
-        _check_constant(before, after, dynamic, state.names)
-        flag = None if extra_test is None else extra_test()
-        return [leaf for i in dynamic for leaf in nest.flatten(after[i])], flag
+        given = changed.leaves()
+        return given, None if extra_test is None else extra_test()
 
-    start = [leaf for i in dynamic for leaf in nest.flatten(before[i])]
     try:
-        after = at_line(traced_for_each, outer, dataset, spec, step, start, labels)
+        after = at_line(traced_for_each, outer, dataset, spec, step, changed.start, changed.labels)
     finally:
-        state.put(before)
-    put(after)
+        state.put(changed.before)
+    changed.put(after)
 
 
 def _labels(name: str, x: Any) -> list[str]:

@@ -14,8 +14,9 @@ from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.graph import loop_gradients as loop_gradients  # gives the loops their gradients
 from trainkit.graph.graph import Graph, GraphTensor
-from trainkit.graph.loops import for_primitive, while_primitive
+from trainkit.graph.loops import for_primitive, scan_primitive, while_primitive
 from trainkit.graph.subgraphs import (
     add_node,
     as_output,
@@ -159,14 +160,16 @@ def _name(names: Sequence[str] | None, i: int) -> str:
     return names[i].replace(".", "_") if names and i < len(names) else f"loop_var_{i}"
 
 
-def _agreed(specs: list[Spec], result: list[Any], weak: list[bool], names: Any) -> list[Spec]:
+def _agreed(
+    specs: list[Spec], result: list[Any], weak: list[bool], names: Any, loop: str = "while_loop"
+) -> list[Spec]:
     """Specs of the loop variables that fit both their start and what the body gives."""
     agreed = []
     for i, (spec, y) in enumerate(zip(specs, result, strict=True)):
         label = f"{_name(names, i)!r}"
         if len(spec.shape) != len(y.shape):
             raise InvalidArgumentError(
-                f"while_loop: loop variable {label} has shape {spec.shape} before the loop and "
+                f"{loop}: loop variable {label} has shape {spec.shape} before the loop and "
                 f"{tuple(y.shape)} "
                 "after one iteration; the rank can't change. Start with a tensor of the final rank."
             )
@@ -174,7 +177,7 @@ def _agreed(specs: list[Spec], result: list[Any], weak: list[bool], names: Any) 
         if dtype != y.dtype:
             if not weak[i] or dtype.is_bool:
                 raise InvalidArgumentError(
-                    f"while_loop: loop variable {label} has dtype {dtype.name} before the loop and "
+                    f"{loop}: loop variable {label} has dtype {dtype.name} before the loop and "
                     f"{y.dtype.name} after one iteration; start with a value of that dtype, or "
                     "cast it in the body"
                 )
@@ -196,6 +199,157 @@ def _trace_test(
     return graph, placeholders
 
 
+class _Fed:
+    """A body that is given the loop variables and elements, traced.
+
+    Attributes:
+        graph: the body; it gives the next loop variables, those assigned, and what else it gives.
+        start: the loop variables before the first round.
+        slots: variables that it assigns, whose values are loop variables too.
+    """
+
+    def __init__(
+        self,
+        outer: Graph,
+        body: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+        loop_vars: list[Any],
+        elements: list[Spec],
+        names: Sequence[str] | None,
+        loop: str,
+    ) -> None:
+        self._outer = outer
+        weak = [type(x) in (bool, int, float) for x in loop_vars]
+        start = [_loop_start(x) for x in loop_vars]
+        specs = [Spec(x.shape, x.dtype) for x in start]
+        for _ in range(8):
+            graph = Graph("body", outer)
+            state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
+            fed = [graph.add_input(spec, "element") for spec in elements]
+            result, extra = trace_into(graph, functools.partial(body, list(state), list(fed)))
+            with graph:
+                result = [
+                    _body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)
+                ]
+            new_specs = _agreed(specs, result, weak, names, loop)
+            if new_specs == specs:
+                break
+            specs = new_specs
+        self.start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+        self.slots = graph.assigned
+        with graph:
+            given = [as_output(graph, y, y, "loop's") for y in extra]
+        graph.outputs = [*result, *(graph.lift(slot.now) for slot in self.slots), *given]
+        _order_inputs(graph, state + [slot.first for slot in self.slots])
+        captures = graph.inputs[len(state) + len(self.slots) :]
+        graph.inputs = [*state, *(slot.first for slot in self.slots), *fed, *captures]
+        self.graph = graph
+
+    @property
+    def count(self) -> int:
+        """How many loop variables there are."""
+        return len(self.start) + len(self.slots)
+
+    @property
+    def state(self) -> list[Any]:
+        """All loop variables before the first round."""
+        return [*self.start, *(self._outer.read_variable(slot.variable) for slot in self.slots)]
+
+    def settle(self, outputs: Sequence[Any]) -> list[Any]:
+        """Take note of what the loop assigned; the loop variables after the last round."""
+        for slot, y in zip(self.slots, outputs[len(self.start) : self.count], strict=True):
+            self._outer.assign_variable(slot.variable, y)
+        return list(outputs[: len(self.start)])
+
+
+def traced_scan(
+    outer: Graph,
+    body: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+    loop_vars: list[Any],
+    stacks: list[Any],
+    steps: Any,
+    reverse: bool = False,
+    names: Sequence[str] | None = None,
+    loop: str = "scan",
+) -> tuple[list[Any], list[Any]]:
+    """Trace `body(loop_vars, rows)` and add one `scan` node.
+
+    Args:
+        outer: the graph being traced.
+        body: gives the next loop variables, and results that are stacked.
+        loop_vars: tensors and numbers.
+        stacks: tensors (steps, ...), whose rows the body is given.
+        steps: how many rounds, a Python int or an int scalar.
+        reverse: from the last row to the first.
+        names: what the loop variables are called in error texts.
+        loop: what the loop is called there.
+
+    Returns:
+        The loop variables after the last round, and the stacked results.
+
+    Raises:
+        InvalidArgumentError: a loop variable changes dtype or rank.
+    """
+    elements = [Spec(tuple(x.shape)[1:], x.dtype) for x in stacks]
+    fed = _Fed(outer, body, loop_vars, elements, names, loop)
+    if not fed.graph.outputs and not fed.graph.has_effects:
+        return [], []
+    stacks = [_loop_start(x) for x in stacks]
+    known = isinstance(steps, int)
+    settings = {
+        "body": fed.graph,
+        "count": fed.count,
+        "fed": len(stacks),
+        "reverse": reverse,
+        "length": steps if known else None,
+    }
+    n = _loop_start(steps)
+    outputs = add_node(
+        outer, scan_primitive, (n, *fed.state, *stacks, *fed.graph.captures), settings
+    )
+    return fed.settle(outputs), list(outputs[fed.count :])
+
+
+def traced_fold(
+    outer: Graph,
+    f: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any,
+    steps: Any,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """What `ops.scan` gives, as one `scan` node.
+
+    Args:
+        outer: the graph being traced.
+        f: function of carry and row to the next carry and a result.
+        init: nest of tensors and numbers.
+        xs: nest of tensors (steps, ...), or `None`.
+        steps: how many rounds, a Python int or an int scalar.
+        reverse: from the last row to the first.
+
+    Raises:
+        InvalidArgumentError: the carry changes its structure, a dtype or a rank.
+    """
+    outline: list[Any] = []
+
+    def step(state: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+        carry, y = f(nest.pack(init, state), None if xs is None else nest.pack(xs, rows))
+        leaves, results = nest.flatten(carry), nest.flatten(y)
+        if len(leaves) != len(state):
+            raise InvalidArgumentError(
+                f"scan: the function gives a carry of {len(leaves)} values, it was given one of "
+                f"{len(state)}; the carry must keep its structure"
+            )
+        outline[:] = [y]
+        return leaves, [leaf for leaf in results if leaf is not None]
+
+    stacks = [] if xs is None else nest.flatten(xs)
+    carry, rows = traced_scan(outer, step, nest.flatten(init), stacks, steps, reverse)
+    given = iter(rows)
+    ys = nest.map_structure(lambda leaf: None if leaf is None else next(given), outline[0])
+    return nest.pack(init, carry), ys
+
+
 def traced_for_each(
     outer: Graph,
     source: Any,
@@ -208,47 +362,24 @@ def traced_for_each(
 
     The body gives the next loop variables, and a bool scalar that says whether to go on, or `None`.
     """
-    weak = [type(x) in (bool, int, float) for x in loop_vars]
-    start = [_loop_start(x) for x in loop_vars]
-    specs = [Spec(x.shape, x.dtype) for x in start]
-    fed_specs = nest.flatten(element_spec)
-    for _ in range(8):
-        graph = Graph("body", outer)
-        state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
-        fed = [graph.add_input(Spec(s.shape, s.dtype), "element") for s in fed_specs]
-        element = nest.pack(element_spec, list(fed))
-        result, flag = trace_into(graph, functools.partial(body, element, list(state)))
-        with graph:
-            result = [_body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)]
-        new_specs = _agreed(specs, result, weak, names)
-        if new_specs == specs:
-            break
-        specs = new_specs
-    start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
-    assigned = graph.assigned
-    graph.outputs = [*result, *(graph.lift(slot.now) for slot in assigned)]
-    if flag is not None:
-        with graph:
-            graph.outputs.append(as_output(graph, flag, flag, "loop's"))
-    firsts = [slot.first for slot in assigned]
-    mine = set(firsts)
-    graph.captures = {k: v for k, v in graph.captures.items() if v not in mine}
-    graph.inputs = state + firsts + fed + list(graph.captures.values())
-    if not result and not assigned:
-        raise_nothing_to_do(graph)
+
+    def step(state: list[Any], leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+        result, flag = body(nest.pack(element_spec, leaves), state)
+        return result, [] if flag is None else [flag]
+
+    elements = [Spec(s.shape, s.dtype) for s in nest.flatten(element_spec)]
+    fed = _Fed(outer, step, loop_vars, elements, names, "for")
+    if not fed.count:
+        raise_nothing_to_do(fed.graph)
     settings = {
-        "body": graph,
-        "count": len(start) + len(assigned),
+        "body": fed.graph,
+        "count": fed.count,
         "source": source,
-        "fed": len(fed),
-        "stops": flag is not None,
+        "fed": len(elements),
+        "stops": len(fed.graph.outputs) > fed.count,
     }
-    before = [outer.read_variable(slot.variable) for slot in assigned]
-    inputs = (*start, *before, *graph.captures)
-    outputs = add_node(outer, for_primitive, inputs, settings)
-    for slot, y in zip(assigned, outputs[len(start) :], strict=True):
-        outer.assign_variable(slot.variable, y)
-    return list(outputs[: len(start)])
+    outputs = add_node(outer, for_primitive, (*fed.state, *fed.graph.captures), settings)
+    return fed.settle(outputs)
 
 
 def raise_nothing_to_do(graph: Graph) -> None:

@@ -1,111 +1,225 @@
-"""`while_loop` and `for_each` as primitives over graphs, and their gradients."""
+"""`while_loop`, `scan` and `for_each` as primitives over graphs.
+
+A body is a graph of its own. Its first results are the next loop variables; what it gives beyond
+them is stacked, a row for each round. Gradients are in `loop_gradients`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainkit.core import nest, recorder
+from trainkit.core import devices, nest
+from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
-from trainkit.graph.graph import Graph, replay
-from trainkit.graph.subgraphs import vjp
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.graph.graph import Graph
+
+# ---------------------------------------------------------------------- rows
 
 
-def _while_rule(*inputs: Any, cond: Graph, body: Graph, count: int, split: int, limit: Any) -> Any:
-    return tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
+class Rows:
+    """Results of rounds, stacked as they come.
+
+    Args:
+        xp: array module, for the case that there is no row.
+        like: symbolic tensor of a row, for the case that there is none.
+        size: how many there will be, `None` if that is not known.
+        padded: rows of different sizes are filled up with zeros.
+    """
+
+    def __init__(self, xp: Any, like: Any, size: int | None, padded: bool) -> None:
+        self._xp = xp
+        self._like = like
+        self._size = size
+        self._padded = padded
+        self._buffer: Any = None
+
+    def put(self, i: int, row: Any) -> None:
+        """Store `row` as number `i`.
+
+        Raises:
+            InvalidArgumentError: it has another shape than those before.
+        """
+        buffer = self._buffer
+        if buffer is None:
+            room = (16 if self._size is None else self._size, *row.shape)
+            self._xp = devices.XP_OF[type(row)]
+            buffer = self._buffer = self._xp.empty(room, row.dtype)
+        elif buffer.shape[1:] != row.shape:
+            self._put_other(i, row)
+            return
+        elif i >= len(buffer):
+            buffer = self._enlarged(buffer.shape[1:])
+        buffer[i] = row
+
+    def _put_other(self, i: int, row: Any) -> None:
+        if not self._padded:
+            raise InvalidArgumentError(
+                f"a loop gives results of shapes {self._buffer.shape[1:]} and {row.shape}; they "
+                "are stacked, so all rounds must give one shape"
+            )
+        dims = tuple(map(max, self._buffer.shape[1:], row.shape))
+        buffer = self._buffer
+        if dims != buffer.shape[1:] or i >= len(buffer):
+            buffer = self._enlarged(dims)
+        buffer[i] = 0
+        buffer[(i, *map(slice, row.shape))] = row
+
+    def _enlarged(self, dims: tuple[int, ...]) -> Any:
+        old = self._buffer
+        room = 2 * len(old) if self._size is None else self._size
+        self._buffer = self._xp.zeros((room, *dims), old.dtype)
+        self._buffer[(slice(len(old)), *map(slice, old.shape[1:]))] = old
+        return self._buffer
+
+    def stacked(self, count: int) -> Any:
+        """The first `count` rows as one array."""
+        if self._buffer is None:
+            dims = (0 if n is None else n for n in self._like.shape)
+            return self._xp.zeros((count, *dims), self._like.dtype.dtype)
+        return self._buffer if len(self._buffer) == count else self._buffer[:count]
+
+
+def _all_rows(xp: Any, body: Graph, count: int, size: int | None, padded: Any) -> list[Rows]:
+    """A `Rows` for each result of `body` beyond the first `count`."""
+    return [Rows(xp, like, size, k in padded) for k, like in enumerate(body.outputs[count:])]
+
+
+# ---------------------------------------------------------------------- while
+
+
+def _while_rule(
+    *inputs: Any,
+    cond: Graph,
+    body: Graph,
+    count: int,
+    split: int,
+    limit: Any,
+    stacked: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> Any:
+    state = tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
+    if stacked is None:
+        return state
+    rows = tuple(Spec((None, *y.shape), y.dtype) for y in body.outputs[count:])
+    return (*state, *rows, Spec((), as_dtype("int32")))
 
 
 @primitive(_while_rule, name="while_loop")
 def while_primitive(
-    xp: Any, *arrays: Any, cond: Graph, body: Graph, count: int, split: int, limit: int | None
+    xp: Any,
+    *arrays: Any,
+    cond: Graph,
+    body: Graph,
+    count: int,
+    split: int,
+    limit: int | None,
+    stacked: int | None = None,
+    padded: tuple[int, ...] = (),
 ) -> Any:
     """Run the graph `body` on `count` loop variables while the graph `cond` gives True.
 
-    The next `split` arrays are captures of `cond`, the rest those of `body`.
+    The next `split` arrays are captures of `cond`, the rest those of `body`. With `stacked` the
+    body gives so many results more, which are stacked: they follow the loop variables, and after
+    them the number of rounds. Those whose numbers are in `padded` may differ in size.
     """
     state = list(arrays[:count])
     for_cond, for_body = list(arrays[count : count + split]), list(arrays[count + split :])
     test, step = cond.program(), body.program()
+    rows = _all_rows(xp, body, count, None, padded)
     done = 0
     while (limit is None or done < limit) and bool(test(state + for_cond)[0]):
         state = step(state + for_body)
+        if rows:
+            for row, y in zip(rows, state[count:], strict=True):
+                row.put(done, y)
+            del state[count:]
         done += 1
-    return tuple(state)
+    if stacked is None:
+        return tuple(state)
+    return (*state, *[row.stacked(done) for row in rows], xp.asarray(done, "int32"))
 
 
-@while_primitive.joint_gradient
-def _while_gradient_rule(g: Any, y: Any, *inputs: Any, **settings: Any) -> Any:
-    results = deferred_vjp(
-        *inputs, *g, function=Replayed("while_loop", **settings), count=len(inputs)
-    )
-    return spread(results, inputs)
+# ---------------------------------------------------------------------- scan
 
 
-def spread(results: Any, inputs: Sequence[Any]) -> list[Any]:
-    """Gradients of the differentiable inputs in their places, `None` in the others."""
-    found = iter(results if isinstance(results, tuple) else (results,))
-    return [next(found) if x.dtype.is_differentiable else None for x in inputs]
+def _scan_rule(
+    steps: Any,
+    *inputs: Any,
+    body: Graph,
+    count: int,
+    fed: int,
+    reverse: bool = False,
+    length: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> Any:
+    state = tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
+    return state + tuple(Spec((length, *y.shape), y.dtype) for y in body.outputs[count:])
 
 
-class Replayed:
-    """A primitive with subgraphs as a function of tensors that runs every node as an operation."""
+@primitive(_scan_rule, name="scan")
+def scan_primitive(
+    xp: Any,
+    steps: Any,
+    *arrays: Any,
+    body: Graph,
+    count: int,
+    fed: int,
+    reverse: bool = False,
+    length: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> Any:
+    """Run the graph `body` for each of `steps` rows, from the last to the first if `reverse`.
 
-    def __init__(self, name: str, **settings: Any) -> None:
-        self.name = name
-        self.settings = settings
-
-    def __call__(self, *inputs: Any) -> list[Any]:
-        """The results for eager tensors; tapes that record see each operation inside."""
-        settings = self.settings
-        count, split = settings["count"], settings["split"]
-        state = list(inputs[:count])
-        for_cond = list(inputs[count : count + split])
-        for_body = list(inputs[count + split :])
-        done, limit = 0, settings["limit"]
-        while (limit is None or done < limit) and bool(
-            replay(settings["cond"], state + for_cond)[0]
-        ):
-            state = replay(settings["body"], state + for_body)
-            done += 1
-        return state
-
-
-class _Vjp:
-    """The function of `deferred_vjp` as something that can be differentiated once more."""
-
-    def __init__(self, function: Callable[..., Any], count: int) -> None:
-        self.function = function
-        self.count = count
-
-    def __call__(self, *inputs: Any) -> list[Any]:
-        """The gradients by the differentiable ones of the first `count` inputs."""
-        xs, gs = inputs[: self.count], inputs[self.count :]
-        return [gx for gx in vjp(self.function, xs, tuple(gs)) if gx is not None]
-
-
-def _vjp_rule(*inputs: Any, function: Any, count: int) -> Any:
-    return tuple(Spec(x.shape, x.dtype) for x in inputs[:count] if x.dtype.is_differentiable)
-
-
-@primitive(_vjp_rule, name="deferred_vjp")
-def deferred_vjp(xp: Any, *arrays: Any, function: Callable[..., Any], count: int) -> Any:
-    """Gradients of a Python function of tensors, computed with a tape when the values are there.
-
-    The first `count` arrays are the function's inputs, the others weigh its results.
+    It is given `count` loop variables, a row of each of the next `fed` arrays, and the other arrays
+    as they are. It gives the next loop variables and results that are stacked. `length` is the
+    number of steps where it was known while tracing.
     """
-    with recorder.silence():
-        grads = _Vjp(function, count)(*[wrap(a) for a in arrays])
-    return tuple(gx._array for gx in grads)
+    n = int(steps)
+    state, stacks = list(arrays[:count]), arrays[count : count + fed]
+    captured = list(arrays[count + fed :])
+    step = body.program()
+    rows = _all_rows(xp, body, count, n, padded)
+    for i in range(n - 1, -1, -1) if reverse else range(n):
+        state = step([*state, *[x[i] for x in stacks], *captured])
+        if rows:
+            for row, y in zip(rows, state[count:], strict=True):
+                row.put(i, y)
+            del state[count:]
+    return (*state, *[row.stacked(n) for row in rows])
 
 
-@deferred_vjp.joint_gradient
-def _vjp_gradient(g: Any, y: Any, *inputs: Any, function: Any, count: int) -> Any:
-    gs = g if isinstance(g, tuple) else (g,)
-    results = deferred_vjp(*inputs, *gs, function=_Vjp(function, count), count=len(inputs))
-    return spread(results, inputs)
+# ---------------------------------------------------------------------- sizes of padded rows
+
+
+@primitive(lambda x, sizes, *, dims: Spec(dims, x.dtype), name="cut_to_sizes")
+def cut_to_sizes(xp: Any, x: Any, sizes: Any, *, dims: tuple[int | None, ...]) -> Any:
+    """The first elements of `x` along each axis, as many as `sizes` (rank,) says."""
+    return x[tuple(slice(int(n)) for n in sizes)]
+
+
+@primitive(lambda x, like: Spec(like.shape, x.dtype), name="padded_like")
+def padded_like(xp: Any, x: Any, like: Any) -> Any:
+    """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""
+    out = xp.zeros(like.shape, x.dtype)
+    out[tuple(map(slice, x.shape))] = x
+    return out
+
+
+cut_to_sizes.gradients(lambda g, y, x, sizes, *, dims: padded_like(g, x), None)
+padded_like.gradients(lambda g, y, x, like: cut_like(g, x), None)
+
+
+def cut_like(x: Any, like: Any) -> Any:
+    """The first elements of `x` along each axis, as many as `like` has."""
+    from trainkit.core.tensor import PRIMITIVES
+
+    return cut_to_sizes(x, PRIMITIVES["shape"].op(like), dims=tuple(like.shape))
+
+
+# ---------------------------------------------------------------------- loops over datasets
 
 
 def _for_rule(

@@ -136,9 +136,17 @@ def share(graph: Graph) -> Graph:
 
 def simplify(graph: Graph) -> Graph:
     """Take out calls that change nothing: identity, a cast to what is there, * 1, - - x."""
+    return _simplified(graph, _SIMPLER)
 
+
+def simplify_for_gradients(graph: Graph) -> Graph:
+    """As `simplify`, but what has another gradient than the identity stays."""
+    return _simplified(graph, {k: v for k, v in _SIMPLER.items() if k != "stop_gradient"})
+
+
+def _simplified(graph: Graph, rules: dict[str, Any]) -> Graph:
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
-        rule = _SIMPLER.get(node.primitive.name)
+        rule = rules.get(node.primitive.name)
         found = rule(node, inputs) if rule else None
         return None if found is None else (found,)
 
@@ -209,11 +217,79 @@ _SIMPLER: dict[str, Callable[[Node, tuple[Any, ...]], Any]] = {
     "logical_not": _double("logical_not"),
 }
 
-PASSES: list[Callable[[Graph], Graph]] = [prune, simplify, fold_constants, share, simplify, prune]
+
+def merge_loops(graph: Graph) -> Graph:
+    """Let a loop that keeps more stand for the one that it was made from, on the same inputs."""
+    fullest = _fullest(graph)
+    if not fullest:
+        return graph
+    done: dict[Node, tuple[GraphTensor, ...]] = {}
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        best = fullest.get(node)
+        if best is None:
+            return None
+        if best not in done:
+            done[best] = copied(new, best, inputs)
+        results, n = done[best], len(node.outputs)
+        counts = node is not best and node.settings.get("stacked") is not None
+        return (*results[: n - 1], results[-1]) if counts else results[:n]
+
+    return rebuild(graph, visit)
 
 
-def optimised(graph: Graph) -> Graph:
+def _fullest(graph: Graph) -> dict[Node, Node]:
+    """For loops that share inputs and a body, the one that keeps most."""
+    groups: dict[Any, list[Node]] = {}
+    for node in graph.nodes:
+        if node.kind == "op" and node.primitive.name in ("while_loop", "scan"):
+            groups.setdefault((node.primitive, node.inputs), []).append(node)
+    found: dict[Node, Node] = {}
+    for nodes in groups.values():
+        for node in nodes:
+            bodies = node.settings["body"]
+            above = [other for other in nodes if _extends(other.settings["body"], bodies)]
+            best = max(above, key=lambda other: len(other.settings["body"].outputs))
+            if best is not node:
+                found[node] = found[best] = best
+    return found
+
+
+def _extends(more: Graph, body: Graph) -> bool:
+    """Whether `more` gives all that `body` gives, and then what gradients need."""
+    graph: Graph | None = more
+    while graph is not None:
+        if graph is body:
+            return True
+        graph = graph.made_by.base if graph.made_by is not None else None
+    return False
+
+
+PASSES: list[Callable[[Graph], Graph]] = [
+    prune,
+    simplify,
+    fold_constants,
+    share,
+    merge_loops,
+    simplify,
+    prune,
+]
+
+
+# For graphs that may be differentiated again.
+BEFORE_GRADIENTS: list[Callable[[Graph], Graph]] = [
+    prune,
+    simplify_for_gradients,
+    fold_constants,
+    share,
+    merge_loops,
+    simplify_for_gradients,
+    prune,
+]
+
+
+def optimised(graph: Graph, passes: list[Callable[[Graph], Graph]] = PASSES) -> Graph:
     """`graph` after all passes."""
-    for run in PASSES:
+    for run in passes:
         graph = run(graph)
     return graph

@@ -1,8 +1,8 @@
 """Branches, loops, scans and maps over tensors.
 
 Eagerly they are Python's: the branch or the iterations run, and tapes see every operation. While a
-graph is traced, a symbolic tensor that decides makes a node with branches or a body of its own; the
-graph being traced does that.
+graph is traced, a loop is a node with its body, traced once, and so is a branch on which a symbolic
+tensor decides; the graph being traced does that.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any
 
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.creation import arange
 from trainkit.ops.joining import concatenate, stack
+from trainkit.ops.shaping import expand_dims, moveaxis
 from trainkit.ops.shaping import shape as shape_of
 
 
@@ -24,6 +26,12 @@ def _symbolic(x: Any) -> bool:
 
 def _value(x: Any) -> Any:
     return x._read() if hasattr(type(x), "_is_variable") else x
+
+
+def _graph() -> Any:
+    """The graph being traced, if it can hold loops as nodes."""
+    trace = recorder.current_trace()
+    return trace if hasattr(trace, "scan") else None
 
 
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
@@ -100,6 +108,9 @@ def while_loop(
     Raises:
         InvalidArgumentError: the body gives another structure.
     """
+    graph = _graph()
+    if graph is not None:
+        return graph.while_loop(cond, body, loop_vars, maximum_iterations)
     spreads = isinstance(loop_vars, list | tuple)
     state = nest.map_structure(lambda x: x if is_tensor(x) else convert_to_tensor(x), loop_vars)
     state = nest.map_structure(_value, state)
@@ -144,6 +155,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
         The last value.
     """
     lower, upper = _value(lower), _value(upper)
+    graph = _graph()
+    if graph is not None:
+        numbers = arange(lower, upper)
+        steps = _steps(numbers)
+        return graph.scan(lambda v, i: (body_fun(i, v), None), init_val, numbers, steps)[0]
     if _symbolic(lower) or _symbolic(upper):
         result = while_loop(
             lambda i, value: i < upper,
@@ -157,10 +173,23 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
     return value
 
 
-def _length(xs: Any, length: Any, op: str) -> int:
-    sizes = {x.shape[0] for x in nest.flatten(xs) if is_tensor(x)}
+def _steps(x: Any) -> Any:
+    """The size of the first axis: an int, or a symbolic scalar if that is not known yet."""
+    n = x.shape[0]
+    return PRIMITIVES["shape"].op(x)[0] if n is None else n
+
+
+def _length(xs: Any, length: Any, op: str) -> Any:
+    """The size that the first axes share; a symbolic scalar in a graph where none is known."""
+    leaves = nest.flatten(xs)
+    sizes = {x.shape[0] for x in leaves if is_tensor(x)}
     if length is not None:
         sizes.add(int(length))
+    if _graph() is not None:
+        known = sizes - {None}
+        if leaves and not known:
+            return _steps(leaves[0])
+        sizes = known
     if len(sizes) != 1:
         raise InvalidArgumentError(
             f"{op}: the first axes of all inputs must have one size, they have "
@@ -214,6 +243,9 @@ def scan(
         raise ValueError("scan: give xs, or length when there are none")
     xs = None if xs is None else _tensors(xs)
     n = _length(xs, length, "scan") if xs is not None else int(length or 0)
+    graph = _graph()
+    if graph is not None:
+        return graph.scan(f, init, xs, n, reverse)
     carry = _tensors(init)
     outputs: list[Any] = [None] * n
     order = builtins.range(n - 1, -1, -1) if reverse else builtins.range(n)
@@ -237,6 +269,9 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """
     xs = _tensors(xs)
     n = _length(xs, None, "map")
+    graph = _graph()
+    if graph is not None:
+        return graph.scan(lambda carry, x: (carry, f(x)), (), xs, n)[1]
     return _stacked(
         [_tensors(f(nest.map_structure(lambda t, i=i: t[i], xs))) for i in builtins.range(n)]
     )
@@ -267,6 +302,8 @@ def associative_scan(
         raise TypeError(f"associative_scan: f must be a function of two values, it is {f!r}")
     elems = _tensors(elems)
     leaves = nest.flatten(elems)
+    if _graph() is not None and any(x.shape[axis] is None for x in leaves):
+        return _one_after_another(f, elems, reverse, axis)
 
     def cut(start: Any, stop: Any = None, step: int = 1) -> Callable[[Tensor], Tensor]:
         def one(t: Tensor) -> Tensor:
@@ -295,6 +332,25 @@ def associative_scan(
     flipped = [cut(None, None, -1)(x) for x in leaves] if reverse else leaves
     done = run(flipped)
     return nest.pack(elems, [cut(None, None, -1)(x) for x in done] if reverse else done)
+
+
+def _one_after_another(f: Callable[[Any, Any], Any], elems: Any, reverse: bool, axis: int) -> Any:
+    """All partial results in order, where the number of items is not known while tracing."""
+    rows = nest.map_structure(lambda x: moveaxis(x, axis, 0), elems)
+    first = nest.map_structure(lambda x: x[-1 if reverse else 0], rows)
+    later = nest.map_structure(lambda x: x[:-1] if reverse else x[1:], rows)
+
+    def step(total: Any, row: Any) -> tuple[Any, Any]:
+        total = f(total, row)
+        return total, total
+
+    _, totals = scan(step, first, later, reverse=reverse)
+
+    def joined(start: Any, rest: Any) -> Any:
+        parts = [expand_dims(start, 0), rest]
+        return moveaxis(concatenate(parts[::-1] if reverse else parts, axis=0), 0, axis)
+
+    return nest.map_structure(joined, first, totals)
 
 
 def _interleaved(even: Any, odd: Any, axis: int) -> Any:

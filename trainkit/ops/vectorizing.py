@@ -13,11 +13,20 @@ from trainkit.ops.control_flow import map as map_one_by_one
 
 
 class _Once:
-    """Listens while the function runs once for all, and stops it where that would not do."""
+    """Listens while the function runs once for all, and stops it where that would not do.
+
+    Args:
+        graph: the graph being traced around, to which the operations on whole stacks go.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
 
     def read_variable(self, variable: Any) -> Tensor:
         """The value now."""
-        value: Tensor = variable._value
+        value: Tensor = (
+            variable._value if self._graph is None else self._graph.read_variable(variable)
+        )
         return value
 
     def assign_variable(self, variable: Any, value: Any) -> None:
@@ -29,8 +38,10 @@ class _Once:
         raise NeedsValue("a variable is made")
 
     def apply(self, primitive: Any, inputs: Any, settings: Any) -> Any:
-        """Stop: a symbol of a graph has no items."""
-        raise NeedsValue(f"{primitive.name} of a symbol of a graph")
+        """Add an operation on stacks to the graph around."""
+        if self._graph is None or primitive.effect:
+            raise NeedsValue(f"{primitive.name} of a symbol of a graph")
+        return self._graph.apply(primitive, inputs, settings)
 
     def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Stop: items may go different ways."""
@@ -69,17 +80,19 @@ def vectorized_map(function: Callable[[Any], Any], elements: Any, fallback: bool
     stacks = nest.map_structure(_as_stack, elements)
     leaves = nest.flatten(stacks)
     sizes = {x.shape[0] if x.shape else None for x in leaves}
+    trace = recorder.current_trace()
+    symbolic = any(isinstance(x, SymbolicTensor) for x in leaves)
     if len(sizes) != 1 or None in sizes or 0 in sizes:
-        if any(isinstance(x, SymbolicTensor) for x in leaves):
+        if symbolic:
             return map_one_by_one(function, stacks)
         raise InvalidArgumentError(
             "vectorized_map: all elements need one size of the first axis, 1 or more; their shapes "
             f"are {[tuple(x.shape) for x in leaves]}"
         )
-    if any(isinstance(x, SymbolicTensor) for x in leaves) or recorder.current_trace() is not None:
+    if (symbolic or trace is not None) and not hasattr(trace, "scan"):
         return map_one_by_one(function, stacks)
     try:
-        results = _at_once(function, stacks)
+        results = _at_once(function, stacks, trace)
     except NeedsValue as reason:
         if not fallback:
             raise ValueError(f"vectorized_map: {reason}") from reason
@@ -97,8 +110,8 @@ def _as_tensor(y: Any) -> Any:
     return y if isinstance(y, Tensor) else _as_stack(y)
 
 
-def _at_once(function: Callable[[Any], Any], stacks: Any) -> Any:
-    recorder.THREAD.traces.append(_Once())
+def _at_once(function: Callable[[Any], Any], stacks: Any, graph: Any) -> Any:
+    recorder.THREAD.traces.append(_Once(graph))
     try:
         return function(nest.map_structure(BatchedTensor, stacks))
     finally:

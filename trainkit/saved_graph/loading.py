@@ -17,7 +17,7 @@ from trainkit.core.variable import Variable
 from trainkit.graph import branches as branches  # registers cond
 from trainkit.graph import custom_rule as custom_rule
 from trainkit.graph import effects as effects
-from trainkit.graph import loops as loops  # registers while_loop
+from trainkit.graph import loop_gradients as loop_gradients  # registers while_loop and scan
 from trainkit.graph import tensor_array as tensor_array
 from trainkit.graph.function import ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
@@ -243,13 +243,20 @@ class _Reader:
                 (settings["cond"], state + inputs[count : count + split]),
                 (settings["body"], state + inputs[count + split :]),
             ]
-            if len(settings["body"].outputs) != count or len(settings["cond"].outputs) != 1:
+            results = count + _number(settings.get("stacked") or 0)
+            if len(settings["body"].outputs) != results or len(settings["cond"].outputs) != 1:
                 raise self.refuse(f"the loop {node.name!r} has the wrong number of results")
+        elif node.primitive.name == "scan":
+            count, rows = _number(settings["count"]), _number(settings["fed"])
+            first, last = 1 + count, 1 + count + rows
+            if len(settings["body"].outputs) < count or len(inputs) < last:
+                raise self.refuse(f"the loop {node.name!r} has the wrong number of results")
+            fed = [(settings["body"], inputs[1:first] + _rows(inputs[first:last]) + inputs[last:])]
         else:
             return
         for part, values in fed:
             fits = len(part.inputs) == len(values) and all(
-                isinstance(x, GraphTensor)
+                isinstance(x, GraphTensor | Spec)
                 and x.dtype == place.dtype
                 and len(x.shape) == len(place.shape)
                 for x, place in zip(values, part.inputs, strict=True)
@@ -266,6 +273,14 @@ class _Reader:
         )
         if not same:
             raise self.refuse(f"{name!r} is said to be {told}, it would be {found}")
+
+
+def _rows(stacks: list[Any]) -> list[Any]:
+    """What a loop takes of the arrays that it is fed with row by row."""
+    return [
+        Spec(tuple(x.shape)[1:], x.dtype) if isinstance(x, GraphTensor) and x.shape else None
+        for x in stacks
+    ]
 
 
 def _number(x: Any) -> int:

@@ -26,7 +26,7 @@ VERSION = "1"
 # Operations with effects that are data alone; a print would write to files, a dataset or a Python
 # function
 # can't be stored.
-ALLOWED_EFFECTS = frozenset({"assert_true", "cond", "while_loop"})
+ALLOWED_EFFECTS = frozenset({"assert_true", "cond", "while_loop", "scan"})
 
 
 def save(function: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:

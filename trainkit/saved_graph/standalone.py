@@ -214,6 +214,11 @@ class _Graph:
         shape, dtype = node["specs"][0]
         return str(node["name"]), tuple(shape), _dtype(dtype)
 
+    def results(self):
+        """Shape and dtype of each output."""
+        specs = [self._nodes[n]["specs"][k] for n, k in self._outputs]
+        return [(tuple(shape), _dtype(dtype)) for shape, dtype in specs]
+
     def run(self, arrays, state=()):
         """The outputs, and `(number, value)` of the variables that are assigned."""
         env = [None] * len(self._steps)
@@ -299,16 +304,48 @@ def _cond(pred, *arrays, true, false, split):
     return false.run(arrays[split:])[0]
 
 
-def _while_loop(*arrays, cond, body, count, split, limit):
+def _while_loop(*arrays, cond, body, count, split, limit, stacked=None, padded=()):
     state = list(arrays[:count])
     for_cond, for_body = list(arrays[count : count + split]), list(arrays[count + split :])
-    done = 0
+    done, rows = 0, []
     while (limit is None or done < limit) and bool(
         np.asarray(cond.run(state + for_cond)[0][0]).reshape(())
     ):
-        state = body.run(state + for_body)[0]
+        found = body.run(state + for_body)[0]
+        state = found[:count]
+        rows.append(found[count:])
         done += 1
-    return state
+    if stacked is None:
+        return state
+    return (*state, *_stacked(rows, body, count, padded), np.asarray(done, np.int32))
+
+
+def _scan(steps, *arrays, body, count, fed, reverse=False, length=None, padded=()):
+    n = int(np.asarray(steps).reshape(()))
+    state, stacks = list(arrays[:count]), arrays[count : count + fed]
+    rest = list(arrays[count + fed :])
+    rows = [None] * n
+    for i in range(n - 1, -1, -1) if reverse else range(n):
+        found = body.run([*state, *[x[i] for x in stacks], *rest])[0]
+        state, rows[i] = found[:count], found[count:]
+    return (*state, *_stacked(rows, body, count, padded))
+
+
+def _stacked(rows, body, count, padded):
+    """What the rounds of a loop gave beyond its variables, each stacked."""
+    columns = []
+    for k, (shape, dtype) in enumerate(body.results()[count:]):
+        column = [np.asarray(row[k]) for row in rows]
+        if not column:
+            columns.append(np.zeros((0, *(n or 0 for n in shape)), dtype))
+            continue
+        dims = np.max([y.shape for y in column], axis=0).astype(int) if k in padded else None
+        if dims is not None and len(dims):
+            column = [
+                np.pad(y, [(0, m - n) for m, n in zip(dims, y.shape, strict=True)]) for y in column
+            ]
+        columns.append(np.stack(column))
+    return columns
 
 
 def _assert_true(condition, *shown, message):
@@ -601,6 +638,8 @@ OPERATIONS.update(
     {
         "cond": _cond,
         "while_loop": _while_loop,
+        "scan": _scan,
+        "cut_to_sizes": lambda x, sizes, dims: x[tuple(slice(int(n)) for n in sizes)],
         "assert_true": _assert_true,
         "identity": lambda x: x,
         "stop_gradient": lambda x: x,
