@@ -429,8 +429,10 @@ class Graph:
         self, cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None
     ) -> Any:
         """A loop as one node; what `ops.while_loop` does while tracing."""
-        from trainkit.graph.loop_tracing import traced_while
+        from trainkit.graph.loop_tracing import traced_while, while_below
 
+        if isinstance(maximum_iterations, GraphTensor):
+            return while_below(self, cond, body, loop_vars, maximum_iterations)
         return traced_while(self, cond, body, loop_vars, maximum_iterations=maximum_iterations)
 
     def scan(self, f: Any, init: Any, xs: Any, steps: Any, reverse: bool = False) -> Any:

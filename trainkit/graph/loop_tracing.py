@@ -90,6 +90,24 @@ def traced_while(
     return nest.pack(loop_vars, list(outputs[: len(start)]))
 
 
+def while_below(
+    outer: Graph, cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, limit: Any
+) -> Any:
+    """As `traced_while`, with a symbolic scalar as the largest number of rounds."""
+    logical_and, spreads = PRIMITIVES["logical_and"].op, _spreads(loop_vars)
+
+    def check(done: Any, state: Any) -> Any:
+        return logical_and(done < limit, cond(*state) if spreads else cond(state))
+
+    def step(done: Any, state: Any) -> Any:
+        result = body(*state) if spreads else body(state)
+        if spreads and len(loop_vars) == 1 and not isinstance(result, list | tuple):
+            result = (result,)
+        return done + 1, result
+
+    return traced_while(outer, check, step, [_loop_start(0), loop_vars])[1]
+
+
 def _loop_start(x: Any) -> Any:
     if is_tensor(x):
         return x if isinstance(x, Tensor) else x.value()

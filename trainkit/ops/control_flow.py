@@ -208,7 +208,12 @@ def _tensors(xs: Any) -> Any:
 
 
 def _stacked(items: list[Any]) -> Any:
-    return nest.map_structure(lambda *leaves: stack(list(leaves), axis=0), items[0], *items[1:])
+    """Results of rounds, stacked; `None` stays."""
+
+    def joined(*leaves: Any) -> Any:
+        return None if leaves[0] is None else stack([_tensors(x) for x in leaves], axis=0)
+
+    return nest.map_structure(joined, items[0], *items[1:])
 
 
 def scan(
@@ -254,7 +259,7 @@ def scan(
         carry, outputs[i] = f(carry, x)
     if not outputs or all(leaf is None for leaf in nest.flatten(outputs[0])):
         return carry, outputs[0] if outputs else None
-    return carry, _stacked([_tensors(y) for y in outputs])
+    return carry, _stacked(outputs)
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
@@ -272,9 +277,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     graph = _graph()
     if graph is not None:
         return graph.scan(lambda carry, x: (carry, f(x)), (), xs, n)[1]
-    return _stacked(
-        [_tensors(f(nest.map_structure(lambda t, i=i: t[i], xs))) for i in builtins.range(n)]
-    )
+    return _stacked([f(nest.map_structure(lambda t, i=i: t[i], xs)) for i in builtins.range(n)])
 
 
 def associative_scan(

@@ -745,7 +745,7 @@ def while_loop(
     name: Any = None,
 ) -> Any:
     """Run `body` while `cond` holds; sizes that change in the loop become unknown by themselves."""
-    return ops.while_loop(cond, body, loop_vars, plain(maximum_iterations))
+    return ops.while_loop(cond, body, loop_vars, maximum_iterations)
 
 
 def group(*inputs: Any, **kwargs: Any) -> None:
