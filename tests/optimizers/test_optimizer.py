@@ -527,3 +527,16 @@ def test_schedule_free_hands_over_the_mean():
     mean = next(slot for name, _, slot in free.slot_variables() if name == "x")
     free.finalize_variable_values([w])
     np.testing.assert_array_equal(w.numpy(), mean.numpy())
+
+
+@pytest.mark.parametrize("mode", ["off", "eager"])
+def test_a_weight_that_is_given_twice_is_updated_twice(mode):
+    before = registry.mode()
+    registry.set_mode(mode)
+    weight = tk.Variable([1.0, 2.0])
+    optimizer = tk.optimizers.SGD(0.5)
+    optimizer.apply_gradients(
+        [(tk.constant([1.0, 1.0]), weight), (tk.constant([2.0, 4.0]), weight)]
+    )
+    registry.set_mode(before)
+    np.testing.assert_array_equal(weight.numpy(), [-0.5, -0.5])

@@ -1,8 +1,19 @@
+import ctypes
+
 import numpy as np
 import pytest
 
 from trainkit.kernels import registry
-from trainkit.optimizers.rule_loop import UPDATES, WIDE, HotProgram, is_exact, loop_source
+from trainkit.kernels.addresses import data_offset
+from trainkit.optimizers.rule_loop import (
+    JOINT_UPDATES,
+    UPDATES,
+    WIDE,
+    HotProgram,
+    is_exact,
+    joint_source,
+    loop_source,
+)
 from trainkit.optimizers.rule_program import PIECE, NotElementwise, RuleProgram
 
 
@@ -28,7 +39,12 @@ def shares_a_result(xp, w, g, scalars, m, n):
     return w - step, step, step
 
 
-RULES = [(adam, 2), (lion, 1), (keeps_a_slot, 2), (shares_a_result, 2)]
+def keeps_the_greatest(xp, w, g, scalars, m, v, v_max):
+    w, m, v = adam(xp, w, g, scalars, m, v)
+    return w - xp.maximum(v, v_max), m, v, xp.maximum(v, v_max)
+
+
+RULES = [(adam, 2), (lion, 1), (keeps_a_slot, 2), (shares_a_result, 2), (keeps_the_greatest, 3)]
 SCALARS = (np.float32(0.01), np.float32(0.02))
 
 
@@ -56,12 +72,29 @@ def test_a_program_gives_the_bits_of_the_rule(rule, n_slots, size, how, rng, com
     work = [x.copy() for x in buffers]
     if how == "loop":
         HotProgram(program).run(work, SCALARS)
-        assert any(kernel for kernel in UPDATES._ready.values())
+        assert any((*UPDATES._ready.values(), *JOINT_UPDATES._ready.values()))
     else:
         program.run(work, SCALARS)
     for got, want in zip([work[0], *work[2:]], wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(work[1], grad)
+
+
+@pytest.mark.parametrize("sizes", [[1], [7, 1, 0, 30], [WIDE // 2, 3, WIDE, PIECE + 1]])
+@pytest.mark.parametrize(("rule", "n_slots"), RULES)
+def test_weights_updated_together_get_the_bits_of_the_rule(sizes, rule, n_slots, rng, compiling):
+    members = [buffers_for(rng, n_slots, size) for size in sizes]
+    wanted = [rule(np, b[0], b[1], SCALARS, *b[2:]) for b in members]
+    HotProgram(RuleProgram(rule, n_slots, 2, np.float32)).run_all(members, SCALARS)
+    for buffers, results in zip(members, wanted, strict=True):
+        for got, want in zip([buffers[0], *buffers[2:]], results, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+def test_the_address_of_an_array_is_found_in_its_object():
+    array = np.arange(9.0)[3:]
+    place = ctypes.c_int64.from_address(id(array) + data_offset()).value
+    assert place == array.ctypes.data
 
 
 def test_a_loop_takes_over_when_a_thread_has_compiled_it(rng, monkeypatch):
@@ -71,18 +104,19 @@ def test_a_loop_takes_over_when_a_thread_has_compiled_it(rng, monkeypatch):
     program = HotProgram(RuleProgram(lion, 1, 2, np.float32))
     buffers = buffers_for(rng, 1, PIECE)
     program.run(buffers, SCALARS)
-    (thread,) = UPDATES._threads.values()
+    (thread,) = JOINT_UPDATES._threads.values()
     thread.join()
     program.run(buffers, SCALARS)
-    (loop,) = UPDATES._ready.values()
+    (loop,) = JOINT_UPDATES._ready.values()
     assert loop
-    UPDATES.forget()
+    JOINT_UPDATES.forget()
 
 
 def test_scalar_work_is_done_once_a_step():
     program = RuleProgram(adam, 2, 2, np.float32)
     assert len(program.scalar_steps) == 1  # 0.01 * raw
     assert "s1, h0):" in loop_source(program)
+    assert "s1, h0):" in joint_source(program)
 
 
 def test_a_rule_that_rounds_in_its_own_way_is_never_compiled(compiling):
@@ -92,6 +126,7 @@ def test_a_rule_that_rounds_in_its_own_way_is_never_compiled(compiling):
     HotProgram(program).run([w, g], (np.float32(1.0),))
     np.testing.assert_array_equal(w, 0.0)
     assert not UPDATES._ready
+    assert not JOINT_UPDATES._ready
 
 
 @pytest.mark.parametrize(

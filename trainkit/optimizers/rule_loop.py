@@ -1,5 +1,7 @@
 """A rule program as one compiled loop: every element is read once, updated, and written once.
 
+One call of the loop serves all weights, and each core takes an equal part of their elements.
+
 The loop does the same float operations in the same order as the program's NumPy steps, so both give
 the same bits. It is compiled once a program has done enough work for that to pay.
 """
@@ -12,9 +14,15 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels import registry
+from trainkit.kernels.addresses import data_offset
+from trainkit.kernels.threads import core_count
 from trainkit.optimizers.rule_program import RuleProgram, Symbol
 
 UPDATES = registry.Family("update", "update", "update", exact=True)
+JOINT_UPDATES = registry.Family("joint_update", "update", "joint_update", exact=True)
+
+MOST_JOINT = 4
+"""Buffers of a program whose weights share one loop: weight, gradient and two slots."""
 
 WIDE = 250_000
 """From so many elements on, beyond a cache, the loop is spread over the cores."""
@@ -34,26 +42,75 @@ def is_exact(program: RuleProgram) -> bool:
 
 def loop_source(program: RuleProgram) -> str:
     """The text of a module with `loop(b0, ..., s0, ..., h0, ...)`: buffers, scalars, hoisted."""
+    numbers, body = _statements(program)
+    arguments = [f"b{i}" for i in range(program.n_buffers)] + numbers
+    lines = ["import numpy as np", "from numba import prange", f"real = np.{program.dtype.name}"]
+    lines += ["", f"def loop({', '.join(arguments)}):", "    for i in prange(b0.size):"]
+    return "\n".join(lines + [f"        {line}" for line in body]) + "\n"
+
+
+_JOINT = """\
+import numpy as np
+from numba import prange
+from trainkit.kernels.compiled.addresses import numbers_at
+
+real = np.{dtype}
+
+
+def loop({arguments}):
+    total = 0
+    for k in range(sizes.size):
+        total += sizes[k]
+    for number in prange(workers):
+        worker = np.int64(number)
+        first, last = total * worker // workers, total * (worker + 1) // workers
+        start = 0
+        for k in range(sizes.size):
+            low, high = max(first, start) - start, min(last, start + sizes[k]) - start
+            start += sizes[k]
+            if low < high:
+{views}
+                for i in range(b0.size):
+{body}
+"""
+
+
+def joint_source(program: RuleProgram) -> str:
+    """The text of a module with `loop(items, offset, sizes, workers, s0, ..., h0, ...)`.
+
+    `items` (weights, buffers) are the addresses of flat arrays, `sizes` their sizes. Each worker
+    takes an equal part of all elements, as if the arrays stood behind one another.
+    """
+    numbers, body = _statements(program)
+    size = program.dtype.itemsize
+    views = [
+        f"b{i} = numbers_at(items[k, {i}], offset, low * {size}, high - low, real(0))"
+        for i in range(program.n_buffers)
+    ]
+    return _JOINT.format(
+        dtype=program.dtype.name,
+        arguments=", ".join(["items", "offset", "sizes", "workers", *numbers]),
+        views="\n".join(" " * 16 + line for line in views),
+        body="\n".join(" " * 20 + line for line in body),
+    )
+
+
+def _statements(program: RuleProgram) -> tuple[list[str], list[str]]:
+    """Names of scalars and of what is computed from them, and what is done with element i."""
     buffers, scalars = program.inputs
     names = {id(x): f"x{i}" for i, x in enumerate(buffers)}
     names |= {id(x): f"s{i}" for i, x in enumerate(scalars)}
     hoisted = [x for x in program.order if x.is_scalar]
     names |= {id(x): f"h{i}" for i, x in enumerate(hoisted)}
-    body = []
+    body = [f"x{i} = b{i}[i]" for i in range(len(buffers))]
     for i, symbol in enumerate(x for x in program.order if not x.is_scalar):
         names[id(symbol)] = f"y{i}"
         body.append(f"y{i} = {_expression(symbol, names)}")
-    stores = []
     for i, result in enumerate(program.results):
         slot = i if i == 0 else i + 1
         if result is not buffers[slot]:
-            stores.append(f"b{slot}[i] = {names[id(result)]}")
-    loads = [f"x{i} = b{i}[i]" for i in range(len(buffers))]
-    arguments = [f"b{i}" for i in range(len(buffers))]
-    arguments += [names[id(x)] for x in (*scalars, *hoisted)]
-    lines = ["import numpy as np", "from numba import prange", f"real = np.{program.dtype.name}"]
-    lines += ["", f"def loop({', '.join(arguments)}):", "    for i in prange(b0.size):"]
-    return "\n".join(lines + [f"        {line}" for line in loads + body + stores]) + "\n"
+            body.append(f"b{slot}[i] = {names[id(result)]}")
+    return [names[id(x)] for x in (*scalars, *hoisted)], body
 
 
 def _expression(symbol: Symbol, names: dict[int, str]) -> str:
@@ -68,6 +125,9 @@ def _expression(symbol: Symbol, names: dict[int, str]) -> str:
 class HotProgram:
     """A program, and the loops that take over from its NumPy steps once it has run often enough.
 
+    Up to `MOST_JOINT` buffers one loop serves all weights together; beyond, LLVM gives up proving
+    that they don't overlap, so there is a loop for each weight, given arrays as such.
+
     Args:
         program: the program, for float32 or float64 buffers.
     """
@@ -75,29 +135,49 @@ class HotProgram:
     def __init__(self, program: RuleProgram) -> None:
         self.program = program
         self._real = program.dtype.type
-        self._exact = is_exact(program)
-        hoisted = sum(x.is_scalar for x in program.order)
-        counts = (program.n_buffers, program.n_scalars + hoisted)
         self._keys: list[registry.Key] = []
-        if self._exact:
-            source = loop_source(program)
+        self._is_joint = program.n_buffers <= MOST_JOINT and data_offset() is not None
+        if is_exact(program):
+            source = joint_source(program) if self._is_joint else loop_source(program)
+            hoisted = sum(x.is_scalar for x in program.order)
+            counts = (program.n_buffers, program.n_scalars + hoisted)
             of_dtype = (source, "loop", program.dtype.name, *counts)
             self._keys = [(*of_dtype, wide) for wide in (False, True)]
 
     def run(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
         """Update the buffers in place, as `RuleProgram.run` does."""
-        if self._exact:
-            size = buffers[0].size
-            seconds = len(self.program.steps) * (_SECONDS_PER_STEP + _SECONDS_PER_ELEMENT * size)
-            loop = UPDATES.find(self._keys[size >= WIDE], seconds)
-            if loop is not None:
-                self._run_loop(loop, buffers, scalars)
-                return
-        self.program.run(buffers, scalars)
+        self.run_all([buffers], scalars)
 
-    def _run_loop(self, loop: Any, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
+    def run_all(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> None:
+        """Update the buffers of several weights, no two of which share one that is written."""
+        if self._is_joint and self._keys:
+            loop = self._found(JOINT_UPDATES, len(members), sum(b[0].size for b in members))
+            if loop is not None:
+                self._run_joint(loop, members, scalars)
+                return
+        for buffers in members:
+            loop = None
+            if self._keys and not self._is_joint:
+                loop = self._found(UPDATES, 1, buffers[0].size)
+            if loop is None:
+                self.program.run(buffers, scalars)
+            else:
+                loop(*[x.reshape(-1) for x in buffers], *self._numbers(scalars))
+
+    def _found(self, family: registry.Family, weights: int, size: int) -> Any:
+        each = _SECONDS_PER_STEP * weights + _SECONDS_PER_ELEMENT * size
+        return family.find(self._keys[size >= WIDE], len(self.program.steps) * each)
+
+    def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
+        items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)
+        sizes = np.array([buffers[0].size for buffers in members], np.int64)
+        workers = core_count() if sizes.sum() >= WIDE else 1
+        loop(items, data_offset(), sizes, workers, *self._numbers(scalars))
+
+    def _numbers(self, scalars: Sequence[Any]) -> list[Any]:
+        """Scalars and what is computed from them, in the program's type."""
         real = self._real
         numbers = [x if type(x) is real else real(x) for x in scalars]
         if self.program.scalar_steps:
             numbers += [real(x) for x in self.program.hoisted(scalars)]
-        loop(*[x if x.ndim == 1 else x.reshape(-1) for x in buffers], *numbers)
+        return numbers

@@ -75,8 +75,16 @@ def _update_weights(
     counters = _run_counters(optimizer, lr, step) if optimizer.counters else ()
     scalars = scalars_of(optimizer.rates(np, lr, step, *counters), lr)
     programs = optimizer._programs
+    by_program: dict[Any, list[Any]] = {}
+    once = len(set(map(id, states))) == len(states)
     for state, grad in zip(states, grads, strict=True):
-        state.update_arrays(grad, scalars, programs)
+        found = state.update_arrays(grad, scalars, programs)
+        if found is not None and once:
+            by_program.setdefault(found[0], []).append(found[1])
+        elif found is not None:  # a weight that comes again starts from what it has become
+            found[0].run(found[1], scalars)
+    for program, members in by_program.items():
+        program.run_all(members, scalars)
 
 
 def _run_counters(optimizer: Optimizer, lr: Any, step: Any) -> tuple[Any, ...]:

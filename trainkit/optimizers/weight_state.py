@@ -47,30 +47,35 @@ class WeightState:
         self.slots[name] = slot
         return slot
 
-    def update_arrays(self, grad: Any, scalars: Sequence[Any], programs: Programs) -> None:
-        """Update weight and slots eagerly with the gradient array `grad`."""
+    def update_arrays(self, grad: Any, scalars: Sequence[Any], programs: Programs) -> Any:
+        """Update weight and slots with the gradient array `grad`, or say how that is done in place.
+
+        Returns:
+            The program that updates them and the buffers that it takes; `None` where all is done.
+        """
         if isinstance(grad, np.generic):  # what operations on scalars give
             grad = np.asarray(grad)
         array = self.weight._value._array
         in_place = type(array) is type(grad) is np.ndarray and array.dtype is self.dtype
         del array  # a second holder would make the weight copy itself
-        if in_place:
-            program = programs.of(self, len(scalars))
-            if program is not None and self._update_in_place(program, grad, scalars):
-                return
+        if in_place and (program := programs.of(self, len(scalars))) is not None:
+            buffers = self._buffers(grad)
+            if buffers is not None:
+                return program, buffers
         self._update_plainly(grad, scalars)
+        return None
 
-    def _update_in_place(self, program: HotProgram, grad: Any, scalars: Sequence[Any]) -> bool:
+    def _buffers(self, grad: Any) -> list[Any] | None:
+        """Weight, gradient and slots as a program takes them, `None` where one can't be written."""
         slots = self.slots
         buffers = [self.weight._writable(), grad]
         buffers += [slots[name]._writable() for name in self.names]
         for i, array in enumerate(buffers):
             if not array.flags.carray or array.dtype is not self.dtype:
                 if i != 1:
-                    return False
+                    return None
                 buffers[1] = np.array(grad, self.dtype, order="C")
-        program.run(buffers, scalars)
-        return True
+        return buffers
 
     def _update_plainly(self, grad: Any, scalars: Sequence[Any]) -> None:
         weight = self.weight._value._array
