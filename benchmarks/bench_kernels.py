@@ -96,16 +96,13 @@ def convolution(name: str, batch: int, size: int, channels: int, filters: int) -
             lambda: conv_plain.conv_kernel_gradient(np, w, x, g, 1),
             backward((False, True)),
         ),
+        (
+            "input gradient",
+            lambda: conv_cpu.input_gradient(w, g, kernel, 1),
+            lambda: conv_plain.conv_input_gradient(np, w, g, kernel, 1),
+            backward((True, False)),
+        ),
     ]
-    if channels >= conv_cpu.FEWEST_FILTERS:
-        cases.append(
-            (
-                "input gradient",
-                lambda: conv_cpu.input_gradient(w, g, kernel, 1),
-                lambda: conv_plain.conv_input_gradient(np, w, g, kernel, 1),
-                backward((True, False)),
-            )
-        )
     return [
         Benchmark(
             f"conv {name} {part}",

@@ -17,6 +17,14 @@ CASES = [
     ((8, 8), (3, 3), 2, 64, (3, 1), "valid", (1, 2)),
     ((4, 4), (5, 5), 7, 96, (1, 1), "same", (1, 1)),
     ((13,), (4,), 6, 16, (1,), "same", (1,)),
+    ((8, 8), (1, 1), 6, 40, (1, 1), "valid", (1, 1)),
+    ((8, 8), (1, 1), 6, 40, (2, 2), "valid", (1, 1)),  # most of the input is not seen
+    ((7, 7), (3, 3), 40, 70, (2, 2), "same", (1, 1)),
+    ((7, 7), (3, 3), 40, 70, (1, 1), "same", (2, 2)),
+    ((3, 3), (5, 5), 40, 70, (1, 1), "same", (3, 3)),  # some taps never lie inside
+    ((6, 6), (2, 2), 9, 3, (1, 1), ((3, 2), (4, 4)), (1, 1)),
+    ((17, 17), (3, 3), 140, 130, (1, 1), "same", (1, 1)),
+    ((2, 2), (3, 3), 140, 260, (1, 1), "same", (1, 1)),
 ]
 
 
@@ -36,20 +44,17 @@ def test_forward_equals_the_plain_version(eager, rng, case):
     plain = conv_plain.conv(np, w, x, kernel, 1)
     assert plain.shape == (3, *w.out, kernel.shape[-1])
     found = conv_cpu.forward(w, x, kernel, None, False, 1)
-    np.testing.assert_allclose(found, plain, atol=1e-4)
+    np.testing.assert_allclose(found, plain, atol=1e-3)
     found = conv_cpu.forward(w, x, kernel, bias, True, 1)
-    np.testing.assert_allclose(found, np.maximum(plain + bias, 0), atol=1e-4)
+    np.testing.assert_allclose(found, np.maximum(plain + bias, 0), atol=1e-3)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_input_gradient_equals_the_plain_version(eager, rng, case):
     w, _, kernel, g = arrays(case, rng)
     found = conv_cpu.input_gradient(w, g, kernel, 1)
-    pays = kernel.shape[-2] >= conv_cpu.FEWEST_FILTERS and max(w.strides) == 1
-    assert (found is not None) == pays
-    if pays:
-        plain = conv_plain.conv_input_gradient(np, w, g, kernel, 1)
-        np.testing.assert_allclose(found, plain, atol=1e-4)
+    plain = conv_plain.conv_input_gradient(np, w, g, kernel, 1)
+    np.testing.assert_allclose(found, plain, atol=1e-3)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -57,7 +62,7 @@ def test_kernel_gradient_equals_the_plain_version(eager, rng, case):
     w, x, _, g = arrays(case, rng)
     found = conv_cpu.kernel_gradient(w, x, g, 1)
     plain = conv_plain.conv_kernel_gradient(np, w, x, g, 1)
-    np.testing.assert_allclose(found, plain, atol=1e-4)
+    np.testing.assert_allclose(found, plain, atol=1e-3)
 
 
 def test_the_plain_version_stays_where_the_compiled_one_does_not_pay(eager, rng):
@@ -66,10 +71,48 @@ def test_the_plain_version_stays_where_the_compiled_one_does_not_pay(eager, rng)
         conv_cpu.forward(w, x.astype("float64"), kernel.astype("float64"), None, False, 1) is None
     )
     assert conv_cpu.forward(w, x, kernel, None, False, 2) is None
-    one = Windows((9, 11), (1, 1), (1, 1), "valid", (1, 1))
-    assert conv_cpu.forward(one, x, kernel[:1, :1], None, False, 1) is None
-    large = np.zeros((3, 3, 600, 64), "float32")
-    assert conv_cpu.forward(w, np.zeros((1, 9, 11, 600), "float32"), large, None, False, 1) is None
+    assert conv_cpu.forward(w, x[:0], kernel, None, False, 1) is None
+    three = Windows((3, 3, 3), (2, 2, 2), (1, 1, 1), "valid", (1, 1, 1))
+    volumes, cube = np.zeros((1, 3, 3, 3, 2), "float32"), np.zeros((2, 2, 2, 2, 4), "float32")
+    assert conv_cpu.forward(three, volumes, cube, None, False, 1) is None
+
+
+def results(case, rng):
+    w, x, kernel, g = arrays(case, rng)
+    return [
+        conv_cpu.forward(w, x, kernel, None, False, 1),
+        conv_cpu.input_gradient(w, g, kernel, 1),
+        conv_cpu.kernel_gradient(w, x, g, 1),
+    ]
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[5], CASES[16]], ids=str)
+def test_the_bits_do_not_depend_on_the_number_of_threads(eager, case):
+    numba = pytest.importorskip("numba")
+    before = numba.get_num_threads()
+    found = results(case, np.random.default_rng(0))
+    numba.set_num_threads(1)
+    try:
+        alone = results(case, np.random.default_rng(0))
+    finally:
+        numba.set_num_threads(before)
+    for a, b in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_not_a_number_stays_through_the_rectifier(eager, rng):
+    w, x, kernel, _ = arrays(CASES[0], rng)
+    x[0, 0, 0, 0] = np.nan
+    found = conv_cpu.forward(w, x, kernel, None, True, 1)
+    assert np.isnan(found[0, 0, 0]).all()
+    assert np.isfinite(found[1:]).all()
+
+
+def test_numbers_beyond_the_padding_are_not_read(eager, rng):
+    w, x, _, g = arrays(CASES[1], rng)
+    x[-1, -1, -1] = np.nan
+    found = conv_cpu.kernel_gradient(w, x[:-1], g[:-1], 1)
+    assert np.isfinite(found).all()
 
 
 def test_arrays_in_another_order_or_read_only_are_taken(eager, rng):
@@ -79,4 +122,4 @@ def test_arrays_in_another_order_or_read_only_are_taken(eager, rng):
     fixed = kernel.copy()
     fixed.flags.writeable = False
     found = conv_cpu.forward(w, turned, fixed, None, False, 1)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(found, expected, atol=1e-3)

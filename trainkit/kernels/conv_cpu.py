@@ -7,66 +7,67 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels import registry
+from trainkit.kernels import conv_plans, registry
+from trainkit.kernels.conv_plans import Geometry, PixelPlan
 from trainkit.kernels.windows import Windows
 
 Array = Any
 
 _F32 = np.dtype(np.float32)
-FORWARD = registry.Family("conv_forward", "conv", "forward")
-KERNEL_GRADIENT = registry.Family("conv_kernel_gradient", "conv", "kernel_gradient")
+PIXELS = registry.Family("conv_pixels", "conv", "pixels")
+WEIGHTS = registry.Family("conv_weights", "conv", "weights")
 
-WORKING_SET_BYTES = 5 << 18
-"""Weights that are used again and again must fit the cache of a core, else BLAS is better."""
-PARTS_BYTES = 1 << 24
-"""Memory for the sums of a kernel's gradient that each worker keeps to itself."""
-MOST_WORKERS = 32
 COPY_RATE = 2e9
 """Bytes of windows that the plain version copies in a second."""
-FEWEST_FILTERS = 4
-"""Sums are made for 16 filters at a time; with fewer than these too many would be in vain."""
+
+_AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
-def _block(filters: int) -> int:
-    """How many filters are summed at a time: a multiple of 16, which wastes few of them."""
-    rounded = -(-filters // 16) * 16
-    return next(n for n in (64, 48, 32, 16) if rounded % n == 0)
-
-
-def _rounded(filters: int, block: int) -> int:
-    return -(-filters // block) * block
-
-
-def _padded_last(array: Array, size: int) -> Array:
-    """`array` in row-major order with zeros up to `size` on the last axis."""
-    if array.shape[-1] == size:
-        return registry.owned(array)
-    result = np.zeros((*array.shape[:-1], size), np.float32)
-    result[..., : array.shape[-1]] = array
-    return result
-
-
-def _as_two_dimensional(w: Windows) -> Windows:
-    """Windows along one axis as windows along two, the first of size 1."""
-    if len(w.window) == 2:
-        return w
-    return Windows(
-        (1, *w.sizes), (1, *w.window), (1, *w.strides), ((0, 0), *w.pads), (1, *w.dilation)
-    )
-
-
-def _plain_seconds(outputs: int, products: int, columns: int) -> float:
-    """Estimate for the plain version: `products` and `columns`, numbers copied, per output."""
-    return 2 * outputs * products / registry.FLOPS_PER_SECOND + 4 * outputs * columns / COPY_RATE
+def _sixteens(filters: int) -> int:
+    """How many times 16 filters are summed at a time: a number that wastes few of them."""
+    total = -(-filters // 16)
+    return next(n for n in (4, 3, 2, 1) if total % n == 0)
 
 
 def _fits(w: Windows, groups: int, *arrays: Array) -> bool:
     return (
         groups == 1
         and len(w.window) < 3
-        and math.prod(w.window) > 1  # a matrix product, which BLAS does well
-        and w.out[-1] > 3
         and all(type(a) is np.ndarray and a.dtype is _F32 and a.size for a in arrays)
+        and all(n > 0 for n in w.out)
+    )
+
+
+def _plain_seconds(w: Windows, batch: int, channels: int, filters: int) -> float:
+    """Estimate for the plain version: its products, and the windows that it copies."""
+    outputs, columns = batch * math.prod(w.out), math.prod(w.window) * channels
+    return outputs * columns * (2 * filters / registry.FLOPS_PER_SECOND + 4 / COPY_RATE)
+
+
+def _two(values: tuple[int, ...], first: int = 1) -> Any:
+    """Facts along two axes: `first` for the one more where there is one."""
+    return values if len(values) == 2 else (first, *values)
+
+
+def _geometry(w: Windows, batch: int, channels: int, filters: int, sixteens: int) -> Geometry:
+    """The convolution with two spatial axes."""
+    import numba
+
+    from trainkit.kernels.compiled.tiles import tiling
+
+    rows, vectors, lanes = tiling(sixteens)
+    return Geometry(
+        batch,
+        _two(w.sizes),
+        channels,
+        _two(w.out),
+        filters,
+        _two(w.window),
+        _two(w.strides),
+        _two(w.dilation),
+        _two(tuple(pair[0] for pair in w.pads), 0),
+        (rows, vectors * lanes),
+        numba.get_num_threads(),
     )
 
 
@@ -76,99 +77,85 @@ def forward(
     """Convolution, bias and rectifier compiled, or `None` where that does not pay."""
     if not _fits(w, groups, x, kernel):
         return None
-    flat = _as_two_dimensional(w)
-    geometry = (*flat.strides, *flat.dilation, flat.pads[0][0], flat.pads[1][0], 1, 1)
-    weights = kernel.reshape(*flat.window, *kernel.shape[-2:])
-    images = x.reshape(x.shape[0], *flat.sizes, x.shape[-1])
-    y = _run_forward(images, weights, bias, rectify, flat.out, geometry, flat.has_padding)
-    return None if y is None else y.reshape(x.shape[0], *w.out, kernel.shape[-1])
-
-
-def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
-    """The gradient by the input: a convolution of `g` with the kernel turned round."""
-    if not _fits(w, groups, g, kernel) or w.sizes[-1] < 4 or kernel.shape[-2] < FEWEST_FILTERS:
-        return None
-    if math.prod(w.strides) > 1:  # most products would be with the zeros between the gradients
-        return None
-    flat = _as_two_dimensional(w)
-    reach = [(k - 1) * d for k, d in zip(flat.window, flat.dilation, strict=True)]
-    start = [r - p[0] for r, p in zip(reach, flat.pads, strict=True)]
-    geometry = (1, 1, *flat.dilation, *start, *flat.strides)
-    turned = kernel.reshape(*flat.window, *kernel.shape[-2:])[::-1, ::-1].transpose(0, 1, 3, 2)
-    images = g.reshape(g.shape[0], *flat.out, g.shape[-1])
-    padded = max(*reach, *flat.strides, *map(abs, start)) > 1 or flat.out != flat.sizes
-    y = _run_forward(images, turned, None, False, flat.sizes, geometry, padded)
-    return None if y is None else y.reshape(g.shape[0], *w.sizes, kernel.shape[-2])
-
-
-def _run_forward(
-    x: Array,
-    weights: Array,
-    bias: Array | None,
-    rectify: bool,
-    out: tuple[int, ...],
-    geometry: tuple[int, ...],
-    padded: bool,
-) -> Array | None:
-    rows, columns, channels, filters = weights.shape
-    block = _block(filters)
-    if rows * columns * channels * block * 4 > WORKING_SET_BYTES:
-        return None
-    batch = x.shape[0]
-    each = math.prod(weights.shape)
-    seconds = _plain_seconds(batch * math.prod(out), each, each // filters)
-    run = FORWARD.find((rows, columns, channels, filters, block), seconds)
+    batch, (channels, filters) = x.shape[0], kernel.shape[-2:]
+    sixteens = _sixteens(filters)
+    run = PIXELS.find((sixteens,), _plain_seconds(w, batch, channels, filters))
     if run is None:
         return None
-    fill = padded or out[1] < 6
-    x = registry.owned(x)
-    source = _padded_images(min(batch, MOST_WORKERS), out, weights.shape, geometry) if fill else x
-    size = _rounded(filters, block)
-    shift = np.zeros(size, np.float32)
-    if bias is not None:
-        shift[:filters] = bias
-    y = np.empty((batch, *out, filters), np.float32)
-    run(x, source, _padded_last(weights, size), shift, y, geometry, fill, rectify)
+    g = _geometry(w, batch, channels, filters, sixteens)
+    y = np.empty((batch, *w.out, filters), np.float32)
+    plan = conv_plans.forward(g)
+    matrix = registry.owned(kernel).reshape(1, plan.depth, filters)
+    pack = _AS_IT_IS if filters == g.tile[1] else _PACKED
+    shift = np.zeros(filters, np.float32) if bias is None else registry.owned(bias)
+    low = np.float32(0 if rectify else -np.inf)
+    _run_pixels(run, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], low)
     return y
 
 
-def _padded_images(
-    workers: int, out: tuple[int, ...], window: tuple[int, ...], geometry: tuple[int, ...]
-) -> Array:
-    """Room for one padded image for each worker, wide enough for strips of six windows."""
-    height = (out[0] - 1) * geometry[0] + (window[0] - 1) * geometry[2] + 1
-    width = (max(out[1], 6) - 1) * geometry[1] + (window[1] - 1) * geometry[3] + 1
-    return np.empty((workers, height, width, window[2]), np.float32)
+def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
+    """The gradient by the input: sums for its pixels, over taps that cover them."""
+    if not _fits(w, groups, g, kernel):
+        return None
+    batch, (channels, filters) = g.shape[0], kernel.shape[-2:]
+    sixteens = _sixteens(channels)
+    run = PIXELS.find((sixteens,), _plain_seconds(w, batch, channels, filters))
+    if run is None:
+        return None
+    geometry = _geometry(w, batch, channels, filters, sixteens)
+    plans, complete = conv_plans.backward(geometry)
+    shape = (batch, *w.sizes, channels)
+    y = np.empty(shape, np.float32) if complete else np.zeros(shape, np.float32)
+    turned = registry.owned(kernel).reshape(-1, channels, filters)
+    none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
+    slopes = _lines(g, geometry.out)
+    for plan in plans:
+        _run_pixels(run, plan, slopes, turned, _TURNED, none, y, geometry.tile[1], low)
+    return y
+
+
+def _lines(images: Array, sizes: tuple[int, int]) -> Array:
+    """(batch, lines, numbers of a line), in row-major order."""
+    return registry.owned(images).reshape(images.shape[0], sizes[0], -1)
+
+
+def _run_pixels(
+    run: Any,
+    plan: PixelPlan,
+    x: Array,
+    kernel: Array,
+    pack: int,
+    bias: Array,
+    y: Array,
+    width: int,
+    low: Any,
+) -> None:
+    packed = kernel
+    if pack != _AS_IT_IS:
+        packed = np.empty((-(-len(bias) // width), plan.depth, width), np.float32)
+    source = np.empty(plan.source, np.float32)
+    tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
+    numbers = (*plan.numbers, pack)
+    flat = y.reshape(y.shape[0], -1)
+    run(x, source, kernel, plan.taps, packed, bias, flat, *tables, numbers, low)
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
     """The gradient by the kernel, or `None` where the compiled kernel does not pay."""
     if not _fits(w, groups, x, g):
         return None
-    flat = _as_two_dimensional(w)
-    (rows, columns), channels, filters = flat.window, x.shape[-1], g.shape[-1]
-    block = _block(filters)
-    size = _rounded(filters, block)
-    side_by_side = flat.dilation[1] == 1
-    jumps, run_length = (1, columns * channels) if side_by_side else (columns, channels)
-    total = rows * columns * channels * size
-    if total * 4 > WORKING_SET_BYTES:
-        return None
-    pixels = x.shape[0] * math.prod(flat.out)
-    seconds = _plain_seconds(pixels, total, rows * columns * channels)
-    run = KERNEL_GRADIENT.find((rows, jumps, run_length, size, block), seconds)
+    batch, channels, filters = x.shape[0], x.shape[-1], g.shape[-1]
+    sixteens = _sixteens(filters)
+    run = WEIGHTS.find((sixteens,), _plain_seconds(w, batch, channels, filters))
     if run is None:
         return None
-    workers = max(1, min(x.shape[0], MOST_WORKERS, PARTS_BYTES // (total * 4)))
-    geometry = (*flat.strides, *flat.dilation, flat.pads[0][0], flat.pads[1][0])
-    images = registry.owned(x).reshape(x.shape[0], *flat.sizes, channels)
-    source, fill = images, flat.has_padding or run_length < 6
-    if fill:
-        more = -(-6 // channels) if run_length < 6 else 0
-        source = np.empty((workers, flat.padded[0], flat.padded[1] + more, channels), np.float32)
-    lines = source.reshape(*source.shape[:2], -1)
-    parts = np.zeros((workers, rows, jumps * run_length, size), np.float32)
-    slopes = _padded_last(g.reshape(g.shape[0], *flat.out, filters), size)
-    run(images, source, lines, slopes, parts, (*geometry, channels), fill)
-    result = parts.sum(axis=0) if workers > 1 else parts[0]
-    return result[..., :filters].reshape(*w.window, channels, filters)
+    geometry = _geometry(w, batch, channels, filters, sixteens)
+    plan = conv_plans.weights(geometry)
+    shape = (plan.parts, math.prod(w.window) * channels, filters)
+    y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)
+    slopes = registry.owned(g).reshape(batch, -1, filters)
+    source = np.empty(plan.source, np.float32)
+    tables = plan.at, plan.to, plan.pieces, plan.groups
+    run(_lines(x, geometry.sizes), source, slopes, y, *tables, plan.numbers)
+    result = y.sum(axis=0) if plan.parts > 1 else y[0]
+    return result.reshape(*w.window, channels, filters)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels import conv_plain, windows
+from trainkit.kernels import conv_cpu, conv_plain, windows
 from trainkit.kernels.windows import Windows
 from trainkit.ops.convolution import (
     checked_ranks,
@@ -106,7 +108,8 @@ def _conv_transpose(
             "must be below "
             "the stride of its axis"
         )
-    return conv_plain.conv_input_gradient(xp, w, x, kernel, 1)
+    found = conv_cpu.input_gradient(w, x, kernel, 1) if xp is np else None
+    return conv_plain.conv_input_gradient(xp, w, x, kernel, 1) if found is None else found
 
 
 def _transpose_kernel_gradient(
