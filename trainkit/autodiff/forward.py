@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.autodiff.tape import GradientTape, UnconnectedGradients, ones_like
+from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
+from trainkit.autodiff.walk import ones_like
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.autodiff.tape import zeros_like
+from trainkit.autodiff.walk import zeros_like
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive

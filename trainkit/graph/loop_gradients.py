@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainkit.autodiff.tape import zeros_like
+from trainkit.autodiff.walk import zeros_like
 from trainkit.core import recorder
 from trainkit.core.tensor import Tensor
 from trainkit.graph.body_plans import Plan, plan_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainkit.autodiff.tape import GradientTape, zeros_like
+from trainkit.autodiff.tape import GradientTape
+from trainkit.autodiff.walk import zeros_like
 from trainkit.core import recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor, is_tensor
