@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from trainkit.autodiff.array_rules import NoArrayRules
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest, recorder
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, wrap
@@ -19,8 +20,10 @@ class CustomRule:
 
     name = "custom_gradient"
     rules = None
+    array_rules = NoArrayRules()
     broadcasts = False
     joint_asks = False
+    joint_sparse = False
 
     def __init__(
         self, function: Any, backward: Callable[..., Any], variables: list[Variable]
@@ -122,8 +125,7 @@ class _VariableWatcher:
 
     def __init__(self) -> None:
         self.thread = get_ident()
-        self.tracked: set[Any] = set()
-        self.entries: list[Any] = []
+        self.tracked: dict[Any, Any] = {}
         self.reads: dict[int, tuple[Variable, Tensor]] = {}
 
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:

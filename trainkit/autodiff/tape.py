@@ -1,8 +1,9 @@
 """`GradientTape`: records operations, then walks them backwards.
 
-A tape is a list of entries `(primitive, inputs, output, settings)` in the order in which they ran.
-The walk goes from the last entry to the first and calls one rule per input that needs it. Rules are
-made of operations, so an outer tape that is recording sees them and can differentiate again.
+A tape is a dict in the order of events: what was watched, and the result of each operation with an
+entry that says how it was computed. The walk goes from the last entry to the first and calls one
+rule per input that needs it. Rules are made of operations, so an outer tape that is recording sees
+them and can differentiate again.
 """
 
 from __future__ import annotations
@@ -12,15 +13,26 @@ from collections.abc import Sequence
 from threading import get_ident
 from typing import Any
 
+import numpy as np
+
 from trainkit.autodiff import explain as causes
-from trainkit.autodiff.walk import module_of, ones_like, unit_seeds, walk_back, zeros_like
+from trainkit.autodiff.walk import (
+    entries_of,
+    module_of,
+    ones_like,
+    unit_seeds,
+    walk_arrays,
+    walk_back,
+    zeros_like,
+)
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.variable import Variable
 
-_TAPES = recorder.TAPES
+_TAPES, _THREAD = recorder.TAPES, recorder.THREAD
+_ON_CPU = (np.ndarray, np.generic)
 
 
 class NoGradientWarning(UserWarning):
@@ -66,8 +78,7 @@ class GradientTape:
         self._forget()
 
     def _forget(self) -> None:
-        self.entries: list[Any] = []
-        self.tracked: set[Any] = set()
+        self.tracked: dict[Any, Any] = {}  # as `recorder.TapeLike` says
         self._leaves: set[Any] = set()  # what was watched, as against computed
         self.exits: list[causes.Exit] = []
         self._variables: list[Variable] = []
@@ -122,7 +133,7 @@ class GradientTape:
             if isinstance(x, Variable):
                 self._note(x, x.value())
             else:
-                self.tracked.add(x)
+                self.tracked.setdefault(x)
                 self._leaves.add(x)
 
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
@@ -144,7 +155,7 @@ class GradientTape:
         reads = self._reads[id(variable)][1]
         if not any(snapshot is seen for seen in reads):
             reads.append(snapshot)
-            self.tracked.add(snapshot)
+            self.tracked.setdefault(snapshot)
             self._leaves.add(snapshot)
 
     def stop_recording(self) -> _Pause:
@@ -157,6 +168,11 @@ class GradientTape:
         """Forget everything recorded and watched so far."""
         self._forget()
         self._spent = False
+
+    @property
+    def entries(self) -> list[tuple[Any, tuple[Any, ...], Any, Any]]:
+        """What is recorded: a tuple (primitive, inputs, output, settings) for each operation."""
+        return entries_of(self.tracked)
 
     def watched_variables(self) -> tuple[Variable, ...]:
         """The variables that are watched, in the order in which they were first read."""
@@ -209,11 +225,11 @@ class GradientTape:
         if pause:
             self._stop()
         try:
-            wanted = {t for group in leaves for t in group} & self.tracked
-            record = list(self.entries) if explain else self.entries
-            grads = self._walk(targets, seeds, wanted)
+            wanted = {t for group in leaves for t in group if t in self.tracked}
+            known = wanted.union([t for t in targets if t in self.tracked])
+            grads = self._walk(targets, seeds, wanted, explain or self._persistent)
             if explain or not grads.keys() & wanted:
-                self._explain(flat, leaves, targets, grads, record, explain)
+                self._explain(flat, leaves, targets, grads, known, explain)
         finally:
             if not self._persistent:
                 self._end()
@@ -231,15 +247,18 @@ class GradientTape:
         leaves: list[list[Tensor]],
         targets: list[Tensor],
         grads: dict[Tensor, Tensor],
-        record: list[Any],
+        known: set[Tensor],
         aloud: bool,
     ) -> None:
-        """Find out why sources have no gradient; warn, or keep it for the optimizer's error."""
-        lines = []
+        """Find out why sources have no gradient; warn, or keep it for the optimizer's error.
+
+        `known` are those of sources and targets that were tracked.
+        """
+        lines, record = [], self.entries
         for source, group in zip(sources, leaves, strict=True):
-            if any(t in grads for t in group if t in self.tracked):
+            if any(t in grads for t in group if t in known):
                 continue
-            text = causes.reason(source, group, targets, record, self.exits, self.tracked)
+            text = causes.reason(source, group, targets, record, self.exits, known)
             lines.append(text)
             if isinstance(source, Variable):
                 causes.remember(source, text)
@@ -307,25 +326,37 @@ class GradientTape:
         return total
 
     def _walk(
-        self, targets: Sequence[Tensor], seeds: Sequence[Tensor | None], wanted: set[Tensor]
+        self,
+        targets: Sequence[Tensor],
+        seeds: Sequence[Tensor | None],
+        wanted: set[Tensor],
+        keep: bool,
     ) -> dict[Tensor, Tensor]:
-        """Gradients by tensor for all of `wanted` that the targets depend on."""
+        """Gradients by tensor for all of `wanted` that the targets depend on.
+
+        Unless the record is to be kept it is used up.
+        """
         grads: dict[Tensor, Tensor] = {}
         for t, seed in zip(targets, seeds, strict=True):
             if seed is not None:
                 grads[t] = PRIMITIVES["add"].op(grads[t], seed) if t in grads else seed
-        entries = list(self.entries) if self._persistent else self.entries
-        needed = self._needed(entries, wanted)
-        if not needed.isdisjoint(grads):
-            walk_back(entries, grads, needed, wanted)
+        tracked = dict(self.tracked) if keep else self.tracked
+        needed = tracked if self._leaves <= wanted else self._needed(wanted)
+        if any(t in needed for t in grads):
+            walk = walk_arrays if self._unheard(grads) else walk_back
+            walk(tracked, grads, needed, wanted)
         return grads
 
-    def _needed(self, entries: list[Any], wanted: set[Tensor]) -> set[Tensor]:
+    def _unheard(self, grads: dict[Tensor, Tensor]) -> bool:
+        """Whether no tape and no trace would see the walk back, which begins with NumPy arrays."""
+        if _THREAD.traces or any(tape.thread == get_ident() for tape in _TAPES):
+            return False
+        return all(type(g) is Tensor and isinstance(g._array, _ON_CPU) for g in grads.values())
+
+    def _needed(self, wanted: set[Tensor]) -> set[Tensor]:
         """The tensors on the way from `wanted` to anything later."""
-        if self._leaves <= wanted:
-            return self.tracked
         needed = set(wanted)
-        for _, inputs, output, _ in entries:
+        for _, inputs, output, _ in self.entries:
             if not needed.isdisjoint(inputs):
                 if type(output) is tuple:
                     needed.update(output)

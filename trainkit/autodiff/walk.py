@@ -1,57 +1,93 @@
-"""The walk back: from the last entry of a tape to the first, one rule per input that needs it."""
+"""The walk back: from the last entry of a tape to the first, one rule per input that needs it.
+
+There are two. `walk_back` works on tensors, so that a tape or a trace that is listening sees all
+that it computes. `walk_arrays` is taken when nobody listens: gradients are plain arrays, sums of
+them are made in place, and the rules of element-wise operations are those of `array_rules`.
+"""
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 
+import numpy as np
+
+from trainkit.autodiff.array_rules import SAME, made_rules
 from trainkit.core import devices
 from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
+from trainkit.ops.reductions import sum_to_like
+
+_add = np.add
+_summed: Any = sum_to_like.primitive.kernel
+_SMALL, _LARGE = 16, 1024
+"""Sums of fewer elements than the first are faster in new memory; from the second on it pays to
+find out whether the old memory is free to be used."""
+
+
+def entries_of(tracked: dict[Any, Any]) -> list[tuple[Any, tuple[Any, ...], Any, Any]]:
+    """The record of a tape as a list of (primitive, inputs, output, settings)."""
+    return [
+        (entry[0], entry[2:], output, entry[1])
+        for output, entry in tracked.items()
+        if entry is not None
+    ]
 
 
 def walk_back(
-    entries: list[Any], grads: dict[Tensor, Tensor], needed: set[Tensor], kept: set[Tensor]
+    tracked: dict[Any, Any], grads: dict[Tensor, Tensor], needed: Any, kept: set[Tensor]
 ) -> None:
-    """Go through `entries` from the last to the first and fill `grads`; `entries` is emptied.
+    """Go through a record from the last entry to the first and fill `grads`.
 
     Args:
-        entries: what a tape recorded; popped one by one, so what they held is freed on the way.
+        tracked: as `recorder.TapeLike` says; used up on the way, which frees what it holds.
         grads: gradients by tensor so far, at first those of the targets.
-        needed: tensors whose gradient is of use; rules of other inputs are not called.
+        needed: holds the tensors whose gradient is of use, as a set, or `tracked` itself for all;
+            rules of other inputs are not called.
         kept: tensors whose gradient stays in `grads` after their entry has been passed.
     """
-    take, found, add = entries.pop, grads.get, PRIMITIVES["add"].op
-    while entries:
-        primitive, inputs, output, settings = take()
-        if type(output) is tuple:
-            g = _gathered(output, grads, kept, getattr(primitive, "joint_sparse", False))
-        elif output in kept:
-            g = found(output)
-        else:
-            g = grads.pop(output, None)
+    take, found, add = tracked.popitem, grads.get, PRIMITIVES["add"].op
+    while tracked:
+        output, entry = take()
+        if entry is None:
+            continue
+        g = _gradient_of(entry[0], output, grads, kept)
         if g is None:
             continue
-        if primitive.joint is None:
-            pairs = zip(inputs, primitive.rules)  # noqa: B905 - strict would cost time here
-        else:
-            pairs = _joint(primitive, g, output, inputs, settings, needed)
-            g = None
-        for x, rule in pairs:
-            if rule is None or x not in needed:
-                continue
-            if g is None:
-                gx = rule
-            elif settings:
-                gx = rule(g, output, *inputs, **settings)
-            else:
-                gx = rule(g, output, *inputs)
-            if gx is None:
-                continue
-            if primitive.broadcasts and (
-                type(gx) is not Tensor or type(x) is not Tensor or gx._array.shape != x._array.shape
-            ):
-                gx = PRIMITIVES["sum_to_like"].op(gx, x)
+        for x, gx in _sent_back(entry, output, g, needed):
             before = found(x)
             grads[x] = gx if before is None else add(before, gx)
+
+
+def _gradient_of(primitive: Any, output: Any, grads: dict[Tensor, Any], kept: set[Tensor]) -> Any:
+    """The gradient of what an entry gave, taken out of `grads` unless it is to be kept."""
+    if type(output) is tuple:
+        return _gathered(primitive, output, grads, kept)
+    return grads.get(output) if output in kept else grads.pop(output, None)
+
+
+def _sent_back(entry: Any, output: Any, g: Any, needed: Any) -> list[tuple[Tensor, Any]]:
+    """The inputs of an entry that need a gradient, each with what the entry adds to it."""
+    primitive, settings, *inputs = entry
+    if primitive.joint is not None:
+        pairs = _joint(primitive, g, output, inputs, settings, needed)
+        found = [(x, gx) for x, gx in pairs if gx is not None and x in needed]
+    else:
+        keywords = settings or {}
+        found = []
+        for x, rule in zip(inputs, primitive.rules):  # noqa: B905 - one rule may serve any number
+            if rule is not None and x in needed:
+                gx = rule(g, output, *inputs, **keywords)
+                if gx is not None:
+                    found.append((x, gx))
+    if primitive.broadcasts:
+        found = [(x, _summed_like(gx, x)) for x, gx in found]
+    return found
+
+
+def _summed_like(gx: Any, x: Any) -> Any:
+    if type(gx) is Tensor and type(x) is Tensor and gx._array.shape == x._array.shape:
+        return gx
+    return PRIMITIVES["sum_to_like"].op(gx, x)
 
 
 def _joint(
@@ -62,22 +98,197 @@ def _joint(
     if primitive.joint_asks:
         keywords = {**keywords, "needed": tuple(x in needed for x in inputs)}
     given = primitive.joint(g, output, *inputs, **keywords)
-    return list(zip(inputs, given, strict=True))
+    return zip(inputs, given, strict=True)
 
 
 def _gathered(
-    outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor], sparse: bool
+    primitive: Any, outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor]
 ) -> Any:
     """Gradients of several outputs; `None` when there is none at all.
 
-    For an output without a gradient there are zeros, or `None` if `sparse`.
+    For an output without a gradient there are zeros, or `None` if the primitive wants it so.
     """
     found = [grads.get(y) if y in kept else grads.pop(y, None) for y in outputs]
     if all(g is None for g in found):
         return None
-    if sparse:
+    if primitive.joint_sparse:
         return tuple(found)
     return tuple(zeros_like(y) if g is None else g for y, g in zip(outputs, found, strict=True))
+
+
+# ---------------------------------------------------------------------- on arrays
+
+
+def walk_arrays(
+    tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
+) -> None:
+    """Do what `walk_back` does, on NumPy arrays; no tape and no trace may be listening."""
+    for x, seed in grads.items():
+        grads[x] = seed._array
+    odd = _walk_arrays(tracked, grads, needed, kept)
+    for x, g in grads.items():
+        grads[x] = wrap(g)
+    if odd:  # a rule gave something that is no plain tensor
+        for x, gx in odd:
+            grads[x] = PRIMITIVES["add"].op(grads[x], gx) if x in grads else gx
+        walk_back(tracked, grads, needed, kept)
+
+
+def _walk_arrays(
+    tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
+) -> Any:
+    """The same, up to a rule that gives no plain tensors: what this rule gave, else `None`.
+
+    This is the hot path of the way back: operations of two inputs are unrolled.
+    """
+    found: Any = grads.get
+    take, drop = tracked.popitem, grads.pop
+    passed = None if needed is tracked else needed.discard  # what is held there is not freed
+    # The ids of tensors whose gradient is a sum made here. Those of tensors that have been passed
+    # stay behind, but what is left of the record was there beside them and has other ids.
+    sums: set[int] = set()
+    while tracked:
+        output, entry = take()
+        if entry is None:
+            continue
+        if output in kept:
+            g = found(output)
+        else:
+            g = drop(output, None)
+            if passed is not None:
+                passed(output)
+        if g is None and type(output) is not tuple:
+            continue
+        if len(entry) == 4:
+            primitive, settings, a, b = entry
+            rules = primitive.array_rules
+            if settings is not None or g is None:
+                rules = None
+            else:
+                if rules is None:
+                    rules = made_rules(primitive)
+                rules = rules[g.dtype]
+            if rules is not None:
+                if type(b) is not Tensor:
+                    rules, one, two = rules[1], a._array, b
+                elif type(a) is not Tensor:
+                    rules, one, two = rules[2], a, b._array
+                else:
+                    rules, one, two = rules[0], a._array, b._array
+            if rules is not None:
+                by_one, by_two = rules
+                if by_one is not None and a in needed:
+                    gx = g if by_one is SAME else by_one(g, output._array, one, two)
+                    if gx.shape != one.shape:
+                        gx = _summed(np, gx, one)
+                    before = found(a)
+                    if before is None:
+                        grads[a] = gx
+                    elif before.size < _SMALL:
+                        grads[a] = _add(before, gx)
+                    elif id(a) in sums:
+                        _add(before, gx, before)
+                    else:
+                        grads[a] = _sum(before, gx, a, sums)
+                if by_two is not None and b in needed:
+                    gx = g if by_two is SAME else by_two(g, output._array, one, two)
+                    if gx.shape != two.shape:
+                        gx = _summed(np, gx, two)
+                    before = found(b)
+                    if before is None:
+                        grads[b] = gx
+                    elif before.size < _SMALL:
+                        grads[b] = _add(before, gx)
+                    elif id(b) in sums:
+                        _add(before, gx, before)
+                    else:
+                        grads[b] = _sum(before, gx, b, sums)
+                continue
+        odd = _by_other_rules(entry, output, g, grads, needed, kept, sums)
+        if odd is not None:
+            return odd
+    return None
+
+
+def _sum(before: Any, more: Any, x: Tensor, sums: set[int]) -> Any:
+    """The sum of two gradients by `x`, which `sums` holds from now on if that can be added to.
+
+    It is made in the memory of the first if that is large and nobody's else.
+    """
+    if before.dtype is not more.dtype or before.shape != more.shape:
+        return _add(before, more)
+    if (
+        before.size >= _LARGE
+        # in the dict of gradients, in the walk, here, and as the argument of this call
+        and getrefcount(before) == 4
+        and before.base is None
+    ):
+        sums.add(id(x))
+        return _add(before, more, before)
+    if before.size >= _SMALL:
+        sums.add(id(x))
+    return _add(before, more)
+
+
+def _by_other_rules(
+    entry: Any,
+    output: Any,
+    g: Any,
+    grads: dict[Tensor, Any],
+    needed: Any,
+    kept: set[Tensor],
+    sums: set[int],
+) -> Any:
+    """Pass an entry that the walk has not unrolled; what its rules gave if it is no plain tensors.
+
+    Rules on arrays are taken where there are any, else those on tensors.
+    """
+    if type(output) is tuple:
+        g = _gathered_arrays(entry[0], output, grads, kept)
+        if g is None:
+            return None
+    elif len(entry) == 3 and entry[1] is None:
+        primitive, _, x = entry
+        rules = primitive.array_rules
+        if rules is None:
+            rules = made_rules(primitive)
+        rule = rules[g.dtype]
+        if rule is not None:
+            if x in needed:
+                gx = g if rule is SAME else rule(g, output._array, x._array)
+                _deliver(x, gx, grads, sums)
+            return None
+        g = wrap(g)
+    else:
+        g = wrap(g)
+    given = _sent_back(entry, output, g, needed)
+    for _, gx in given:
+        if type(gx) is not Tensor:
+            return given
+    for x, gx in given:
+        _deliver(x, gx._array, grads, sums)
+    return None
+
+
+def _deliver(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> None:
+    before = grads.get(x)
+    if before is None:
+        grads[x] = gx
+    elif id(x) in sums and before.dtype is gx.dtype and before.shape == gx.shape:
+        _add(before, gx, before)
+    else:
+        grads[x] = _sum(before, gx, x, sums)
+
+
+def _gathered_arrays(
+    primitive: Any, outputs: tuple[Tensor, ...], grads: dict[Tensor, Any], kept: set[Tensor]
+) -> Any:
+    """What `_gathered` gives, of arrays."""
+    held = {y: wrap(grads[y]) for y in outputs if y in grads}
+    for y in held:
+        if y not in kept:
+            del grads[y]
+    return _gathered(primitive, outputs, held, kept)
 
 
 def ones_like(x: Tensor) -> Tensor:

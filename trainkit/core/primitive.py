@@ -29,7 +29,6 @@ Rule = Callable[..., Any]
 P = ParamSpec("P")
 AnyRule = TypeVar("AnyRule", bound=Rule)
 
-_new = object.__new__
 _ndarray = np.ndarray
 _TAPES = recorder.TAPES
 _XP = devices.XP_OF
@@ -91,6 +90,7 @@ class Primitive:
         self.joint: Rule | None = None
         self.joint_asks = False
         self.joint_sparse = False
+        self.array_rules: Any = None  # made from the rules by the walk back
         self.broadcasts = shape_rule in (
             shapes.broadcast,
             shapes.broadcast_bool,
@@ -288,7 +288,7 @@ def _rounded(result: Any) -> Any:
 def _wrapped(result: Any) -> Any:
     if type(result) is tuple:
         return tuple(_wrapped(item) for item in result)
-    y = _new(Tensor)
+    y = Tensor()
     y._array = result
     return y
 
@@ -307,7 +307,7 @@ def _number(x: Any, like: Tensor | None) -> Tensor:
         return convert_to_tensor(x)
     dtype = dtypes.result_type(like.dtype, x)
     where = devices.device_of(like._array) if type(like) is Tensor else devices.current()
-    y = _new(Tensor)
+    y = Tensor()
     y._array = where.xp.asarray(x, dtype.dtype)
     return y
 
@@ -329,7 +329,7 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
             raise prim.explained(error, (x,), {}) from error
         if checked and result.dtype is not array.dtype:
             return slow(x)
-        y = _new(Tensor)
+        y = Tensor()
         y._array = result
         if tapes:
             record(prim, (x,), y, None)
@@ -340,15 +340,16 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
 
 def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
     ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record = recorder.record
+    record_two = recorder.record_two
     any_result = prim.shape_rule is shapes.broadcast_bool
 
     def op(x1: Any, x2: Any) -> Any:
         if type(x1) is Tensor:
-            one = kept = x1._array
+            one = x1._array
+            dtype = one.dtype
             if type(x2) is Tensor:
                 two = x2._array
-                if two.dtype is not kept.dtype and not any_result:
+                if two.dtype is not dtype and not any_result:
                     return slow(x1, x2)
             elif type(x2) is float or type(x2) is int:
                 two = x2
@@ -356,19 +357,19 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
                 return slow(x1, x2)
         elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
             one, two = x1, x2._array
-            kept = two
+            dtype = two.dtype
         else:
             return slow(x1, x2)
         try:
             result = ufunc(one, two)
         except _KERNEL_ERRORS as error:
             raise prim.explained(error, (x1, x2), {}) from error
-        if result.dtype is not kept.dtype and not any_result:
+        if result.dtype is not dtype and not any_result:
             return slow(x1, x2)
-        y = _new(Tensor)
+        y = Tensor()
         y._array = result
         if tapes:
-            record(prim, (x1, x2), y, None)
+            record_two(prim, x1, x2, y)
         return y
 
     return op
@@ -395,7 +396,7 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
         if type(result) is tuple:
             y = _wrapped(result)
         else:
-            y = _new(Tensor)
+            y = Tensor()
             y._array = result
         if tapes:
             record(prim, (x,), y, settings or None)
@@ -425,7 +426,7 @@ def _general(prim: Primitive) -> Callable[..., Any]:
             elif x is None:
                 arrays.append(None)
             elif (type(x) is float or type(x) is int) and dtype is _F32 and type(array) is _ndarray:
-                number = _new(Tensor)
+                number = Tensor()
                 number._array = np.float32(x)
                 inputs = tuple(number if x is other else other for other in inputs)
                 arrays.append(number._array)
@@ -459,11 +460,11 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
     op.primitive = prim  # type: ignore[attr-defined]
 
     def gradients(*rules: Rule | None) -> Operation[Any]:
-        prim.rules = rules
+        prim.rules, prim.array_rules = rules, None
         return operation
 
     def joint_gradient(rule: AnyRule) -> AnyRule:
-        prim.joint = rule
+        prim.joint, prim.array_rules = rule, None
         prim.joint_asks = "needed" in inspect.signature(rule).parameters
         return rule
 

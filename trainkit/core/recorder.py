@@ -15,11 +15,17 @@ from trainkit.core.errors import FailedPreconditionError
 
 
 class TapeLike(Protocol):
-    """What `record` needs of a tape."""
+    """What `record` needs of a tape.
+
+    Attributes:
+        thread: the thread that it belongs to.
+        tracked: the tensors whose use is recorded, in the order in which they came up. With a
+            result stands its entry, `(primitive, settings, *inputs)`, with what was watched `None`.
+            Results that came together stand as a tuple with the entry, then each with `None`.
+    """
 
     thread: int
-    tracked: set[Any]
-    entries: list[Any]
+    tracked: dict[Any, Any]
 
     def note_variable(self, variable: Any, snapshot: Any) -> None:
         """Hear that `variable` was read and gave the tensor `snapshot`."""
@@ -53,19 +59,27 @@ def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) 
         output: the tensor, or tuple of tensors, that it gave.
         settings: keyword settings of the call, or `None`.
     """
-    thread = get_ident()
     for tape in TAPES:
         tracked = tape.tracked
-        if tracked.isdisjoint(inputs) or tape.thread != thread:
+        if tracked.keys().isdisjoint(inputs) or tape.thread != get_ident():
             continue
         if primitive.rules is None and primitive.joint is None:
             tape.note_exit(primitive.name, inputs)
             continue
-        tape.entries.append((primitive, inputs, output, settings))
+        tracked[output] = (primitive, settings, *inputs)
         if type(output) is tuple:
-            tracked.update(output)
-        else:
-            tracked.add(output)
+            tracked.update(dict.fromkeys(output))
+
+
+def record_two(primitive: Any, x1: Any, x2: Any, output: Any) -> None:
+    """`record` of a call with two inputs, one result and no settings."""
+    for tape in TAPES:
+        tracked = tape.tracked
+        if (x1 in tracked or x2 in tracked) and tape.thread == get_ident():
+            if primitive.rules is None and primitive.joint is None:
+                tape.note_exit(primitive.name, (x1, x2))
+            else:
+                tracked[output] = (primitive, None, x1, x2)
 
 
 def note_variable(variable: Any, snapshot: Any) -> None:

@@ -266,12 +266,9 @@ class Reference:
         return f"<Reference wrapping {self._value!r}>"
 
 
-_new = object.__new__
-
-
 def wrap(array: Array) -> Tensor:
     """A tensor on `array` itself, which must never be written to again."""
-    tensor = _new(Tensor)
+    tensor = Tensor()
     tensor._array = array
     return tensor
 

@@ -19,7 +19,6 @@ from trainkit.ops import index_keys
 from trainkit.ops.index_keys import Key
 from trainkit.ops.shaping import as_tensor
 
-_new = object.__new__
 _TAPES = recorder.TAPES
 _PLAIN = frozenset((int, slice, type(None), type(...)))
 
@@ -118,7 +117,7 @@ def get_item(x: Any, key: Any) -> Tensor:
             raise _why(x, key) from None
         except TypeError:  # a bound of a slice that has no value yet, or is no number
             return _general_item(x, key)
-        y = _new(Tensor)
+        y = Tensor()
         y._array = array
         if _TAPES:
             settings = {"key": index_keys.compiled(key)[0]}

@@ -1,0 +1,200 @@
+"""The walk back on arrays: the same bits as on tensors, memory freed on the way, sums in place."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from tests.conformance.table import all_cases
+from trainkit.autodiff import array_rules
+from trainkit.autodiff.array_rules import SAME
+from trainkit.core import nest
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+
+
+def is_elementwise(name):
+    prim = PRIMITIVES.get(name)
+    return prim is not None and (prim.is_ufunc or prim.elementwise)
+
+
+ELEMENTWISE = [case for case in all_cases() if is_elementwise(case.name)]
+
+
+def gradients(run, inputs, on_tensors):
+    """The gradients of what `run` gives by `inputs`; a tape that listens keeps arrays out."""
+    with tk.GradientTape(persistent=on_tensors):
+        with tk.GradientTape() as tape:
+            tape.watch(inputs)
+            results = nest.flatten(run(*inputs))
+        if on_tensors:
+            return tape.gradient(results, inputs)
+    return tape.gradient(results, inputs)
+
+
+def same_bits(run, inputs):
+    found, expected = (gradients(run, inputs, on_tensors) for on_tensors in (False, True))
+    for a, b in zip(found, expected, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.mark.parametrize("case", ELEMENTWISE, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rules_on_arrays_give_the_bits_of_rules_on_tensors(case, dtype):
+    fixed, inputs = [], []
+    for x in case.inputs:
+        is_float = isinstance(x, np.ndarray) and x.dtype.kind == "f"
+        fixed.append(convert_to_tensor(x.astype(dtype)) if is_float else x)
+        if is_float:
+            inputs.append(fixed[-1])
+
+    def run(*floats):
+        rest = iter(floats)
+        given = [next(rest) if type(x) is Tensor else x for x in fixed]
+        return case.op(*given, **case.settings)
+
+    same_bits(run, inputs)
+
+
+@pytest.mark.parametrize("shapes", [((3, 1), (4,)), ((1,), (1, 1)), ((), (2, 3)), ((0, 3), (1, 3))])
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "maximum", "power"])
+def test_broadcast_inputs_get_sums(rng, name, shapes):
+    op = PRIMITIVES[name].op
+    inputs = [convert_to_tensor(rng.uniform(0.5, 2, s).astype("float32")) for s in shapes]
+    same_bits(op, inputs)
+
+
+@pytest.mark.parametrize("number", [2, 2.5, 0, -1.0])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_python_numbers_stay_weak(rng, number, shape):
+    x = convert_to_tensor(rng.uniform(0.5, 2, shape).astype("float32"))
+    same_bits(lambda x: x * number + number - x / (number + 5.5), [x])
+    same_bits(lambda x: (x**number) + tk.maximum(number, x) - number / x, [x])
+
+
+def test_rules_that_look_at_numbers_are_left_to_tensors():
+    rules = array_rules.ArrayRules(PRIMITIVES["power"])[np.dtype("float32")]
+    assert rules[0] is not None
+    assert rules[1:] == (None, None)
+
+
+def test_rules_are_written_for_plain_floats_alone():
+    rules = array_rules.ArrayRules(PRIMITIVES["add"])
+    assert rules[np.dtype("float32")][0] == (SAME, SAME)
+    assert rules[np.dtype("float16")] is None
+    assert rules[np.dtype("complex64")] is None
+    assert array_rules.ArrayRules(PRIMITIVES["absolute"])[np.dtype("float32")] is None
+
+
+def test_new_rules_take_the_place_of_those_written_out(monkeypatch):
+    prim = PRIMITIVES["negative"]
+    x = tk.constant([1.0])
+    monkeypatch.setattr(prim, "rules", prim.rules)
+    monkeypatch.setattr(prim, "array_rules", None)
+    assert gradients(tk.negative, [x], False)[0].numpy() == [-1.0]
+    prim.op.gradients(lambda g, y, x: g * 5.0)
+    assert gradients(tk.negative, [x], False)[0].numpy() == [5.0]
+
+
+def test_results_are_freed_as_the_walk_passes_them():
+    alive = []
+
+    @tk.custom_gradient
+    def first(x):
+        def backward(g):
+            gc.collect()
+            alive.append([r() is not None for r in references])
+            return g
+
+        return x * 1.0, backward
+
+    x = tk.Variable(np.ones(2000, "float32"))
+    with tk.GradientTape() as tape:
+        y, references = first(x), []
+        for _ in range(5):
+            y = tk.tanh(tk.matmul(y[None], y[:, None])[0] * y)
+            references.append(weakref.ref(y))
+        y = tk.reduce_sum(y)
+    tape.gradient(y, x)
+    assert alive == [[False] * 5]
+
+
+def test_results_are_freed_when_only_some_leaves_are_asked_for():
+    alive = []
+
+    @tk.custom_gradient
+    def first(x):
+        def backward(g):
+            gc.collect()
+            alive.append([r() is not None for r in references])
+            return g
+
+        return x * 1.0, backward
+
+    x, other = tk.Variable([1.0, 2.0]), tk.Variable([3.0, 4.0])
+    with tk.GradientTape() as tape:
+        y, references = first(x), []
+        for _ in range(3):
+            y = y * other
+            references.append(weakref.ref(y))
+        y = tk.reduce_sum(y)
+    assert tape.gradient(y, x).numpy().tolist() == [27.0, 64.0]
+    assert alive == [[False] * 3]
+
+
+def test_sums_in_place_write_to_nothing_that_others_hold():
+    ones = np.ones(5000, "float32")
+    x, seed = tk.constant(ones), tk.constant(3 * ones)
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        middle = x * 2.0
+        y = middle + middle + x + x
+    in_middle, by_x = tape.gradient(y, [middle, x], output_gradients=seed)
+    np.testing.assert_array_equal(seed.numpy(), 3 * ones)
+    np.testing.assert_array_equal(in_middle.numpy(), 6 * ones)
+    np.testing.assert_array_equal(by_x.numpy(), 18 * ones)
+
+
+def test_a_persistent_tape_keeps_its_record():
+    x = tk.constant(np.full(2000, 2.0, "float32"))
+    with tk.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = tk.reduce_sum(x * x * x)
+    first, again = tape.gradient(y, x), tape.gradient(y, x)
+    assert first.numpy()[0] == again.numpy()[0] == 12.0
+    assert len(tape.entries) == 3
+
+
+def test_a_rule_that_gives_no_plain_tensor_hands_over_to_tensors():
+    @tk.custom_gradient
+    def outer(x):
+        def backward(g):  # in a jacobian `g` stands for all rows at once
+            scaled = tk.custom_gradient(lambda u: (u * 1.0, lambda h: h * g))
+            with tk.GradientTape() as tape:
+                tape.watch(x)
+                y = tk.reduce_sum(scaled(x * x) + x)
+            return tape.gradient(y, x)
+
+        return x * 1.0, backward
+
+    x = tk.constant([1.0, 2.0])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = outer(x)
+    np.testing.assert_array_equal(tape.jacobian(y, x).numpy(), [[3.0, 1.0], [1.0, 5.0]])
+
+
+def test_watching_a_result_keeps_how_it_was_computed():
+    x = tk.constant(3.0)
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+        tape.watch(y)
+        z = y * y
+    by_x, by_y = tape.gradient(z, [x, y])
+    assert float(by_x) == 108.0
+    assert float(by_y) == 18.0

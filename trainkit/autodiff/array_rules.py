@@ -1,0 +1,251 @@
+"""Gradient rules on arrays: what a rule computes, taken down once as the kernels it calls.
+
+A rule is made of operations, each of which looks at types, dtypes and tapes before it comes to its
+kernel. When no tape is listening to the walk back, only the kernels matter. A rule of an
+element-wise operation is therefore run once on stand-ins that note the operations, and written out
+as a function of arrays that calls the same kernels in the same order. Temporary results of large
+arrays are overwritten by the next step that has no more use for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, recorder
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor
+
+ArrayRule = Callable[..., Any]
+
+SAME: Any = object()
+"""Stands for a rule that passes the gradient on as it is."""
+
+# Kernels run on these as they are; numbers are weak beside them.
+_COMPUTED_IN = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+_NAMES = ("a", "b")
+_UNKNOWN: Any = object()
+
+
+class _NotElementwise(Exception):
+    """The rule does something that the stand-ins do not know."""
+
+
+class _StandIn(SymbolicTensor):
+    """A value of a rule that is being taken down; it has a dtype and no shape."""
+
+    __slots__ = ("name", "steps")
+
+    def __init__(self, dtype: Any, name: str, steps: list[_Step]) -> None:
+        super().__init__(Spec((), dtype))
+        self.name = name
+        self.steps = steps
+
+    @property
+    def shape(self) -> Any:
+        raise _NotElementwise
+
+    def apply_primitive(self, primitive: Any, inputs: Any, settings: Any) -> Any:
+        """Take a step down."""
+        if not (primitive.is_ufunc or primitive.elementwise) or primitive.effect:
+            raise _NotElementwise
+        spec = primitive.shape_rule(*map(_spec_of, inputs), **settings)
+        if type(spec) is not Spec:
+            raise _NotElementwise
+        y = _StandIn(spec.dtype, f"t{len(self.steps)}", self.steps)
+        self.steps.append(_Step(primitive, inputs, settings, y))
+        return y
+
+    __hash__ = object.__hash__
+
+
+def _spec_of(x: Any) -> Any:
+    if isinstance(x, _StandIn):
+        return x._spec
+    return Spec((), x.dtype) if isinstance(x, Tensor) else x
+
+
+class _Step:
+    """One operation of a rule.
+
+    Attributes:
+        primitive, inputs, settings: the call.
+        result: the stand-in that it gave.
+    """
+
+    def __init__(self, primitive: Any, inputs: Any, settings: Any, result: _StandIn) -> None:
+        self.primitive, self.inputs, self.settings = primitive, inputs, settings
+        self.result = result
+
+    def uses(self, x: Any) -> bool:
+        """Whether `x` is among the inputs."""
+        return any(x is given for given in self.inputs)
+
+
+class ArrayRules(dict[Any, Any]):
+    """The rules of one primitive by NumPy dtype, written out when they are first asked for.
+
+    A value is `None` where there are none; for one input its rule; for two inputs three pairs: the
+    rules when both are tensors, when the second is a Python number, and when the first is one. A
+    pair is `None` where it can't be had. Each rule takes `(g, y, *inputs)`; it may be `SAME`, and
+    `None` in a pair for an input that has no gradient.
+    """
+
+    def __init__(self, primitive: Any) -> None:
+        super().__init__()
+        self._primitive = primitive
+
+    def __missing__(self, dtype: Any) -> Any:
+        found = self[dtype] = _written(self._primitive, dtype)
+        return found
+
+
+class NoArrayRules(dict[Any, Any]):
+    """The rules of a primitive that has none, whatever the dtype."""
+
+    def __missing__(self, dtype: Any) -> None:
+        return None
+
+
+def made_rules(primitive: Any) -> Any:
+    """The rules of `primitive` by dtype, which it keeps from now on."""
+    elementwise = primitive.is_ufunc or primitive.elementwise
+    if elementwise and primitive.rules is not None and primitive.joint is None:
+        primitive.array_rules = ArrayRules(primitive)
+    else:
+        primitive.array_rules = NoArrayRules()
+    return primitive.array_rules
+
+
+def _written(primitive: Any, dtype: Any) -> Any:
+    count = len(primitive.rules)
+    if dtype not in _COMPUTED_IN or count > 2 or not _keeps_dtype(primitive, count):
+        return None
+    first = _rule_on_arrays(primitive.rules[0], dtype, count, None)
+    if count == 1:
+        return None if first is _UNKNOWN else first
+    second = _rule_on_arrays(primitive.rules[1], dtype, count, None)
+    return (
+        None if _UNKNOWN in (first, second) else (first, second),
+        _of_one(_rule_on_arrays(primitive.rules[0], dtype, count, 1), 0),
+        _of_one(_rule_on_arrays(primitive.rules[1], dtype, count, 0), 1),
+    )
+
+
+def _of_one(rule: Any, place: int) -> Any:
+    """Rules of two inputs of which only that at `place` is no number."""
+    if rule is _UNKNOWN:
+        return None
+    return (rule, None) if place == 0 else (None, rule)
+
+
+def _keeps_dtype(primitive: Any, count: int) -> bool:
+    """Whether a real result means real inputs of its dtype, as it does not of a magnitude."""
+    given = dtypes.complex64
+    try:
+        result = primitive.shape_rule(*[Spec((), given)] * count)
+    except Exception:  # no rule for complex numbers
+        return False
+    return type(result) is Spec and result.dtype is given
+
+
+def _rule_on_arrays(rule: Any, dtype: Any, count: int, number: int | None) -> Any:
+    """The rule as a function of arrays; `_UNKNOWN` if it can't be had so.
+
+    Args:
+        rule: takes `(g, y, *inputs)`.
+        dtype: of all of them.
+        count: of inputs.
+        number: the place of an input that is a Python number instead.
+    """
+    if rule is None:
+        return None
+    steps: list[_Step] = []
+    given = [_StandIn(dtype, name, steps) for name in ("g", "y", *_NAMES[:count])]
+    try:
+        with recorder.silence():
+            result = rule(*given)
+    except Exception:  # it looks at shapes or values, or calls what is not element-wise
+        return _UNKNOWN
+    if result is given[0]:
+        return SAME
+    if type(result) is not _StandIn or result.dtype.dtype != dtype:
+        return _UNKNOWN
+    if number is not None and not _keeps_numbers_weak(steps, given[2 + number]):
+        return _UNKNOWN
+    return _compiled(steps, given, result)
+
+
+def _keeps_numbers_weak(steps: list[_Step], number: _StandIn) -> bool:
+    """Whether no step has numbers alone, whose result would be a float64."""
+    arrays = (Tensor,)
+    return all(any(isinstance(x, arrays) and x is not number for x in s.inputs) for s in steps)
+
+
+def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn) -> Any:
+    names: dict[str, Any] = {"__name__": __name__}
+    # What has the shape of the result; an input of two may have been broadcast to it.
+    full = {x.name for x in (given if len(given) == 3 else given[:2])}
+    plain, thrifty = [], []
+    for i, step in enumerate(steps):
+        operands = [_operand(x, names) for x in step.inputs]
+        if any(operand is None for operand in operands):
+            return _UNKNOWN
+        call = _call(step, [str(x) for x in operands], names, i)
+        plain.append(f"    {step.result.name} = {call})")
+        if any(isinstance(x, _StandIn) and x.name in full for x in step.inputs):
+            full.add(step.result.name)
+        spent = _spent(steps, i, full, result)
+        thrifty.append(
+            f"    {step.result.name} = {call}{'' if spent is None else f', {spent.name}'})"
+        )
+    end = f"    return {result.name}"
+    head = f"def rule({', '.join(x.name for x in given)}):"
+    lines = [head, *plain, end]
+    if plain != thrifty:
+        # NumPy's results of scalars are no arrays and can't be overwritten.
+        test = "    if not g.shape:\n        return scalar_rule(" + head[9:-2] + ")"
+        lines = [head.replace("rule", "scalar_rule"), *plain, end, "", head, test, *thrifty, end]
+    exec(compile("\n".join(lines), "<gradient rule>", "exec"), names)
+    made: ArrayRule = names["rule"]
+    return made
+
+
+def _operand(x: Any, names: dict[str, Any]) -> str | None:
+    if isinstance(x, _StandIn):
+        return x.name
+    value = x._array if type(x) is Tensor else x
+    if type(value).__module__ not in ("numpy", "builtins"):
+        return None  # a constant on another device
+    name = f"c{len(names)}"
+    names[name] = value
+    return name
+
+
+def _call(step: _Step, operands: list[str], names: dict[str, Any], i: int) -> str:
+    """The call of a kernel, without the closing parenthesis."""
+    names[f"k{i}"] = step.primitive.kernel
+    if step.primitive.is_ufunc:
+        return f"k{i}({', '.join(operands)}"
+    names["np"] = np
+    names[f"s{i}"] = step.settings
+    return (
+        f"k{i}(np, {', '.join(operands)}, **s{i}"
+        if step.settings
+        else (f"k{i}(np, {', '.join(operands)}")
+    )
+
+
+def _spent(steps: list[_Step], i: int, full: set[str], result: _StandIn) -> _StandIn | None:
+    """A result of an earlier step that step `i` may overwrite with its own."""
+    step = steps[i]
+    if not step.primitive.is_ufunc:
+        return None
+    made = [s.result for s in steps[:i] if s.primitive.is_ufunc]
+    for x in made:
+        fits = x.name in full and x.dtype is step.result.dtype and x is not result
+        if fits and step.uses(x) and not any(later.uses(x) for later in steps[i + 1 :]):
+            return x
+    return None
