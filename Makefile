@@ -31,7 +31,6 @@ fast-tests: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/run.py $(ARGS)
-	$(BIN)/python benchmarks/import_time.py
 
 clean:
 	rm -rf $(VENV)

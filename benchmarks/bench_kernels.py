@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from timing import Benchmark, Step
 
+SHARED_PROCESS = True
+
 Body = Callable[..., Any]
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from timing import Benchmark, Step
 
+SHARED_PROCESS = True
+
 LINKS = 1000
 ONE = np.full(1, 0.7, "float32")
 TWO = np.full(1, 0.9, "float32")

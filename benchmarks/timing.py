@@ -6,15 +6,15 @@ A file `bench_NAME.py` in this folder holds a list `BENCHMARKS`; `run.py` finds 
 
 Each contestant is a function that prepares the work and returns the step to be timed, or a
 generator that yields the step and cleans up afterwards. One that raises ImportError is left out, so
-a peer takes part wherever it is installed. The contestant that others are compared with is first.
+a peer takes part wherever it is installed. Every contestant has a process of its own
+(`contestant.py`), so that no framework's threads get in the way of another's. A file of many
+small benchmarks may say `SHARED_PROCESS = True`: then a contestant's process serves all of them.
 """
 
-import inspect
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 Step = Callable[[], object]
 Contestant = Callable[[], Step | Iterator[Step]]
@@ -29,8 +29,10 @@ class Benchmark:
         unit: unit of the results.
         scale: the seconds of one step, times this, are the result; for a rate (`rate`), this
             divided by the seconds is.
-        contestants: by name; the others are compared with the first one.
+        contestants: by name; the first word is the framework. The others are compared with the
+            first one.
         rate: whether the result is an amount a second, of which more is better.
+        calls: for contestants that do the work several times in a step, how often.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Benchmark:
     scale: float
     contestants: Mapping[str, Contestant]
     rate: bool = False
+    calls: Mapping[str, int] = field(default_factory=dict)
 
     def result(self, seconds: float) -> float:
         """What `seconds` a step come to in the unit of this benchmark."""
@@ -54,73 +57,71 @@ class Row:
         best: the best round.
         ratio: time of this one by the time of the first one, median over the rounds: above 1,
             this one is slower.
+        seconds: of a step, round by round.
     """
 
     name: str
     median: float
     best: float
     ratio: float
+    seconds: tuple[float, ...] = ()
 
 
-def run(benchmark: Benchmark, rounds: int, sample_seconds: float) -> list[Row]:
-    """Time the contestants that are installed, in turns, forwards and backwards.
+class Runner(Protocol):
+    """A contestant that is ready: takes samples, and can be told to go."""
+
+    def sample(self) -> float:
+        """Seconds of one step, the mean over a sample."""
+
+    def close(self) -> None:
+        """Clean up."""
+
+
+def interleaved(
+    benchmark: Benchmark, prepared: Mapping[str, Callable[[], Runner | None]], rounds: int
+) -> list[Row]:
+    """Time contestants in turns, forwards and backwards.
 
     Args:
         benchmark: the work.
-        rounds: samples taken of each contestant.
-        sample_seconds: about how long one sample lasts; each has at least one step.
+        prepared: by name, what makes a contestant ready; it gives `None` for one that is left out.
+        rounds: samples taken of each.
     """
-    with ExitStack() as stack:
-        steps = {}
-        for name, contestant in benchmark.contestants.items():
-            try:
-                steps[name] = stack.enter_context(_prepared(contestant))
-            except ImportError:
-                continue
-        counts = {name: _steps_in(step, sample_seconds) for name, step in steps.items()}
-        samples: dict[str, list[float]] = {name: [] for name in steps}
+    runners: dict[str, Runner] = {}
+    samples: dict[str, list[float]] = {}
+    try:
+        for name, prepare in prepared.items():
+            runner = prepare()
+            if runner is not None:
+                runners[name], samples[name] = runner, []
         for number in range(rounds):
-            for name in list(steps) if number % 2 == 0 else reversed(steps):
-                samples[name].append(_seconds(steps[name], counts[name]) / counts[name])
+            for name in list(runners) if number % 2 == 0 else reversed(runners):
+                samples[name].append(runners[name].sample() / benchmark.calls.get(name, 1))
+    finally:
+        for runner in runners.values():
+            runner.close()
+    return rows_of(benchmark, samples)
+
+
+def rows_of(benchmark: Benchmark, samples: Mapping[str, list[float]]) -> list[Row]:
+    """Samples as results; those of the first contestant are the measure."""
     first = next(iter(samples.values()), [])
     return [_row(benchmark, name, own, first) for name, own in samples.items()]
 
 
 def _row(benchmark: Benchmark, name: str, own: list[float], first: list[float]) -> Row:
-    ratios = [mine / theirs for mine, theirs in zip(own, first, strict=True)]
     return Row(
         name,
         benchmark.result(statistics.median(own)),
         benchmark.result(min(own)),
-        statistics.median(ratios),
+        ratio_of(own, first),
+        tuple(own),
     )
 
 
-@contextmanager
-def _prepared(contestant: Contestant) -> Iterator[Step]:
-    """The step of a contestant; its generator, if it is one, is run to its end on leaving."""
-    if not inspect.isgeneratorfunction(contestant):
-        yield contestant()
-        return
-    with contextmanager(contestant)() as step:
-        yield step
-
-
-def _steps_in(step: Step, sample_seconds: float) -> int:
-    """How many steps last about `sample_seconds`; finding out warms the step up."""
-    step()
-    count = 1
-    while (seconds := _seconds(step, count)) < sample_seconds / 2:
-        growth = sample_seconds / seconds if seconds > 0 else 10
-        count *= max(2, min(10, int(growth)))
-    return max(1, round(count * sample_seconds / seconds)) if sample_seconds else 1
-
-
-def _seconds(step: Step, count: int) -> float:
-    start = time.perf_counter()
-    for _ in range(count):
-        step()
-    return time.perf_counter() - start
+def ratio_of(own: list[float] | tuple[float, ...], other: list[float] | tuple[float, ...]) -> float:
+    """One's time by another's, median over the rounds."""
+    return statistics.median(mine / theirs for mine, theirs in zip(own, other, strict=True))
 
 
 def table(benchmark: Benchmark, rows: list[Row]) -> str:
@@ -131,10 +132,11 @@ def table(benchmark: Benchmark, rows: list[Row]) -> str:
     ]
     for row in rows:
         against = "" if row.name == first else f"  {row.ratio:6.2f} x the time of {first}"
-        median, best = _short(row.median), _short(row.best)
+        median, best = short(row.median), short(row.best)
         lines.append(f"  {row.name:<24}{median:>14}  best {best:>12}{against}")
     return "\n".join(lines)
 
 
-def _short(number: float) -> str:
+def short(number: float) -> str:
+    """A number with about four digits."""
     return f"{number:,.0f}" if number >= 1000 else f"{number:.4g}"

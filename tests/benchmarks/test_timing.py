@@ -1,7 +1,6 @@
-"""The benchmark runner: who takes part, in which order, and what the numbers mean."""
+"""Contestants take turns, and what the numbers mean."""
 
 import importlib.util
-import itertools
 import pathlib
 import sys
 
@@ -11,43 +10,33 @@ FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def runner(monkeypatch):
-    """The runner's module; what it puts on the path is taken away again."""
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.delitem(sys.modules, "timing", raising=False)
-    spec = importlib.util.spec_from_file_location("benchmark_run", FOLDER / "run.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    sys.modules.pop("timing", None)
+def timing(bench_modules):
+    return bench_modules("timing")
 
 
-@pytest.fixture
-def timing(runner):
-    return sys.modules["timing"]
+class Runner:
+    """Takes the same time for each sample, and says who was sampled."""
+
+    def __init__(self, name, seconds, log):
+        self.name, self.seconds, self.log, self.closed = name, seconds, log, False
+
+    def sample(self):
+        self.log.append(self.name)
+        return self.seconds
+
+    def close(self):
+        self.closed = True
 
 
-@pytest.fixture
-def clock(monkeypatch, timing):
-    """A clock that steps move on by hand."""
-    now = [0.0]
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: now[0])
-
-    def taking(seconds, log=None, name=None):
-        def step():
-            now[0] += seconds
-            if log is not None:
-                log.append(name)
-
-        return lambda: step
-
-    return taking
+def made(log, **seconds):
+    runners = {name: Runner(name, s, log) for name, s in seconds.items()}
+    return runners, {name: lambda r=r: r for name, r in runners.items()}
 
 
-def test_results_are_medians_and_ratios_to_the_first(timing, clock):
-    made = {"ours": clock(0.001), "theirs": clock(0.004)}
+def test_results_are_medians_and_ratios_to_the_first(timing):
+    _, prepared = made([], ours=0.001, theirs=0.004)
     per_step, rate = (
-        timing.run(timing.Benchmark("x", "us", scale, made, rate), rounds=5, sample_seconds=0.1)
+        timing.interleaved(timing.Benchmark("x", "us", scale, {}, rate), prepared, rounds=5)
         for scale, rate in ((1e6, False), (20, True))
     )
     assert [row.name for row in per_step] == ["ours", "theirs"]
@@ -55,44 +44,42 @@ def test_results_are_medians_and_ratios_to_the_first(timing, clock):
     assert [row.best for row in rate] == pytest.approx([20_000, 5000])
     assert [row.ratio for row in per_step] == pytest.approx([1, 4])
     assert [row.ratio for row in rate] == pytest.approx([1, 4])
+    assert per_step[1].seconds == (0.004,) * 5
 
 
-def test_contestants_take_turns_forwards_and_backwards(timing, clock):
+def test_contestants_take_turns_forwards_and_backwards(timing):
     log = []
-    made = {name: clock(1.0, log, name) for name in "abc"}
-    timing.run(timing.Benchmark("x", "s", 1, made), rounds=3, sample_seconds=1.0)
-    measured = "".join(name for name, _ in itertools.groupby(log[6:]))  # after warming up
-    assert measured == "abcba" + "bc"
+    runners, prepared = made(log, a=1.0, b=1.0, c=1.0)
+    timing.interleaved(timing.Benchmark("x", "s", 1, {}), prepared, rounds=3)
+    assert "".join(log) == "abc" + "cba" + "abc"
+    assert all(runner.closed for runner in runners.values())
 
 
-def test_a_sample_has_as_many_steps_as_its_length_asks_for(timing, clock):
-    log = []
-    timing.run(timing.Benchmark("x", "s", 1, {"a": clock(0.001, log, "a")}), 1, 0.25)
-    before = len(log)
-    timing.run(timing.Benchmark("x", "s", 1, {"a": clock(0.001, log, "a")}), 2, 0.25)
-    assert len(log) - 2 * before == 250
-
-
-def test_a_peer_that_is_not_installed_is_left_out(timing, clock):
-    def absent():
-        import a_framework_nobody_has
-
-        return a_framework_nobody_has.step
-
-    made = {"ours": clock(0.001), "absent": absent}
-    rows = timing.run(timing.Benchmark("x", "s", 1, made), rounds=1, sample_seconds=0.0)
+def test_one_that_is_left_out_has_no_row(timing):
+    _, prepared = made([], ours=0.001)
+    rows = timing.interleaved(
+        timing.Benchmark("x", "s", 1, {}), {**prepared, "absent": lambda: None}, rounds=1
+    )
     assert [row.name for row in rows] == ["ours"]
 
 
-def test_a_generator_cleans_up(timing):
-    done = []
+def test_the_others_are_closed_when_one_fails(timing):
+    runners, prepared = made([], ours=0.001)
 
-    def contestant():
-        yield lambda: None
-        done.append(True)
+    def failing():
+        raise RuntimeError("broken")
 
-    timing.run(timing.Benchmark("x", "s", 1, {"a": contestant}), rounds=1, sample_seconds=0.0)
-    assert done == [True]
+    with pytest.raises(RuntimeError, match="broken"):
+        timing.interleaved(
+            timing.Benchmark("x", "s", 1, {}), {**prepared, "broken": failing}, rounds=1
+        )
+    assert runners["ours"].closed
+
+
+def test_work_that_a_step_does_several_times_counts_once(timing):
+    _, prepared = made([], ours=1.0, many=10.0)
+    benchmark = timing.Benchmark("x", "s", 1, {}, calls={"many": 20})
+    assert [row.median for row in timing.interleaved(benchmark, prepared, 1)] == [1.0, 0.5]
 
 
 def test_the_table_shows_who_is_slower(timing):
@@ -104,36 +91,16 @@ def test_the_table_shows_who_is_slower(timing):
     assert "2.00 x the time of ours" in text
 
 
-FILE = """
-from timing import Benchmark
-BENCHMARKS = [Benchmark(name, "s", 1, {"trainkit": lambda: int}) for name in ("one", "two")]
-"""
-
-
-def test_files_are_found_and_chosen_by_name(runner, tmp_path, capsys):
-    (tmp_path / "bench_a.py").write_text(FILE)
-    (tmp_path / "other.py").write_text("raise AssertionError")
-    assert runner.main(["--rounds", "1", "--seconds", "0"], tmp_path) == 0
-    out = capsys.readouterr().out
-    assert out.count("trainkit") == 2
-    assert runner.main(["two", "--rounds", "1", "--seconds", "0"], tmp_path) == 0
-    out = capsys.readouterr().out
-    assert "two" in out
-    assert "one" not in out
-
-
-def test_a_name_that_nothing_has_is_an_error(runner, tmp_path, capsys):
-    (tmp_path / "bench_a.py").write_text(FILE)
-    with pytest.raises(SystemExit):
-        runner.main(["absent"], tmp_path)
-    assert "no benchmark is named like absent" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("bench_*.py")), ids=lambda path: path.stem)
-def test_each_benchmark_runs_for_one_round(runner, timing, path):
-    for benchmark in runner.load(path).BENCHMARKS:
-        own = {name: make for name, make in benchmark.contestants.items() if name == "trainkit"}
-        assert own, f"{benchmark.name} has no contestant named trainkit"
-        only = timing.Benchmark(benchmark.name, benchmark.unit, benchmark.scale, own)
-        assert timing.run(only, rounds=1, sample_seconds=0.0)
+def test_each_benchmark_runs_for_one_round(bench_modules, path):
+    contestant = bench_modules("contestant")
+    for benchmark in contestant.load(path).BENCHMARKS:
+        own = [name for name in benchmark.contestants if name.startswith("trainkit")]
+        assert own or benchmark.name == "memcpy", f"{benchmark.name} has no trainkit"
+        for name in own:
+            ready = contestant.Prepared(benchmark.contestants[name], 0.0, 0.0)
+            assert ready.sample() > 0
+            ready.close()
+    assert "timing" in sys.modules
+    assert importlib.util.find_spec("timing")

@@ -1,0 +1,194 @@
+"""The page docs/benchmarks.md, made from results that are kept beside it as JSON.
+
+Runs of single benchmarks replace their own results and leave the others, each with its date.
+"""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import pathlib
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from timing import Benchmark, Row, ratio_of, short
+
+DOCS = pathlib.Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "benchmarks.md"
+RESULTS = DOCS / "benchmarks.json"
+
+FRAMEWORKS = ("trainkit", "tensorflow", "keras", "torch", "jax", "numpy")
+"""Columns of the tables; what else takes part is in the last one."""
+_TITLES = {
+    "trainkit": "trainkit",
+    "tensorflow": "TensorFlow",
+    "keras": "Keras 3",
+    "torch": "PyTorch",
+    "jax": "JAX",
+    "numpy": "NumPy by hand",
+}
+_AGREE = 5e-3
+
+INTRODUCTION = """# Measured
+
+`make bench` measures trainkit beside whichever of PyTorch, TensorFlow, JAX and Keras is installed,
+and `make bench ARGS="mlp cnn"` a part of it. Each contestant has a process of its own; all of them
+take turns with short samples, and medians are shown. Steps that learn start from the same weights
+and see the same batch; first losses are compared. These are runs on one machine: run them on yours.
+
+This page is written by `python benchmarks/run.py --write-docs`, from results that are kept in
+`benchmarks.json` beside it.
+"""
+
+TABLE_TEXT = """The best mode of each framework, named in brackets. The last column is trainkit's
+time by that of its best peer (NumPy by hand is no peer but a limit): below 1, trainkit is faster.
+"""
+
+
+def framework_of(name: str) -> str:
+    """The column that a contestant stands in; empty for one without a column."""
+    first = name.partition(" ")[0].partition("-")[0]
+    return first if first in FRAMEWORKS else ""
+
+
+def disagreements(firsts: Mapping[str, float]) -> list[str]:
+    """Contestants whose first loss is another than trainkit's, as lines of text."""
+    ours = next((v for name, v in firsts.items() if framework_of(name) == "trainkit"), None)
+    if ours is None:
+        return []
+    return [
+        f"{name} begins with {value:.6g} where trainkit has {ours:.6g}"
+        for name, value in firsts.items()
+        if not abs(value - ours) <= _AGREE * max(abs(ours), 1e-6)
+    ]
+
+
+# ------------------------------------------------------------------ results
+
+
+def kept() -> dict[str, Any]:
+    """The results so far, by file and benchmark."""
+    found: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return found
+
+
+def keep(file: str, benchmark: Benchmark, rows: list[Row]) -> None:
+    """Put the results of a benchmark in place of its former ones."""
+    results = kept()
+    results.setdefault(file, {})[benchmark.name] = {
+        "unit": benchmark.unit,
+        "rate": benchmark.rate,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "rows": {row.name: {"median": row.median, "seconds": list(row.seconds)} for row in rows},
+    }
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+
+
+def machine() -> str:
+    """Processor, cores, memory, Python and NumPy."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"{_processor()}, {cores} cores, {memory:.0f} GiB, {platform.system()}, "
+        f"Python {platform.python_version()}, NumPy {np.__version__}"
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Versions of the frameworks that this Python has."""
+    found = {}
+    for name in ("torch", "tensorflow", "jax", "keras"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+# ------------------------------------------------------------------ the page
+
+
+def write_page() -> None:
+    """Make the page anew from all results."""
+    results = kept()
+    parts = [INTRODUCTION]
+    if "bench_workloads" in results:
+        parts += ["## Whole pieces of work\n", TABLE_TEXT, _table(results["bench_workloads"])]
+    for file in sorted(results.keys() - {"bench_workloads"}):
+        title = file.removeprefix("bench_").replace("_", " ")
+        parts += [f"## {title.capitalize()}\n", _table(results[file])]
+    parts.append(_places(results))
+    PAGE.write_text("\n".join(parts))
+
+
+def _table(results: dict[str, Any]) -> str:
+    """Benchmarks as rows, frameworks as columns."""
+    columns = [
+        name
+        for name in FRAMEWORKS
+        if any(framework_of(row) == name for found in results.values() for row in found["rows"])
+    ]
+    others = any(not framework_of(row) for found in results.values() for row in found["rows"])
+    head = ["", *[_TITLES[name] for name in columns], *(["others"] if others else []), "ratio"]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for name, found in results.items():
+        cells = [_cell(found, column) for column in columns]
+        more = [_others(found)] if others else []
+        lines.append([f"{name} ({found['unit']})", *cells, *more, _ratio(found)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _best(found: dict[str, Any], framework: str) -> str:
+    """The name of a framework's fastest contestant; empty if it has none."""
+    own = [name for name in found["rows"] if framework_of(name) == framework]
+    pick = max if found["rate"] else min
+    return pick(own, key=lambda name: found["rows"][name]["median"]) if own else ""
+
+
+def _cell(found: dict[str, Any], framework: str) -> str:
+    name = _best(found, framework)
+    if not name:
+        return ""
+    mode = name.removeprefix(framework).lstrip("- ")
+    return short(found["rows"][name]["median"]) + (f" ({mode})" if mode else "")
+
+
+def _others(found: dict[str, Any]) -> str:
+    own = [name for name in found["rows"] if not framework_of(name)]
+    return ", ".join(f"{name} {short(found['rows'][name]['median'])}" for name in own)
+
+
+def _ratio(found: dict[str, Any]) -> str:
+    """Trainkit's best time by that of the best peer."""
+    ours = _best(found, "trainkit")
+    peers = [_best(found, name) for name in FRAMEWORKS if name not in ("trainkit", "numpy")]
+    times = {name: found["rows"][name]["seconds"] for name in (ours, *peers) if name}
+    if not ours or len(times) < 2:
+        return ""
+    ratios = [ratio_of(times[ours], times[name]) for name in times if name != ours]
+    return f"{max(ratios):.2f}"
+
+
+def _places(results: dict[str, Any]) -> str:
+    """Where and when the results were had."""
+    dates: dict[str, list[str]] = {}
+    for found in results.values():
+        for one in found.values():
+            dates.setdefault(one["machine"], []).append(one["date"])
+    lines = [
+        f"- {place}, {min(days)}" + (f" to {max(days)}" if max(days) != min(days) else "")
+        for place, days in sorted(dates.items())
+    ]
+    return "Measured on\n\n" + "\n".join(lines) + "\n"

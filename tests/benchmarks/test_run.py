@@ -1,0 +1,160 @@
+"""The command: what is chosen, who takes part, and the page that it writes."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def runner(bench_modules):
+    return bench_modules("run")
+
+
+@pytest.fixture
+def report(runner, monkeypatch, tmp_path):
+    """The module that writes the page, into a folder of the test."""
+    monkeypatch.setattr(runner.report, "PAGE", tmp_path / "benchmarks.md")
+    monkeypatch.setattr(runner.report, "RESULTS", tmp_path / "benchmarks.json")
+    monkeypatch.setattr(runner.report, "machine", lambda: "a machine")
+    return runner.report
+
+
+FILE = """
+from timing import Benchmark
+
+
+def slow():
+    raise AssertionError("was not asked for")
+
+
+def other():
+    import time
+    return lambda: time.perf_counter() and 2.0
+
+
+def absent():
+    import a_framework_nobody_has
+
+
+SLOW = {"torch compiled"}
+CHANCE = {"two"}
+BENCHMARKS = [
+    Benchmark(
+        name,
+        "s",
+        1,
+        {
+            "trainkit": lambda: lambda: 1.0,
+            "torch": other,
+            "torch compiled": slow,
+            "jax jit": absent,
+        },
+    )
+    for name in ("one", "two")
+]
+"""
+QUICK = ["--rounds", "1", "--seconds", "0", "--warm-seconds", "0"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "bench_workloads.py").write_text(FILE)
+    (tmp_path / "other.py").write_text("raise AssertionError")
+    return tmp_path
+
+
+def test_who_takes_part(runner, folder, capsys):
+    assert runner.main(QUICK, folder) == 0
+    out = capsys.readouterr().out
+    assert out.count("  trainkit ") == out.count("  torch  ") == 2
+    assert "compiled" not in out
+    assert "jax" not in out
+    assert out.count("torch begins with 2 where trainkit has 1") == 1
+
+
+def test_parts_are_chosen_by_name(runner, folder, capsys):
+    assert runner.main(["two", *QUICK, "--frameworks", "jax"], folder) == 0
+    out = capsys.readouterr().out
+    assert "two (s, less is better)" in out
+    assert "one" not in out
+    assert "torch" not in out
+    assert runner.main(["--list"], folder) == 0
+    assert capsys.readouterr().out == "bench_workloads one\nbench_workloads two\n"
+
+
+def test_one_that_fails_is_told_and_left_out(runner, folder, capsys):
+    assert runner.main(["one", "--all", *QUICK], folder) == 0
+    told = capsys.readouterr()
+    assert "torch compiled can't take part: AssertionError: was not asked for" in told.err
+    assert "torch compiled" not in told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["absent"], "no benchmark is named like absent"),
+        (["--rounds", "0"], "--rounds is at least 1"),
+    ],
+)
+def test_wrong_arguments(runner, folder, capsys, words, text):
+    with pytest.raises(SystemExit):
+        runner.main(words, folder)
+    assert text in capsys.readouterr().err
+
+
+def test_the_page_is_written_in_parts(runner, report, folder):
+    assert runner.main(["one", *QUICK, "--write-docs"], folder) == 0
+    assert runner.main(["two", *QUICK, "--write-docs", "--frameworks", "jax"], folder) == 0
+    page = report.PAGE.read_text()
+    assert "| one (s) | " in page
+    assert "| two (s) | " in page
+    assert page.count("Measured on") == 1
+    assert "- a machine, 20" in page
+    rows = json.loads(report.RESULTS.read_text())["bench_workloads"]
+    assert set(rows["one"]["rows"]) == {"trainkit", "torch"}
+    assert set(rows["two"]["rows"]) == {"trainkit"}
+
+
+def found(rate, **seconds):
+    rows = {
+        name.replace("_", " "): {"median": 1 / s if rate else s, "seconds": [s, s]}
+        for name, s in seconds.items()
+    }
+    return {"unit": "s", "rate": rate, "rows": rows}
+
+
+@pytest.mark.parametrize("rate", [False, True])
+def test_a_row_has_the_best_mode_of_each_and_the_best_peer(report, rate):
+    one = found(rate, trainkit=4.0, trainkit_function=2.0, torch=8.0, torch_tuned=1.0, numpy=0.5)
+    table = report._table({"step": one}).splitlines()
+    assert table[0] == "|  | trainkit | PyTorch | NumPy by hand | ratio |"
+    values = ("0.5 (function)", "1 (tuned)", "2") if rate else ("2 (function)", "1 (tuned)", "0.5")
+    assert table[2] == f"| step (s) | {' | '.join(values)} | 2.00 |"
+
+
+def test_what_has_no_column_stands_under_others(report):
+    table = report._table({"save": found(False, trainkit=2.0, h5py=1.0)}).splitlines()
+    assert table[0] == "|  | trainkit | others | ratio |"
+    assert table[2] == "| save (s) | 2 | h5py 1 |  |"
+
+
+@pytest.mark.parametrize(
+    ("name", "framework"),
+    [("keras-jax fit", "keras"), ("trainkit function", "trainkit"), ("safetensors", "")],
+)
+def test_columns(report, name, framework):
+    assert report.framework_of(name) == framework
+
+
+def test_losses_are_compared(report):
+    assert report.disagreements({"torch": 3.0}) == []
+    assert report.disagreements({"trainkit": 2.0, "torch": 2.001, "jax jit": 2.1}) == [
+        "jax jit begins with 2.1 where trainkit has 2"
+    ]
+    assert report.disagreements({"trainkit": float("nan"), "torch": 1.0})
+
+
+def test_the_machine_is_named(runner):
+    text = runner.report.machine()
+    assert "cores" in text
+    assert "NumPy" in text
