@@ -1,9 +1,7 @@
-"""Fusion: chains of element-wise operations become one loop over memory, compiled by Numba.
+"""Fusion: runs of nodes become one function of machine code each.
 
-Only operations that are rounded exactly (arithmetic, square root, comparison, selection, casts
-between floats)
-are fused, in the order in which they stand, so a fused graph gives the same bits as an interpreted
-one.
+What is compiled is rounded exactly, in the order in which it stands, and everything else calls
+NumPy's own loops, so a fused graph gives the same bits as an interpreted one.
 """
 
 from __future__ import annotations
@@ -16,75 +14,75 @@ import numpy as np
 
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.passes import copied, finished, rebuilt_frame, source_copied
+from trainkit.graph.segments.rules import may_be_traced, traced
+from trainkit.graph.segments.segment import Code
+from trainkit.graph.segments.steps import Loop, Unsupported
+from trainkit.graph.segments.tracing import Trace, Traced
 
-# Primitive name -> the expression over its inputs, in the syntax that Numba compiles.
-_EXPRESSIONS: dict[str, str] = {
-    "add": "({0} + {1})",
-    "subtract": "({0} - {1})",
-    "multiply": "({0} * {1})",
-    "divide": "({0} / {1})",
-    "negative": "(-{0})",
-    "square": "({0} * {0})",
-    "sqrt": "np.sqrt({0})",
-    "absolute": "abs({0})",
-    "relu": "({0} if {0} > zero else ({0} if {0} != {0} else zero))",
-    "identity": "{0}",
-}
-_SMALLEST = 2
+_FEWEST_STEPS = 2
+"""Runs with fewer steps are left to NumPy: nothing is saved."""
 
 
 class FusedKernel:
-    """A group of operations as one kernel: what a `fused` node calls.
+    """A run of nodes as one kernel: what a `fused` node calls.
 
     Attributes:
-        source: the text of the loop.
+        code: the text of the function and what a call needs.
         outputs: how many results it gives.
+        scratch: pieces of memory that no call uses at present.
+        part: the same nodes as a graph of their own, for arrays that the code does not take.
     """
 
     name = "fused"
     effect = False
+    elementwise = False
     is_ufunc = False
     gpu = None
     rules = None
     joint = None
     floats_only = False
 
-    def __init__(
-        self, source: str, shape: tuple[int, ...], dtype: Any, kinds: str, outputs: int
-    ) -> None:
-        self.source = source
-        self.shape = shape
-        self.dtype = dtype
-        self.kinds = kinds
-        self.outputs = outputs
-        self._size = int(np.prod(shape))
-        self._loop: Callable[..., None] | None = None
+    def __init__(self, code: Code, part: Graph) -> None:
+        self.code = code
+        self.part = part
+        self.outputs = len(code.outputs)
+        self._function: Callable[..., bool] | None = None
+        self.scratch: list[Any] = []
 
-    def compile(self) -> Callable[..., None]:
-        """The compiled loop; from the cache on disk where an earlier process left it."""
-        if self._loop is None:
-            from trainkit.kernels.generated import compiled_function
+    @property
+    def source(self) -> str:
+        """The text of the function, in LLVM's language."""
+        return self.code.text
 
-            self._loop = compiled_function(self.source, "loop")
-        return self._loop
+    def compile(self) -> Callable[..., bool]:
+        """The compiled function; from the cache on disk where an earlier process left it."""
+        if self._function is None:
+            self._function = self.code.compiled()
+        return self._function
 
     def kernel(self, xp: Any, *arrays: Any) -> tuple[Any, ...]:
-        """Run the loop; results are new arrays."""
-        loop = self._loop or self.compile()
-        number = self.dtype.type
-        outs = [np.empty(self._size, self.dtype) for _ in range(self.outputs)]
-        given = [
-            number(x)
-            if kind == "s"
-            else (x if x.flags.c_contiguous else np.ascontiguousarray(x)).ravel()
-            for x, kind in zip(arrays, self.kinds, strict=True)
-        ]
-        loop(*given, *outs)
-        shape = self.shape
-        return tuple([out.reshape(shape) for out in outs])
+        """Run on arrays; results are new ones."""
+        function = self._function or self.compile()
+        outs = [make() for make in self.code.makers]
+        scratch = self.scratch.pop() if self.scratch else self.new_scratch()
+        fits = function(*arrays, *self.code.constants, *outs, scratch)
+        self.scratch.append(scratch)
+        return tuple(outs) if fits else self.interpreted(*arrays)
+
+    def new_scratch(self) -> Any:
+        """Memory for the results that stay inside; one piece for each call at a time."""
+        return np.empty(self.code.scratch, np.uint8)
+
+    def interpreted(self, *arrays: Any) -> tuple[Any, ...]:
+        """The results by the nodes' own kernels, one by one; raises what they raise."""
+        if self.part._program is None:
+            from trainkit.graph.program import Program
+
+            self.part._program = Program(self.part)
+        return tuple(self.part._program(list(arrays)))
 
     def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
-        """The error itself: the operations inside can't fail on shapes that were checked."""
+        """The error itself: it tells already which of the nodes it comes from."""
         return error
 
     def run(self, arrays: Any, settings: Any) -> Any:
@@ -92,209 +90,269 @@ class FusedKernel:
         return self.kernel(np, *arrays)
 
 
-def _kind(x: Any, shape: tuple[int, ...], dtype: Any) -> str | None:
-    """How an input is read: whole "w", row by row "r", or one number "s"; `None` if it can't be."""
-    if isinstance(x, int | float) and not isinstance(x, bool):
-        return "s"
-    if not isinstance(x, GraphTensor) or x.dtype != dtype or None in tuple(x.shape):
-        return None
-    dims = tuple(x.shape)
-    if dims == shape:
-        return "w"
-    if dims == ():
-        return "s"
-    if len(dims) <= len(shape) and dims == shape[len(shape) - len(dims) :]:
-        return "r"
-    return None
+# ------------------------------------------------------------------ which nodes, in what order
 
 
-def _fusible(node: Node) -> bool:
-    if node.kind != "op" or node.primitive.name not in _EXPRESSIONS or node.settings:
+def _traceable(nodes: list[Node]) -> set[Node]:
+    """The nodes that can be compiled when their inputs lie in row-major order."""
+    found = set()
+    known: dict[Any, bool] = {}
+    for node in nodes:
+        if may_be_traced(node):
+            specs = tuple(x._spec if isinstance(x, GraphTensor) else repr(x) for x in node.inputs)
+            key = (node.primitive, specs, repr(node.settings), tuple(y._spec for y in node.outputs))
+            if key not in known:
+                known[key] = _can_be_traced(node)
+            if known[key]:
+                found.add(node)
+    return found
+
+
+def _can_be_traced(node: Node) -> bool:
+    trace = Trace()
+    try:
+        traced(trace, node, tuple(_given(trace, x) for x in node.inputs))
+    except Unsupported:
         return False
-    y = node.outputs[0]
-    shape = tuple(y.shape)
-    if None in shape or not shape or y.dtype.name not in ("float32", "float64"):
-        return False
-    return all(_kind(x, shape, y.dtype) is not None for x in node.inputs)
+    return True
 
 
-def _groups(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """The group of each node that is fused, members in order.
+def _given(trace: Trace, x: Any) -> Any:
+    """An input of a node as an array of a trace; numbers as they are."""
+    if not isinstance(x, GraphTensor):
+        return x
+    if x.node.kind == "constant":
+        return trace.constant(x.node.value._array)
+    return trace.input(tuple(x.shape), x.dtype.dtype)
 
-    Groups don't depend on one another in a circle, so each can be run as a whole.
+
+def _runs(nodes: list[Node], chosen: set[Node]) -> list[list[Node]]:
+    """All operations in an order in which inputs come first, in runs of chosen ones and others.
+
+    Each run takes in turn all that is ready, so there are few runs.
     """
-    index = {node: i for i, node in enumerate(nodes)}
-    unit_of: dict[Node, list[Node]] = {}
-    for node in nodes:
-        unit_of[node] = [node]
-        if not _fusible(node):
-            continue
-        spec = node.outputs[0]._spec
-        for source in _sources(node):
-            mine, other = unit_of[node], unit_of[source]
-            fits = other is not mine and _fusible(other[0]) and other[0].outputs[0]._spec == spec
-            if fits and not _makes_circle(mine + other, unit_of, index):
-                joined = sorted(mine + other, key=index.__getitem__)
-                for member in joined:
-                    unit_of[member] = joined
-    return {node: unit for node, unit in unit_of.items() if len(unit) >= _SMALLEST}
-
-
-def _sources(node: Node) -> list[Node]:
-    return [x.node for x in node.inputs if isinstance(x, GraphTensor)]
-
-
-def _makes_circle(
-    members: list[Node], unit_of: dict[Node, list[Node]], index: dict[Node, int]
-) -> bool:
-    """Whether a way from one member to another leads through a node that is none."""
-    inside = set(members)
-    first = min(index[node] for node in members)
-    seen: set[int] = set()
-    stack = [source for node in members for source in _sources(node) if source not in inside]
-    while stack:
-        node = stack.pop()
-        if node in inside:
-            return True
-        unit = unit_of[node]
-        if (
-            id(unit) not in seen and index[unit[-1]] > first
-        ):  # what is all before can't depend on them
-            seen.add(id(unit))
-            stack += [source for member in unit for source in _sources(member)]
-    return False
-
-
-def fuse(graph: Graph) -> Graph:
-    """Replace groups of element-wise operations by one node each."""
-    nodes = needed_nodes(graph)
-    groups = _groups(nodes)
-    if not groups:
-        return graph
-    kept = set(graph.outputs) | {slot.now for slot in graph.assigned}
-    users: dict[GraphTensor, set[int]] = {}
-    for node in nodes:
-        for x in node.inputs:
-            if isinstance(x, GraphTensor):
-                users.setdefault(x, set()).add(id(groups.get(node, node)))
-    new, env = rebuilt_frame(graph)
-    for node in _schedule(nodes, groups):
-        if isinstance(node, list):
-            _emit(new, node, env, kept, users)
-        elif node.kind == "op":
-            inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
-            env.update(zip(node.outputs, copied(new, node, inputs), strict=True))
-        else:
-            env[node.outputs[0]] = source_copied(new, node)
-    return finished(graph, new, env)
-
-
-def _schedule(nodes: list[Node], groups: dict[Node, list[Node]]) -> list[Any]:
-    """Nodes and groups in an order in which inputs come first."""
-    done: set[Any] = set()
-    order: list[Any] = []
-
-    def visit(item: Any) -> None:
-        stack = [(item, False)]
-        while stack:
-            unit, ready = stack.pop()
-            key = id(unit)
-            if key in done:
-                continue
-            if ready:
-                done.add(key)
-                order.append(unit)
-                continue
-            stack.append((unit, True))
-            members = unit if isinstance(unit, list) else [unit]
-            for member in reversed(members):
-                for x in member.inputs:
-                    if isinstance(x, GraphTensor):
-                        source = groups.get(x.node, x.node)
-                        if id(source) not in done and source is not unit:
-                            stack.append((source, False))
-
-    for node in nodes:
-        visit(groups.get(node, node))
+    left = [node for node in nodes if node.kind == "op"]
+    done = {node for node in nodes if node.kind != "op"}
+    effects = [node for node in left if node.effect]
+    order: list[list[Node]] = []
+    wanted = True
+    while left:
+        run, rest = [], []
+        for node in left:
+            ready = all(x.node in done for x in node.inputs if isinstance(x, GraphTensor))
+            in_turn = not node.effect or node is next((e for e in effects if e not in done), None)
+            if ready and in_turn and (node in chosen) is wanted:
+                run.append(node)
+                done.add(node)
+            else:
+                rest.append(node)
+        if run:
+            order.append(run)
+        left, wanted = rest, not wanted
     return order
 
 
-def _emit(new: Graph, group: list[Node], env: dict[Any, Any], kept: Any, users: Any) -> None:
-    """Add the node of one group to the new graph."""
-    members = set(group)
-    results = [
-        node.outputs[0]
-        for node in group
-        if node.outputs[0] in kept or users.get(node.outputs[0], set()) - {id(group)}
-    ]
-    spec = group[0].outputs[0]._spec
-    shape, dtype = tuple(spec.shape), spec.dtype
-    names: dict[Any, str] = {}
-    inputs: list[Any] = []
-    kinds = ""
-    body = []
-    for i, node in enumerate(group):
-        given = []
+# ------------------------------------------------------------------ one run
+
+
+class _Run:
+    """A run of nodes that is to be compiled.
+
+    Attributes:
+        inputs: tensors of other nodes that it reads.
+        outputs: tensors that its code gives.
+        aliases: tensors that are inputs under another name.
+        outside: nodes that only look at an output in another way; they are done once more, outside.
+    """
+
+    def __init__(self, nodes: list[Node], wanted: set[GraphTensor]) -> None:
+        self.nodes = nodes
+        self.trace = Trace()
+        self.inputs: list[GraphTensor] = []
+        self.env: dict[GraphTensor, Traced] = {}
+        self.aliases: dict[GraphTensor, GraphTensor] = {}
+        self.outside: list[Node] = []
+        self.outputs: list[GraphTensor] = []
+        for node in nodes:
+            self._trace(node)
+        self._settle([y for node in nodes for y in node.outputs if y in wanted])
+
+    def _trace(self, node: Node) -> None:
+        arrays = []
         for x in node.inputs:
-            if isinstance(x, GraphTensor) and x.node in members:
-                given.append(names[x])
+            if isinstance(x, GraphTensor) and x not in self.env:
+                self.env[x] = _given(self.trace, x)
+                if x.node.kind != "constant":
+                    self.inputs.append(x)
+            arrays.append(self.env[x] if isinstance(x, GraphTensor) else x)
+        try:
+            results = traced(self.trace, node, tuple(arrays))
+        except Unsupported as error:
+            raise _Refused(node) from error
+        self.env.update(zip(node.outputs, results, strict=True))
+
+    def _settle(self, wanted: list[GraphTensor]) -> None:
+        """Decide for each tensor that others want how they get it."""
+        inside = set(self.nodes)
+        sources = {self.env[x].buffer: x for x in self.inputs}
+        taken = set()
+        todo = list(wanted)
+        outside: set[Node] = set()
+        while todo:
+            y = todo.pop(0)
+            if y in self.outputs or y in self.aliases or y.node in outside:
                 continue
-            key = x if isinstance(x, GraphTensor) else (type(x), x)
-            if key not in names:
-                kind = _kind(x, shape, dtype)
-                assert kind is not None
-                names[key] = f"x{len(inputs)}"
-                inputs.append(env[x] if isinstance(x, GraphTensor) else x)
-                kinds += kind
-            given.append(names[key])
-        names[node.outputs[0]] = f"y{i}"
-        body.append(f"y{i} = {_EXPRESSIONS[node.primitive.name].format(*given)}")
-    source = _source(kinds, body, [names[r] for r in results], shape, inputs)
-    primitive = FusedKernel(source, shape, np.dtype(dtype.dtype), kinds, len(results))
-    made = Node(new, "op", "Fused", tuple(r._spec for r in results), primitive, tuple(inputs), {})
-    made.many = True
-    made.where = group[-1].where
-    new.nodes.append(made)
-    env.update(zip(results, made.outputs, strict=True))
+            mine = self.env[y]
+            source = sources.get(mine.buffer)
+            if source is not None and _same(mine, self.env[source]):
+                self.aliases[y] = source
+            elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in taken:
+                taken.add(mine.buffer)
+                self.outputs.append(y)
+            else:
+                outside.add(y.node)
+                todo += [
+                    x for x in y.node.inputs if isinstance(x, GraphTensor) and x.node in inside
+                ]
+        self.outside = [node for node in self.nodes if node in outside]
+
+    def code(self) -> Code | None:
+        """The code of the run, `None` where it is not worth it."""
+        if not self.outputs:
+            return None
+        code = Code(self.trace, [self.env[y] for y in self.outputs])
+        return code if _worth(code) else None
+
+    def part(self) -> Graph:
+        """The nodes of the run as a graph of their own."""
+        part = Graph("segment", self.nodes[0].graph)
+        env: dict[Any, Any] = {x: part.add_input(x._spec, x.node.name) for x in self.inputs}
+        for node in self.nodes:
+            for x in node.inputs:
+                if isinstance(x, GraphTensor) and x.node.kind == "constant":
+                    env[x] = part.constant(x.node.value)
+            given = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            env.update(zip(node.outputs, copied(part, node, given), strict=True))
+        part.outputs = [env[y] for y in self.outputs]
+        return part
 
 
-def _source(kinds: str, body: list[str], stores: list[str], shape: Any, inputs: list[Any]) -> str:
-    """The text of `loop(inputs..., outputs...)` over flat arrays."""
-    names = [f"x{i}" if kind == "s" else f"a{i}" for i, kind in enumerate(kinds)]
-    outs = [f"o{i}" for i in range(len(stores))]
-    rows = sorted({int(np.prod(inputs[i].shape)) for i, kind in enumerate(kinds) if kind == "r"})
-    lines = ["import numpy as np", "", "", f"def loop({', '.join(names + outs)}):"]
-    lines.append("    zero = o0.dtype.type(0)")
-    loads = [
-        f"x{i} = a{i}[i]" if kind == "w" else f"x{i} = a{i}[i % {int(np.prod(inputs[i].shape))}]"
-        for i, kind in enumerate(kinds)
-        if kind != "s"
-    ]
-    steps = loads + body + [f"o{i}[i] = {name}" for i, name in enumerate(stores)]
-    if len(rows) == 1:
-        steps = [s.replace(f"[i % {rows[0]}]", "[j]") for s in steps]
-        lines += [
-            f"    for r in range(o0.size // {rows[0]}):",
-            f"        for j in range({rows[0]}):",
-        ]
-        lines += [f"            i = r * {rows[0]} + j"] + [f"            {s}" for s in steps]
-    else:
-        lines += ["    for i in range(o0.size):"] + [f"        {s}" for s in steps]
-    return "\n".join(lines) + "\n"
+class _Refused(Exception):
+    """A node can't be compiled in its run, because of the layout of what it is given."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+def _same(a: Traced, b: Traced) -> bool:
+    return a.view == b.view
+
+
+def _fills(x: Traced) -> bool:
+    """Whether an array takes all of its buffer, whatever the order of its axes."""
+    steps = sorted((s, n) for s, n in zip(x.array.strides, x.array.shape, strict=True) if n != 1)
+    expected = x.array.itemsize
+    for stride, n in steps:
+        if stride != expected:
+            return False
+        expected *= n
+    return bool(x.array.nbytes == x.buffer.size)
+
+
+def _worth(code: Code) -> bool:
+    """Whether a call of the code saves something."""
+    steps = sum(len(s.members) if isinstance(s, Loop) else 1 for s in code.steps)
+    return steps >= _FEWEST_STEPS
+
+
+# ------------------------------------------------------------------ the pass
+
+
+def fuse(graph: Graph) -> Graph:
+    """Replace runs of nodes by one node each, `graph` itself where there are none."""
+    nodes = needed_nodes(graph)
+    chosen = _traceable(nodes)
+    made: dict[int, tuple[_Run, Code]] = {}
+    while True:
+        runs = _runs(nodes, chosen)
+        wanted = _wanted(graph, runs)
+        try:
+            for i, run in enumerate(runs):
+                if run[0] in chosen and i not in made:
+                    found = _Run(run, wanted[i])
+                    code = found.code()
+                    if code is not None:
+                        made[i] = found, code
+            break
+        except _Refused as refused:
+            chosen.discard(refused.node)
+            made.clear()
+    return _replaced(graph, nodes, runs, made) if made else graph
+
+
+def _wanted(graph: Graph, runs: list[list[Node]]) -> list[set[GraphTensor]]:
+    """For each run the tensors that others use."""
+    kept = set(graph.outputs)
+    if graph.outer is None:
+        kept |= {slot.now for slot in graph.assigned}
+    place = {node: i for i, run in enumerate(runs) for node in run}
+    wanted: list[set[GraphTensor]] = [set() for _ in runs]
+    for y in kept:
+        if y.node in place:
+            wanted[place[y.node]].add(y)
+    for node, i in place.items():
+        for x in node.inputs:
+            if isinstance(x, GraphTensor) and place.get(x.node, i) != i:
+                wanted[place[x.node]].add(x)
+    return wanted
+
+
+def _replaced(
+    graph: Graph, nodes: list[Node], runs: list[list[Node]], made: dict[int, tuple[_Run, Code]]
+) -> Graph:
+    new, env = rebuilt_frame(graph)
+    for node in nodes:
+        if node.kind != "op":
+            env[node.outputs[0]] = source_copied(new, node)
+    for i, run in enumerate(runs):
+        found = made.get(i)
+        if found is None:
+            _copy(new, run, env)
+        else:
+            _emit(new, *found, env)
+    return finished(graph, new, env)
+
+
+def _copy(new: Graph, nodes: list[Node], env: dict[Any, Any]) -> None:
+    for node in nodes:
+        inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+        env.update(zip(node.outputs, copied(new, node, inputs), strict=True))
+
+
+def _emit(new: Graph, run: _Run, code: Code, env: dict[Any, Any]) -> None:
+    """Add the node of one run to the new graph."""
+    primitive = FusedKernel(code, run.part())
+    inputs = tuple(env[x] for x in run.inputs)
+    specs = tuple(y._spec for y in run.outputs)
+    node = Node(new, "op", "Fused", specs, primitive, inputs, {})
+    node.many = True
+    node.where = run.nodes[-1].where
+    new.nodes.append(node)
+    env.update(zip(run.outputs, node.outputs, strict=True))
+    env.update({y: env[x] for y, x in run.aliases.items()})
+    _copy(new, run.outside, env)
 
 
 def warm(graph: Graph) -> bool:
-    """Compile the loops of all fused nodes by running each on zeros.
+    """Compile the code of all fused nodes.
 
     Returns:
-        False, with a warning, when Numba can't be used here; the graph must not be run then.
+        False, with a warning, when that can't be done here; the graph must not be run then.
     """
     try:
         for node in graph.nodes:
             if node.kind == "op" and isinstance(node.primitive, FusedKernel):
-                kernel = node.primitive
-                zeros = [_zero(x, kernel.dtype) for x in node.inputs]
-                kernel.kernel(np, *zeros)
+                node.primitive.compile()
     except Exception as error:
         warnings.warn(
             f"fused loops can't be compiled here ({type(error).__name__}: {error}); graphs run "
@@ -305,7 +363,3 @@ def warm(graph: Graph) -> bool:
         )
         return False
     return True
-
-
-def _zero(x: Any, dtype: Any) -> Any:
-    return np.zeros(tuple(x.shape), dtype) if isinstance(x, GraphTensor) else x

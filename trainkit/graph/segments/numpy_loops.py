@@ -1,0 +1,129 @@
+"""The loops inside of NumPy's functions, to be called from machine code.
+
+Each ufunc holds a table of C functions, one for each combination of dtypes; its layout is part of
+NumPy's binary interface (`ufuncobject.h`). Calling the same function with the same pointers,
+lengths and strides as NumPy does gives NumPy's bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import sysconfig
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+
+class _Ufunc(ctypes.Structure):
+    """The first fields of `PyUFuncObject`, after the head of the object."""
+
+    _fields_ = [
+        ("nin", ctypes.c_int),
+        ("nout", ctypes.c_int),
+        ("nargs", ctypes.c_int),
+        ("identity", ctypes.c_int),
+        ("functions", ctypes.POINTER(ctypes.c_void_p)),
+        ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("ntypes", ctypes.c_int),
+        ("reserved", ctypes.c_int),
+        ("name", ctypes.c_char_p),
+    ]
+
+
+HEAD = object.__basicsize__
+"""Bytes of the head of every Python object, and the place of the value in NumPy's scalars."""
+TYPE = HEAD - 8
+"""Place of the address of an object's type."""
+DATA, RANK, SIZES, STRIDES = HEAD, HEAD + 8, HEAD + 16, HEAD + 24
+DESCR, FLAGS = HEAD + 40, HEAD + 48
+"""Places of the fields in `PyArrayObject`."""
+
+
+@lru_cache(maxsize=1)
+def available() -> bool:
+    """Whether objects lie in memory here as the machine code expects them."""
+    usual = sys.implementation.name == "cpython" and HEAD == 16
+    if not usual or sys.maxsize != 2**63 - 1 or sys.byteorder != "little":
+        return False
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return False
+    return _array_as_expected() and _ufunc_as_expected() and _scalar_as_expected()
+
+
+def _array_as_expected() -> bool:
+    array = np.zeros((3, 5), np.float32)[:, 1:3]
+    at = id(array)
+    read = ctypes.c_void_p.from_address
+    sizes = (ctypes.c_int64 * 2).from_address(read(at + SIZES).value or 0)
+    strides = (ctypes.c_int64 * 2).from_address(read(at + STRIDES).value or 0)
+    flags = ctypes.c_int.from_address(at + FLAGS).value
+    return (
+        read(at + DATA).value == array.__array_interface__["data"][0]
+        and ctypes.c_int.from_address(at + RANK).value == 2
+        and tuple(sizes) == array.shape
+        and tuple(strides) == array.strides
+        and flags == array.flags.num
+        and read(at + DESCR).value == id(array.dtype)
+    )
+
+
+def _scalar_as_expected() -> bool:
+    return all(
+        ctypes.string_at(id(x) + HEAD, x.nbytes) == x.tobytes()
+        for x in (np.float32(1.5), np.float64(2.5), np.int64(-3), np.uint8(7), np.bool_(True))
+    )
+
+
+def _ufunc_as_expected() -> bool:
+    for ufunc in (np.add, np.exp, np.matmul):
+        held = _Ufunc.from_address(id(ufunc) + HEAD)
+        found = (held.nin, held.nout, held.nargs, held.ntypes)
+        if found != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes):
+            return False
+        if held.name != ufunc.__name__.encode():
+            return False
+    return _adds()
+
+
+def _adds() -> bool:
+    """Whether the loop of `np.add` adds."""
+    function, data = loop_of(np.add, (np.dtype(np.float32),) * 3)
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(function)
+    x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
+    pointers = (ctypes.c_void_p * 3)(*(a.__array_interface__["data"][0] for a in (x, x, y)))
+    call(pointers, (ctypes.c_int64 * 1)(5), (ctypes.c_int64 * 3)(4, 4, 4), data)
+    return bool((y == x + x).all())
+
+
+def python_function(name: str) -> int:
+    """Address of a function of Python's C interface."""
+    found = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def _index(ufunc: Any, types: Any) -> int:
+    """The row of the table for these dtypes, -1 where there is none."""
+    chars = [np.dtype(t).char for t in types]
+    text = f"{''.join(chars[: ufunc.nin])}->{''.join(chars[ufunc.nin :])}"
+    try:
+        found: int = ufunc.types.index(text)
+    except ValueError:
+        return -1
+    return found
+
+
+def has_loop(ufunc: Any, types: Any) -> bool:
+    """Whether NumPy has a loop for exactly these dtypes, inputs first."""
+    return _index(ufunc, types) >= 0
+
+
+def loop_of(ufunc: Any, types: Any) -> tuple[int, int | None]:
+    """Address of the loop for these dtypes, and of the data that it is called with."""
+    row = _index(ufunc, types)
+    held = _Ufunc.from_address(id(ufunc) + HEAD)
+    function = held.functions[row]
+    assert function is not None
+    return function, held.data[row] if held.data else None

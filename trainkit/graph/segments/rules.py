@@ -1,0 +1,109 @@
+"""Which nodes are traced, and how: by their own kernel, or by a rule where that decides on values.
+
+A kernel stands here by name when it computes nothing but from its inputs and settings, and looks
+at no value. Those with a tuned version for large arrays are left alone where that may be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.graph.graph import GraphTensor, Node
+from trainkit.graph.segments.steps import Unsupported
+from trainkit.graph.segments.tracing import Namespace, Trace, Traced, as_traced, check_labels
+from trainkit.kernels import registry
+
+_XP: Any = Namespace()
+_TRACED = frozenset(
+    """
+    broadcast_like broadcast_to cast dense dense_gradient expand_dims full_like get_item identity
+    log_softmax logsumexp matmul max mean min ones_like reshape reshape_like
+    sigmoid_cross_entropy_with_logits slice softmax softmax_cross_entropy_gradient
+    softmax_cross_entropy_with_logits softmax_gradient split spread squeeze stop_gradient sum
+    sum_to_like transpose var zeros_like
+    """.split()
+)
+_DTYPES = "biuf"
+Rule = Callable[..., Any]
+
+
+def may_be_traced(node: Node) -> bool:
+    """Whether a node is of a kind that is traced; the trace itself may still refuse it."""
+    if node.kind != "op" or node.effect or node.subgraphs():
+        return False
+    primitive = node.primitive
+    known = primitive.elementwise or primitive.name in _TRACED or primitive.name in _RULES
+    return known and all(
+        None not in tuple(x.shape) and x.dtype.dtype.kind in _DTYPES
+        for x in (*node.outputs, *(x for x in node.inputs if isinstance(x, GraphTensor)))
+    )
+
+
+def traced(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> tuple[Traced, ...]:
+    """The outputs of a node, its kernel run on arrays that take notes.
+
+    Raises:
+        Unsupported: it does what can't be compiled.
+    """
+    try:
+        result = _run(trace, node, arrays)
+    except Unsupported:
+        raise
+    except Exception as error:  # the kernel did what a traced array does not know
+        raise Unsupported(f"{type(error).__name__}: {error}") from None
+    results = tuple(as_traced(trace, y) for y in (result if node.many else (result,)))
+    for y, symbol in zip(results, node.outputs, strict=True):
+        if y.array.shape != tuple(symbol.shape) or y.array.dtype != symbol.dtype.dtype:
+            raise Unsupported("a result that differs from what was promised")
+    return results
+
+
+def _run(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> Any:
+    rule = _RULES.get(node.primitive.name)
+    if rule is not None:
+        return rule(trace, *arrays, **node.settings)
+    if not node.primitive.is_ufunc:
+        return node.primitive.kernel(_XP, *arrays, **node.settings)
+    y = node.primitive.kernel(*arrays)
+    return y.astype(node.outputs[0].dtype.dtype, copy=False)
+
+
+# ------------------------------------------------------------------ rules
+
+
+def _classes(trace: Trace, labels: Traced, logits: Traced) -> Any:
+    """Where the class of an element is its row's label."""
+    small = 8 * logits.nbytes / registry.BYTES_PER_SECOND < registry.SMALLEST_SECONDS
+    if registry.mode() == "eager" or not small or logits.dtype.itemsize < 4:
+        raise Unsupported("logits for which there may be a tuned kernel")
+    check_labels(trace, labels, logits.shape[-1])
+    return np.expand_dims(labels, -1) == np.arange(logits.shape[-1], dtype=labels.dtype)
+
+
+def _powers(logits: Traced) -> tuple[Any, Any]:
+    """(logits less their maximum, exp of that), along the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted, np.exp(shifted)
+
+
+def _sparse_loss(trace: Trace, labels: Traced, logits: Traced) -> Any:
+    chosen = _classes(trace, labels, logits)
+    shifted, powers = _powers(logits)
+    picked = np.where(chosen, shifted, 0).sum(axis=-1)  # one number and zeros: exact
+    return np.log(powers.sum(axis=-1)) - picked
+
+
+def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) -> Any:
+    chosen = _classes(trace, labels, logits)
+    _, powers = _powers(logits)
+    shares = powers / powers.sum(axis=-1, keepdims=True)
+    return np.where(chosen, shares - 1, shares) * np.expand_dims(g, -1)
+
+
+_RULES: dict[str, Rule] = {
+    "sparse_softmax_cross_entropy_with_logits": _sparse_loss,
+    "sparse_softmax_cross_entropy_gradient": _sparse_gradient,
+}

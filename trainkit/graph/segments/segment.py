@@ -1,0 +1,102 @@
+"""A run of nodes as one kernel of machine code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.graph.segments.buffers import places, reusable_inputs
+from trainkit.graph.segments.loops import held_in_memory, joined
+from trainkit.graph.segments.steps import (
+    Buffer,
+    LabelCheck,
+    Loop,
+    Step,
+    View,
+    results_of,
+    sources_of,
+)
+from trainkit.graph.segments.tracing import Trace, Traced
+from trainkit.graph.segments.writer import EMBEDDED_BYTES, Writer
+
+
+class Code:
+    """The text of a segment's function, and what a call of it needs.
+
+    Attributes:
+        text: in LLVM's language.
+        steps: what it does, in order.
+        scratch: bytes of memory for results that stay inside.
+        constants: arrays that are given after the inputs.
+        outputs: a (shape, dtype) of each array that is given after them, to be written.
+        makers: functions that make these arrays, in the layout that the code writes.
+        reusable: pairs (output, input): the output may be written into the input's memory.
+    """
+
+    def __init__(self, trace: Trace, results: Sequence[Traced]) -> None:
+        outputs: dict[Buffer, View] = {}
+        for i, result in enumerate(results):
+            result.buffer.kind, result.buffer.index = "output", i
+            outputs[result.buffer] = result.view
+        self.steps = needed(joined(trace.steps), set(outputs))
+        held = held_in_memory(self.steps, set(outputs))
+        offsets, self.scratch = places(self.steps, held)
+        constants = [b for b in _constants(self.steps) if b.size > EMBEDDED_BYTES]
+        self.constants = [b.value[0] for b in constants]
+        given = [(b, *spec) for b, spec in zip(trace.inputs, trace.specs, strict=True)]
+        given += [(b, b.value[0].shape, b.value[0].dtype) for b in constants]
+        writer = Writer(self.steps, given, list(outputs), offsets)
+        self.text = writer.written()
+        self.symbols = writer.symbols
+        self.outputs = [(v.shape, v.dtype) for v in outputs.values()]
+        self.makers = [_maker(v) for v in outputs.values()]
+        pairs = reusable_inputs(self.steps, outputs)
+        self.reusable = {(made.index, source.index) for made, source in pairs}
+
+    def compiled(self) -> Callable[..., bool]:
+        """The function of inputs, constants, outputs and scratch memory.
+
+        It gives False, and has written nothing, when an array does not fit its place.
+        """
+        from trainkit.graph.segments.machine import machine
+
+        found: Callable[..., bool] = machine().function(self.text, self.symbols)
+        return found
+
+
+def needed(steps: list[Step], outputs: set[Buffer]) -> list[Step]:
+    """The steps on which an output depends; loops keep the members that matter."""
+    wanted = set(outputs)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if isinstance(step, Loop):
+            members = []
+            for member in reversed(step.members):
+                if member.out.buffer in wanted:
+                    members.append(member)
+                    wanted.update(v.buffer for v in sources_of(member))
+            if members:
+                kept.append(Loop(members[::-1]))
+        elif isinstance(step, LabelCheck) or any(v.buffer in wanted for v in results_of(step)):
+            wanted.update(v.buffer for v in sources_of(step))
+            kept.append(step)
+    return kept[::-1]
+
+
+def _constants(steps: Sequence[Step]) -> list[Buffer]:
+    found = {v.buffer: None for step in steps for v in sources_of(step)}
+    return [b for b in found if b.kind == "constant"]
+
+
+def _maker(view: View) -> Callable[[], Any]:
+    """A function that makes an array with the dtype, shape and layout of `view`."""
+    shape, dtype = view.shape, view.dtype
+    if view.contiguous:
+        return functools.partial(np.empty, shape, dtype)
+    order = sorted(range(len(shape)), key=lambda i: -view.strides[i])
+    inside = tuple(shape[i] for i in order)
+    back = [order.index(i) for i in range(len(shape))]
+    return lambda: np.empty(inside, dtype).transpose(back)

@@ -1,0 +1,158 @@
+"""What machine code for a run of nodes consists of: buffers, views of them, and steps over them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+class Unsupported(Exception):
+    """A kernel does what can't be compiled; its node stays with NumPy."""
+
+
+class Buffer:
+    """One piece of memory.
+
+    Attributes:
+        kind: `"input"`, `"constant"`, `"temporary"` or `"output"`.
+        size: its bytes.
+        value: the array of a constant.
+        index: the place among the inputs, constants or outputs.
+        views: how many views of it were taken apart from the array itself.
+    """
+
+    __slots__ = ("index", "kind", "size", "value", "views")
+
+    def __init__(self, kind: str, size: int, value: Any = None) -> None:
+        self.kind = kind
+        self.size = size
+        self.value = value
+        self.index = -1
+        self.views = 0
+
+
+@dataclass(frozen=True)
+class View:
+    """Elements of a buffer: where they start, and how far they are apart along each axis."""
+
+    buffer: Buffer
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements follow one another in row-major order."""
+        expected = self.dtype.itemsize
+        for n, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if n != 1 and stride != expected:
+                return False
+            expected *= n
+        return True
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is all of its buffer, in row-major order."""
+        return self.contiguous and self.size * self.dtype.itemsize == self.buffer.size
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number that stands in the code."""
+
+    value: Any
+    dtype: np.dtype[Any]
+
+
+Operand = View | Number
+
+
+@dataclass(eq=False)
+class Elementwise:
+    """`out[i] = name(inputs[i]...)` by an expression that is rounded exactly."""
+
+    name: str
+    inputs: tuple[Operand, ...]
+    out: View
+
+
+@dataclass(eq=False)
+class NumpyLoop:
+    """An element-wise function by NumPy's own loop, over arrays that are contiguous alike."""
+
+    ufunc: np.ufunc
+    inputs: tuple[Operand, ...]
+    out: View
+
+
+@dataclass(eq=False)
+class Reduction:
+    """A reduction of a row-major array along `axes`; `out` keeps them with size 1."""
+
+    ufunc: np.ufunc
+    source: View
+    axes: tuple[int, ...]
+    out: View
+
+
+@dataclass(eq=False)
+class Product:
+    """A matrix product of the last two axes; the leading axes of all three are the same."""
+
+    a: View
+    b: View
+    out: View
+
+
+@dataclass(eq=False)
+class LabelCheck:
+    """Leave the code at once when an input holds a number outside of [0, limit)."""
+
+    labels: View
+    limit: int
+
+
+@dataclass(eq=False)
+class Loop:
+    """Element-wise steps over one shape, done together for each element."""
+
+    members: list[Elementwise] = field(default_factory=list)
+
+    @property
+    def out(self) -> View:
+        """The first result, which has the layout of all."""
+        return self.members[0].out
+
+
+Step = Elementwise | NumpyLoop | Reduction | Product | LabelCheck | Loop
+
+
+def sources_of(step: Any) -> list[View]:
+    """The views that a step reads."""
+    if isinstance(step, Loop):
+        made = {id(m.out.buffer) for m in step.members}
+        found = [v for m in step.members for v in sources_of(m)]
+        return [v for v in found if id(v.buffer) not in made]
+    if isinstance(step, Elementwise | NumpyLoop):
+        return [x for x in step.inputs if isinstance(x, View)]
+    if isinstance(step, Reduction):
+        return [step.source]
+    if isinstance(step, LabelCheck):
+        return [step.labels]
+    return [step.a, step.b]
+
+
+def results_of(step: Any) -> list[View]:
+    """The views that a step writes."""
+    if isinstance(step, Loop):
+        return [m.out for m in step.members]
+    return [] if isinstance(step, LabelCheck) else [step.out]

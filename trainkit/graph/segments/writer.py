@@ -1,0 +1,172 @@
+"""A segment's function: it takes arrays from Python, checks them, and does the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.graph.segments import numpy_loops
+from trainkit.graph.segments.module import Module
+from trainkit.graph.segments.step_writers import write_check, write_step
+from trainkit.graph.segments.steps import Buffer, LabelCheck, Product, Step, View, sources_of
+from trainkit.graph.segments.text import Lines
+
+EMBEDDED_BYTES = 256
+"""Constants up to this size stand in the code; larger ones are given to each call."""
+RELEASE_BYTES = 1 << 22
+"""Code that moves or multiplies more than this lets other threads of Python run meanwhile."""
+_CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+
+Given = tuple[Buffer, tuple[int, ...], np.dtype[Any]]
+
+
+class Writer:
+    """Writes the module of a segment.
+
+    Args:
+        steps: in order.
+        given: buffer, shape and dtype of the arrays that are given first.
+        outputs: the buffers of the arrays that are given after them.
+        places: the offsets of temporaries in the memory that is given last.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        given: Sequence[Given],
+        outputs: Sequence[Buffer],
+        places: dict[Buffer, int],
+    ) -> None:
+        self._module = Module()
+        self._steps = steps
+        self._given = given
+        self._outputs = outputs
+        self._places = places
+        self._text = Lines()
+        self._pointers: dict[Buffer, str] = {}
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """Addresses of the functions and objects that the text refers to, by name."""
+        return self._module.symbols
+
+    def written(self) -> str:
+        """The text of the module."""
+        text = self._text
+        self._pick_up()
+        for step in self._steps:
+            if isinstance(step, LabelCheck):
+                write_check(text, step, self._pointer(step.labels))
+        release = _work(self._steps) > RELEASE_BYTES
+        thread = text.line("call ptr @PyEval_SaveThread()") if release else ""
+        for step in self._steps:
+            if not isinstance(step, LabelCheck):
+                self._call(step)
+        if release:
+            text.do(f"call void @PyEval_RestoreThread(ptr {thread})")
+        self._leave(True)
+        text.start("fail")
+        self._leave(False)
+        self._module.entry(text)
+        return self._module.text()
+
+    def _leave(self, done: bool) -> None:
+        result = self._text.line(f"call ptr @PyBool_FromLong(i64 {int(done)})")
+        self._text.do(f"ret ptr {result}")
+
+    def _call(self, step: Step) -> None:
+        body, views = write_step(self._module, step, self._is_held)
+        pointers = ", ".join(f"ptr {self._pointer(v)}" for v in views)
+        self._text.do(f"call void {self._module.function(body, len(views))}({pointers})")
+
+    def _is_held(self, view: View) -> bool:
+        return view.buffer in self._pointers
+
+    def _pointer(self, view: View) -> str:
+        """Address of the first element of a view."""
+        found = self._pointers.get(view.buffer)
+        if found is None:  # a constant that stands in the code
+            found = self._module.constant(view.buffer.value[0].tobytes())
+            self._pointers[view.buffer] = found
+        return self._text.at(found, view.offset)
+
+    # ------------------------------------------------------------------ arguments
+
+    def _pick_up(self) -> None:
+        """Take the addresses of data out of the objects that are given; leave if one won't do."""
+        for i, (buffer, shape, dtype) in enumerate(self._given):
+            self._pointers[buffer] = self._array(self._argument(i), shape, dtype)
+        first = len(self._given)
+        for i, buffer in enumerate(self._outputs):
+            self._pointers[buffer] = self._data(self._argument(first + i))
+        if self._places:
+            memory = self._data(self._argument(first + len(self._outputs)))
+            for buffer, offset in self._places.items():
+                self._pointers[buffer] = self._text.at(memory, offset)
+
+    def _argument(self, index: int) -> str:
+        return self._text.load("ptr", self._text.at("%args", 8 * index))
+
+    def _data(self, array: str) -> str:
+        return self._field("ptr", array, numpy_loops.DATA)
+
+    def _field(self, kind: str, thing: str, place: int) -> str:
+        return self._text.load(kind, self._text.at(thing, place))
+
+    def _require(self, condition: str) -> None:
+        label = self._text.name()[1:]
+        self._text.do(f"br i1 {condition}, label %{label}, label %fail")
+        self._text.start(label)
+
+    def _array(self, thing: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+        """Address of the data of an array, or of a NumPy scalar where that may be."""
+        text = self._text
+        kind = self._field("ptr", thing, numpy_loops.TYPE)
+        arrays = self._module.object(np.ndarray, "numpy.ndarray")
+        is_array = text.line(f"icmp eq ptr {kind}, {arrays}")
+        if shape:
+            self._require(is_array)
+            return self._checked(thing, shape, dtype)
+        scalar = self._module.object(dtype.type, f"numpy.{dtype.type.__name__}")
+        array, other, both = (text.name()[1:] for _ in range(3))
+        text.do(f"br i1 {is_array}, label %{array}, label %{other}")
+        text.start(array)
+        of_array = self._checked(thing, shape, dtype)
+        after_array = text.block
+        text.do(f"br label %{both}")
+        text.start(other)
+        self._require(text.line(f"icmp eq ptr {kind}, {scalar}"))
+        of_scalar = text.at(thing, numpy_loops.HEAD)
+        after_other = text.block
+        text.do(f"br label %{both}")
+        text.start(both)
+        return text.line(f"phi ptr [{of_array}, %{after_array}], [{of_scalar}, %{after_other}]")
+
+    def _checked(self, array: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+        """Address of the data of an array that has the shape, the dtype and the layout."""
+        wanted = self._module.object(dtype, f"numpy.dtype.{dtype.char}")
+        self._same("ptr", self._field("ptr", array, numpy_loops.DESCR), wanted)
+        self._same("i32", self._field("i32", array, numpy_loops.RANK), len(shape))
+        flags = self._field("i32", array, numpy_loops.FLAGS)
+        masked = self._text.line(f"and i32 {flags}, {_CONTIGUOUS_ALIGNED}")
+        self._same("i32", masked, _CONTIGUOUS_ALIGNED)
+        if shape:
+            sizes = self._field("ptr", array, numpy_loops.SIZES)
+            for axis, n in enumerate(shape):
+                self._same("i64", self._field("i64", sizes, 8 * axis), n)
+        return self._data(array)
+
+    def _same(self, kind: str, x: str, wanted: Any) -> None:
+        self._require(self._text.line(f"icmp eq {kind} {x}, {wanted}"))
+
+
+def _work(steps: Sequence[Step]) -> int:
+    """Bytes that are read, and multiplications in products."""
+    total = 0
+    for step in steps:
+        total += sum(v.size * v.dtype.itemsize for v in sources_of(step))
+        if isinstance(step, Product):
+            total += step.out.size * step.a.shape[-1]
+    return total
