@@ -10,7 +10,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.factorizations import pivots_to_permutation
-from trainkit.tf.arrays import gather
+from trainkit.tf.indexing import gather
 from trainkit.tf.sequences import invert_permutation
 
 # ---------------------------------------------------------------------- LU

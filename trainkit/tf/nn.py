@@ -25,7 +25,6 @@ from trainkit.ops.cross_entropy import (
     sparse_softmax_cross_entropy_with_logits as _sparse_softmax_loss,
 )
 from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
-from trainkit.tf.arrays import gather as _gather
 from trainkit.tf.arrays import plain
 from trainkit.tf.blocks import depth_to_space as depth_to_space
 from trainkit.tf.blocks import space_to_batch as space_to_batch
@@ -34,6 +33,7 @@ from trainkit.tf.ctc import collapse_repeated as collapse_repeated
 from trainkit.tf.ctc import ctc_beam_search_decoder as ctc_beam_search_decoder
 from trainkit.tf.ctc import ctc_greedy_decoder as ctc_greedy_decoder
 from trainkit.tf.ctc import ctc_loss as ctc_loss
+from trainkit.tf.indexing import gather as _gather
 from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.math import in_top_k as in_top_k
 from trainkit.tf.math import l2_normalize as l2_normalize

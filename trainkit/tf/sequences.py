@@ -263,7 +263,7 @@ def unique_with_counts(
         out_idx: dtype of places and counts.
         name: not kept.
     """
-    from trainkit.tf.arrays import unique
+    from trainkit.tf.indexing import unique
 
     values, places = unique(x, out_idx)
     return values, places, ops.cast(ops.bincount(places), out_idx)
