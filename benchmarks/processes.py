@@ -11,7 +11,8 @@ from typing import Any
 FOLDER = pathlib.Path(__file__).parent
 PYTHONS = "TRAINKIT_BENCH_PYTHONS"
 
-# Variables that choose kernels or size pools: each framework shows what it does by itself.
+# Variables that choose kernels, size pools or keep bytecode from being stored: each framework shows
+# what it does by itself.
 _DROPPED = (
     "GOTO_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -20,6 +21,7 @@ _DROPPED = (
     "OPENBLAS_CORETYPE",
     "OPENBLAS_L2_SIZE",
     "OPENBLAS_NUM_THREADS",
+    "PYTHONDONTWRITEBYTECODE",
     "TRAINKIT_BLAS",
     "TRAINKIT_JIT",
 )

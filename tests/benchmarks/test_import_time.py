@@ -39,4 +39,14 @@ def test_the_report_names_both_sides(import_time, monkeypatch, capsys):
         import_time, "seconds_to_import", lambda code: 0.3 if "trainkit" in code else 0.2
     )
     import_time.main(rounds=3)
-    assert "trainkit takes 1.50 x the time of numpy + h5py" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "trainkit takes 1.50 x the time of numpy\n" in out
+    assert "trainkit takes 1.50 x the time of numpy + h5py" in out
+
+
+def test_bytecode_is_stored_as_usual(import_time, monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    with pytest.raises(ImportError, match="stored is as usual"):
+        import_time.seconds_to_import(
+            "import sys\nif not sys.dont_write_bytecode: raise ImportError('stored is as usual')"
+        )
