@@ -55,19 +55,23 @@ def lstm(units: int) -> Any:
                             z[worker, q, f0 + f] = acc[q, f]
                 for q in range(here):
                     n = worker * 8 + q
+                    for u in range(width):
+                        z[worker, q, u] += projected[n, t, u]
                     for u in range(2 * units):
-                        gates[n, t, u] = sigmoid(z[worker, q, u] + projected[n, t, u])
+                        z[worker, q, u] = sigmoid(z[worker, q, u])
                     for u in range(2 * units, 3 * units):
-                        gates[n, t, u] = tanh(z[worker, q, u] + projected[n, t, u])
+                        z[worker, q, u] = tanh(z[worker, q, u])
                     for u in range(3 * units, width):
-                        gates[n, t, u] = sigmoid(z[worker, q, u] + projected[n, t, u])
+                        z[worker, q, u] = sigmoid(z[worker, q, u])
                     for u in range(units):
-                        new = gates[n, t, u] * gates[n, t, 2 * units + u]
-                        cell[worker, q, u] = gates[n, t, units + u] * cell[worker, q, u] + new
+                        new = z[worker, q, u] * z[worker, q, 2 * units + u]
+                        cell[worker, q, u] = z[worker, q, units + u] * cell[worker, q, u] + new
+                    for u in range(units):
+                        state[worker, q, u] = z[worker, q, 3 * units + u] * tanh(cell[worker, q, u])
+                    for u in range(width):
+                        gates[n, t, u] = z[worker, q, u]
                     for u in range(units):
                         memory[n, t, u] = cell[worker, q, u]
-                    for u in range(units):
-                        state[worker, q, u] = gates[n, t, 3 * units + u] * tanh(cell[worker, q, u])
                     for u in range(units):
                         hidden[n, t, u] = state[worker, q, u]
 
