@@ -1,4 +1,4 @@
-"""When compiled softmax cross-entropy pays, and how arrays are laid out for it."""
+"""When compiled softmax and its cross-entropy pay, and how arrays are laid out for them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,49 @@ from trainkit.kernels.registry import owned
 Array = Any
 
 _F32 = np.dtype(np.float32)
+SOFTMAX = registry.Family("softmax", "softmax", "softmax")
+SOFTMAX_GRADIENT = registry.Family("softmax_rows_gradient", "softmax", "softmax_gradient")
 LOSS = registry.Family("softmax_loss", "softmax", "loss")
 GRADIENT = registry.Family("softmax_gradient", "softmax", "gradient")
 
+FEWEST = 1 << 13
+"""Smaller arrays are left to the plain softmax without a further look."""
 
-def _found(family: registry.Family, logits: Array) -> Any:
-    if logits.dtype is not _F32 or not logits.size:
+
+def _found(family: registry.Family, x: Array, passes: int = 8) -> Any:
+    if x.dtype is not _F32 or not x.size or not x.ndim:
         return None
-    return family.find((), 8 * logits.nbytes / registry.BYTES_PER_SECOND)
+    return family.find((), passes * x.nbytes / registry.BYTES_PER_SECOND)
 
 
-def _rows(logits: Array, labels: Array) -> tuple[Array, Array, Array]:
-    """Logits as a matrix, the largest number of each row, and labels as the kernels take them."""
+def _rows(logits: Array, labels: Array) -> tuple[Array, Array]:
+    """Logits as a matrix, and labels as the kernels take them."""
     flat = owned(logits).reshape(-1, logits.shape[-1])
-    return flat, flat.max(axis=1), owned(labels.reshape(-1).astype(np.int64, copy=False))
+    return flat, owned(labels.reshape(-1).astype(np.int64, copy=False))
+
+
+def _is_last(axis: Any, x: Array) -> bool:
+    return axis in (-1, x.ndim - 1, (-1,), (x.ndim - 1,)) and type(x) is np.ndarray
+
+
+def softmax(x: Array, axis: Any) -> Array | None:
+    """exp(x) over its sum along `axis`, or `None` where the plain version is to do it."""
+    run = _found(SOFTMAX, x, 5) if _is_last(axis, x) else None
+    if run is None:
+        return None
+    y = np.empty(x.shape, np.float32)
+    run(owned(x).reshape(-1, x.shape[-1]), y.reshape(-1, x.shape[-1]))
+    return y
+
+
+def softmax_gradient(g: Array, y: Array, axis: Any) -> Array | None:
+    """Its gradient from its output, y * (g - sum(g * y)), or `None`."""
+    run = _found(SOFTMAX_GRADIENT, y, 3) if _is_last(axis, y) else None
+    if run is None or g.dtype is not _F32 or g.shape != y.shape:
+        return None
+    result, width = np.empty(y.shape, np.float32), y.shape[-1]
+    run(owned(g).reshape(-1, width), owned(y).reshape(-1, width), result.reshape(-1, width))
+    return result
 
 
 def loss(labels: Array, logits: Array) -> Array | None:
@@ -44,6 +73,6 @@ def gradient(g: Array, labels: Array, logits: Array) -> Array | None:
     if run is None or g.dtype is not _F32:
         return None
     result = np.empty(logits.shape, np.float32)
-    flat, tops, numbers = _rows(logits, labels)
-    run(owned(g).reshape(-1), flat, tops, numbers, result.reshape(flat.shape))
+    flat, numbers = _rows(logits, labels)
+    run(owned(g).reshape(-1), flat, numbers, result.reshape(flat.shape))
     return result

@@ -1,4 +1,4 @@
-"""Softmax cross-entropy with class numbers: a row's loss, or its gradient, in one visit."""
+"""Softmax of rows, its gradient, and cross-entropy with class numbers, each row in one visit."""
 
 from __future__ import annotations
 
@@ -8,39 +8,93 @@ import numpy as np
 from numba import float32, int64, prange, void
 
 from trainkit.kernels.compiled.activations import exponential
-from trainkit.kernels.compiled.options import compiled
+from trainkit.kernels.compiled.options import compiled, inlined
 
 _MATRIX, _VECTOR = float32[:, ::1], float32[::1]
 
 
-def loss() -> Any:
-    """`run(logits, tops, labels, losses)`: log(sum(exp(row))) - row[label].
+@inlined
+def _rank(x):
+    """An int32 that is the greater the greater the number is: negative ones turn their order."""
+    bits = np.float32(x).view(np.int32)
+    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
 
-    `tops` are the largest numbers of the rows, which NumPy finds faster.
+
+@inlined
+def _greatest(x, row):
+    """The largest number of a row. Maxima of integers are taken in vectors, of floats they aren't.
+
+    With NaN in the row it may be any: the row's sum is NaN whatever was taken off.
     """
+    top = _rank(x[row, 0])
+    for c in range(1, x.shape[1]):
+        top = max(top, _rank(x[row, c]))
+    return np.int32(top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+
+
+def softmax() -> Any:
+    """`run(x, y)`: exp(row) / sum(exp(row))."""
 
     @compiled()
-    def run(logits, tops, labels, losses):
+    def run(x, y):
+        classes = x.shape[1]
+        for row in prange(x.shape[0]):
+            top = _greatest(x, row)
+            total = np.float32(0)
+            for c in range(classes):
+                power = exponential(x[row, c] - top)
+                y[row, c] = power
+                total += power
+            share = np.float32(1) / total
+            for c in range(classes):
+                y[row, c] *= share
+
+    run.compile(void(_MATRIX, _MATRIX))
+    return run
+
+
+def softmax_gradient() -> Any:
+    """`run(g, y, result)`: y * (g - sum(g * y)) of each row."""
+
+    @compiled()
+    def run(g, y, result):
+        classes = g.shape[1]
+        for row in prange(g.shape[0]):
+            level = np.float32(0)
+            for c in range(classes):
+                level += g[row, c] * y[row, c]
+            for c in range(classes):
+                result[row, c] = y[row, c] * (g[row, c] - level)
+
+    run.compile(void(_MATRIX, _MATRIX, _MATRIX))
+    return run
+
+
+def loss() -> Any:
+    """`run(logits, labels, losses)`: log(sum(exp(row))) - row[label]."""
+
+    @compiled()
+    def run(logits, labels, losses):
         classes = logits.shape[1]
         for row in prange(logits.shape[0]):
-            top = tops[row]
+            top = _greatest(logits, row)
             total = np.float32(0)
             for c in range(classes):
                 total += exponential(logits[row, c] - top)
             losses[row] = np.log(total) - (logits[row, labels[row]] - top)
 
-    run.compile(void(_MATRIX, _VECTOR, int64[::1], _VECTOR))
+    run.compile(void(_MATRIX, int64[::1], _VECTOR))
     return run
 
 
 def gradient() -> Any:
-    """`run(g, logits, tops, labels, result)`: g * (softmax(row) - one_hot(label))."""
+    """`run(g, logits, labels, result)`: g * (softmax(row) - one_hot(label))."""
 
     @compiled()
-    def run(g, logits, tops, labels, result):
+    def run(g, logits, labels, result):
         classes = logits.shape[1]
         for row in prange(logits.shape[0]):
-            top = tops[row]
+            top = _greatest(logits, row)
             total = np.float32(0)
             for c in range(classes):
                 power = exponential(logits[row, c] - top)
@@ -52,5 +106,5 @@ def gradient() -> Any:
             if labels[row] >= 0 and labels[row] < classes:
                 result[row, labels[row]] -= g[row]
 
-    run.compile(void(_VECTOR, _MATRIX, _VECTOR, int64[::1], _MATRIX))
+    run.compile(void(_VECTOR, _MATRIX, int64[::1], _MATRIX))
     return run
