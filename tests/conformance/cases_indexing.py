@@ -5,6 +5,7 @@ import numpy as np
 from tests.conformance.table import away_from, case, complex_normal, distinct, normal, positive
 from trainkit import ops
 from trainkit.ops import blocks, gathering, indexing, scattering
+from trainkit.ops.item_assignment import with_items
 
 ROWS = np.array([2, 0, 2, -1])
 CELLS = np.array([[1, 2], [0, 0], [1, 2]])
@@ -27,6 +28,8 @@ CASES = [
     case("get_item", ops.get_item, normal(3, 4), key=(slice(None, None, 2), None, -1)),
     case("get_item", ops.get_item, complex_normal(3, 4), key=(Ellipsis, slice(1, 3))),
     case("put_item", indexing.put_item, normal(2, 4), normal(3, 4), key=KEY),
+    case("with_items", with_items, normal(3, 4), normal(2, 4), key=((None, 2, None),)),
+    case("with_items", with_items, normal(3, 4), normal(4), ONE, key=("@0",)),
     case("get_item_at", picked, normal(3, 4), ROWS, key=("@0",)),
     case("get_item_at", picked, normal(3, 4), ROWS, ROWS, key=("@0", "@1")),
     case("get_item_at", picked, normal(3, 4), ONE, key=(("@0", None, None),)),

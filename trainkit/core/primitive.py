@@ -78,6 +78,7 @@ class Primitive:
         joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
         joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
         broadcasts: the walk sums the gradient over axes along which an input was broadcast.
+        passes_errors: what its kernel raises is meant for the user as it is.
         effect: the call does something besides its result, so a graph never drops or moves it.
         op: the callable.
     """
@@ -97,6 +98,7 @@ class Primitive:
             shapes.floating_broadcast,
         )
         self.is_ufunc = isinstance(kernel, np.ufunc)
+        self.passes_errors = False
         self.effect = False
         self.elementwise = self.is_ufunc
         self.floats_only = shape_rule in (shapes.floating, shapes.floating_broadcast)
@@ -246,6 +248,8 @@ class Primitive:
 
     def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
         """The error of a kernel as one that names the operation and shows the inputs."""
+        if self.passes_errors:
+            return error
         if isinstance(error, OpError):
             return self._named(error)
         try:

@@ -15,6 +15,7 @@ from trainkit.core.devices import Array
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
+from trainkit.core.source_lines import line_text, user_line
 
 PRIMITIVES: dict[str, Any] = {}
 """All primitives by name, filled by the `@primitive` decorator."""
@@ -28,9 +29,10 @@ class Tensor:
     take tensors. Hashing goes by identity, comparison by value.
     """
 
-    __slots__ = ("__weakref__", "_array")
+    __slots__ = ("__weakref__", "_array", "_origin")
     __array_priority__ = 100  # an ndarray on the left leaves its operators to the tensor
     _array: Array
+    _origin: Any  # for `v[key].assign(x)`: where elements of a variable came from
 
     if TYPE_CHECKING:  # installed by trainkit.ops.operators and trainkit.ops.indexing
 
@@ -437,6 +439,12 @@ def _stack(value: Any, dtype: DType | None) -> Tensor:
     return stacked
 
 
+def _at_user_line() -> str:
+    """The line of the user's code that is running, for the end of an error text."""
+    line = user_line()
+    return "" if line is None else f"\n  at {line_text(line)}"
+
+
 class SymbolicTensor(Tensor):
     """A tensor that has a shape and a dtype but no value yet: a place in a graph or a model.
 
@@ -471,6 +479,7 @@ class SymbolicTensor(Tensor):
             f"{what} needs a value, and {self!r} has none: it stands for a value that is computed "
             "later. Inside a tk.function use tensor operations (tk.cond, tk.while_loop, tk.print) "
             "in place of Python's, or run it with tk.config.run_functions_eagerly(True)."
+            + _at_user_line()
         )
 
     def __getattribute__(self, name: str) -> Any:

@@ -7,11 +7,11 @@ branches or a body of its own.
 
 from __future__ import annotations
 
-import ast
 import dis
 import functools
 import inspect
 import sys
+import traceback
 import types
 import warnings
 from collections.abc import Callable
@@ -39,24 +39,14 @@ def _malt() -> Any:
         from malt.core import converter
         from malt.impl import api
         from malt.operators import function_wrappers, py_builtins
-        from malt.pyct import templates
 
-    class Asserts(converter.Base):
-        """Turns `assert` into a call; malt's own converter takes no message but a plain text."""
-
-        def visit_Assert(self, node: Any) -> Any:
-            self.generic_visit(node)
-            return templates.replace(
-                "ag__.assert_stmt(test, lambda: msg)",
-                test=node.test,
-                msg=node.msg or ast.Constant(None),
-            )
+        from trainkit.graph.rewriting import prepared
 
     class Transpiler(api.PyToPy):
         """Rewrites functions to call the operators of this module."""
 
         def transform_ast(self, node: Any, ctx: Any) -> Any:
-            return super().transform_ast(Asserts(ctx).visit(node), ctx)
+            return super().transform_ast(prepared(node, ctx), ctx)
 
         def get_extra_locals(self) -> Any:
             if self._extra_locals is None:  # type: ignore[has-type]
@@ -219,7 +209,28 @@ def _undisguised(function: Any) -> Any:
 
 def reason_unconverted(function: Any) -> str | None:
     """Why `function` runs as Python, or `None`."""
-    return _UNCONVERTED.get(getattr(function, "__code__", None))
+    return _reason(getattr(function, "__code__", None))
+
+
+def _reason(code: Any) -> str | None:
+    if code is not None and code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+        return "generators and coroutines are not converted; return a list or a tensor"
+    return _UNCONVERTED.get(code)
+
+
+def with_reason(error: Exception) -> Exception:
+    """`error` with the reason why the function that raised it runs as Python, if it does."""
+    text = str(error.args[0]) if error.args else ""
+    if not isinstance(error, TypeError) or "has none: it stands for a value" not in text:
+        return error
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    codes = [f.f_code for f in frames if f.f_globals.get("__name__", "").split(".")[0] != _PACKAGE]
+    reason = _reason(codes[-1]) if codes else None
+    if reason is not None:
+        name = codes[-1].co_name
+        told = f"{text}\n  {name!r} runs as Python while it is traced: {reason}"
+        error.args = (told, *error.args[1:])
+    return error
 
 
 # ---------------------------------------------------------------------- calls

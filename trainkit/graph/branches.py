@@ -42,6 +42,9 @@ def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, 
     return tuple(false.program()(list(arrays[split:])))
 
 
+cond_primitive.primitive.passes_errors = True
+
+
 @cond_primitive.joint_gradient
 def _cond_gradient(
     g: Any, y: Any, pred: Any, *inputs: Any, true: Graph, false: Graph, split: int

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +16,9 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.source_lines import Line, origin_of
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.graph.origins import place_text
 
 
 def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
@@ -155,6 +159,43 @@ def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any
         texts = [f"\n  {devices.to_numpy(x)!r}" for x in shown]
         raise InvalidArgumentError(message + "".join(texts))
     return ()
+
+
+class Raised:
+    """An error as a setting of `raise_error`."""
+
+    def __init__(self, error: Exception, place: str) -> None:
+        self.error = error
+        self.place = place
+
+    def __repr__(self) -> str:
+        return repr(self.error)
+
+
+@primitive(_nothing, name="raise_error", effect=True)
+def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
+    """Raise an error of the user's."""
+    error = copy.copy(raised.error).with_traceback(None)
+    error.add_note(f"raised {raised.place}")
+    raise error
+
+
+_raise_error.primitive.passes_errors = True
+
+
+def raise_when_run(error: Exception) -> None:
+    """Raise `error` when the branch that is being traced runs."""
+    raised = Raised(error, place_text(_raising_line(error), "at "))
+    recorder.current_trace().apply(_raise_error.primitive, (), {"raised": raised})
+
+
+def _raising_line(error: Exception) -> Line | None:
+    """The user's line that raised `error`."""
+    found = None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        found = origin_of(code.co_filename, number) or found
+    return found
 
 
 class HostFunction:

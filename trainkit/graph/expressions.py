@@ -9,6 +9,7 @@ from typing import Any
 from trainkit.core import recorder
 from trainkit.core.tensor import PRIMITIVES, is_tensor
 from trainkit.graph.branches import traced_cond
+from trainkit.graph.origins import RAISED_BY_USER
 from trainkit.graph.statements import is_symbolic
 
 
@@ -39,6 +40,34 @@ def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
 
 def _as_bool(x: Any) -> Any:
     return x if is_tensor(x) else bool(x)
+
+
+def in_(a: Any, items: Any) -> Any:
+    """`a in items`; a symbolic tensor among them is compared with each item in the graph."""
+    within = isinstance(items, list | tuple)
+    if not (is_symbolic(a) or is_symbolic(items) or (within and any(map(is_symbolic, items)))):
+        return a in items
+    if is_tensor(items):
+        return PRIMITIVES["any"].op(items == a, axis=None, keepdims=False)
+    if not within:
+        raise TypeError(
+            f"`in`: a tensor without a value can't be looked for in a {type(items).__name__}; use "
+            "a list, a tuple or a tensor"
+        )
+    found: Any = False
+    for item in items:
+        same = eq(a, item)
+        found = same if found is False else _either(found, same)
+    return found
+
+
+def _either(a: Any, b: Any) -> Any:
+    return or_(lambda: a, lambda: b)
+
+
+def not_in(a: Any, items: Any) -> Any:
+    """`a not in items`."""
+    return not_(in_(a, items))
 
 
 def not_(a: Any) -> Any:
@@ -124,13 +153,24 @@ BUILTINS: dict[Any, Any] = {
 }
 
 
+def raised(error: Any) -> Any:
+    """What a `raise` statement raises, with a mark that the user's code does so."""
+    made = error() if isinstance(error, type) else error
+    if isinstance(made, Exception):
+        made.__dict__[RAISED_BY_USER] = True
+    return made
+
+
 EXPRESSIONS: dict[str, Any] = {
     "if_exp": if_exp,
     "and_": and_,
     "or_": or_,
     "not_": not_,
+    "in_": in_,
+    "not_in": not_in,
     "eq": eq,
     "not_eq": not_eq,
     "assert_stmt": assert_stmt,
+    "raised": raised,
 }
 """What rewritten code calls in place of expressions, by the rewriter's names."""

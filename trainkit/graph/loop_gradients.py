@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -140,6 +141,7 @@ def _walk(
 
 for _operation in (while_primitive, scan_primitive):
     _operation.primitive.joint_sparse = True
+    _operation.primitive.passes_errors = True
 
 
 # ---------------------------------------------------------------------- eager tapes
@@ -160,6 +162,7 @@ def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., A
         own: function of the number of inputs and the settings to the places of the body's inputs.
     """
 
+    @functools.wraps(op)
     def call(*inputs: Any, **settings: Any) -> Any:
         if not recorder.TAPES or recorder.current_trace() is not None:
             return op(*inputs, **settings)

@@ -33,7 +33,13 @@ def at_user_line(error: Exception) -> Exception:
     return _with_note(error, place) if place else error
 
 
+RAISED_BY_USER = "_raised_by_user"
+"""Mark of errors that a `raise` statement of the user's made, whose text is left alone."""
+
+
 def _with_note(error: Exception, note: str) -> Exception:
+    if RAISED_BY_USER in error.__dict__:
+        return error
     if not error.args or not isinstance(error.args[0], str):
         return error
     text = error.args[0]

@@ -10,8 +10,9 @@ from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import SymbolicTensor, is_tensor
 from trainkit.graph.branches import traced_cond
+from trainkit.graph.effects import raise_when_run
 from trainkit.graph.graph import Graph
-from trainkit.graph.origins import at_user_line
+from trainkit.graph.origins import RAISED_BY_USER, at_user_line
 from trainkit.graph.tensor_array import TensorArray
 
 
@@ -86,7 +87,13 @@ def staged_if(
     def branch(run: Callable[[], Any]) -> Callable[[], Any]:
         def traced() -> Any:
             set_state(before)
-            run()
+            try:
+                run()
+            except Exception as error:
+                if RAISED_BY_USER not in error.__dict__:
+                    raise
+                raise_when_run(error)
+                return _RAISES
             return tuple(get_state())[:nouts]
 
         return traced
@@ -94,22 +101,35 @@ def staged_if(
     outer = recorder.current_trace()
     try:
         after = at_line(
-            traced_cond, outer, cond, branch(body), branch(orelse), _merge(names, fills)
+            traced_cond,
+            outer,
+            cond,
+            branch(body),
+            branch(orelse),
+            _merge(names, fills, before[:nouts]),
         )
     finally:
         set_state(before)
     set_state(tuple(after) + before[nouts:])
 
 
-def _merge(names: tuple[str, ...], fills: bool) -> Callable[[Graph, Any, Graph, Any], Any]:
+_RAISES = "raises"
+
+
+def _merge(
+    names: tuple[str, ...], fills: bool, before: tuple[Any, ...]
+) -> Callable[[Graph, Any, Graph, Any], Any]:
     """Brings what two branches leave in the names to one structure.
 
     What a branch leaves undefined can be filled where nothing reads it: the value of a `return`
-    that is not
-    reached, and with `fills` any name.
+    that is not reached, any name after a `raise`, and with `fills` any name.
     """
 
     def merge(true: Graph, one: Any, false: Graph, two: Any) -> Any:
+        if one is _RAISES:
+            one = tuple(map(_anything_like, before if two is _RAISES else two))
+        if two is _RAISES:
+            two = tuple(map(_anything_like, one))
         ones, twos = [], []
         for name, a, b in zip(names, one, two, strict=False):
             if fills or label(name) == _RETURNED or is_empty_array(a) or is_empty_array(b):
@@ -137,17 +157,25 @@ def filled(graph: Graph, mine: Any, other: Any) -> Any:
         return mine.filled(tuple(0 if n is None else n for n in other.element_shape))
     if not all(is_tensor(x) or isinstance(x, bool | int | float) for x in nest.flatten(other)):
         return mine
+    return nest.map_structure(lambda x: _zeros(x) if is_tensor(x) else type(x)(0), other)
+
+
+def _zeros(x: Any) -> Any:
     from trainkit import ops
     from trainkit.core.abstract import eagerly
 
-    def zeros(x: Any) -> Any:
-        if not is_tensor(x):
-            return type(x)(0)
-        dims = [1 if n is None else n for n in x.shape]
-        with eagerly():
-            return ops.zeros(dims, x.dtype)
+    with eagerly():
+        return ops.zeros([1 if n is None else n for n in x.shape], x.dtype)
 
-    return nest.map_structure(zeros, other)
+
+def _anything_like(x: Any) -> Any:
+    """A value for a name that is never read, because an error is raised before."""
+    if undefined(x):
+        return x
+    # what says whether the function has returned: nothing comes after the error
+    return nest.map_structure(
+        lambda v: True if is_tensor(v) and v.dtype.is_bool else _zeros(v) if is_tensor(v) else v, x
+    )
 
 
 def _check_leaves(name: str, x: Any, y: Any) -> None:

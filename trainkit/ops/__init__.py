@@ -9,6 +9,7 @@ import trainkit.ops.interchange
 import trainkit.ops.operators
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.ops import image as image
+from trainkit.ops import item_assignment as item_assignment
 from trainkit.ops import linalg as linalg
 from trainkit.ops import nn as nn
 from trainkit.ops import numpy as numpy
