@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from trainkit.core import recorder
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
 from trainkit.profiler.programs import timed_program
 from trainkit.profiler.session import Label, Session
 
@@ -147,6 +147,8 @@ def shapes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _shape(x: Any) -> Any:
     if isinstance(x, int | float | complex):
         return ()
+    if isinstance(x, SymbolicTensor):  # some of them refuse to tell
+        return tuple(x._spec.shape)
     shape = getattr(x, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else None
 
