@@ -87,6 +87,32 @@ def test_nodes_of_a_function_with_the_line_that_made_them():
     assert counts(p, "function") == {("f", ""): 3}
 
 
+def test_fused_nodes_show_what_is_in_them():
+    @tk.function(jit_compile=True)
+    def f(x):
+        return tk.exp(x * 2.0) + 1.0
+
+    x = tk.ones((4, 4))
+    f(x)
+    with tk.profiler.profile() as p:
+        f(x)
+    assert counts(p, "node") == {("fused multiply exp add", "(4, 4)"): 1}
+
+
+def test_gradients_of_operations_are_rows_of_their_own():
+    x = tk.Variable(tk.ones((4, 4)))
+
+    def step():
+        with tk.GradientTape() as tape:
+            loss = tk.reduce_sum(tk.tanh(x))
+        tape.gradient(loss, x)
+
+    step()
+    with tk.profiler.profile() as p:
+        step()
+    assert sum(n for (name, _), n in counts(p, "op").items() if name == "tanh gradient") == 1
+
+
 def test_the_body_of_a_loop_is_a_program_of_its_own():
     @tk.function(jit_compile=False)
     def f(x):
@@ -147,6 +173,7 @@ def test_other_threads_are_noted_under_their_names():
         thread.join()
     (row,) = [row for row in p.rows if row.kind == "op"]
     assert (row.name, row.thread) == ("exp", "worker")
+    assert p.table().splitlines()[-1].split()[:3] == ["op", "exp", "[worker]"]
     assert "op" not in p.parts
 
 
@@ -241,6 +268,11 @@ def test_spans_beyond_the_limit_are_counted_all_the_same(tmp_path, monkeypatch):
 )
 def test_shapes_as_text(shapes, text):
     assert rows.shapes_text(shapes) == text
+
+
+def test_long_texts_are_cut_in_the_table():
+    assert rows.cut("a" * 48, 48) == "a" * 48
+    assert rows.cut("a" * 49, 48) == "a" * 45 + "..."
 
 
 def test_a_gpu_is_waited_for(monkeypatch):

@@ -215,6 +215,7 @@ class _Writer:
             self.namespace[f"n{number}"] = kernel.new_scratch
             self._say(f"m{number} = q{number}.pop() if q{number} else n{number}()", 2)
         self._say(f"if not f{number}({', '.join(arguments)}):", 2)
+        self.line_nodes[len(self._lines)] = node
         self._say(f"{targets} = p{number}({', '.join(given)})", 3)
         self.line_nodes[len(self._lines)] = node
         if kernel.code.scratch:

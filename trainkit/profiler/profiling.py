@@ -13,7 +13,7 @@ from trainkit.profiler.rows import Row
 from trainkit.profiler.seams import look_in
 from trainkit.profiler.session import Session
 
-_WIDEST_NAME = 48
+_WIDEST = 48
 
 
 class _Active:
@@ -135,10 +135,10 @@ class profile:
             InvalidArgumentError: `sort_by` is none of these.
         """
         rows = tables.ordered(self.rows, sort_by)
-        cells = tables.row_cells(rows[:limit], self.seconds)
-        for line in cells:
-            if len(line[1]) > _WIDEST_NAME:
-                line[1] = f"{line[1][: _WIDEST_NAME - 3]}..."
+        cells = [
+            [tables.cut(cell, _WIDEST) for cell in line]
+            for line in tables.row_cells(rows[:limit], self.session)
+        ]
         more = f"\n({len(rows) - limit} more rows)" if len(rows) > limit else ""
         return (
             f"{1e3 * self.seconds:.3f} ms\n\n"

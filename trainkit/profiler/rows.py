@@ -104,23 +104,29 @@ def parts_cells(parts: dict[str, float]) -> list[list[str]]:
     return [["where", "self ms", "share"], *lines]
 
 
-def row_cells(rows: list[Row], whole_seconds: float) -> list[list[str]]:
-    """A table of rows: a head, then a line each."""
+def row_cells(rows: list[Row], session: Session) -> list[list[str]]:
+    """A table of rows: a head, then a line each; the thread is named where it is another one."""
     head = ["kind", "name", "shapes", "count", "total ms", "self ms", "mean us", "self share"]
+    own, whole = session.owner.name, session.seconds
     lines = [
         [
             row.kind,
-            row.name,
+            row.name if row.thread == own else f"{row.name} [{row.thread}]",
             row.shapes,
             f"{row.count:,}",
             f"{1e3 * row.total_seconds:.3f}",
             f"{1e3 * row.self_seconds:.3f}",
             f"{1e6 * row.mean_seconds:.1f}",
-            f"{row.self_seconds / whole_seconds:.1%}",
+            f"{row.self_seconds / whole:.1%}",
         ]
         for row in rows
     ]
     return [head, *lines]
+
+
+def cut(text: str, width: int) -> str:
+    """A text that is longer than `width` without its end."""
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def as_text(cells: list[list[str]], texts: int) -> str:

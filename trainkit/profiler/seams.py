@@ -90,7 +90,7 @@ def look_in(session: Session) -> Undo:
     """Have all seams note spans in `session`; the result puts everything back."""
     undo: list[Undo] = []
     try:
-        for exchange in (_operations, _points, _kernels, _programs):
+        for exchange in (_operations, _gradients, _points, _kernels, _programs):
             undo.extend(exchange(session))
     except BaseException:
         _all(undo)
@@ -151,6 +151,26 @@ def _shape(x: Any) -> Any:
         return tuple(x._spec.shape)
     shape = getattr(x, "shape", None)
     return tuple(shape) if isinstance(shape, tuple) else None
+
+
+def _gradients(session: Session) -> Iterator[Undo]:
+    """The rules on arrays that have been written out; other rules are made of operations."""
+    for primitive in list(PRIMITIVES.values()):
+        rules = getattr(primitive, "array_rules", None) or {}
+        for function in {id(f): f for f in _functions_in(list(rules.values()))}.values():
+            yield exchanged(function, _gradient(session, primitive.name))
+
+
+def _functions_in(rules: Any) -> Iterator[types.FunctionType]:
+    if isinstance(rules, list | tuple):
+        for rule in rules:
+            yield from _functions_in(rule)
+    elif isinstance(rules, types.FunctionType):
+        yield rules
+
+
+def _gradient(session: Session, name: str) -> Callable[[Callable[..., Any]], Any]:
+    return lambda call: session.timed(call, _by_shapes(session, "op", f"{name} gradient"))
 
 
 def _points(session: Session) -> Iterator[Undo]:

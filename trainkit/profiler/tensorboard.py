@@ -45,7 +45,7 @@ def write_profile(session: Session, logdir: str | os.PathLike[str], step: int = 
 def _text(session: Session) -> str:
     rows = tables.rows_of(session)
     parts = tables.parts_cells(tables.parts_of(session, session.owner))
-    cells = tables.row_cells(rows[:MOST_ROWS], session.seconds)
+    cells = tables.row_cells(rows[:MOST_ROWS], session)
     return (
         f"{1e3 * session.seconds:.3f} ms\n\n{tables.as_markdown(parts, 1)}\n\n"
         f"{tables.as_markdown(cells, 3)}"
