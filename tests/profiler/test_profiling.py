@@ -177,6 +177,21 @@ def test_other_threads_are_noted_under_their_names():
     assert "op" not in p.parts
 
 
+def test_what_is_noted_while_a_profile_is_set_up_does_not_count(monkeypatch):
+    look_in = profiling.look_in
+
+    def busy(session):
+        undo = look_in(session)
+        tk.ops.exp(tk.ones(3))
+        return undo
+
+    monkeypatch.setattr(profiling, "look_in", busy)
+    with tk.profiler.profile() as p:
+        pass
+    assert p.rows == []
+    assert set(p.parts) == {rows.REST}
+
+
 def test_results_are_the_same_while_a_profile_runs():
     def results():
         model, (x, y) = model_of(False)

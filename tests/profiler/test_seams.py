@@ -99,3 +99,41 @@ def test_a_seam_that_is_missing_leaves_all_as_it_was(monkeypatch):
 def test_shapes_of_all_sorts_of_inputs():
     given = (tk.ones((2, 3)), 1.0, "text", tk.Variable([1.0]), [1, 2])
     assert seams.shapes_of(given) == ((2, 3), (), None, (1,), None)
+
+
+class Shapeless:
+    @property
+    def shape(self):
+        raise RuntimeError("asked for a shape")
+
+
+def test_something_without_a_shape_has_none():
+    assert seams.shapes_of((Shapeless(), 1)) == (None, ())
+
+
+def test_a_span_that_can_not_be_named_ends_all_the_same():
+    session = Session()
+
+    def name(args):
+        raise RuntimeError("no name")
+
+    def work(x):
+        return x + 1
+
+    assert session.timed(work, name)(1) == 2
+    assert session.owner.stack == []
+    ((label, _),) = session.owner.totals.items()
+    assert label.kind == "unnamed"
+    assert label.name.endswith("work")
+
+
+def test_rules_that_are_written_out_in_a_profile_are_the_usual_ones():
+    """They are found by running rules on stand-ins, which the profile must not disturb."""
+    x = tk.Variable(tk.ones((4, 4)))
+    primitive = PRIMITIVES["log1p"]
+    primitive.array_rules = None
+    with tk.profiler.profile():
+        with tk.GradientTape() as tape:
+            y = tk.ops.log1p(x)
+        tape.gradient(y, x)
+    assert isinstance(primitive.array_rules[x.numpy().dtype], types.FunctionType)

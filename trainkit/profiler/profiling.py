@@ -38,7 +38,7 @@ def begin(synchronize: bool = False) -> Session:
         session = Session(synchronize)
         _Active.undo = look_in(session)
         _Active.session = session
-    session.start = perf_counter_ns()
+    session.restart()  # looking in has imported modules, and called what it looks at
     return session
 
 

@@ -118,7 +118,8 @@ def _operation(session: Session, primitive: Any) -> Callable[[Callable[..., Any]
         traced = session.timed(call, _by_shapes(session, "tracing", primitive.name), primitive)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            return (traced if traces.traces else eager)(*args, **kwargs)
+            symbolic = traces.traces or any([isinstance(x, SymbolicTensor) for x in args])
+            return (traced if symbolic else eager)(*args, **kwargs)
 
         return run
 
@@ -147,9 +148,10 @@ def shapes_of(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _shape(x: Any) -> Any:
     if isinstance(x, int | float | complex):
         return ()
-    if isinstance(x, SymbolicTensor):  # some of them refuse to tell
-        return tuple(x._spec.shape)
-    shape = getattr(x, "shape", None)
+    try:
+        shape = getattr(x, "shape", None)
+    except Exception:  # a symbol that has none
+        return None
     return tuple(shape) if isinstance(shape, tuple) else None
 
 

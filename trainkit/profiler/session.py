@@ -59,6 +59,12 @@ class ThreadRecord:
         self.outer = 0
         self.dropped = 0
 
+    def forget(self) -> None:
+        """Drop what was noted; spans under way stay."""
+        self.events.clear()
+        self.totals.clear()
+        self.outer = self.dropped = 0
+
     def begin(self, token: Any = None) -> int:
         """Begin a span; what it began at."""
         self.stack.append(Frame(token))
@@ -117,6 +123,12 @@ class Session:
         self.owner = self._local.record
         self.start, self.stop = perf_counter_ns(), 0
 
+    def restart(self) -> None:
+        """Begin now, and forget what was noted before."""
+        for record in self.threads:
+            record.forget()
+        self.start = perf_counter_ns()
+
     @property
     def record(self) -> ThreadRecord:
         """That of this thread."""
@@ -153,8 +165,13 @@ class Session:
             finally:
                 if waits:
                     wait_for_gpu()
-                record.end(label(args), start)
+                try:
+                    found = label(args)
+                except Exception:  # an object that does not tell its name or shape
+                    found = unnamed
+                record.end(found, start)
 
+        unnamed = Label("unnamed", getattr(call, "__qualname__", repr(call)))
         return run
 
     def label(self, kind: str, name: str, shapes: Any = None) -> Label:
