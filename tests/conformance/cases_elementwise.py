@@ -23,7 +23,7 @@ CASES = [
     case("square", ops.square, normal(3), order=3),
     case("square", ops.square, complex_normal(3)),
     case("power", ops.power, positive(3, 4), normal(4), order=3),
-    case("power", lambda x: ops.power(x, 3), normal(3), order=4),
+    case("power", lambda x: ops.power(x, 4), normal(3), order=4),
     case("power", lambda x: ops.power(2.0, x), normal(3)),
     case("power", ops.power, complex_normal(3) + 3, complex_normal(3)),
     case("reciprocal", ops.reciprocal, positive(3)),

@@ -301,3 +301,12 @@ def test_bits_of_floats_raise():
 def test_where_needs_both_or_neither():
     with pytest.raises(InvalidArgumentError, match="both"):
         ops.where([True], [1.0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float64"])
+@pytest.mark.parametrize("exponent", [2, 3, 2.0, 3.0])
+def test_small_powers_are_products_of_the_dtype_of_other_powers(dtype, exponent):
+    values = np.array([-2, 0, 3], dtype)
+    y = convert_to_tensor(values) ** exponent
+    np.testing.assert_array_equal(y.numpy(), values ** int(exponent))
+    assert y.dtype == (convert_to_tensor(values) ** type(exponent)(4)).dtype

@@ -13,6 +13,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import pool_cpu
+from trainkit.kernels.reductions_cpu import leading_sum
 from trainkit.ops.activations import relu_gradient
 from trainkit.ops.elementwise import add, multiply
 from trainkit.ops.products import matmul
@@ -133,7 +134,7 @@ def dense_gradient(
     if wanted[1]:
         result.append(xp.matmul(_rows(x).T, flat))
     if wanted[2]:
-        result.append(flat.sum(axis=0))
+        result.append(leading_sum(flat, 1) if xp is np else flat.sum(axis=0))
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
 
 

@@ -15,6 +15,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.reductions_cpu import FEWEST
+from trainkit.kernels.reductions_cpu import running_sum as compiled_sum
 from trainkit.ops.creation import ones_like
 from trainkit.ops.elementwise import along, cast, conjugated, exp, multiply, subtract
 from trainkit.ops.reductions import axis_setting, check_axes, spread, summed_dtype, wide_sum_dtype
@@ -53,6 +55,10 @@ def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, revers
     """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
     check_axes(x, axis, "cumsum")
     wide = wide_sum_dtype(x.dtype)
+    if x.size >= FEWEST and not exclusive and not reverse:
+        found = compiled_sum(x, axis)
+        if found is not None:
+            return found
 
     def step(values: Array, axis: int) -> Array:
         return xp.cumsum(values, axis=axis, dtype=wide or values.dtype)

@@ -172,9 +172,14 @@ def power(x1: Any, x2: Any) -> Tensor:
     Raises:
         InvalidArgumentError: an integer has a negative exponent; cast it to a float first.
     """
-    if type(x2) is int and x2 == 2:
-        return square(x1)  # type: ignore[no-any-return]
+    if (type(x2) is int or type(x2) is float) and x2 in _PRODUCTS and isinstance(x1, Tensor):
+        if type(x2) is int or x1.dtype.is_floating or x1.dtype.is_complex:
+            return _PRODUCTS[x2](x1)  # type: ignore[no-any-return]
     return _power(x1, x2)  # type: ignore[no-any-return]
+
+
+_PRODUCTS: dict[float, Any] = {2: square, 3: lambda x: multiply(square(x), x)}
+"""Powers that are products, in a tenth of the time of others."""
 
 
 @primitive(shapes.floating, elementwise=True)

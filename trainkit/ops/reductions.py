@@ -16,6 +16,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.reductions_cpu import FEWEST, leading_sum, row_extreme
 from trainkit.ops.elementwise import (
     cast,
     divide,
@@ -86,6 +87,10 @@ def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Sum along axes."""
     if axis is not None:
         check_axes(x, axis, "sum")
+        if axis == 0 and xp is np and x.ndim > 1 and x.size >= FEWEST and x.dtype.kind == "f":
+            if x.dtype not in _HALVES:
+                total = leading_sum(x, 1)
+                return total[None] if keepdims else total
     total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
     return total.astype(x.dtype) if x.dtype in _HALVES else total
 
@@ -155,6 +160,9 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     axes = tuple(range(added)) + tuple(
         i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
     )
+    if xp is np and g.size >= FEWEST and axes == tuple(range(len(axes))) and axes:
+        if g.dtype not in _HALVES:
+            return leading_sum(g, len(axes)).reshape(wanted)
     dtype = _SUMMED_IN[g.dtype] if g.dtype in _HALVES else g.dtype
     total = xp.add.reduce(g, axes, dtype) if axes else g
     if total.shape != wanted:
@@ -328,6 +336,10 @@ def _reduced_extreme(
     xp: ArrayModule, x: Array, name: str, axis: Axis, keepdims: bool, initial: Any
 ) -> Array:
     check_axes(x, axis, name)
+    if x.size >= FEWEST and initial is None:
+        found = row_extreme(name, x, axis, keepdims)
+        if found is not None:
+            return found
     reduce = getattr(xp, "maximum" if name == "max" else "minimum").reduce
     if initial is not None:
         return reduce(x, axis, None, None, keepdims, initial)

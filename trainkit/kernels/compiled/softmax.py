@@ -9,27 +9,18 @@ from numba import float32, int64, prange, void
 
 from trainkit.kernels.compiled.activations import exponential
 from trainkit.kernels.compiled.options import compiled, inlined
+from trainkit.kernels.compiled.reductions import number_of, rank
 
 _MATRIX, _VECTOR = float32[:, ::1], float32[::1]
 
 
 @inlined
-def _rank(x):
-    """An int32 that is the greater the greater the number is: negative ones turn their order."""
-    bits = np.float32(x).view(np.int32)
-    return bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
-
-
-@inlined
 def _greatest(x, row):
-    """The largest number of a row. Maxima of integers are taken in vectors, of floats they aren't.
-
-    With NaN in the row it may be any: the row's sum is NaN whatever was taken off.
-    """
-    top = _rank(x[row, 0])
+    """The largest number of a row; any with NaN in it: its sum is NaN whatever was taken off."""
+    top = rank(x[row, 0])
     for c in range(1, x.shape[1]):
-        top = max(top, _rank(x[row, c]))
-    return np.int32(top ^ ((top >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+        top = max(top, rank(x[row, c]))
+    return number_of(top)
 
 
 def softmax() -> Any:
