@@ -14,8 +14,17 @@ SOURCE_MAPS: dict[str, dict[int, Line]] = {}
 
 
 def origin_of(filename: str, line: int) -> Line | None:
-    """Where a generated line comes from, `None` for one that the user wrote."""
-    return SOURCE_MAPS.get(filename, {}).get(line)
+    """Where a generated line comes from, `None` for one that the user wrote.
+
+    A line that comes from nowhere belongs to the one before it.
+    """
+    lines = SOURCE_MAPS.get(filename)
+    if not lines:
+        return None
+    found = lines.get(line)
+    if found is None:
+        found = lines.get(max((n for n in lines if n < line), default=-1))
+    return found
 
 
 def user_line() -> Line | None:

@@ -486,7 +486,9 @@ class SymbolicTensor(Tensor):
         if name in ("numpy", "item", "tolist", "_array"):
             # hasattr(x, "numpy") is how users tell a value from a symbol.
             raise AttributeError(
-                f"a symbolic tensor has no {name!r}: it stands for a value computed later"
+                f"a symbolic tensor has no {name!r}: it stands for a value computed later. Inside "
+                "a tk.function use tensor operations, or tk.numpy_function for NumPy, or run it by "
+                "tk.config.run_functions_eagerly(True)." + _at_user_line()
             )
         return object.__getattribute__(self, name)
 
@@ -522,6 +524,8 @@ class SymbolicTensor(Tensor):
         raise self._no_value("in")
 
     def __format__(self, spec: str) -> str:
+        if spec:
+            raise self._no_value(f"the format {spec!r}")
         return str(self)
 
     def __str__(self) -> str:

@@ -58,9 +58,13 @@ def _malt() -> Any:
     class Scope(function_wrappers.FunctionScope):
         """The scope of a rewritten function; checks that it returns something on every path."""
 
+        def __init__(self, function_name: str, scope_name: str, options: Any) -> None:
+            super().__init__(function_name, scope_name, options)
+            self.function = function_name
+
         def ret(self, value: Any, did_return: Any) -> Any:
             if is_symbolic(did_return) and not undefined(value):
-                _check_returned(did_return, self.name)
+                _check_returned(did_return, self.function)
             return super().ret(value, did_return)
 
     options = converter.ConversionOptions(

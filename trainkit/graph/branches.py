@@ -106,7 +106,8 @@ def traced_cond(
     leaves_one, leaves_two = nest.flatten(one), nest.flatten(two)
     if len(leaves_one) != len(leaves_two):
         raise InvalidArgumentError(
-            f"cond: the branches return different structures, {_outline(one)} and {_outline(two)}"
+            f"cond: the branches return different structures, {_outline(one)} and "
+            f"{_outline(two)}; return the same structure from both"
         )
     places = []
     for i, (a, b) in enumerate(zip(leaves_one, leaves_two, strict=True)):
@@ -151,7 +152,10 @@ def _same_python(a: Any, b: Any) -> bool:
 
 
 def _outline(x: Any) -> str:
-    return str(nest.map_structure(lambda leaf: f"{type(leaf).__name__}", x))
+    def word(leaf: Any) -> str:
+        return "a tensor" if is_tensor(leaf) else type(leaf).__name__
+
+    return str(nest.map_structure(word, x)).replace("'", "")
 
 
 def _same_dtype(true: Graph, a: GraphTensor, false: Graph, b: GraphTensor, place: int) -> Any:

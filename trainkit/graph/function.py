@@ -28,7 +28,7 @@ from trainkit.core.tensor import (
 from trainkit.core.variable import Variable
 from trainkit.graph.autograph import converted, with_reason
 from trainkit.graph.graph import Graph, GraphTensor, replay
-from trainkit.graph.origins import in_user_terms
+from trainkit.graph.origins import in_user_terms, placed
 from trainkit.graph.signature import Arguments, ById, Place, is_spec, is_tensor_like, key_of
 
 _TAPES = recorder.TAPES
@@ -434,7 +434,7 @@ class Function:
                 result = function(*symbols[0], **symbols[1])
                 result = nest.map_structure(lambda y: _as_result(graph, y), result)
         except Exception as error:
-            raise in_user_terms(with_reason(error)) from error.__cause__
+            raise in_user_terms(with_reason(placed(error))) from error.__cause__
         graph.caller = None
         self._traces += 1
         graph.outputs = [y for y in nest.flatten(result) if isinstance(y, GraphTensor)]

@@ -33,15 +33,15 @@ def while_stmt(
     symbol_names: tuple[str, ...],
     opts: Any,
 ) -> None:
-    """A `while` statement."""
+    """A `while` statement; a tensor as its condition makes a loop of the graph, as with a `for`."""
+    outer = recorder.current_trace()
     while True:
         decision = test()
-        if is_symbolic(decision):
+        if is_symbolic(decision) or (outer is not None and is_tensor(decision)):
             break
         if not decision:
             return
         body()
-    outer = recorder.current_trace()
     _staged_loop(outer, test, lambda: body(), get_state, set_state, symbol_names, None)
 
 

@@ -188,8 +188,8 @@ def _agreed(
         if len(spec.shape) != len(y.shape):
             raise InvalidArgumentError(
                 f"{loop}: loop variable {label} has shape {spec.shape} before the loop and "
-                f"{tuple(y.shape)} "
-                "after one iteration; the rank can't change. Start with a tensor of the final rank."
+                f"{tuple(y.shape)} after one iteration; the rank can't change. Start with a tensor "
+                "of the final rank, or collect values in a tk.TensorArray."
             )
         dtype = spec.dtype
         if dtype != y.dtype:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 import types
 from typing import Any
 
+from trainkit.core.errors import OpError
 from trainkit.core.source_lines import SOURCE_MAPS, Line, line_text, origin_of, user_line
 
 _PACKAGE = __name__.split(".")[0]
@@ -50,6 +52,25 @@ def _with_note(error: Exception, note: str) -> Exception:
     except TypeError:
         return error
     return told.with_traceback(error.__traceback__)
+
+
+def placed(error: Exception) -> Exception:
+    """`error` with the user's line that is to blame, if this package raised it and says none."""
+    if not isinstance(error, OpError | TypeError | ValueError):
+        return error
+    blamed, inner = None, ""
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        inner, code = frame.f_globals.get("__name__", ""), frame.f_code
+        if not _is_internal(inner):
+            blamed = origin_of(code.co_filename, number) or (
+                code.co_filename,
+                number,
+                code.co_name,
+            )
+    stands_for_python = inner == f"{_PACKAGE}.graph.expressions"  # int(), max() and so on
+    if blamed is None or not _is_internal(inner) or stands_for_python:
+        return error
+    return _with_note(error, place_text(blamed, "at "))
 
 
 def in_user_terms(error: BaseException) -> BaseException:
