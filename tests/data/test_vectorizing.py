@@ -19,6 +19,15 @@ def images(rng):
     return x, rng.standard_normal((50, 3)).astype("float32"), np.arange(50)
 
 
+TABLE = np.random.default_rng(7).standard_normal((7, 2)).astype("float32")
+
+
+def viewed(x):
+    """Uses a view after its source has been used for the last time."""
+    part = ops.reshape(x, (-1,))
+    return ops.exp(-x * 0.01), part + 1.0
+
+
 VECTORIZED = {
     "scaled": lambda a, b, n: (ops.cast(a, "float32") / 255.0, b, n),
     "scaled by a constant": lambda a, b, n: ops.cast(a, "float32") * SCALE,
@@ -34,10 +43,32 @@ VECTORIZED = {
     "joined": lambda a, b, n: ops.concatenate([b, b], axis=-1),
     "flipped": lambda a, b, n: ops.flip(a, axis=1),
     "a constant beside": lambda a, b, n: (b, ops.cast(n, "float32") * 0.0, np.float32(3.0)),
+    "a new axis": lambda a, b, n: a[..., None],
+    "cropped": lambda a, b, n: a[1:5, -3:][None, ::2],
+    "one row": lambda a, b, n: a[2],
+    "by the greatest": lambda a, b, n: b / ops.max(b),
+    "extremes of rows": lambda a, b, n: (ops.max(a, axis=0), ops.min(b, axis=-1, keepdims=True)),
+    "positions": lambda a, b, n: (ops.argmax(b, axis=0), ops.argmin(a, axis=-1)),
+    "any and all": lambda a, b, n: (ops.any(a > 250), ops.all(b > 0.0, axis=0)),
+    "standardized": lambda a, b, n: (
+        (ops.cast(a, "float32") - ops.mean(ops.cast(a, "float32")))
+        / ops.std(ops.cast(a, "float32"))
+    ),
+    "sums of rows": lambda a, b, n: (ops.sum(b), ops.sum(a, axis=-1), ops.mean(a, axis=(0, 1))),
+    "from a table": lambda a, b, n: ops.take(TABLE, n % 7, axis=0),
+    "picked": lambda a, b, n: ops.take(a, [3, 0, 0], axis=1),
+    "tiled": lambda a, b, n: ops.tile(a, (2, 1)),
+    "tiled at the end": lambda a, b, n: ops.tile(a, 3),
+    "a view and its source": lambda a, b, n: viewed(ops.cast(a, "float32")),
     "chosen": lambda a, b, n: ops.where(b > 0.0, b, ops.exp(b)),
 }
 ONE_BY_ONE = {
-    "reduced": lambda a, b, n: ops.mean(ops.cast(a, "float32")),
+    "summed over the first axis": lambda a, b, n: ops.sum(b[:, None] * b, axis=0),
+    "position in all": lambda a, b, n: ops.argmax(a),
+    "tiled into more axes": lambda a, b, n: ops.tile(b, (2, 1)),
+    "columns of a table": lambda a, b, n: ops.take(TABLE, n % 2, axis=1),
+    "picked by itself": lambda a, b, n: ops.take(b, n % 3, axis=0),
+    "picked by tensors": lambda a, b, n: b[n % 3],
     "numpy": lambda a, b, n: np.sort(b.numpy()),
     "branches": lambda a, b, n: b if int(n) % 2 else -b,
 }

@@ -18,12 +18,9 @@ from trainkit.core.tensor import SymbolicTensor, Tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.calling import Caller, _leaves
 from trainkit.data.node import Leaves, stack_elements
+from trainkit.data.stacking import AXES, SUMS, NotVectorizable, taken, taken_from_table
 
 _ON_CPU = devices.device(devices.CPU)
-
-
-class NotVectorizable(Exception):
-    """The function has to be called element by element."""
 
 
 def _alike(primitive: Any) -> bool:
@@ -38,7 +35,7 @@ class _Trace:
         self.steps: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[SymbolicTensor]]] = []
 
     def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if primitive.effect or not (_alike(primitive) or primitive.name in _AXES):
+        if primitive.effect or not (_alike(primitive) or primitive.name in AXES):
             raise NotVectorizable(primitive.name)
         specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
         result = primitive.shape_rule(*specs, **settings)
@@ -58,36 +55,6 @@ class _Trace:
         raise NotVectorizable("a variable")
 
 
-def _shifted(axis: Any, rank: int) -> Any:
-    """Axes of an element as axes of a stack."""
-    if axis is None:
-        return tuple(range(1, rank + 1))
-    if isinstance(axis, int):
-        return axis % rank + 1
-    return tuple(a % rank + 1 for a in axis)
-
-
-def _transposed(axes: Any, rank: int) -> tuple[int, ...]:
-    order = range(rank)[::-1] if axes is None else axes
-    return (0, *(a % rank + 1 for a in order))
-
-
-# For each operation that moves or names axes: its settings for a stack of `n` elements, from those
-# for one element with the given rank of the (first) input.
-_AXES: dict[str, Callable[[int, int, dict[str, Any]], dict[str, Any]]] = {
-    "identity": lambda n, rank, s: s,
-    "reshape": lambda n, rank, s: {"shape": (n, *s["shape"])},
-    "expand_dims": lambda n, rank, s: {"axis": _shifted(s["axis"], rank + len(s["axis"]))},
-    "squeeze": lambda n, rank, s: {"axis": _shifted(s["axis"], rank)},
-    "transpose": lambda n, rank, s: {"axes": _transposed(s.get("axes"), rank)},
-    "flip": lambda n, rank, s: {"axis": _shifted(s["axis"], rank)},
-    "stack": lambda n, rank, s: {"axis": _shifted(s["axis"], rank + 1)},
-    "concatenate": lambda n, rank, s: {"axis": _shifted(s["axis"], rank)},
-    "one_hot": lambda n, rank, s: {**s, "axis": _shifted(s["axis"], rank + 1)},
-    "pad": lambda n, rank, s: {**s, "pad_width": ((0, 0), *s["pad_width"])},
-}
-
-
 class Program:
     """A function's operations, to be run on stacks of elements.
 
@@ -105,6 +72,7 @@ class Program:
             raise NotVectorizable("sizes that are not known")
         self.symbols = [SymbolicTensor(Spec(s.shape, s.dtype)) for s in specs]
         self.steps, self.results = self._traced(caller, structure)
+        self.sums = any(step[0].name in SUMS for step in self.steps)
         self.slots = {id(x): i for i, x in enumerate(self.symbols)}
         last = {id(x): i for i, step in enumerate(self.steps) for x in step[1]}
         self.run = [self._bound(i, last) for i in range(len(self.steps))]
@@ -132,6 +100,10 @@ class Program:
         primitive, inputs, settings, (y,) = self.steps[i]
         slots: list[Any] = [self.slots.get(id(x)) for x in inputs]
         self.slots[id(y)] = len(self.slots)
+        if primitive.name == "take":
+            return self._take(slots, inputs, settings)
+        if primitive.name in AXES:
+            AXES[primitive.name](1, len(inputs[0].shape), settings)  # raises if there is no way
         if primitive.name == "cast":
             source, dtype = slots[0], y.dtype.dtype
             return lambda values, count: values[source].astype(dtype)
@@ -145,15 +117,28 @@ class Program:
             primitive, [x if s is None else values[s] for x, s in pairs], inputs, settings, y, count
         )
 
+    @staticmethod
+    def _take(slots: list[Any], inputs: Any, settings: Any) -> Callable[[list[Any], int], Any]:
+        """Picks from a table that is the same for all elements, or the same picks from each."""
+        table, picks = slots
+        if table is None:
+            kernel = taken_from_table(inputs[0]._array, settings)
+            return lambda values, count: kernel(values[picks])
+        if picks is not None:
+            raise NotVectorizable("take of an element's own positions")
+        kernel = taken(inputs[1]._array, len(inputs[0].shape), settings)
+        return lambda values, count: kernel(values[table])
+
     def _in_place(self, i: int, last: dict[int, int]) -> bool:
         """Whether step `i` may overwrite its first input: of the same kind and no later use."""
         primitive, inputs, _, (y,) = self.steps[i]
         x = inputs[0]
         made = {id(s[3][0]) for s in self.steps[:i] if s[0].is_ufunc or s[0].name == "cast"}
+        viewed = {id(v) for s in self.steps[:i] if s[0].name in AXES for v in s[1]}
         return (
             primitive.is_ufunc
             and all(_scalar_like(other, y) for other in inputs[1:])
-            and id(x) in made
+            and id(x) in made - viewed
             and all(x is not r for r in self.results)
             and last[id(x)] == i
             and x.dtype == y.dtype
@@ -191,7 +176,7 @@ def _moved(
 ) -> Any:
     """An operation that moves or names axes, on stacks."""
     stacks = [wrap(_whole(array, count)) for array in arrays]
-    more = _AXES[primitive.name](count, len(inputs[0].shape), settings)
+    more = AXES[primitive.name](count, len(inputs[0].shape), settings)
     return primitive.op(*stacks, **more)._array
 
 
@@ -233,14 +218,18 @@ class BatchCall:
         return stack_elements(elements, "map")
 
     def _check(self, leaves: Leaves) -> Leaves:
-        """The first stack, with its first and last element compared to calls on them alone."""
+        """The first stack, with its first and last element compared to calls on them alone.
+
+        All of them are compared where sums are made, whose bits could depend on their order.
+        """
         assert self.program is not None
         kept = [leaf.copy() for leaf in leaves]
         try:
             stacked: Leaves | None = self.program(leaves)
         except Exception:  # the calls one by one show the error, if it is one
             stacked = None
-        if stacked is None or not all(self._agrees(kept, stacked, i) for i in (0, -1)):
+        places = range(len(kept[0])) if self.program.sums else (0, -1)
+        if stacked is None or not all(self._agrees(kept, stacked, i) for i in places):
             self.program = None
             stacked = self._one_by_one(kept)
         self.checked = True
