@@ -33,6 +33,8 @@ _NANOSECONDS = {
 }
 """What the plain versions take for an element."""
 _EXACT = ("relu", "relu_gradient", "clip", "where", "keep_where")
+ROUNDED = tuple(name for name in _NANOSECONDS if name not in _EXACT)
+"""Those whose last bits differ from the plain versions'."""
 _FAMILIES = {
     name: registry.Family(name, "elementwise", name, exact=name in _EXACT) for name in _NANOSECONDS
 }

@@ -15,6 +15,7 @@ from trainkit.graph.graph import GraphTensor, Node
 from trainkit.graph.segments.steps import Unsupported
 from trainkit.graph.segments.tracing import Namespace, Trace, Traced, as_traced, check_labels
 from trainkit.kernels import registry
+from trainkit.kernels.tuned import may_be_tuned
 
 _XP: Any = Namespace()
 _TRACED = frozenset(
@@ -62,6 +63,8 @@ def traced(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> tuple[Traced, .
 
 
 def _run(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> Any:
+    if may_be_tuned(node.primitive.name, arrays):
+        raise Unsupported("arrays for which there may be a tuned kernel")
     rule = _RULES.get(node.primitive.name)
     if rule is not None:
         return rule(trace, *arrays, **node.settings)

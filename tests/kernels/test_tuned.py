@@ -1,0 +1,59 @@
+"""Graphs give the bits of eager calls where operations have versions for large arrays."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import ops
+from trainkit.kernels import registry
+from trainkit.kernels.tuned import may_be_tuned
+
+SHAPE = (300, 300)
+
+
+@pytest.fixture(params=["eager", "off"])
+def mode(request):
+    before = registry.mode()
+    registry.set_mode(request.param)
+    yield request.param
+    registry.set_mode(before)
+
+
+def dense_and_bias(x):
+    return tk.nn.relu(ops.affine.dense(x, x * 0.01, x[0]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tk.sigmoid(x * 2.0) + 1.0,
+        lambda x: tk.nn.softmax(x * 2.0) * x,
+        lambda x: tk.nn.gelu(x + 1.0) * 2.0,
+        lambda x: tk.nn.silu(x) - x,
+        lambda x: tk.math.softplus(x) * x,
+        lambda x: tk.reduce_sum(x * x, 0) * 2.0,
+        lambda x: tk.reduce_max(x * x, 1) + tk.reduce_min(x, -1),
+        lambda x: tk.reduce_sum((x + x[0]) * x, 0),
+        dense_and_bias,
+    ],
+    ids=["sigmoid", "softmax", "gelu", "silu", "softplus", "sum", "max", "broadcast", "dense"],
+)
+def test_a_graph_and_eager_calls_agree_on_values_and_gradients(function, mode, rng):
+    x = tk.constant(rng.normal(size=SHAPE).astype("float32"))
+
+    def both(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return y, tape.gradient(y, x)
+
+    compiled = tk.function(both, jit_compile=mode == "eager")
+    for found, expected in zip(compiled(x), both(x), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_small_arrays_and_other_operations_have_one_kernel():
+    large = np.zeros(SHAPE, "float32")
+    assert may_be_tuned("sigmoid", [large])
+    assert not may_be_tuned("sigmoid", [large[:10]])
+    assert not may_be_tuned("add", [large, large])

@@ -1,0 +1,23 @@
+"""Which operations have a version for large arrays whose bits differ from the plain formula's.
+
+A graph that compiles plain formulas leaves these alone, so that it gives the bits of eager calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from trainkit.kernels import elementwise_cpu, reductions_cpu, softmax_cpu
+
+_FEWEST = {
+    **dict.fromkeys(elementwise_cpu.ROUNDED, elementwise_cpu.FEWEST),
+    **dict.fromkeys(("softmax", "softmax_gradient"), softmax_cpu.FEWEST),
+    **dict.fromkeys(("max", "min", "sum", "sum_to_like", "dense_gradient"), reductions_cpu.FEWEST),
+}
+
+
+def may_be_tuned(name: str, arrays: Iterable[Any]) -> bool:
+    """Whether the operation `name` may run another kernel than the plain one on `arrays`."""
+    fewest = _FEWEST.get(name)
+    return fewest is not None and max(getattr(x, "size", 0) for x in arrays) >= fewest
