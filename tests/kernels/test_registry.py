@@ -9,6 +9,8 @@ import pytest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.kernels import registry
 
+THIRD = 0.3 * registry.SWITCH_SECONDS
+
 
 class Compiled:
     """Stands for what Numba gives."""
@@ -51,7 +53,7 @@ def family(mode):
 
 def test_a_kernel_takes_over_once_the_plain_version_has_worked_long_enough(built):
     hot = family("hot")
-    calls = [hot.find((1,), 0.08) for _ in range(5)]
+    calls = [hot.find((1,), THIRD) for _ in range(5)]
     assert calls[:3] == [None, None, None]
     assert calls[3]() == (1,)
     assert calls[4] is calls[3]
@@ -61,8 +63,8 @@ def test_a_kernel_takes_over_once_the_plain_version_has_worked_long_enough(built
 def test_each_signature_is_compiled_for_itself(built):
     hot = family("hot")
     for _ in range(4):
-        hot.find((1,), 0.08)
-    assert hot.find((2,), 0.01) is None
+        hot.find((1,), THIRD)
+    assert hot.find((2,), THIRD / 30) is None
     assert built == [(1,)]
 
 
@@ -73,9 +75,9 @@ def test_small_work_is_left_to_the_plain_version(built):
 
 
 def test_what_another_process_compiled_does_not_move_the_call_at_which_it_is_used(built):
-    assert family("eager").find((1,), 0.3)() == (1,)
+    assert family("eager").find((1,), THIRD)() == (1,)
     later = family("hot")
-    calls = [later.find((1,), 0.08) for _ in range(4)]
+    calls = [later.find((1,), THIRD) for _ in range(4)]
     assert calls[:3] == [None, None, None]
     assert calls[3]() == (1,)
 
@@ -83,13 +85,13 @@ def test_what_another_process_compiled_does_not_move_the_call_at_which_it_is_use
 def test_a_restored_run_changes_to_the_compiled_kernel_where_the_first_one_did(built):
     first = family("hot")
     choice = registry.KernelChoice()
-    uninterrupted = [first.find((1,), 0.08) for _ in range(2)]
+    uninterrupted = [first.find((1,), THIRD) for _ in range(2)]
     saved = choice.state_arrays()
-    uninterrupted += [first.find((1,), 0.08) for _ in range(3)]
+    uninterrupted += [first.find((1,), THIRD) for _ in range(3)]
 
     first.forget()
     choice.load_state_arrays(saved)
-    resumed = [first.find((1,), 0.08) for _ in range(3)]
+    resumed = [first.find((1,), THIRD) for _ in range(3)]
     assert [k is None for k in uninterrupted[2:]] == [k is None for k in resumed]
     assert resumed[1]() == (1,)
 
@@ -97,11 +99,11 @@ def test_a_restored_run_changes_to_the_compiled_kernel_where_the_first_one_did(b
 def test_a_run_saved_after_the_change_goes_on_with_the_compiled_kernel(built):
     first = family("hot")
     for _ in range(5):
-        first.find((1,), 0.08)
+        first.find((1,), THIRD)
     saved = registry.KernelChoice().state_arrays()
     first.forget()
     registry.KernelChoice().load_state_arrays(saved)
-    assert first.find((1,), 0.08)() == (1,)
+    assert first.find((1,), THIRD)() == (1,)
 
 
 def test_counts_that_make_no_sense_are_refused(built):
@@ -115,7 +117,7 @@ def test_eager_compiles_at_the_first_call_however_small(built):
 
 def test_off_never_compiles_nor_uses_what_is_compiled(built):
     eager = family("eager")
-    assert eager.find((1,), 0.3) is not None
+    assert eager.find((1,), THIRD) is not None
     registry.set_mode("off")
     assert all(eager.find((1,), 9.0) is None for _ in range(3))
     assert built == [(1,)]
@@ -124,8 +126,8 @@ def test_off_never_compiles_nor_uses_what_is_compiled(built):
 def test_a_kernel_that_can_not_be_compiled_warns_once_and_leaves_the_plain_version(built):
     eager = family("eager")
     with pytest.warns(RuntimeWarning, match=r"test\('broken',\).*TypeError: no such type"):
-        assert eager.find(("broken",), 0.3) is None
-    assert eager.find(("broken",), 0.3) is None
+        assert eager.find(("broken",), THIRD) is None
+    assert eager.find(("broken",), THIRD) is None
     assert built == [("broken",)]
 
 

@@ -20,6 +20,9 @@ WEIGHTS = registry.Family("conv_weights", "conv", "weights")
 COPY_RATE = 2e9
 """Bytes of windows that the plain version copies in a second."""
 
+STEPS_SECONDS = 1e-4
+"""What the plain version takes for the smallest convolution."""
+
 _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
@@ -39,9 +42,11 @@ def _fits(w: Windows, groups: int, *arrays: Array) -> bool:
 
 
 def _plain_seconds(w: Windows, batch: int, channels: int, filters: int) -> float:
-    """Estimate for the plain version: its products, and the windows that it copies."""
+    """Estimate for the plain version: its steps, its products and the windows that it copies."""
     outputs, columns = batch * math.prod(w.out), math.prod(w.window) * channels
-    return outputs * columns * (2 * filters / registry.FLOPS_PER_SECOND + 4 / COPY_RATE)
+    return STEPS_SECONDS + outputs * columns * (
+        2 * filters / registry.FLOPS_PER_SECOND + 4 / COPY_RATE
+    )
 
 
 def _two(values: tuple[int, ...], first: int = 1) -> Any:

@@ -1,7 +1,7 @@
 """When a compiled kernel takes over from the plain one.
 
-A kernel is compiled for one signature, such as a window and channel counts. Compiling takes a
-second or two, so it happens only for signatures on which a process spends its time: once the plain
+A kernel is compiled for one signature, such as a number of filters. Compiling takes a second or two
+the first time, so it happens only for signatures on which a process spends its time: once the plain
 version has worked for about `START_SECONDS` a thread compiles in the background (or loads what an
 earlier process has left on disk), and once it has worked for about `SWITCH_SECONDS` the compiled
 kernel takes over. Both are counted in estimated work, not by the clock, so the change comes at the
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
 
-START_SECONDS = 0.05
-SWITCH_SECONDS = 0.25
+START_SECONDS = 0.01
+SWITCH_SECONDS = 0.1
 """Compiling takes a second or two, once on a machine; loading what lies on disk, a tenth of one."""
 SMALLEST_SECONDS = 5e-5
 """A call on which the plain version spends less is left to it: waking threads takes a half."""
