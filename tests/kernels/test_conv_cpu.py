@@ -26,13 +26,28 @@ CASES = [
     ((17, 17), (3, 3), 140, 130, (1, 1), "same", (1, 1)),
     ((2, 2), (3, 3), 140, 260, (1, 1), "same", (1, 1)),
 ]
+# the same, then the number of groups
+GROUPED = [
+    ((9, 11), (3, 3), 8, 16, (1, 1), "same", (1, 1), 2),
+    ((9, 11), (3, 3), 8, 16, (2, 2), "same", (1, 1), 4),
+    ((9, 11), (3, 3), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((9, 11), (3, 3), 70, 70, (2, 2), "same", (1, 1), 70),
+    ((9, 11), (3, 2), 40, 40, (1, 1), "valid", (2, 2), 40),
+    ((12,), (3,), 8, 24, (1,), "same", (1,), 8),
+    ((7, 7), (3, 3), 80, 120, (1, 1), "same", (1, 1), 2),
+    ((4, 5, 6), (3, 3, 3), 4, 16, (1, 1, 1), "same", (1, 1, 1), 1),
+    ((5, 5, 6), (2, 3, 3), 33, 16, (2, 1, 2), "same", (1, 1, 1), 1),
+    ((5, 5, 6), (2, 3, 3), 33, 33, (1, 1, 1), "same", (1, 1, 1), 33),
+    ((6, 5, 6), (2, 3, 2), 5, 70, (2, 2, 2), "valid", (1, 1, 2), 1),
+    ((3, 3, 3), (3, 3, 3), 40, 70, (1, 1, 1), "same", (2, 2, 2), 1),
+]
 
 
-def arrays(case, rng):
+def arrays(case, rng, groups=1):
     sizes, window, channels, filters, strides, padding, dilation = case
     w = Windows(sizes, window, strides, padding, dilation)
     x = rng.normal(size=(3, *sizes, channels)).astype("float32")
-    kernel = rng.normal(size=(*window, channels, filters)).astype("float32")
+    kernel = rng.normal(size=(*window, channels // groups, filters)).astype("float32")
     g = rng.normal(size=(3, *w.out, filters)).astype("float32")
     return w, x, kernel, g
 
@@ -65,16 +80,29 @@ def test_kernel_gradient_equals_the_plain_version(eager, rng, case):
     np.testing.assert_allclose(found, plain, atol=1e-3)
 
 
-def test_the_plain_version_stays_where_the_compiled_one_does_not_pay(eager, rng):
+@pytest.mark.parametrize("case", GROUPED, ids=str)
+def test_groups_and_volumes_equal_the_plain_version(eager, rng, case):
+    *case, groups = case
+    w, x, kernel, g = arrays(case, rng, groups)
+    cases = [
+        (conv_cpu.forward(w, x, kernel, None, False, groups), conv_plain.conv, (x, kernel)),
+        (
+            conv_cpu.input_gradient(w, g, kernel, groups),
+            conv_plain.conv_input_gradient,
+            (g, kernel),
+        ),
+        (conv_cpu.kernel_gradient(w, x, g, groups), conv_plain.conv_kernel_gradient, (x, g)),
+    ]
+    for found, plain, inputs in cases:
+        np.testing.assert_allclose(found, plain(np, w, *inputs, groups), atol=1e-3)
+
+
+def test_the_plain_version_stays_where_the_compiled_one_does_not_serve(eager, rng):
     w, x, kernel, _ = arrays(CASES[0], rng)
     assert (
         conv_cpu.forward(w, x.astype("float64"), kernel.astype("float64"), None, False, 1) is None
     )
-    assert conv_cpu.forward(w, x, kernel, None, False, 2) is None
     assert conv_cpu.forward(w, x[:0], kernel, None, False, 1) is None
-    three = Windows((3, 3, 3), (2, 2, 2), (1, 1, 1), "valid", (1, 1, 1))
-    volumes, cube = np.zeros((1, 3, 3, 3, 2), "float32"), np.zeros((2, 2, 2, 2, 4), "float32")
-    assert conv_cpu.forward(three, volumes, cube, None, False, 1) is None
 
 
 def results(case, rng):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,72 +27,83 @@ STEPS_SECONDS = 1e-4
 _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
-def _sixteens(filters: int) -> int:
+def _sixteens(filters: int, most: int = 4) -> int:
     """How many times 16 filters are summed at a time: a number that wastes few of them."""
     total = -(-filters // 16)
-    return next(n for n in (4, 3, 2, 1) if total % n == 0)
+    return next(n for n in (4, 3, 2, 1) if n <= most and total % n == 0)
 
 
-def _fits(w: Windows, groups: int, *arrays: Array) -> bool:
+def _fits(w: Windows, *arrays: Array) -> bool:
     return (
-        groups == 1
-        and len(w.window) < 3
+        len(w.window) < 4
         and all(type(a) is np.ndarray and a.dtype is _F32 and a.size for a in arrays)
         and all(n > 0 for n in w.out)
     )
 
 
-def _plain_seconds(w: Windows, batch: int, channels: int, filters: int) -> float:
+def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: int) -> float:
     """Estimate for the plain version: its steps, its products and the windows that it copies."""
     outputs, columns = batch * math.prod(w.out), math.prod(w.window) * channels
-    return STEPS_SECONDS + outputs * columns * (
-        2 * filters / registry.FLOPS_PER_SECOND + 4 / COPY_RATE
-    )
+    each = 2 * filters / groups / registry.FLOPS_PER_SECOND + 4 / COPY_RATE
+    return groups * STEPS_SECONDS + outputs * columns * each
 
 
-def _two(values: tuple[int, ...], first: int = 1) -> Any:
-    """Facts along two axes: `first` for the one more where there is one."""
-    return values if len(values) == 2 else (first, *values)
+def _by_channel(channels: int, filters: int, groups: int) -> bool:
+    return 1 < groups == channels == filters
 
 
-def _geometry(w: Windows, batch: int, channels: int, filters: int, sixteens: int) -> Geometry:
-    """The convolution with two spatial axes."""
-    import numba
+def _three(values: tuple[int, ...], first: int = 1) -> tuple[int, ...]:
+    """Facts along three axes: `first` for those more than there are."""
+    return (first,) * (3 - len(values)) + values
 
+
+@lru_cache(maxsize=1024)
+def _geometry(
+    w: Windows, batch: int, channels: int, filters: int, groups: int, sixteens: int, cores: int
+) -> Geometry:
+    """The convolution with three spatial axes."""
     from trainkit.kernels.compiled.tiles import tiling
 
     rows, vectors, lanes = tiling(sixteens)
     return Geometry(
         batch,
-        _two(w.sizes),
+        _three(w.sizes),
         channels,
-        _two(w.out),
+        _three(w.out),
         filters,
-        _two(w.window),
-        _two(w.strides),
-        _two(w.dilation),
-        _two(tuple(pair[0] for pair in w.pads), 0),
+        _three(w.window),
+        _three(w.strides),
+        _three(w.dilation),
+        _three(tuple(pair[0] for pair in w.pads), 0),
+        groups,
         (rows, vectors * lanes),
-        numba.get_num_threads(),
+        cores,
     )
+
+
+def _threads() -> int:
+    import numba
+
+    return int(numba.get_num_threads())
 
 
 def forward(
     w: Windows, x: Array, kernel: Array, bias: Array | None, rectify: bool, groups: int
 ) -> Array | None:
     """Convolution, bias and rectifier compiled, or `None` where that does not pay."""
-    if not _fits(w, groups, x, kernel):
+    if not _fits(w, x, kernel):
         return None
-    batch, (channels, filters) = x.shape[0], kernel.shape[-2:]
-    sixteens = _sixteens(filters)
-    run = PIXELS.find((sixteens,), _plain_seconds(w, batch, channels, filters))
+    batch, channels, filters = x.shape[0], x.shape[-1], kernel.shape[-1]
+    each = _by_channel(channels, filters, groups)
+    sixteens = _sixteens(filters if each else filters // groups)
+    run = PIXELS.find((sixteens, int(each)), _plain_seconds(w, batch, channels, filters, groups))
     if run is None:
         return None
-    g = _geometry(w, batch, channels, filters, sixteens)
+    g = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
     y = np.empty((batch, *w.out, filters), np.float32)
     plan = conv_plans.forward(g)
     matrix = registry.owned(kernel).reshape(1, plan.depth, filters)
-    pack = _AS_IT_IS if filters == g.tile[1] else _PACKED
+    pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
     shift = np.zeros(filters, np.float32) if bias is None else registry.owned(bias)
     low = np.float32(0 if rectify else -np.inf)
     _run_pixels(run, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], low)
@@ -100,28 +112,30 @@ def forward(
 
 def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
     """The gradient by the input: sums for its pixels, over taps that cover them."""
-    if not _fits(w, groups, g, kernel):
+    if not _fits(w, g, kernel):
         return None
-    batch, (channels, filters) = g.shape[0], kernel.shape[-2:]
-    sixteens = _sixteens(channels)
-    run = PIXELS.find((sixteens,), _plain_seconds(w, batch, channels, filters))
+    inside, filters = kernel.shape[-2:]
+    batch, channels = g.shape[0], inside * groups
+    each = _by_channel(channels, filters, groups)
+    sixteens = _sixteens(channels if each else inside)
+    run = PIXELS.find((sixteens, int(each)), _plain_seconds(w, batch, channels, filters, groups))
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, sixteens)
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
     plans, complete = conv_plans.backward(geometry)
     shape = (batch, *w.sizes, channels)
     y = np.empty(shape, np.float32) if complete else np.zeros(shape, np.float32)
-    turned = registry.owned(kernel).reshape(-1, channels, filters)
+    turned = registry.owned(kernel).reshape((1, -1, filters) if each else (-1, inside, filters))
     none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
-    slopes = _lines(g, geometry.out)
+    slopes, pack = _lines(g, geometry.out), _PACKED if each else _TURNED
     for plan in plans:
-        _run_pixels(run, plan, slopes, turned, _TURNED, none, y, geometry.tile[1], low)
+        _run_pixels(run, plan, slopes, turned, pack, none, y, geometry.tile[1], low)
     return y
 
 
-def _lines(images: Array, sizes: tuple[int, int]) -> Array:
+def _lines(images: Array, sizes: tuple[int, ...]) -> Array:
     """(batch, lines, numbers of a line), in row-major order."""
-    return registry.owned(images).reshape(images.shape[0], sizes[0], -1)
+    return registry.owned(images).reshape(images.shape[0], sizes[0] * sizes[1], -1)
 
 
 def _run_pixels(
@@ -137,30 +151,33 @@ def _run_pixels(
 ) -> None:
     packed = kernel
     if pack != _AS_IT_IS:
-        packed = np.empty((-(-len(bias) // width), plan.depth, width), np.float32)
+        packed = np.empty((len(plan.blocks), plan.depth, width), np.float32)
     source = np.empty(plan.source, np.float32)
     tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
-    numbers = (*plan.numbers, pack)
     flat = y.reshape(y.shape[0], -1)
-    run(x, source, kernel, plan.taps, packed, bias, flat, *tables, numbers, low)
+    given = kernel, plan.taps, packed, plan.blocks, bias, flat
+    run(x, source, plan.lines, *given, *tables, (*plan.numbers, pack), low)
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
     """The gradient by the kernel, or `None` where the compiled kernel does not pay."""
-    if not _fits(w, groups, x, g):
+    if not _fits(w, x, g):
         return None
     batch, channels, filters = x.shape[0], x.shape[-1], g.shape[-1]
-    sixteens = _sixteens(filters)
-    run = WEIGHTS.find((sixteens,), _plain_seconds(w, batch, channels, filters))
+    each = _by_channel(channels, filters, groups)
+    # by channel a tile has a row for each tap, of which there are seldom more than 9
+    sixteens = _sixteens(filters, 2) if each else _sixteens(filters // groups)
+    run = WEIGHTS.find((sixteens, int(each)), _plain_seconds(w, batch, channels, filters, groups))
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, sixteens)
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
     plan = conv_plans.weights(geometry)
-    shape = (plan.parts, math.prod(w.window) * channels, filters)
+    inside = channels // groups
+    shape = (plan.parts, math.prod(w.window) * inside, filters)
     y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)
     slopes = registry.owned(g).reshape(batch, -1, filters)
     source = np.empty(plan.source, np.float32)
-    tables = plan.at, plan.to, plan.pieces, plan.groups
-    run(_lines(x, geometry.sizes), source, slopes, y, *tables, plan.numbers)
+    tables = plan.blocks, plan.at, plan.to, plan.pieces, plan.groups
+    run(_lines(x, geometry.sizes), source, plan.lines, slopes, y, *tables, plan.numbers)
     result = y.sum(axis=0) if plan.parts > 1 else y[0]
-    return result.reshape(*w.window, channels, filters)
+    return result.reshape(*w.window, inside, filters)

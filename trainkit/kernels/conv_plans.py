@@ -1,19 +1,24 @@
 """Where pixels and taps of a convolution lie in memory: tables for the compiled kernels.
 
-A plan depends on shapes alone, so it is made once and kept. Everything here has two spatial axes;
-distances in tables are in bytes of float32.
+A plan depends on shapes alone, so it is made once and kept. Everything here has three spatial axes,
+planes, lines and points, of which those that are missing have size 1. Distances in tables are in
+bytes of float32.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = Any
 Pair = tuple[int, int]
+Sizes = tuple[int, ...]
 
 CHUNK = 1024
 """Numbers of a window that are summed at a time: their weights for 64 filters take 256 KiB."""
@@ -46,21 +51,42 @@ class Geometry(NamedTuple):
         strides: positions between windows.
         dilation: positions between taps.
         before: positions of padding before each axis.
+        groups: that channels and filters fall into.
         tile: (rows, numbers of a row).
         cores: threads.
     """
 
     batch: int
-    sizes: Pair
+    sizes: Sizes
     channels: int
-    out: Pair
+    out: Sizes
     filters: int
-    window: Pair
-    strides: Pair
-    dilation: Pair
-    before: Pair
+    window: Sizes
+    strides: Sizes
+    dilation: Sizes
+    before: Sizes
+    groups: int
     tile: Pair
     cores: int
+
+    @property
+    def by_channel(self) -> bool:
+        """Each filter has a channel of its own."""
+        return 1 < self.groups == self.channels == self.filters
+
+
+class Side(NamedTuple):
+    """What is read, or what is written: sizes of an image, and channels of which groups have some.
+
+    Attributes:
+        sizes: of an image.
+        channels: all there are.
+        inside: channels of a group.
+    """
+
+    sizes: Sizes
+    channels: int
+    inside: int
 
 
 class Axis(NamedTuple):
@@ -96,23 +122,27 @@ class PixelPlan:
     """Tables for `compiled.conv.pixels`, where they are explained.
 
     Attributes:
+        lines: where lines of a padded image are in the image.
+        taps: the taps that runs consist of.
+        blocks: channels and filters that are summed at a time.
         at: where pixels start in the source; row 1 for the last group of images.
         to: where they start in the result.
-        counts: tiles in both rows.
         runs: where runs start from a pixel.
         chunks: rows of (first run, runs, first number, numbers).
-        taps: the taps that runs consist of.
+        counts: tiles in both rows.
         numbers: whole numbers for the kernel, less how to pack.
         source: shape of the room for padded images.
         depth: numbers of a window.
     """
 
+    lines: Array
+    taps: Array
+    blocks: Array
     at: Array
     to: Array
-    counts: Array
     runs: Array
     chunks: Array
-    taps: Array
+    counts: Array
     numbers: tuple[int, ...]
     source: tuple[int, int, int]
     depth: int
@@ -123,6 +153,8 @@ class WeightPlan:
     """Tables for `compiled.conv.weights`, where they are explained.
 
     Attributes:
+        lines: where lines of a padded image are in the image.
+        blocks: channels and filters that are summed at a time.
         at: where weights start from a pixel of the input.
         to: where their rows start in the result.
         pieces: which pixels tiles of weights see.
@@ -133,6 +165,8 @@ class WeightPlan:
         complete: every weight sees some pixel.
     """
 
+    lines: Array
+    blocks: Array
     at: Array
     to: Array
     pieces: Array
@@ -143,6 +177,48 @@ class WeightPlan:
     complete: bool
 
 
+def _input(g: Geometry) -> Side:
+    return Side(g.sizes, g.channels, g.channels // g.groups)
+
+
+def _output(g: Geometry) -> Side:
+    return Side(g.out, g.filters, g.filters // g.groups)
+
+
+def _blocks(g: Geometry, source: Side, result: Side) -> Array:
+    """Rows of (channel of the source, channel of the result, how many), the first two in bytes."""
+    width = g.tile[1]
+    if g.by_channel:
+        starts = range(0, g.channels, width)
+        return np.array([(4 * c, 4 * c, min(width, g.channels - c)) for c in starts])
+    return np.array(
+        [
+            (4 * i * source.inside, 4 * (i * result.inside + c), min(width, result.inside - c))
+            for i in range(g.groups)
+            for c in range(0, result.inside, width)
+        ]
+    )
+
+
+def _along_axes(parts: Sequence[Array]) -> Array:
+    """Sums of one number for each axis, for all places, the last axis fastest."""
+    planes, lines, points = (np.asarray(part) for part in parts)
+    return (planes[:, None, None] + lines[:, None] + points).reshape(-1)
+
+
+def _distances(sizes: Sizes, channels: int) -> Sizes:
+    """Numbers from one place to the next along each axis."""
+    return sizes[1] * sizes[2] * channels, sizes[2] * channels, channels
+
+
+def _line_map(sizes: Sizes, padded: Sizes, before: Sizes) -> Array:
+    """For each line of a padded image, the line of the image, or -1."""
+    plane = np.arange(padded[0])[:, None] - before[0]
+    line = np.arange(padded[1]) - before[1]
+    inside = (plane >= 0) & (plane < sizes[0]) & (line >= 0) & (line < sizes[1])
+    return np.where(inside, plane * sizes[1] + line, -1).reshape(-1)
+
+
 # ------------------------------------------------------------------ pixels
 
 
@@ -150,11 +226,11 @@ class WeightPlan:
 def forward(g: Geometry) -> PixelPlan:
     """Results are windows, which see the input."""
     facts = zip(g.out, g.strides, g.window, g.dilation, g.before, strict=True)
-    down, along = (
+    axes = [
         Axis(out, stride, tuple((a, a * dilation - before) for a in range(window)))
         for out, stride, window, dilation, before in facts
-    )
-    return _pixel_plan(g, (down, along), g.sizes, g.channels, g.out, g.filters)
+    ]
+    return _pixel_plan(g, axes, _input(g), _output(g))
 
 
 @lru_cache(maxsize=256)
@@ -166,13 +242,13 @@ def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
     """
     facts = zip(g.sizes, g.strides, g.window, g.dilation, g.before, strict=True)
     kinds = [
-        [_backward_axis(start, fact) for start in range(min(fact[:2]))]  # sizes, strides
+        [_backward_axis(start, fact) for start in range(min(fact[:2]))]  # size, stride
         for fact in facts
     ]
-    pairs = [(down, along) for down in kinds[0] for along in kinds[1]]
-    used = [pair for pair in pairs if pair[0].taps and pair[1].taps]
-    plans = [_pixel_plan(g, pair, g.out, g.filters, g.sizes, g.channels) for pair in used]
-    return tuple(plans), len(used) == len(pairs)
+    found = list(product(*kinds))
+    used = [axes for axes in found if all(axis.taps for axis in axes)]
+    plans = [_pixel_plan(g, axes, _output(g), _input(g)) for axes in used]
+    return tuple(plans), len(used) == len(found)
 
 
 def _backward_axis(start: int, facts: tuple[int, ...]) -> Axis:
@@ -182,54 +258,64 @@ def _backward_axis(start: int, facts: tuple[int, ...]) -> Axis:
     return Axis(-(-(size - start) // stride), 1, taps, start, stride)
 
 
-def _pixel_plan(
-    g: Geometry, axes: tuple[Axis, Axis], sizes: Pair, channels: int, places: Pair, filters: int
-) -> PixelPlan:
-    down, along = axes
-    padded = any(axis.low < 0 or axis.high >= n for axis, n in zip(axes, sizes, strict=True))
-    top, left = (-down.low, -along.low) if padded else (0, 0)
-    height, width = [axis.high - axis.low + 1 for axis in axes] if padded else sizes
-    line = width * channels
-    runs, length = _runs(axes, (top, left), line, channels)
-    taps = np.array([a * g.window[1] + b for a, _ in down.taps for b, _ in along.taps])
-    depth = len(taps) * channels
-    pixels = down.size * along.size
-    blocks = -(-filters // g.tile[1])
-    group, splits, apart = _shares(g, pixels, blocks, depth * filters * 4)
-    groups = -(-g.batch // group)
-    at = _positions(axes, (down.step * line, along.step * channels), (0, 0))
-    row = places[1] * filters
-    to = _positions(
-        axes,
-        (down.stride * row, along.stride * filters),
-        (down.start * row, along.start * filters),
+def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -> PixelPlan:
+    padded = any(axis.low < 0 or axis.high >= n for axis, n in zip(axes, source.sizes, strict=True))
+    before: Sizes = (0, 0, 0)
+    sizes = source.sizes
+    if padded:
+        before = tuple(-axis.low for axis in axes)
+        sizes = tuple(axis.high - axis.low + 1 for axis in axes)
+    steps = _distances(sizes, source.channels)
+    blocks = _blocks(g, source, result)
+    taps = _along_axes(
+        [
+            np.array([tap for tap, _ in axis.taps]) * math.prod(g.window[i + 1 :])
+            for i, axis in enumerate(axes)
+        ]
     )
-    last = g.batch - (groups - 1) * group
+    inside = 1 if g.by_channel else source.inside
+    runs, length = _runs(axes, before, steps, inside, g.groups)
+    depth, pixels = len(taps) * inside, math.prod(axis.size for axis in axes)
+    group, splits, apart = _shares(g, pixels, len(blocks), depth * result.channels * 4)
+    groups = -(-g.batch // group)
+    members = group, g.batch - (groups - 1) * group
+    at = _along_axes([np.arange(a.size) * a.step * n for a, n in zip(axes, steps, strict=True)])
+    places = _distances(result.sizes, result.channels)
+    to = _along_axes(
+        [(np.arange(a.size) * a.stride + a.start) * n for a, n in zip(axes, places, strict=True)]
+    )
     fill = (2 if apart else 1) if padded else 0
     slots = min(groups, MOST_WORKERS) if fill == 1 else groups
+    lines = _line_map(source.sizes, sizes, before)
     return PixelPlan(
-        _tables(at, height * line, (group, last), g.tile[0]),
-        _tables(to, places[0] * row, (group, last), g.tile[0]),
-        np.array([-(-n * pixels // g.tile[0]) for n in (group, last)]),
+        lines,
+        taps,
+        blocks,
+        _tables(at, sizes[0] * steps[0], members, g.tile[0]),
+        _tables(to, result.sizes[0] * places[0], members, g.tile[0]),
         runs,
         _chunks(len(runs), length),
-        taps,
-        (length, group, splits, 1 if apart else blocks, height, top, left * channels, fill),
-        (slots, group * height, line) if fill else (0, 0, 0),
+        np.array([-(-n * pixels // g.tile[0]) for n in members]),
+        (length, group, splits, 1 if apart else len(blocks), before[2] * source.channels, fill),
+        (slots, group * len(lines), steps[1]) if fill else (0, 0, 0),
         depth,
     )
 
 
-def _runs(axes: tuple[Axis, Axis], shift: Pair, line: int, channels: int) -> tuple[Array, int]:
+def _runs(
+    axes: Sequence[Axis], before: Sizes, steps: Sizes, inside: int, groups: int
+) -> tuple[Array, int]:
     """Where stretches of the source that a pixel sees start, in bytes, and their length."""
-    down, along = (
-        [position + s for _, position in axis.taps] for axis, s in zip(axes, shift, strict=True)
-    )
-    side_by_side = along == list(range(along[0], along[0] + len(along)))
-    length = channels
-    if side_by_side and channels < SHORT_RUN:
-        length, along = channels * len(along), along[:1]
-    return np.array([4 * (i * line + j * channels) for i in down for j in along]), length
+    at = [
+        [position + shift for _, position in axis.taps]
+        for axis, shift in zip(axes, before, strict=True)
+    ]
+    points, length = at[2], inside
+    side_by_side = points == list(range(points[0], points[0] + len(points)))
+    if side_by_side and inside < SHORT_RUN and groups == 1:
+        at[2], length = points[:1], inside * len(points)
+    starts = _along_axes([np.array(a) * step for a, step in zip(at, steps, strict=True)])
+    return 4 * starts, length
 
 
 def _shares(g: Geometry, pixels: int, blocks: int, weight_bytes: int) -> tuple[int, int, bool]:
@@ -243,19 +329,10 @@ def _shares(g: Geometry, pixels: int, blocks: int, weight_bytes: int) -> tuple[i
     return group, 1, far and blocks > 1
 
 
-def _positions(axes: tuple[Axis, Axis], steps: Pair, starts: Pair) -> Array:
-    """Places of the results of an image, in numbers."""
-    down, along = (
-        np.arange(axis.size) * step + start
-        for axis, step, start in zip(axes, steps, starts, strict=True)
-    )
-    return (down[:, None] + along).reshape(-1)
-
-
-def _tables(positions: Array, image: int, groups: Pair, rows: int) -> Array:
-    """Two rows of positions, in bytes, for as many images as `groups` says, in whole tiles."""
+def _tables(positions: Array, image: int, members: Pair, rows: int) -> Array:
+    """Two rows of positions, in bytes, for as many images as `members` says, in whole tiles."""
     found = []
-    for images in groups:
+    for images in members:
         table = (np.arange(images)[:, None] * image + positions).reshape(-1)
         found.append(_whole_tiles(table, rows))
     width = len(found[0])
@@ -270,13 +347,8 @@ def _whole_tiles(table: Array, rows: int) -> Array:
 def _chunks(runs: int, length: int) -> Array:
     if length > CHUNK:
         size = -(-length // -(-length // CHUNK))
-        return np.array(
-            [
-                (run, 1, first, min(size, length - first))
-                for run in range(runs)
-                for first in range(0, length, size)
-            ]
-        )
+        firsts = range(0, length, size)
+        return np.array([(r, 1, n, min(size, length - n)) for r in range(runs) for n in firsts])
     some = CHUNK // length
     return np.array([(run, min(some, runs - run), 0, length) for run in range(0, runs, some)])
 
@@ -288,59 +360,70 @@ def _chunks(runs: int, length: int) -> Array:
 def weights(g: Geometry) -> WeightPlan:
     """Results are the weights of a kernel, which see the input and the gradients of windows."""
     bounds = _bounds(g)
-    whole = (0, g.out[0], 0, g.out[1])
+    whole = tuple(n for out in g.out for n in (0, out))
     full = all(bound == whole for bound in bounds)
-    copied = not full and g.channels < SHORT_RUN
-    sizes, before = (_padded_sizes(g), (0, 0)) if copied else (g.sizes, g.before)
-    line = sizes[1] * g.channels
-    starts = _tap_starts(g, line, before)
-    if full or copied:  # all weights see all windows
-        bounds, starts = [whole], starts.reshape(1, -1)
-    tiles = -(-starts.shape[1] // g.tile[0])
-    parts, count = _weight_shares(g, tiles * len(bounds))
-    pieces, groups = _pieces(bounds, tiles, count)
+    inside = g.channels // g.groups
+    copied = not full and inside < SHORT_RUN
+    sizes, before = (_padded_sizes(g), (0, 0, 0)) if copied else (g.sizes, g.before)
+    steps = _distances(sizes, g.channels)
+    starts = _tap_starts(g, steps, before)[:, None] + np.arange(inside)
     to = g.filters * np.arange(starts.size).reshape(starts.shape)
-    steps = 4 * g.strides[0] * line, 4 * g.strides[1] * g.channels
-    shift = (g.before[0], g.before[1] * g.channels) if copied else (0, 0)
+    if full or copied:  # all weights see all windows
+        bounds, starts, to = [whole], starts.reshape(1, -1), to.reshape(1, -1)
+    blocks = _blocks(g, _input(g), _output(g))
+    tiles = -(-starts.shape[1] // g.tile[0])
+    parts, count = _weight_shares(g, tiles * len(bounds), len(blocks))
+    pieces, groups = _pieces(bounds, tiles, count)
+    strides = (4 * stride * step for stride, step in zip(g.strides, steps, strict=True))
+    lines = _line_map(g.sizes, sizes, g.before if copied else (0, 0, 0))
     return WeightPlan(
+        lines,
+        blocks,
         _by_piece(starts, g.tile[0]),
         _by_piece(to, g.tile[0]),
         pieces,
         groups,
-        (*g.out, *steps, *_step(g), *shift),
-        (g.batch, sizes[0], line) if copied else (0, 0, 0),
+        (*g.out, *strides, *_step(g), g.before[2] * g.channels if copied else 0),
+        (g.batch, len(lines), steps[1]) if copied else (0, 0, 0),
         parts,
-        all(low_h < high_h and low_w < high_w for low_h, high_h, low_w, high_w in bounds),
+        all(_is_seen(bound) for bound in bounds),
     )
 
 
-def _bounds(g: Geometry) -> list[tuple[int, int, int, int]]:
-    """For each tap, the windows in which it lies inside the image."""
+def _bounds(g: Geometry) -> list[tuple[int, ...]]:
+    """For each tap, the first window of each axis in which it lies inside, and after the last."""
     facts = zip(g.window, g.sizes, g.out, g.strides, g.dilation, g.before, strict=True)
-    down, along = ([_seen(tap, *fact) for tap in range(fact[0])] for fact in facts)
-    return [(*i, *j) for i in down for j in along]
+    axes = [[_seen(tap, *fact[1:]) for tap in range(fact[0])] for fact in facts]
+    return [(*plane, *line, *point) for plane, line, point in product(*axes)]
 
 
-def _padded_sizes(g: Geometry) -> tuple[int, int]:
+def _seen(tap: int, size: int, out: int, stride: int, dilation: int, before: int) -> Pair:
+    shift = before - tap * dilation  # window i sees position i * stride - shift
+    low = max(0, -(-shift // stride))
+    return low, max(low, min(out, (size - 1 + shift) // stride + 1))
+
+
+def _is_seen(bound: tuple[int, ...]) -> bool:
+    return all(low < high for low, high in zip(bound[::2], bound[1::2], strict=True))
+
+
+def _padded_sizes(g: Geometry) -> Sizes:
     """Sizes of an image with all padding that windows reach."""
     facts = zip(g.sizes, g.out, g.strides, g.window, g.dilation, g.before, strict=True)
-    high, wide = (
+    return tuple(
         max(n + before, (out - 1) * stride + (window - 1) * dilation + 1)
         for n, out, stride, window, dilation, before in facts
     )
-    return high, wide
 
 
-def _tap_starts(g: Geometry, line: int, before: Pair) -> Array:
-    """(taps, channels): where weights start from a pixel, in numbers."""
-    down = (np.arange(g.window[0]) * g.dilation[0] - before[0]) * line
-    along = (np.arange(g.window[1]) * g.dilation[1] - before[1]) * g.channels
-    return (down[:, None] + along).reshape(-1, 1) + np.arange(g.channels)
+def _tap_starts(g: Geometry, steps: Sizes, before: Sizes) -> Array:
+    """Where taps lie from a pixel, in numbers."""
+    facts = zip(g.window, g.dilation, before, steps, strict=True)
+    return _along_axes([(np.arange(n) * dilation - b) * step for n, dilation, b, step in facts])
 
 
-def _weight_shares(g: Geometry, tiles: int) -> Pair:
+def _weight_shares(g: Geometry, tiles: int, blocks: int) -> Pair:
     """Parts of the images, which depend on shapes alone, and groups of tiles."""
-    blocks = -(-g.filters // g.tile[1])
     parts = 1 if tiles * blocks >= FEWEST_TILES else min(g.batch, PARTS)
     groups = max(-(-tiles * g.tile[0] // MOST_SUMS), -(-g.cores // (parts * blocks)))
     return parts, min(groups, tiles)
@@ -349,17 +432,8 @@ def _weight_shares(g: Geometry, tiles: int) -> Pair:
 def _step(g: Geometry) -> Pair:
     """Images and lines whose gradients are used by all tiles of a group in turn."""
     pixels = STEP_NUMBERS // g.tile[1]
-    images = max(1, pixels // (g.out[0] * g.out[1]))
-    return images, g.out[0] if images > 1 else max(1, pixels // g.out[1])
-
-
-def _seen(
-    tap: int, window: int, size: int, out: int, stride: int, dilation: int, before: int
-) -> Pair:
-    """First window whose tap lies inside the image, and the one after the last."""
-    shift = before - tap * dilation  # window i sees position i * stride - shift
-    low = max(0, -(-shift // stride))
-    return low, max(low, min(out, (size - 1 + shift) // stride + 1))
+    images = max(1, pixels // (g.out[1] * g.out[2])) if g.out[0] == 1 else 1
+    return images, g.out[1] if images > 1 else max(1, pixels // g.out[2])
 
 
 def _by_piece(table: Array, rows: int) -> Array:
@@ -367,7 +441,7 @@ def _by_piece(table: Array, rows: int) -> Array:
     return 4 * np.concatenate([_whole_tiles(part, rows) for part in table])
 
 
-def _pieces(bounds: list[tuple[int, int, int, int]], tiles: int, count: int) -> tuple[Array, Array]:
+def _pieces(bounds: list[tuple[int, ...]], tiles: int, count: int) -> tuple[Array, Array]:
     """Rows (first tile, after the last, bounds) and, for `count` groups of tiles, their rows."""
     total = tiles * len(bounds)
     pieces: list[tuple[int, ...]] = []
@@ -377,7 +451,7 @@ def _pieces(bounds: list[tuple[int, int, int, int]], tiles: int, count: int) -> 
         start = len(pieces)
         for i, bound in enumerate(bounds):
             low, high = max(first, i * tiles), min(last, (i + 1) * tiles)
-            if low < high and bound[0] < bound[1] and bound[2] < bound[3]:
+            if low < high and _is_seen(bound):
                 pieces.append((low, high, *bound))
         groups.append((start, len(pieces)))
-    return np.array(pieces).reshape(-1, 6), np.array(groups)
+    return np.array(pieces).reshape(-1, 8), np.array(groups)

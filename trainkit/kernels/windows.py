@@ -7,6 +7,7 @@ Arrays here are `(batch, spatial..., channels)`. A padding is `"valid"`, `"same"
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 Padding = Any
@@ -58,7 +59,7 @@ class Windows:
         padded: spatial sizes with padding.
     """
 
-    __slots__ = ("dilation", "out", "padded", "pads", "sizes", "strides", "window")
+    __slots__ = ("_facts", "dilation", "out", "padded", "pads", "sizes", "strides", "window")
 
     def __init__(
         self,
@@ -76,6 +77,13 @@ class Windows:
         self.out = tuple(output_size(*axis) for axis in axes)
         self.pads = tuple(pad_pair(*axis) for axis in axes)
         self.padded = tuple(n + a + b for n, (a, b) in zip(self.sizes, self.pads, strict=True))
+        self._facts = self.sizes, self.window, self.strides, self.pads, self.dilation, self.out
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Windows) and self._facts == other._facts
+
+    def __hash__(self) -> int:
+        return hash(self._facts)
 
     @property
     def has_padding(self) -> bool:
@@ -115,3 +123,7 @@ class Windows:
             for p, d, n, s in zip(position, self.dilation, self.out, self.strides, strict=True)
         )
         return (slice(None), *spatial)
+
+
+placed = lru_cache(maxsize=1024)(Windows)
+"""`Windows` of the same facts, made once."""

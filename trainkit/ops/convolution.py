@@ -19,7 +19,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels import conv_cpu, conv_plain
+from trainkit.kernels import conv_cpu, conv_plain, windows
 from trainkit.kernels.windows import Windows
 from trainkit.ops.affine import check_activation, rectified_gradient
 from trainkit.ops.reductions import sum as total
@@ -103,7 +103,7 @@ def _kernel_gradient_rule(
 
 
 def _placed(x: Array, window: Sizes, strides: Sizes, padding: Any, dilation_rate: Sizes) -> Windows:
-    return Windows(x.shape[1:-1], window, strides, padding, dilation_rate)
+    return windows.placed(x.shape[1:-1], window, strides, padding, dilation_rate)
 
 
 @primitive(_conv_rule, name="conv", promotes=True)

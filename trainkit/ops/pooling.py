@@ -17,7 +17,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels import pool_cpu, pool_plain
+from trainkit.kernels import pool_cpu, pool_plain, windows
 from trainkit.kernels.windows import Windows
 from trainkit.ops.elementwise import cast
 from trainkit.ops.gathering import take
@@ -55,7 +55,7 @@ def _like_third(values: Spec, x: Spec, y: Spec, **settings: Any) -> Spec:
 def _placed(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -> Windows:
     ones = (1,) * len(pool_size)
     windowed_dims(op, x.shape[1:-1], pool_size, strides, padding, ones)
-    return Windows(x.shape[1:-1], pool_size, strides, padding, ones)
+    return windows.placed(x.shape[1:-1], pool_size, strides, padding, ones)
 
 
 @primitive(_pool_rule("max_pool"), name="max_pool")

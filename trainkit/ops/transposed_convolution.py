@@ -18,7 +18,6 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import conv_cpu, conv_plain, windows
-from trainkit.kernels.windows import Windows
 from trainkit.ops.convolution import (
     checked_ranks,
     conv_kernel_gradient,
@@ -101,7 +100,7 @@ def _conv_transpose(
         dilation_rate=dilation_rate,
     )
     sizes = tuple(n or 0 for n in spec.shape[1:-1])
-    w = Windows(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
+    w = windows.placed(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
     if w.out != x.shape[1:-1]:
         raise ShapeError(
             f"conv_transpose: output_padding={output_padding} does not fit strides={strides}: it "

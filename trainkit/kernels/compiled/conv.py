@@ -28,94 +28,102 @@ _LANES = tiling(1)[2]
 
 
 @compiled(parallel=False)
-def _fill(source, slot, first, lines, x, n, top, left):
-    """Image `n` of `x` into `lines` lines of `source[slot]` from `first` on, with zeros around.
+def _fill(source, slot, first, lines, x, n, left):
+    """Lines of image `n` of `x` into `source[slot]` from line `first` on, with zeros around.
 
-    Line 0 of the image is line `top` of these, its number 0 the number `left` of a line.
+    `lines` says for each line of the padded image which one of the image it is, or -1; number 0 of
+    these goes to number `left`.
     """
     height, width, numbers = x.shape[1], x.shape[2], source.shape[2]
     start = min(max(left, 0), numbers)
     stop = max(min(width + left, numbers), start)
     target = source.ctypes.data + 4 * numbers * (slot * source.shape[1] + first)
     image = x.ctypes.data + 4 * width * n * height
-    for i in range(lines):
-        row = i - top
-        if row < 0 or row >= height or start == stop:
+    for i in range(len(lines)):
+        if lines[i] < 0 or start == stop:
             clear_floats(target, numbers)
         else:
             clear_floats(target, start)
-            at = image + 4 * (row * width + start - left)
+            at = image + 4 * (lines[i] * width + start - left)
             copy_floats(target + 4 * start, at, stop - start)
             clear_floats(target + 4 * stop, numbers - stop)
         target += 4 * numbers
 
 
 @compiled()
-def _fill_all(source, lines, x, top, left):
-    """All images, `source.shape[1] // lines` of them in each slot."""
-    group = source.shape[1] // lines
+def _fill_all(source, lines, x, left):
+    """All images, `source.shape[1] // len(lines)` of them in each slot."""
+    group = source.shape[1] // len(lines)
     for number in prange(x.shape[0]):
         n = np.int64(number)  # prange counts in uint64, which with int64 would make floats
-        _fill(source, n // group, n % group * lines, lines, x, n, top, left)
+        _fill(source, n // group, n % group * len(lines), lines, x, n, left)
 
 
 @compiled()
-def _pack(kernel, packed):
-    """Blocks of filters side by side: packed[b, k, f] = kernel[k, b * width + f]; zeros beyond."""
-    blocks, count, width = packed.shape
-    filters = kernel.shape[1]
+def _pack(kernel, taps, blocks, packed):
+    """Blocks of filters side by side, zeros beyond their ends; the rows of some taps.
+
+    packed[b, k, f] = kernel[taps[k // inside] * inside + k % inside, blocks[b, 1] // 4 + f]
+    """
+    count, width, filters = packed.shape[1], packed.shape[2], kernel.shape[1]
+    inside = count // len(taps)
     source, target = kernel.ctypes.data, packed.ctypes.data
     for number in prange(count):
         k = np.int64(number)
-        for b in range(blocks):
-            inside = min(width, filters - b * width)
+        row = taps[k // inside] * inside + k % inside
+        for b in range(len(blocks)):
             to = target + 4 * width * (b * count + k)
-            copy_floats(to, source + 4 * (k * filters + b * width), inside)
-            clear_floats(to + 4 * inside, width - inside)
+            copy_floats(to, source + 4 * row * filters + blocks[b, 1], blocks[b, 2])
+            clear_floats(to + 4 * blocks[b, 2], width - blocks[b, 2])
 
 
 @compiled(parallel=False)
-def _turn(kernel, tap, packed, b, first, f0, some, lanes):
-    """`some` filters of a block of channels of one tap, from filter `f0` on."""
-    channels, filters = kernel.shape[1], kernel.shape[2]
-    width = packed.shape[2]
-    inside = min(width, channels - b * width)
-    whole = inside // lanes * lanes if some == lanes else 0
-    source = kernel.ctypes.data + 4 * (filters * (tap * channels + b * width) + f0)
-    target = packed.ctypes.data + 4 * width * (b * packed.shape[1] + first + f0)
-    for c in range(0, whole, lanes):
+def _turn(kernel, tap, packed, block, b, first, some):
+    """`some` filters of a block of channels of one tap, from the filter of row `first` on."""
+    channels, filters, width = kernel.shape[1], kernel.shape[2], packed.shape[2]
+    own = packed.shape[1]
+    c0, f0 = block[1] // 4 % channels, block[0] // 4 + first[1]
+    row, inside = first[0] + first[1], block[2]
+    whole = inside // _LANES * _LANES if some == _LANES else 0
+    source = kernel.ctypes.data + 4 * (filters * (tap * channels + c0) + f0)
+    target = packed.ctypes.data + 4 * width * (b * own + row)
+    for c in range(0, whole, _LANES):
         turn_square(_LANES, source + 4 * c * filters, 4 * filters, target + 4 * c, 4 * width)
-    for f in range(f0, f0 + some):
+    for f in range(some):
         for c in range(whole, inside):
-            packed[b, first + f, c] = kernel[tap, b * width + c, f]
+            packed[b, row + f, c] = kernel[tap, c0 + c, f0 + f]
         for c in range(inside, width):
-            packed[b, first + f, c] = 0
+            packed[b, row + f, c] = 0
 
 
 @compiled()
-def _pack_turned(kernel, taps, packed):
-    """As `_pack`, of kernel (taps, channels, filters), channels for filters and some of the taps.
+def _pack_turned(kernel, taps, blocks, packed):
+    """As `_pack`, of kernel (taps, channels, filters), channels for filters.
 
-    packed[b, t * filters + f, c] = kernel[taps[t], b * width + c, f]
+    packed[b, t * filters + f, c] = kernel[taps[t], blocks[b, 1] // 4 % channels + c,
+    blocks[b, 0] // 4 + f], with as many filters as a group has
     """
-    filters = kernel.shape[2]
+    filters = packed.shape[1] // len(taps)
     pieces = (filters + _LANES - 1) // _LANES
     for number in prange(len(taps) * pieces):
         t, f0 = np.int64(number) // pieces, np.int64(number) % pieces * _LANES
         some = min(_LANES, filters - f0)
-        for b in range(packed.shape[0]):
-            _turn(kernel, taps[t], packed, b, t * filters, f0, some, _LANES)
+        for b in range(len(blocks)):
+            _turn(kernel, taps[t], packed, blocks[b], b, (t * filters, f0), some)
 
 
-def pixels(sixteens: int) -> Any:
-    """Sums for tiles of pixels, `16 * sixteens` filters at a time.
+def pixels(sixteens: int, by_channel: int) -> Any:
+    """Sums for tiles of pixels, `16 * sixteens` filters at a time; 1 where each has its channel.
 
     Its arguments:
         x: (images, lines, numbers of a line).
         source: (slots, lines, numbers of a line), where images are padded.
+        lines: which line of an image is at each line of a padded one, or -1.
         kernel: (1, numbers of a window, filters), or (taps, channels, filters) to be turned.
-        taps: which taps of the latter are seen.
+        taps: which taps of it are seen.
         packed: (blocks, numbers of a window, width), or the kernel itself.
+        blocks: rows of (where the channels of a block start from a pixel of the source, where its
+            filters start from a pixel of the result, how many there are).
         bias: (filters,).
         y: (images, numbers of an image).
         at: where pixels of a group of images start in the source; row 1 for the last group.
@@ -124,27 +132,42 @@ def pixels(sixteens: int) -> Any:
         chunks: rows of (first run, runs, first number, numbers), added up one after the other.
         counts: of tiles, for both rows of at.
         numbers: (numbers of a run, images of a group, parts that a group's tiles are split in,
-            blocks of a task, lines of a padded image, top, left, how to fill, how to pack). To
-            fill: 0 not, 1 by the task that needs it, 2 before. To pack: 0 not, 1 as it is, 2
-            turned.
+            blocks of a task, left, how to fill, how to pack). To fill: 0 not, 1 by the task that
+            needs it, 2 before. To pack: 0 not, 1 as it is, 2 turned.
         low: the smallest result.
     """
     tile_rows, vectors, lanes = tiling(sixteens)
     width = vectors * lanes
 
     @compiled()
-    def run(x, source, kernel, taps, packed, bias, y, at, to, runs, chunks, counts, numbers, low):
-        length, group, splits, each, lines, top, left, fill, pack = numbers
+    def run(
+        x,
+        source,
+        lines,
+        kernel,
+        taps,
+        packed,
+        blocks,
+        bias,
+        y,
+        at,
+        to,
+        runs,
+        chunks,
+        counts,
+        numbers,
+        low,
+    ):
+        length, group, splits, each, left, fill, pack = numbers
         if pack == 1:
-            _pack(kernel[0], packed)
+            _pack(kernel[0], taps, blocks, packed)
         elif pack == 2:
-            _pack_turned(kernel, taps, packed)
+            _pack_turned(kernel, taps, blocks, packed)
         if fill == 2:
-            _fill_all(source, lines, x, top, left)
-        images, filters = x.shape[0], bias.shape[0]
+            _fill_all(source, lines, x, left)
+        images, depth = x.shape[0], packed.shape[1]
         groups = (images + group - 1) // group
-        blocks, depth = packed.shape[0], packed.shape[1]
-        tasks = (blocks // each) * groups * splits
+        tasks = (len(blocks) // each) * groups * splits
         workers = source.shape[0] if fill == 1 else tasks
         x_at, y_at, at_at, to_at = x.ctypes.data, y.ctypes.data, at.ctypes.data, to.ctypes.data
         runs_at, packed_at, bias_at = runs.ctypes.data, packed.ctypes.data, bias.ctypes.data
@@ -161,14 +184,13 @@ def pixels(sixteens: int) -> Any:
                 if fill == 1:
                     base = source_at + worker * slot_bytes
                     for i in range(min(group, images - place * group)):
-                        _fill(source, worker, i * lines, lines, x, place * group + i, top, left)
+                        first_line = i * len(lines)
+                        _fill(source, worker, first_line, lines, x, place * group + i, left)
                 elif fill == 2:
                     base = source_at + place * slot_bytes
                 row = 1 if place == groups - 1 else 0
                 count = counts[row]
                 for b in range(block, block + each):
-                    result = y_at + place * group * y_image + 4 * b * width
-                    inside = min(width, filters - b * width)
                     for c in range(chunks.shape[0]):
                         first_run, some, first, some_numbers = chunks[c]
                         done = c == chunks.shape[0] - 1
@@ -178,17 +200,18 @@ def pixels(sixteens: int) -> Any:
                                 tile_rows,
                                 vectors,
                                 lanes,
-                                base + 4 * first,
+                                by_channel,
+                                base + blocks[b, 0] + 4 * first,
                                 at_at + where,
                                 runs_at + 8 * first_run,
                                 some,
                                 some_numbers,
                                 packed_at + 4 * width * (b * depth + first_run * length + first),
-                                bias_at + 4 * b * width,
-                                result,
+                                bias_at + blocks[b, 1],
+                                y_at + place * group * y_image + blocks[b, 1],
                                 to_at + where,
                                 c == 0,
-                                inside,
+                                blocks[b, 2],
                                 low if done else lowest,
                             )
 
@@ -196,9 +219,11 @@ def pixels(sixteens: int) -> Any:
         void(
             _LINES,
             _LINES,
+            int64[::1],
             _LINES,
             int64[::1],
             _LINES,
+            _TABLE,
             float32[::1],
             float32[:, ::1],
             _TABLE,
@@ -206,94 +231,97 @@ def pixels(sixteens: int) -> Any:
             int64[::1],
             _TABLE,
             int64[::1],
-            UniTuple(int64, 9),
+            UniTuple(int64, 7),
             float32,
         )
     )
     return run
 
 
-def weights(sixteens: int) -> Any:
-    """Sums for tiles of a kernel's weights, `16 * sixteens` filters at a time.
+def weights(sixteens: int, by_channel: int) -> Any:
+    """Sums for tiles of weights, `16 * sixteens` filters at a time; 1 where each has its channel.
 
     Its arguments:
         x: (images, lines, numbers of a line).
         source: the same, with room for padding, or empty.
+        lines: as for `pixels`.
         g: (images, pixels, filters).
         y: (parts, weights, filters), of one part of the images each.
+        blocks: as for `pixels`.
         at: where weights start from a pixel in x.
         to: where their rows start in y.
-        pieces: rows of (first tile, after the last, first line, after the last, first point, after
-            the last): the windows that these tiles see.
+        pieces: rows of (first tile, after the last, first plane, after the last, first line, after
+            the last, first point, after the last): the windows that these tiles see.
         groups: rows of (first piece, after the last) of a task.
-        numbers: (lines of windows, points of a line, bytes in x from line to line, from point to
-            point, images of a step, lines of a step, top, left).
+        numbers: (planes of windows, lines of a plane, points of a line, bytes in x from plane to
+            plane, from line to line, from point to point, images of a step, lines of a step, left).
     """
     tile_rows, vectors, lanes = tiling(sixteens)
-    width = vectors * lanes
 
     @compiled()
-    def run(x, source, g, y, at, to, pieces, groups, numbers):
-        out_h, out_w, by_line, by_point, deep, lines, top, left = numbers
+    def run(x, source, lines, g, y, blocks, at, to, pieces, groups, numbers):
+        planes, out_h, out_w, by_plane, by_line, by_point, deep, high, left = numbers
         images, filters, parts = x.shape[0], g.shape[2], y.shape[0]
         x_at, x_image = x.ctypes.data, 4 * x.shape[1] * x.shape[2]
         if source.shape[0] > 0:
-            _fill_all(source, source.shape[1], x, top, left)
+            _fill_all(source, lines, x, left)
             x_at, x_image = source.ctypes.data, 4 * source.shape[1] * source.shape[2]
         g_at, y_at, at_at, to_at = g.ctypes.data, y.ctypes.data, at.ctypes.data, to.ctypes.data
-        g_image, part_bytes = 4 * g.shape[1] * filters, 4 * y.shape[1] * filters
-        blocks = (filters + width - 1) // width
-        tasks = blocks * len(groups) * parts
+        g_point, g_image, part_bytes = 4 * filters, 4 * g.shape[1] * filters, 4 * y[0].size
+        tasks = len(blocks) * len(groups) * parts
         for number in prange(tasks):
             task = np.int64(number)
             part, block = task % parts, task // parts // len(groups)
             group = task // parts % len(groups)
             start, stop = part * images // parts, (part + 1) * images // parts
-            inside = min(width, filters - block * width)
-            steps = np.array(
-                [x_image, by_line, by_point, g_image, 4 * out_w * filters, 4 * filters]
-            )
+            source_shift, shift, inside = blocks[block]
+            steps = np.array([x_image, by_line, by_point, g_image, out_w * g_point, g_point])
             steps_at = steps.ctypes.data
             for n in range(start, stop, deep):
-                some = min(deep, stop - n)
-                for line in range(0, out_h, lines):
-                    for p in range(groups[group, 0], groups[group, 1]):
-                        first_tile, last_tile, line_0, line_1, point_0, point_1 = pieces[p]
-                        i0, i1 = max(line, line_0), min(line + lines, line_1)
-                        if i0 >= i1:
-                            continue
-                        begun = n > start or i0 > line_0
-                        slopes = 4 * filters * (i0 * out_w + point_0) + 4 * block * width
-                        for tile in range(first_tile, last_tile):
-                            where = 8 * tile_rows * tile
-                            weight_tile(
-                                tile_rows,
-                                vectors,
-                                lanes,
-                                x_at + n * x_image + i0 * by_line + point_0 * by_point,
-                                at_at + where,
-                                g_at + n * g_image + slopes,
-                                some,
-                                i1 - i0,
-                                point_1 - point_0,
-                                steps_at,
-                                y_at + part * part_bytes + 4 * block * width,
-                                to_at + where,
-                                not begun,
-                                inside,
-                            )
+                for plane in range(planes):
+                    for line in range(0, out_h, high):
+                        for p in range(groups[group, 0], groups[group, 1]):
+                            tile_0, tile_1, plane_0, plane_1 = pieces[p, :4]
+                            line_0, line_1, point_0, point_1 = pieces[p, 4:]
+                            i0, i1 = max(line, line_0), min(line + high, line_1)
+                            if i0 >= i1 or plane < plane_0 or plane >= plane_1:
+                                continue
+                            begun = n > start or plane > plane_0 or i0 > line_0
+                            point = (plane * out_h + i0) * out_w + point_0
+                            seen = plane * by_plane + i0 * by_line + point_0 * by_point
+                            for tile in range(tile_0, tile_1):
+                                where = 8 * tile_rows * tile
+                                weight_tile(
+                                    tile_rows,
+                                    vectors,
+                                    lanes,
+                                    by_channel,
+                                    x_at + n * x_image + seen + source_shift,
+                                    at_at + where,
+                                    g_at + n * g_image + point * g_point + shift,
+                                    min(deep, stop - n),
+                                    i1 - i0,
+                                    point_1 - point_0,
+                                    steps_at,
+                                    y_at + part * part_bytes + shift,
+                                    to_at + where,
+                                    not begun,
+                                    inside,
+                                )
 
     run.compile(
         void(
             _LINES,
             _LINES,
+            int64[::1],
             _LINES,
             _LINES,
+            _TABLE,
             int64[::1],
             int64[::1],
             _TABLE,
             _TABLE,
-            UniTuple(int64, 8),
+            UniTuple(int64, 9),
         )
     )
     return run

@@ -88,12 +88,23 @@ class _Tile:
         return self.spread(self.builder.load(self.builder.inttoptr(at, _F32.as_pointer())))
 
     def add_products(self, sums: list[Any], numbers: list[Any], weights: list[Any]) -> list[Any]:
-        """Sums plus each of `numbers` times the row of weights."""
+        """Sums plus numbers, a row of vectors for each row of sums, times the row of weights."""
         fused = self._intrinsic("llvm.fma", self.vector, [self.vector] * 3)
         return [
-            self.builder.call(fused, [numbers[i // self.vectors], weights[i % self.vectors], total])
-            for i, total in enumerate(sums)
+            self.builder.call(fused, [numbers[row][v], weights[v], sums[row * self.vectors + v]])
+            for row in range(self.rows)
+            for v in range(self.vectors)
         ]
+
+    def seen(self, at: Any, masks: list[Any] | None) -> list[Any]:
+        """A row of vectors of the input: one number in all lanes, or with masks what lies there."""
+        if masks is None:
+            return [self.number(at)] * self.vectors
+        return self.masked_row(at, masks)
+
+    def masked_row(self, at: Any, masks: list[Any]) -> list[Any]:
+        """A row of vectors, 0 in lanes that are masked out."""
+        return [self.masked_load(self.plus(at, v * self.width), m) for v, m in enumerate(masks)]
 
     def _intrinsic(self, name: str, result: Any, kinds: list[Any], suffix: str = "") -> Any:
         full = f"{name}.v{self.lanes}f32{suffix}"
@@ -189,17 +200,36 @@ def _literal(kind: Any) -> int:
 
 @intrinsic(prefer_literal=True)
 def pixel_tile(
-    typing, rows, vectors, lanes, x, at, runs, run_count, length, w, start, y, to, first, count, low
+    typing,
+    rows,
+    vectors,
+    lanes,
+    by_channel,
+    x,
+    at,
+    runs,
+    run_count,
+    length,
+    w,
+    start,
+    y,
+    to,
+    first,
+    count,
+    low,
 ):
     """One row of sums for each of `rows` pixels: products of runs of the input with weights.
 
     sums[q] = start + sum over runs r and l below `length` of x[at[q] + runs[r] + 4 * l] * w[r, l]
+
+    By channel, each number of a row is multiplied with a number of its own, from there on.
 
     Args:
         typing: Numba's.
         rows: pixels; a literal.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
+        by_channel: 1 or 0; a literal.
         x: address of the input.
         at: address of int64: for each pixel, where it starts in x.
         runs: address of int64: for each run, where it starts from a pixel.
@@ -213,29 +243,28 @@ def pixel_tile(
         count: numbers of a row that are in y.
         low: results below it are replaced by it.
     """
-    literals = rows, vectors, lanes
-    sizes = [_literal(kind) for kind in literals]
+    literals = rows, vectors, lanes, by_channel
+    *sizes, apart = (_literal(kind) for kind in literals)
     words = (types.intp,) * 9
     signature = types.void(*literals, *words, types.boolean, types.intp, types.float32)
 
     def codegen(context, builder, signature, arguments):
-        x, at, runs, run_count, length, w, start, y, to, first, count, low = arguments[3:]
+        x, at, runs, run_count, length, w, start, y, to, first, count, low = arguments[4:]
         tile = _Tile(builder, *sizes)
         bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
         targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
         masks = tile.masks(count)
         sums = []
         for target in targets:
-            source = builder.select(first, start, target)
-            for v, mask in enumerate(masks):
-                sums.append(tile.masked_load(tile.plus(source, v * tile.width), mask))
+            sums += tile.masked_row(builder.select(first, start, target), masks)
         outer = _Loop(builder, run_count, [runs, w, *sums])
         run, weight, *sums = outer.values
         offset = builder.load(builder.inttoptr(run, _I64.as_pointer()))
         inner = _Loop(builder, length, [offset, weight, *sums])
         offset, weight, *sums = inner.values
         row = tile.weights(weight)
-        numbers = [tile.number(tile.plus(base, offset)) for base in bases]
+        own = masks if apart else None
+        numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
         sums = tile.add_products(sums, numbers, row)
         step = tile.vectors * tile.width
         _, weight, *sums = inner.close([tile.plus(offset, _BYTES), tile.plus(weight, step), *sums])
@@ -252,7 +281,22 @@ def pixel_tile(
 
 @intrinsic(prefer_literal=True)
 def weight_tile(
-    typing, rows, vectors, lanes, x, at, g, images, lines, points, steps, y, to, first, count
+    typing,
+    rows,
+    vectors,
+    lanes,
+    by_channel,
+    x,
+    at,
+    g,
+    images,
+    lines,
+    points,
+    steps,
+    y,
+    to,
+    first,
+    count,
 ):
     """One row of sums for each of `rows` weights: products of inputs with rows of gradients.
 
@@ -260,11 +304,14 @@ def weight_tile(
     x[at[q] + n * steps[0] + i * steps[1] + j * steps[2]]
     * g[n * steps[3] + i * steps[4] + j * steps[5]]
 
+    By channel, each number of a row is multiplied with a number of its own, from there on.
+
     Args:
         typing: Numba's.
         rows: weights; a literal.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
+        by_channel: 1 or 0; a literal.
         x: address of the input.
         at: address of int64: for each weight, where it starts in x.
         g: address of the gradients.
@@ -277,12 +324,12 @@ def weight_tile(
         first: whether sums start from 0; else from y.
         count: numbers of a row that are in g and y.
     """
-    literals = rows, vectors, lanes
-    sizes = [_literal(kind) for kind in literals]
+    literals = rows, vectors, lanes, by_channel
+    *sizes, apart = (_literal(kind) for kind in literals)
     signature = types.void(*literals, *(types.intp,) * 9, types.boolean, types.intp)
 
     def codegen(context, builder, signature, arguments):
-        x, at, g, images, lines, points, steps, y, to, first, count = arguments[3:]
+        x, at, g, images, lines, points, steps, y, to, first, count = arguments[4:]
         tile = _Tile(builder, *sizes)
         bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
         targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
@@ -292,18 +339,16 @@ def weight_tile(
         sums = []
         zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
         for target in targets:
-            for v, mask in enumerate(masks):
-                old = tile.masked_load(tile.plus(target, v * tile.width), mask)
+            for old in tile.masked_row(target, masks):
                 sums.append(builder.select(first, zeros, old))
         loops = []
         offset, slope = tile.word(0), g
         for rounds in (images, lines, points):
             loops.append(_Loop(builder, rounds, [offset, slope, *sums]))
             offset, slope, *sums = loops[-1].values
-        row = [
-            tile.masked_load(tile.plus(slope, v * tile.width), mask) for v, mask in enumerate(masks)
-        ]
-        numbers = [tile.number(tile.plus(base, offset)) for base in bases]
+        row = tile.masked_row(slope, masks)
+        own = masks if apart else None
+        numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
         sums = tile.add_products(sums, numbers, row)
         for loop, x_step, g_step in zip(
             reversed(loops), reversed(by_x), reversed(by_g), strict=True
