@@ -15,14 +15,16 @@ from timing import Benchmark
 
 ROOT = pathlib.Path(__file__).parent.parent
 
-_TF2 = ("trainkit", "trainkit function", "tensorflow", "tensorflow function", "tensorflow xla")
-_TORCH = ("torch", "torch tuned", "torch compiled")
+_TF2 = ("trainkit", "trainkit function", "tensorflow eager", "tensorflow function")
+_XLA = ("tensorflow xla",)
+_TORCH = ("torch eager", "torch tuned", "torch compiled")
 _KERAS = ("keras-jax fit", "keras-torch fit", "keras-tensorflow fit")
-_STEP = (*_TF2, *_TORCH, "jax jit", *_KERAS)
+_CONV = (*_TF2, *_TORCH, "jax jit", *_KERAS)
+_STEP = (*_TF2, *_XLA, *_TORCH, "jax jit", *_KERAS)
 _EAGER = ("trainkit", "tensorflow", "torch", "jax")
 _FIT = ("trainkit fit", *_KERAS, "torch loop")
 _SUMMARY = ("trainkit", "tensorflow", "torch")
-_ADAM = (*_TF2, "torch forloop", "torch foreach", "torch fused", "jax jit", "numpy")
+_ADAM = (*_TF2, *_XLA, "torch forloop", "torch foreach", "torch fused", "jax jit", "numpy")
 _PIPELINE = ("plain", "autotune")
 
 # name: unit, scale, whether it is a rate, contestants
@@ -33,20 +35,20 @@ WORKLOADS: dict[str, tuple[str, float, bool, tuple[str, ...]]] = {
     "scalar_ops_10x10_fwd": ("ns/op", 1e5, False, (*_EAGER, "numpy")),
     "scalar_ops_10x10_grad": ("ns/op", 1e5, False, _EAGER),
     "dynamic_small_ops": ("ms/sample", 1e3, False, _EAGER),
-    "linreg_step": ("us/step", 1e6, False, (*_TF2, *_TORCH, "jax jit", "numpy")),
+    "linreg_step": ("us/step", 1e6, False, (*_TF2, *_XLA, *_TORCH, "jax jit", "numpy")),
     "power_graph": (
         "ms/call",
         1e3,
         False,
-        (*_TF2, "torch", "torch compiled", "jax jit", "numpy"),
+        (*_TF2, *_XLA, "torch", "torch compiled", "jax jit", "numpy"),
     ),
     "mlp_step_b32": ("us/step", 1e6, False, (*_STEP, "numpy")),
     "mlp_step_b128": ("us/step", 1e6, False, (*_STEP, "numpy")),
-    "cnn_step": ("ms/step", 1e3, False, _STEP),
-    "convnet_step": ("ms/step", 1e3, False, _STEP),
+    "cnn_step": ("ms/step", 1e3, False, _CONV),
+    "convnet_step": ("ms/step", 1e3, False, _CONV),
     "lstm_step": ("ms/step", 1e3, False, _STEP),
     "transformer_step": ("ms/step", 1e3, False, _STEP),
-    "resnet_step": ("ms/step", 1e3, False, _STEP),
+    "resnet_step": ("ms/step", 1e3, False, _CONV),
     "fit_epoch_quiet": ("s/epoch", 1, False, _FIT),
     "fit_epoch_progress": ("s/epoch", 1, False, _FIT),
     "optimizer_100x100k": ("GB/s", 0.28, True, _ADAM),
@@ -135,11 +137,13 @@ def _benchmark(name: str) -> Benchmark:
 SLOW = {
     "keras-tensorflow fit",
     "keras-torch fit",
-    "tensorflow xla",
+    "tensorflow eager",
     "torch 2 workers",
     "torch compiled",
+    "torch eager",
     "torch foreach",
+    "torch forloop",
 }
-"""Modes that take long to start, or are seldom the best of their framework: only with `--all`."""
+"""Modes that take long to start, or are not the best of their framework: only with `--all`."""
 
 BENCHMARKS = [_benchmark(name) for name in WORKLOADS]

@@ -55,19 +55,24 @@ class Prepared:
         self._stack = ExitStack()
         self._step = self._stack.enter_context(_step_of(contestant))
         self.first = _number(self._step())
-        each = self._warmed(warm_seconds)
-        self._count = max(1, round(seconds / each)) if each > 0 else 1
+        self._warm_up(warm_seconds)
+        self._count = self._steps_in(seconds)
 
-    def _warmed(self, warm_seconds: float) -> float:
-        """Run for a while; seconds of a step at the end of it."""
-        count, spent, last = 1, 0.0, 0.0
-        while True:
+    def _warm_up(self, seconds: float) -> None:
+        count, spent = 1, 0.0
+        while spent < seconds or (compiling() and spent < LONGEST_COMPILE_SECONDS):
             last = self._seconds(count)
             spent += last
-            if spent >= warm_seconds and not (compiling() and spent < LONGEST_COMPILE_SECONDS):
-                return last / count
-            if last < warm_seconds / 10:
+            if last < seconds / 10:
                 count *= 2
+
+    def _steps_in(self, seconds: float) -> int:
+        """How many steps last about so long, now that all is warm."""
+        count = 1
+        while (spent := self._seconds(count)) < seconds / 2:
+            growth = seconds / spent if spent > 0 else 10
+            count *= max(2, min(10, int(growth)))
+        return max(1, round(count * seconds / spent)) if spent > 0 else 1
 
     def _seconds(self, count: int) -> float:
         step = self._step
@@ -77,7 +82,9 @@ class Prepared:
         return time.perf_counter() - start
 
     def sample(self) -> float:
-        """Seconds of a step, the mean of a sample."""
+        """Seconds of a step, the mean of a sample; a fifth of it before brings the caches back."""
+        if self._count > 1:
+            self._seconds(max(1, self._count // 5))
         return self._seconds(self._count) / self._count
 
     def close(self) -> None:

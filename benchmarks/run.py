@@ -98,11 +98,13 @@ def main(arguments: list[str] | None = None, folder: pathlib.Path = FOLDER) -> i
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("words", nargs="*", help="parts of the names of files or benchmarks")
-    parser.add_argument("--rounds", type=int, default=7, help="samples of each contestant")
+    parser.add_argument("--rounds", type=int, default=9, help="samples of each contestant")
     parser.add_argument("--seconds", type=float, default=0.1, help="length of a sample")
-    parser.add_argument("--warm-seconds", type=float, default=1.5, help="run before it is measured")
+    parser.add_argument("--warm-seconds", type=float, default=1.0, help="run before it is measured")
     parser.add_argument("--frameworks", default="", help="peers, such as 'torch tuned,jax'")
-    parser.add_argument("--all", action="store_true", help="also modes that take long to start")
+    parser.add_argument(
+        "--all", action="store_true", help="also modes that are slow, or slow to start"
+    )
     parser.add_argument("--list", action="store_true", help="print the names and do nothing")
     parser.add_argument(
         "--write-docs", action="store_true", help=f"put the results into {report.PAGE.name}"
