@@ -16,12 +16,21 @@ def test_the_table_says_what_changed_and_how_to_avoid_it():
     f(tk.ones([2]))
     f(tk.ones([2]), 3)
     f(tk.ones([2], tk.int32))
+    with pytest.warns(UserWarning, match="reshape it to one rank"):
+        f(tk.ones([2, 2], tk.int32))
     table = f.explain()
-    assert table.splitlines()[0] == "f: 4 traces"
-    assert "1  first call: x: tensor of shape (1,) and dtype float32, n: 1, act: 'a'" in table
-    assert "2  x: tensor of shape (1,) and dtype float32 -> tensor of shape (2,)" in table
+    assert table.splitlines()[0] == "f: 5 traces"
+    assert "  first call: x: tensor of shape (1,) and dtype float32, n: 1, act: 'a'" in table
+    first = f.python_function.__code__.co_firstlineno + 4
+    for i in range(5):
+        assert (
+            f'  {i + 1}  called at "{__file__}", line {first + i + (i == 4)}, in test_the_table'
+            in table
+        )
+    assert "  x: tensor of shape (1,) and dtype float32 -> tensor of shape (2,)" in table
     assert "reduce_retracing=True, or an input_signature with None" in table
-    assert "3  n: 1 -> 3" in table
+    assert "  n: 1 -> 3" in table
+    assert "reshape it to one rank" in table
     assert "pass a tensor instead of a Python value" in table
     assert "cast it to one dtype" in table
 
@@ -42,7 +51,40 @@ def test_nested_arguments_are_shown():
     f = tk.function(lambda d: 0)
     f({"a": 1, "b": [2]})
     f({"a": 1, "b": [3]})
-    assert "d: " in f.explain().splitlines()[2]
+    f({"a": 1, "b": [3, 4]})
+    f({"a": 1, "c": [3]})
+    lines = [line.strip() for line in f.explain().splitlines()]
+    assert "first call: d: {'a': 1, 'b': [2]}" in lines
+    assert "d['b'][0]: 2 -> 3" in lines
+    assert "d['b']: [3] -> [3, 4]" in lines
+    assert "d: {'a': 1, 'b': [3, 4]} -> {'a': 1, 'c': [3]}" in lines
+    assert lines.count("pass the same structure each time") == 2
+
+
+def test_any_number_of_arguments():
+    f = tk.function(lambda *xs, **named: 0)
+    f(1)
+    f(1, 2)
+    f(1, 2, k=3)
+    lines = [line.strip() for line in f.explain().splitlines()]
+    assert {"first call: xs[0]: 1", "xs[1]: absent -> 2", "k: absent -> 3"} <= set(lines)
+
+
+@pytest.mark.parametrize(
+    ("values", "advice"),
+    [
+        ((True, False), "a bool makes two traces at most"),
+        (("a", "b"), "each text has a trace of its own"),
+        ((None, 1), "pass a value of one kind"),
+        ((lambda: 0, lambda: 1), "make the function once"),
+        (([1], (1,)), "pass the same structure"),
+    ],
+)
+def test_the_advice_fits_what_changed(values, advice):
+    f = tk.function(lambda x: 0)
+    for value in values:
+        f(value)
+    assert advice in f.explain()
 
 
 def test_a_function_that_was_not_called_has_no_traces():

@@ -128,7 +128,9 @@ def test_values_that_differ_are_shown_side_by_side():
         return x * scale.pop()
 
     text = refused(f, tk.ones([2]))
-    assert "result: 2 of 2 values differ, first at (0,): 2 in Python, 3 in the graph" in text
+    line = f.__code__.co_firstlineno + 1
+    assert f'result ("{__file__}", line {line}, in f): 2 of 2 values differ' in text
+    assert "first at (0,): 2 in Python, 3 in the graph" in text
 
 
 def test_a_variable_that_ends_otherwise_is_reported():
@@ -139,7 +141,53 @@ def test_a_variable_that_ends_otherwise_is_reported():
         v.assign_add(next(steps))
         return x
 
-    assert "variable 'total:0'" in refused(f, tk.constant(1.0))
+    line = f.__code__.co_firstlineno + 1
+    text = refused(f, tk.constant(1.0))
+    assert f"""variable 'total:0' ("{__file__}", line {line}, in f): 1 of 1""" in text
+
+
+FOUND = []
+
+
+def helper(x):
+    global CALLS
+    FOUND.append(1)
+    CALLS += 1
+    return x
+
+
+def test_effects_in_functions_that_are_called_are_reported():
+    def f(x):
+        return helper(x)
+
+    text = refused(f, tk.constant(1.0))
+    line = helper.__code__.co_firstlineno + 2
+    assert "FOUND changes from [1] to [1, 1] in Python, in the graph only while" in text
+    assert f'tracing ("{__file__}", line {line})' in text
+    assert "CALLS changes from" in text
+
+
+def test_a_print_in_a_loop_is_reported_once():
+    def f(x):
+        for _ in tk.range(3):
+            print("round")
+            x = x + 1.0
+        return x
+
+    text = refused(f, tk.constant(1.0))
+    assert text.count("'round' is printed only") == 1
+    assert "use tk.print (3 times)" in text
+
+
+def test_a_method_is_named_by_its_own_line():
+    class Model:
+        @tk.function(verify=True)
+        def run(self, x):
+            print("here")
+            return x
+
+    with pytest.raises(VerificationError, match=r"'run' \(.*test_verify.py:\d+\)"):
+        Model().run(tk.constant(1.0))
 
 
 def test_the_results_of_the_graph_are_given_and_kept():

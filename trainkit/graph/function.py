@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.source_lines import user_line
+from trainkit.core.source_lines import Line, user_line
 from trainkit.core.tensor import (
     SymbolicTensor,
     Tensor,
@@ -77,6 +77,8 @@ class ConcreteFunction:
         self._flat: Any = type(outputs) if plain else None
         # tensors of the function around that a nested function refers to, given to each run
         self.closed = list(graph.captures)
+        # the user's line whose call made the graph
+        self.called_at: Line | None = None
 
     @property
     def inputs(self) -> list[GraphTensor]:
@@ -423,6 +425,7 @@ class Function:
             self._tracing.remove(key)
 
     def _traced(self, key: Any, traced_key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
+        called_at = user_line()
         graph = Graph(self._name)
         graph.may_create_variables = self._traces == 0
         graph.jit_compile = self._jit_compile
@@ -443,6 +446,7 @@ class Function:
         concrete = ConcreteFunction(self._name, graph, shown, result, labels)
         self._concrete[traced_key] = concrete
         self._concrete[key] = concrete
+        concrete.called_at = called_at
         self._history.append((key, concrete))
         return concrete
 
@@ -498,7 +502,9 @@ class Function:
         """A table of the traces: what was new about each call, and how to avoid the trace."""
         from trainkit.graph.explain import table
 
-        return table(self._name, self._arguments, [key for key, _ in self._history])
+        keys = [key for key, _ in self._history]
+        places = [concrete.called_at for _, concrete in self._history]
+        return table(self._name, self._arguments, keys, places)
 
     def _warn_of_many(self, key: Any) -> None:
         if len(self._history) == 4:

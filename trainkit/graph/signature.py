@@ -136,6 +136,15 @@ class Arguments:
         self.count = len(parameters)
         self.variable = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
 
+    def name_of(self, place: int) -> str:
+        """The parameter that takes the positional argument number `place`."""
+        for i, parameter in enumerate(self.signature.parameters.values()):
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                return f"{parameter.name}[{place - i}]"
+            if i == place:
+                return parameter.name
+        return f"arg_{place}"
+
     def canonical(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Positional and keyword arguments with defaults filled in, the same for equal calls.
 

@@ -23,6 +23,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.errors import InternalError
 from trainkit.core.tensor import is_tensor
+from trainkit.graph.origins import place_text
 
 _RTOL = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 
@@ -60,12 +61,15 @@ def compare(function: Any, concrete: Any, args: Any, kwargs: Any, tensors: list[
         v.assign(value)
     with seen.muted_library_output():
         result = concrete.run(tensors)
-    problems = _differences("result", expected, result)
+    places = [place_text(y.node.where) for y in concrete.graph.outputs]
+    problems = _differences("result", expected, result, places)
     for v, eager in zip(variables, left_eager, strict=True):
-        problems += _differences(f"variable {v.name!r}", eager, v.value())
-    problems += seen.lost
+        slot = concrete.graph.slots[id(v)]
+        places = [place_text(slot.now.node.where)]
+        problems += _differences(f"variable {v.name!r}", eager, v.value(), places)
+    problems += seen.problems()
     if problems:
-        code = getattr(function.python_function, "__code__", None)
+        code = getattr(inspect.unwrap(function.python_function), "__code__", None)
         where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
         lines = "\n  ".join(problems)
         raise VerificationError(
@@ -77,15 +81,19 @@ def compare(function: Any, concrete: Any, args: Any, kwargs: Any, tensors: list[
     return result
 
 
-def _differences(what: str, expected: Any, got: Any) -> list[str]:
+def _differences(what: str, expected: Any, got: Any, places: list[str]) -> list[str]:
+    """A line for each value that is another; `places` are those of the tensors, in order."""
     ones, twos = nest.flatten(expected), nest.flatten(got)
     if len(ones) != len(twos):
         return [f"{what}: Python gives {len(ones)} values, the graph {len(twos)}"]
     problems = []
+    place = iter(places)
     for i, (x, y) in enumerate(zip(ones, twos, strict=True)):
         label = what if len(ones) == 1 else f"{what} {i}"
+        at_line = f" ({where})" if is_tensor(y) and (where := next(place, "")) else ""
         if not (is_tensor(x) or is_tensor(y)):
             continue
+        label += at_line
         a, b = np.asarray(x), np.asarray(y)
         if a.shape != b.shape:
             problems.append(f"{label}: shape {a.shape} in Python, {b.shape} in the graph")
@@ -108,14 +116,27 @@ class _Effects:
     """What a Python function does besides returning: prints, and changes to what it refers to.
 
     Looked at are the plain values (numbers, texts, lists, dicts, sets) that it reaches by the names
-    in its closure
-    and among its globals, and the attributes of objects among those and its arguments.
+    in its closure and among its globals, and the attributes of objects among those and its
+    arguments; likewise for the user's functions that it calls by such names.
     """
 
     def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
         self.function = inspect.unwrap(function)
+        self.functions = _called_by(self.function)
         self.given = [*args, *kwargs.values()]
-        self.lost: list[str] = []
+        self.lost: dict[tuple[str, str], int] = {}
+        self._kept: set[str] = set()
+
+    def problems(self) -> list[str]:
+        """What was lost, a line each, with how often."""
+        return [
+            text if n == 1 else f"{text} ({n} times)"
+            for (text, name), n in self.lost.items()
+            if name not in self._kept
+        ]
+
+    def _note(self, text: str, name: str = "") -> None:
+        self.lost[text, name] = self.lost.get((text, name), 0) + 1
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -127,7 +148,7 @@ class _Effects:
             frame = sys._getframe(1)
             if not frame.f_globals.get("__name__", "").startswith("trainkit"):
                 text = " ".join(str(a) for a in args)
-                self.lost.append(
+                self._note(
                     f'print at "{frame.f_code.co_filename}", line {frame.f_lineno}: '
                     f"{text[:60]!r} is printed only "
                     "while tracing; use tk.print"
@@ -139,21 +160,30 @@ class _Effects:
             yield
         finally:
             builtins.print = real
-        after = self._outline()
-        for name, new in after.items():
+        for name, (old, new) in self._changed(before).items():
+            self._note(
+                f"{name} changes from {old} to {new} in Python, in the graph only while tracing"
+                f"{self._line_of(name)}; use a tk.Variable, or return the value",
+                name,
+            )
+
+    def _changed(self, before: dict[str, tuple[Any, str]]) -> dict[str, tuple[str, str]]:
+        """What has another value now, by name, with texts of both."""
+        found = {}
+        for name, new in self._outline().items():
             old = before.get(name, (None, "nothing"))
             if old[0] != new[0]:
-                self.lost.append(
-                    f"{name} changes from {old[1]} to {new[1]} in Python, in the graph only while "
-                    "tracing"
-                    f"{self._line_of(name)}; use a tk.Variable, or return the value"
-                )
+                found[name] = (old[1], new[1])
+        return found
 
     @contextlib.contextmanager
     def muted_library_output(self) -> Iterator[None]:
-        """Keep what `tk.print` writes in the second run from appearing twice."""
+        """Keep what the graph writes in the second run from appearing twice."""
+        before = self._outline()
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             yield
+        # what the graph does too, by a call back into Python, is not lost
+        self._kept = set(self._changed(before))
 
     def _outline(self) -> dict[str, tuple[Any, str]]:
         """What the function reaches, by name, each as something comparable and a text."""
@@ -173,25 +203,51 @@ class _Effects:
             return
         names = code.co_varnames[: code.co_argcount]
         yield from zip(names, self.given, strict=False)
-        for name, cell in zip(code.co_freevars, self.function.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # an empty cell
-                yield name, cell.cell_contents
-        for name in code.co_names:
-            if name in self.function.__globals__:
-                yield name, self.function.__globals__[name]
+        for function in self.functions:
+            yield from _names_of(function)
 
     def _line_of(self, name: str) -> str:
         """Where the function, in its own source, does something to `name` that may change it."""
-        try:
-            lines, first = inspect.getsourcelines(self.function)
-            tree = ast.parse(textwrap.dedent("".join(lines)))
-        except (OSError, TypeError, SyntaxError):
-            return ""
-        for node in ast.walk(tree):
-            if _changes(node, name):
-                line = first + node.lineno - 1  # type: ignore[attr-defined]
-                return f' ("{self.function.__code__.co_filename}", line {line})'
+        for function in self.functions or [self.function]:
+            try:
+                lines, first = inspect.getsourcelines(function)
+                tree = ast.parse(textwrap.dedent("".join(lines)))
+            except (OSError, TypeError, SyntaxError):
+                continue
+            for node in ast.walk(tree):
+                if _changes(node, name):
+                    line = first + node.lineno - 1  # type: ignore[attr-defined]
+                    return f' ("{function.__code__.co_filename}", line {line})'
         return ""
+
+
+def _called_by(function: Any) -> list[Any]:
+    """`function` and the user's functions that it reaches by name, and so on."""
+    found: list[Any] = []
+    waiting = [function]
+    while waiting:
+        f = inspect.unwrap(waiting.pop())
+        if not inspect.isfunction(f) or f in found or _is_library(f):
+            continue
+        found.append(f)
+        waiting += [value for _, value in _names_of(f)]
+    return found
+
+
+def _is_library(function: Any) -> bool:
+    top = (function.__module__ or "").split(".")[0]
+    return top in ("trainkit", "numpy") or (top in sys.stdlib_module_names and top != "__main__")
+
+
+def _names_of(function: Any) -> Iterator[tuple[str, Any]]:
+    """What a function refers to in its closure and among its globals."""
+    code = function.__code__
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # an empty cell
+            yield name, cell.cell_contents
+    for name in code.co_names:
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
 
 
 def _changes(node: ast.AST, name: str) -> bool:
