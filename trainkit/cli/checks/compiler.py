@@ -28,6 +28,7 @@ note("compiles", lambda: numba.njit(lambda x: x + 1)(1) == 2)
 """
 
 LARGE_BYTES = 1 << 30
+_SUFFIXES = (".nbi", ".nbc", ".o")
 
 
 def check() -> Iterator[Finding]:
@@ -55,10 +56,11 @@ def check() -> Iterator[Finding]:
 
 
 def cache_folders() -> list[Path]:
-    """Where compiled code lies: that of the library's own kernels, then that of generated ones."""
+    """Where compiled code lies: of the library's own kernels, of generated ones, and of graphs."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     package = Path(trainkit.__path__[0]) / "kernels" / "compiled" / "__pycache__"
-    return [Path(named) if named else package, registry.cache_folder().parent / "generated"]
+    own = registry.cache_folder().parent
+    return [Path(named) if named else package, own / "generated", own / "machine"]
 
 
 def _cache(folder: Path, version: str) -> Iterator[Finding]:
@@ -70,7 +72,7 @@ def _cache(folder: Path, version: str) -> Iterator[Finding]:
             f"export {_variable(folder)}=FOLDER",
             {"folder": str(folder)},
         )
-    files = [path for path in folder.rglob("*.nb[ic]") if path.is_file()]
+    files = [path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file()]
     size = sum(path.stat().st_size for path in files)
     stale = [path for path in files if path.suffix == ".nbi" and is_stale(path, version)]
     facts = {"folder": str(folder), "bytes": size, "files": len(files), "stale": len(stale)}
@@ -82,7 +84,8 @@ def _cache(folder: Path, version: str) -> Iterator[Finding]:
 
 
 def _variable(folder: Path) -> str:
-    return "TRAINKIT_CACHE" if folder.name == "generated" else "NUMBA_CACHE_DIR"
+    own = folder.name in ("generated", "machine")
+    return "TRAINKIT_CACHE" if own else "NUMBA_CACHE_DIR"
 
 
 def why_not_writable(folder: Path) -> str:
