@@ -1,21 +1,16 @@
 """Keeping gradients in bounds: by value, by the length of each, or by the length of all together.
 
-The first three functions work on tensors; optimizers use the factors below on arrays and tensors
-alike.
+Optimizers use these functions on arrays and on tensors alike; TensorFlow's own are `tf.clipping`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from trainkit import ops
-from trainkit.core.tensor import Tensor, convert_to_tensor
 
-Gradients = list[Tensor | None]
-
-
-def _check_bound(name: str, value: Any) -> None:
+def check_bound(name: str, value: Any) -> None:
+    """Raise ValueError for a number that is 0 or less; what a tensor holds is not looked at."""
     if isinstance(value, int | float) and not value > 0:
         raise ValueError(f"{name} must be above 0, got {value}")
 
@@ -36,66 +31,6 @@ def joint_norm(xp: Any, values: Sequence[Any]) -> Any:
     for x in values[1:]:
         total = total + square_sum(xp, x)
     return xp.sqrt(total)
-
-
-def global_norm(t_list: Iterable[Any]) -> Tensor:
-    """Euclidean length of all tensors together, sqrt(sum of x**2).
-
-    Args:
-        t_list: tensors of any shapes; `None` counts as zeros.
-
-    Returns:
-        A scalar; 0 when there is no tensor.
-    """
-    present = [convert_to_tensor(x) for x in t_list if x is not None]
-    return joint_norm(ops, present) if present else convert_to_tensor(0.0)
-
-
-def clip_by_global_norm(
-    t_list: Iterable[Any], clip_norm: Any, use_norm: Any = None
-) -> tuple[Gradients, Tensor]:
-    """Shrink gradients together so that their joint length is at most `clip_norm`.
-
-    n = sqrt(sum of g**2 over all gradients and elements), result = g * clip_norm / max(n,
-    clip_norm)
-    Source: Pascanu, Mikolov and Bengio 2013, arXiv:1211.5063, algorithm 1.
-
-    Args:
-        t_list: tensors of any shapes; `None`, for a weight the loss does not reach, passes through.
-        clip_norm: largest length allowed, above 0, in the unit of the gradients.
-        use_norm: the joint length, when it is known already.
-
-    Returns:
-        The gradients, shapes and dtypes unchanged, and n before clipping, a scalar.
-
-    Raises:
-        ValueError: `clip_norm` is 0 or less.
-    """
-    _check_bound("clip_by_global_norm: clip_norm", clip_norm)
-    grads = [None if g is None else convert_to_tensor(g) for g in t_list]
-    norm = global_norm(grads) if use_norm is None else convert_to_tensor(use_norm)
-    factor = clip_factor(ops, norm, clip_norm)
-    return [None if g is None else g * ops.cast(factor, g.dtype) for g in grads], norm
-
-
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Tensor:
-    """Shrink a tensor so that its length is at most `clip_norm`.
-
-    Args:
-        t: tensor of any shape.
-        clip_norm: largest length allowed, above 0.
-        axes: int or ints along which lengths are taken; all elements together by default.
-
-    Returns:
-        A tensor like `t`.
-
-    Raises:
-        ValueError: `clip_norm` is 0 or less.
-    """
-    _check_bound("clip_by_norm: clip_norm", clip_norm)
-    x = convert_to_tensor(t)
-    norm = ops.sqrt(ops.sum(ops.square(x), axis=axes, keepdims=axes is not None))
-    return x * clip_factor(ops, norm, clip_norm)
 
 
 def clip_gradients(xp: Any, grads: list[Any], limits: ClipLimits) -> list[Any]:
@@ -134,7 +69,7 @@ class ClipLimits:
         for name, bound in given.items():
             if not isinstance(bound, int | float):
                 raise TypeError(f"{name} must be a number, got {bound!r}")
-            _check_bound(name, bound)
+            check_bound(name, bound)
         self.norm = norm
         self.value = value
         self.global_norm = global_norm

@@ -15,6 +15,7 @@ from trainkit.ops import logdet as logdet
 from trainkit.ops import slogdet as slogdet
 from trainkit.ops import trace as _trace
 from trainkit.ops.solving import expm as expm
+from trainkit.optimizers.clipping import joint_norm
 from trainkit.tf.arrays import eye as eye
 from trainkit.tf.arrays import plain
 from trainkit.tf.left_out import not_here as _not_here
@@ -132,12 +133,17 @@ def normalize(
 
 
 def global_norm(t_list: Any, name: Any = None) -> Tensor:
-    """Root of the sum of squares of all elements of all tensors; `None`s are left out."""
-    squares = [ops.sum(ops.square(t)) for t in t_list if t is not None]
-    total = squares[0]
-    for s in squares[1:]:
-        total = ops.add(total, s)
-    return ops.sqrt(total)
+    """Root of the sum of squares of all elements of all tensors; `None` counts as zeros.
+
+    Args:
+        t_list: tensors of any shapes.
+        name: not kept.
+
+    Returns:
+        A scalar; 0 when there is no tensor.
+    """
+    present = [convert_to_tensor(t) for t in t_list if t is not None]
+    return joint_norm(ops, present) if present else convert_to_tensor(0.0)
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: Any = None) -> Any:

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.optimizers.clipping import clip_by_global_norm, clip_by_norm, global_norm
+from trainkit.tf.clipping import clip_by_average_norm, clip_by_global_norm, clip_by_norm
+from trainkit.tf.linalg import global_norm
 
 
 def test_global_norm_is_the_length_of_all_together():
@@ -32,7 +33,9 @@ def test_clip_by_norm_takes_axes():
     np.testing.assert_allclose(np.linalg.norm(clip_by_norm(x, 1.0).numpy()), 1.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("clip", [clip_by_norm, lambda x, n: clip_by_global_norm([x], n)])
+@pytest.mark.parametrize(
+    "clip", [clip_by_norm, clip_by_average_norm, lambda x, n: clip_by_global_norm([x], n)]
+)
 def test_a_bound_of_zero_is_an_error(clip):
     with pytest.raises(ValueError, match="must be above 0"):
         clip([1.0], 0.0)
@@ -44,3 +47,11 @@ def test_a_clipped_length_has_a_gradient():
         tape.watch(x)
         y = clip_by_norm(x, 1.0)
     np.testing.assert_allclose(tape.gradient(y, x).numpy(), [0.032, -0.024], atol=1e-6)
+
+
+def test_a_length_of_zero_has_a_gradient_without_nan():
+    x = tk.zeros(2)
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = clip_by_norm(x, 1.0)
+    np.testing.assert_array_equal(tape.gradient(y, x).numpy(), [1, 1])
