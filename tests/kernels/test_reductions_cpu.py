@@ -71,3 +71,24 @@ def test_operations_on_large_arrays_use_the_kernels(rng):
     assert reductions_cpu.EXTREMES["max"]._ready
     assert reductions_cpu.RUNNING_COLUMNS._ready
     registry.set_mode(before)
+
+
+@pytest.mark.parametrize("shape", [(4, 16, 16, 32), (8, 100, 32), (2, 8, 8, 8, 32)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_spatial_sums_are_those_of_numpy(rng, shape, keepdims):
+    x = rng.normal(size=shape).astype("float32")
+    axis = tuple(range(1, len(shape) - 1))
+    found = reductions_cpu.spatial_sum(x, axis, keepdims)
+    expected = x.sum(axis=axis, keepdims=keepdims)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(tk.reduce_mean(x, axis), x.mean(axis=axis), rtol=1e-4, atol=1e-4)
+
+
+def test_other_axes_and_small_arrays_are_left_to_numpy():
+    x = np.ones((4, 16, 16, 32), "float32")
+    assert reductions_cpu.spatial_sum(x, (1,), False) is None
+    assert reductions_cpu.spatial_sum(x, 1, False) is None
+    assert reductions_cpu.spatial_sum(x[0], (), False) is None
+    assert reductions_cpu.spatial_sum(x[:, ::2], (1, 2), False) is None
+    assert reductions_cpu.spatial_sum(np.ones((2, 2, 2, 2), "float32"), (1, 2), False) is None

@@ -16,7 +16,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.reductions_cpu import FEWEST, leading_sum, row_extreme
+from trainkit.kernels.reductions_cpu import FEWEST, leading_sum, row_extreme, spatial_sum
 from trainkit.ops.elementwise import (
     cast,
     divide,
@@ -193,7 +193,9 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
         check_axes(x, axis, "mean")
     kind = x.dtype.kind
     wanted = x.dtype if kind in "fcV" else np.dtype(dtypes.floatx())
-    total = xp.add.reduce(x, axis, np.float32 if x.dtype in _HALVES else wanted, None, keepdims)
+    total = spatial_sum(x, axis, keepdims) if xp is np else None
+    if total is None:
+        total = xp.add.reduce(x, axis, np.float32 if x.dtype in _HALVES else wanted, None, keepdims)
     count = x.size // total.size if total.size else 1
     mean = total / count if count else total * np.nan
     return mean.astype(wanted, copy=False)
