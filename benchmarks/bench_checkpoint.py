@@ -100,18 +100,19 @@ def numpy_save(size: int, layers: int, loads: bool) -> Iterator[Step]:
 
 
 def safetensors(size: int, layers: int, loads: bool) -> Iterator[Step]:
-    """The NumPy functions of safetensors."""
-    from safetensors.numpy import load_file, save_file
+    """PyTorch's tensors by safetensors."""
+    import torch
+    from safetensors.torch import load_file, save_file
 
-    state = {str(number): array for number, array in enumerate(arrays(size, layers))}
+    state = {str(n): torch.from_numpy(array) for n, array in enumerate(arrays(size, layers))}
 
     def save(path: str) -> None:
         save_file(state, path)
         synced(path)
 
     def load(path: str) -> None:
-        for name, array in load_file(path).items():
-            state[name][...] = array
+        for name, tensor in load_file(path).items():
+            state[name].copy_(tensor)
 
     yield from steps(save, load, loads)
 
@@ -172,10 +173,10 @@ MAKERS = {
     "trainkit": trainkit,
     "tensorflow": tensorflow,
     "keras-jax save_weights": keras,
-    "torch": torch,
+    "torch save": torch,
+    "torch safetensors": safetensors,
     "numpy": numpy_save,
     "h5py": h5py,
-    "safetensors": safetensors,
 }
 
 
@@ -192,14 +193,15 @@ def contestants(size: int, layers: int, loads: bool, waits: bool = True) -> dict
     return {name: prepared(start) for name, start in MAKERS.items()}
 
 
+def _large(name: str, loads: bool, waits: bool = True) -> Benchmark:
+    makers = contestants(SIZE, LAYERS, loads, waits)
+    return Benchmark(name, "MB/s", MEGABYTES, makers, rate=True, alone=True)
+
+
 BENCHMARKS = [
-    Benchmark(
-        "checkpoint_save", "MB/s", MEGABYTES, contestants(SIZE, LAYERS, False, False), rate=True
-    ),
-    Benchmark(
-        "checkpoint_save_fsync", "MB/s", MEGABYTES, contestants(SIZE, LAYERS, False), rate=True
-    ),
-    Benchmark("checkpoint_load", "MB/s", MEGABYTES, contestants(SIZE, LAYERS, True), rate=True),
+    _large("checkpoint_save", False, waits=False),
+    _large("checkpoint_save_fsync", False),
+    _large("checkpoint_load", True),
     Benchmark("checkpoint_small_save", "ms", 1e3, contestants(SMALL_SIZE, SMALL_LAYERS, False)),
     Benchmark("checkpoint_small_load", "ms", 1e3, contestants(SMALL_SIZE, SMALL_LAYERS, True)),
 ]

@@ -139,8 +139,7 @@ def _run(session: Session, found: list[Any]) -> None:
             print(f"  {line}", flush=True)
         if session.options.write_docs and rows:
             report.keep(path.stem, benchmark, rows)
-    if session.options.write_docs:
-        report.write_page()
+            report.write_page()
 
 
 if __name__ == "__main__":

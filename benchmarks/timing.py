@@ -33,6 +33,8 @@ class Benchmark:
             first one.
         rate: whether the result is an amount a second, of which more is better.
         calls: for contestants that do the work several times in a step, how often.
+        alone: one contestant takes all its samples before the next begins: for work that goes on
+            after a step, as a disk's does.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Benchmark:
     contestants: Mapping[str, Contestant]
     rate: bool = False
     calls: Mapping[str, int] = field(default_factory=dict)
+    alone: bool = False
 
     def result(self, seconds: float) -> float:
         """What `seconds` a step come to in the unit of this benchmark."""
@@ -80,13 +83,25 @@ class Runner(Protocol):
 def interleaved(
     benchmark: Benchmark, prepared: Mapping[str, Callable[[], Runner | None]], rounds: int
 ) -> list[Row]:
-    """Time contestants in turns, forwards and backwards.
+    """Time contestants in turns, forwards and backwards; or each alone, where that is asked for.
 
     Args:
         benchmark: the work.
         prepared: by name, what makes a contestant ready; it gives `None` for one that is left out.
         rounds: samples taken of each.
     """
+    if benchmark.alone:
+        samples: dict[str, list[float]] = {}
+        for name, prepare in prepared.items():
+            samples |= _in_turns(benchmark, {name: prepare}, rounds)
+        return rows_of(benchmark, samples)
+    return rows_of(benchmark, _in_turns(benchmark, prepared, rounds))
+
+
+def _in_turns(
+    benchmark: Benchmark, prepared: Mapping[str, Callable[[], Runner | None]], rounds: int
+) -> dict[str, list[float]]:
+    """Seconds of a step of each contestant, round by round."""
     runners: dict[str, Runner] = {}
     samples: dict[str, list[float]] = {}
     try:
@@ -100,7 +115,7 @@ def interleaved(
     finally:
         for runner in runners.values():
             runner.close()
-    return rows_of(benchmark, samples)
+    return samples
 
 
 def rows_of(benchmark: Benchmark, samples: Mapping[str, list[float]]) -> list[Row]:

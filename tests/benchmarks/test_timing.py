@@ -55,6 +55,20 @@ def test_contestants_take_turns_forwards_and_backwards(timing):
     assert all(runner.closed for runner in runners.values())
 
 
+def test_each_alone_where_that_is_asked_for(timing):
+    log = []
+    runners, prepared = made(log, a=1.0, b=2.0)
+
+    def late():
+        assert runners["a"].closed
+        return runners["b"]
+
+    benchmark = timing.Benchmark("x", "s", 1, {}, alone=True)
+    rows = timing.interleaved(benchmark, {"a": prepared["a"], "b": late}, rounds=2)
+    assert "".join(log) == "aabb"
+    assert [row.median for row in rows] == [1.0, 2.0]
+
+
 def test_one_that_is_left_out_has_no_row(timing):
     _, prepared = made([], ours=0.001)
     rows = timing.interleaved(
