@@ -6,6 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit.graph.fusion import FusedKernel, fuse
 from trainkit.graph.passes import optimised
+from trainkit.graph.program import Program
 
 
 def fused(function, *specs):
@@ -79,6 +80,27 @@ def assert_equal_bits(f, *args):
         strict=True,
     ):
         np.testing.assert_array_equal(b.numpy(), a.numpy())
+
+
+def test_what_is_the_same_in_all_calls_is_a_constant():
+    def f(x):
+        y = x * 2.0 + 1.0
+        return tk.sort(tk.zeros_like(y)), tk.sort(y), tk.ones_like(y)
+
+    _, rest = fused(f, X)
+    assert rest == ["sort", "sort"]
+    assert_equal_bits(f, tk.ones([4, 3]))
+
+
+@pytest.mark.parametrize(
+    "formula", ["abc,acd->abd", "abc,adc->bad", "abc,acd->da", "abc,ade->cbed"]
+)
+def test_sums_of_products_by_letters(formula, rng):
+    a = tk.constant(rng.normal(size=(2, 3, 4)).astype("float32"))
+    b = tk.constant(rng.normal(size=(2, 4, 4)).astype("float32"))
+    kernels, rest = fused(lambda a, b: tk.einsum(formula, a * 2.0, b) + 1.0, a, b)
+    assert (len(kernels), rest) == (1, [])
+    assert_equal_bits(lambda a, b: tk.einsum(formula, a * 2.0, b) + 1.0, a, b)
 
 
 def test_an_argument_out_of_order_is_computed_by_numpy(rng):
@@ -309,3 +331,44 @@ def test_a_fused_training_step_gives_the_eager_bits(optimizer, rng):
         np.testing.assert_array_equal(a, b)
     eager_losses, _ = train("eager")
     np.testing.assert_allclose(eager_losses, plain, rtol=1e-5)
+
+
+def addresses_of(program, *arrays):
+    """The addresses that the fused nodes of a program are given and that they write to."""
+    seen = []
+    for node in program.graph.nodes:
+        if node.kind == "op" and isinstance(node.primitive, FusedKernel):
+            kernel = node.primitive
+            function, count = kernel.compile(), len(node.inputs)
+
+            def note(*given, function=function, count=count, outs=kernel.outputs):
+                taken = [a.__array_interface__["data"][0] for a in given[: count + outs]]
+                seen.append((taken[:count], taken[count:]))
+                return function(*given)
+
+            kernel._function = note
+    Program(program.graph)(list(arrays))
+    return seen
+
+
+def test_a_result_is_written_over_one_that_nothing_needs_any_more():
+    f = tk.function(lambda x: tk.sort(x) * 2.0 + 1.0, jit_compile=True)
+    x = tk.constant([[3.0, 1.0, 2.0]] * 4)
+    assert f(x).numpy()[0].tolist() == [3.0, 5.0, 7.0]
+    program = f.concrete_functions()[0].graph.program().fused
+    ((given, written),) = addresses_of(program, x._array)
+    assert written == given
+
+
+def test_a_result_that_is_needed_later_is_not_written_over():
+    def f(x):
+        y = tk.sort(x)
+        return y * 2.0 + 1.0, y
+
+    g = tk.function(f, jit_compile=True)
+    x = tk.constant([[3.0, 1.0, 2.0]] * 4)
+    for _ in range(3):
+        a, b = g(x)
+        assert a.numpy()[0].tolist() == [3.0, 5.0, 7.0]
+        assert b.numpy()[0].tolist() == [1.0, 2.0, 3.0]
+    assert x.numpy()[0].tolist() == [3.0, 1.0, 2.0]

@@ -16,7 +16,7 @@ from trainkit.kernels import registry
 
 _MODULES = sys.modules
 
-START_SECONDS = 0.25
+START_SECONDS = 0.05
 """Time spent in a program after which its loops are compiled, in the background."""
 
 
@@ -50,7 +50,8 @@ class HotProgram:
                 self.gpu = Program(self.graph, on_gpu=True)
             return self.gpu(arrays)
         if self.fused is not None:
-            return self.fused(arrays)
+            results: list[Any] = self.fused.run(*arrays)
+            return results
         if not self._waiting:
             return self.plain(arrays)
         start = time.perf_counter()
@@ -58,7 +59,7 @@ class HotProgram:
         self._spent += time.perf_counter() - start
         if self._spent > START_SECONDS:
             self._waiting = False
-            threading.Thread(target=self._fuse, name="trainkit-compile", daemon=True).start()
+            threading.Thread(target=self._fuse, name="trainkit-compile").start()
         return results
 
     def _is_on_gpu(self, arrays: list[Any]) -> bool:

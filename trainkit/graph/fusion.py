@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.tensor import wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.passes import copied, finished, rebuilt_frame, source_copied
 from trainkit.graph.segments.rules import may_be_traced, traced
 from trainkit.graph.segments.segment import Code
-from trainkit.graph.segments.steps import Loop, Unsupported
+from trainkit.graph.segments.steps import Buffer, Loop, Unsupported
 from trainkit.graph.segments.tracing import Trace, Traced
 
 _FEWEST_STEPS = 2
@@ -162,6 +163,7 @@ class _Run:
         inputs: tensors of other nodes that it reads.
         outputs: tensors that its code gives.
         aliases: tensors that are inputs under another name.
+        constants: tensors that are the same in all calls, with their values.
         outside: nodes that only look at an output in another way; they are done once more, outside.
     """
 
@@ -171,6 +173,7 @@ class _Run:
         self.inputs: list[GraphTensor] = []
         self.env: dict[GraphTensor, Traced] = {}
         self.aliases: dict[GraphTensor, GraphTensor] = {}
+        self.constants: dict[GraphTensor, Any] = {}
         self.outside: list[Node] = []
         self.outputs: list[GraphTensor] = []
         for node in nodes:
@@ -195,25 +198,28 @@ class _Run:
         """Decide for each tensor that others want how they get it."""
         inside = set(self.nodes)
         sources = {self.env[x].buffer: x for x in self.inputs}
-        taken = set()
-        todo = list(wanted)
+        given: dict[Buffer, GraphTensor] = {}
+        todo, settled = list(wanted), set()
         outside: set[Node] = set()
         while todo:
             y = todo.pop(0)
-            if y in self.outputs or y in self.aliases or y.node in outside:
+            if y in settled or y.node in outside:
                 continue
+            settled.add(y)
             mine = self.env[y]
             source = sources.get(mine.buffer)
             if source is not None and _same(mine, self.env[source]):
                 self.aliases[y] = source
-            elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in taken:
-                taken.add(mine.buffer)
-                self.outputs.append(y)
+            elif mine.buffer.kind == "constant" and mine.view.whole:
+                self.constants[y] = mine.buffer.value[1].reshape(mine.array.shape)
+            elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in given:
+                given[mine.buffer] = y
             else:
                 outside.add(y.node)
                 todo += [
                     x for x in y.node.inputs if isinstance(x, GraphTensor) and x.node in inside
                 ]
+        self.outputs = list(given.values())
         self.outside = [node for node in self.nodes if node in outside]
 
     def code(self) -> Code | None:
@@ -340,6 +346,7 @@ def _emit(new: Graph, run: _Run, code: Code, env: dict[Any, Any]) -> None:
     new.nodes.append(node)
     env.update(zip(run.outputs, node.outputs, strict=True))
     env.update({y: env[x] for y, x in run.aliases.items()})
+    env.update({y: new.constant(wrap(value)) for y, value in run.constants.items()})
     _copy(new, run.outside, env)
 
 

@@ -81,15 +81,19 @@ class _Held:
         self._value: Any = None
 
 
-def _counts() -> tuple[int, int]:
-    """What `getrefcount` gives for a tensor that only its variable holds, and for its array.
+def _counts() -> tuple[int, int, int]:
+    """What `getrefcount` gives for objects that nobody else holds.
 
     The program asks in the same words, so this holds whatever an interpreter counts.
+
+    Returns:
+        The counts of a variable's tensor, of that tensor's array, and of an array in a local name.
     """
     v = _Held()
     v._value = wrap(np.empty(1))
     a = v._value._array
-    return getrefcount(v._value), getrefcount(a)
+    b = np.empty(1)
+    return getrefcount(v._value), getrefcount(a), getrefcount(b)
 
 
 class _Writer:
@@ -125,7 +129,8 @@ class _Writer:
                 self.namespace[_local(node.outputs[0])] = node.value._array
         for node in operations:
             if isinstance(node.primitive, FusedKernel):
-                self._write_fused(node, stored if node is operations[-1] else [], nodes)
+                ends = stored if node is operations[-1] else []
+                self._write_fused(node, ends, nodes, last.get(node, []))
             else:
                 self._write(node)
             if last.get(node):
@@ -192,20 +197,22 @@ class _Writer:
         self._say(f"{targets} = {called}" if targets.strip(",") else called, 2)
         self.line_nodes[len(self._lines)] = node
 
-    def _write_fused(self, node: Node, stored: list[Any], nodes: list[Node]) -> None:
+    def _write_fused(
+        self, node: Node, stored: list[Any], nodes: list[Node], dropped: list[str]
+    ) -> None:
         """The call of compiled code, with the memory that it is to write to."""
         kernel: FusedKernel = node.primitive
         number = len(self._lines)
         self.namespace[f"f{number}"] = kernel.compile()
         self.namespace[f"p{number}"] = kernel.interpreted
         reused = self._reused(node, stored, nodes)
+        reused |= self._dying_inputs(node, reused, dropped)
         for i, y in enumerate(node.outputs):
             self.namespace[f"e{number}_{i}"] = kernel.code.makers[i]
-            made = f"{_local(y)} = e{number}_{i}()"
+            made = f"e{number}_{i}()"
             if y in reused:
-                first = _local(reused[y])
-                made = f"{_local(y)} = {first} if {self._free(reused[y])} else e{number}_{i}()"
-            self._say(made, 2)
+                made = f"{_local(reused[y])} if {self._free(reused[y])} else {made}"
+            self._say(f"{_local(y)} = {made}", 2)
         given = [_local(x) for x in node.inputs]
         arguments = [*given, *self._constants(kernel, number), *map(_local, node.outputs)]
         targets = ", ".join(map(_local, node.outputs)) + ","
@@ -227,13 +234,28 @@ class _Writer:
         return names
 
     def _free(self, first: GraphTensor) -> str:
-        """A condition: nobody but the variable holds the array with its value."""
-        of_tensor, of_array = _counts()
-        name, value = self._variable_names[first], _local(first)
+        """A condition: nobody but this program, and the variable, holds the array."""
+        of_tensor, of_array, of_local = _counts()
+        name, value = self._variable_names.get(first), _local(first)
+        if name is None:
+            return f"getrefcount({value}) == {of_local} and {value}.base is None"
         return (
             f"getrefcount({value}) == {of_array} and getrefcount({name}._value) == {of_tensor} "
             f"and {value}.base is None"
         )
+
+    @staticmethod
+    def _dying_inputs(
+        node: Node, reused: dict[GraphTensor, GraphTensor], dropped: list[str]
+    ) -> dict[GraphTensor, GraphTensor]:
+        """Outputs that may be written over results of earlier nodes that nothing needs later."""
+        found: dict[GraphTensor, GraphTensor] = {}
+        for made, source in sorted(node.primitive.code.reusable):
+            y, x = node.outputs[made], node.inputs[source]
+            taken = y in reused or y in found or any(x is z for z in found.values())
+            if not taken and _local(x) in dropped:
+                found[y] = x
+        return found
 
     def _reused(
         self, node: Node, stored: list[Any], nodes: list[Node]
@@ -245,15 +267,16 @@ class _Writer:
         """
         outputs = {y: i for i, y in enumerate(node.outputs)}
         given = {x: i for i, x in enumerate(node.inputs)}
-        results = list(self.graph.outputs) + [slot.now for slot in stored]
+        # by identity: tensors compare element by element
+        results = [id(y) for y in (*self.graph.outputs, *(slot.now for slot in stored))]
         found: dict[GraphTensor, GraphTensor] = {}
         for slot in stored:
             pair = (outputs.get(slot.now), given.get(slot.first))
-            if pair not in node.primitive.code.reusable or slot.first in results:
+            if pair not in node.primitive.code.reusable or id(slot.first) in results:
                 continue
             users = [n for n in nodes if any(x is slot.first for x in n.inputs)]
             fused = all(isinstance(n.primitive, FusedKernel) for n in users)
-            if fused and results.count(slot.now) == 1:
+            if fused and results.count(id(slot.now)) == 1:
                 found[slot.now] = slot.first
         self._in_place |= set(found)
         return found

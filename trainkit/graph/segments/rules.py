@@ -20,8 +20,8 @@ from trainkit.kernels.tuned import may_be_tuned
 _XP: Any = Namespace()
 _TRACED = frozenset(
     """
-    broadcast_like broadcast_to cast dense dense_gradient expand_dims full_like get_item identity
-    log_softmax logsumexp matmul max mean min ones_like reshape reshape_like
+    broadcast_like broadcast_to cast dense dense_gradient einsum expand_dims full_like get_item
+    identity log_softmax logsumexp matmul max mean min ones_like reshape reshape_like
     sigmoid_cross_entropy_with_logits slice softmax softmax_cross_entropy_gradient
     softmax_cross_entropy_with_logits softmax_gradient split spread squeeze stop_gradient sum
     sum_to_like transpose var zeros_like
