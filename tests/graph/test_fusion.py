@@ -372,3 +372,40 @@ def test_a_result_that_is_needed_later_is_not_written_over():
         assert a.numpy()[0].tolist() == [3.0, 5.0, 7.0]
         assert b.numpy()[0].tolist() == [1.0, 2.0, 3.0]
     assert x.numpy()[0].tolist() == [3.0, 1.0, 2.0]
+
+
+def test_a_scalar_of_numpys_is_never_written_to():
+    def f(x):
+        y = tk.tensordot(x, x, 1)  # NumPy gives a scalar, which is no array
+        return y * 2.0 + 1.0
+
+    assert_equal_bits(f, tk.constant([1.0, 2.0, 3.0]))
+
+
+def test_a_result_of_another_shape_is_an_array_of_its_own():
+    def f(x):
+        y = tk.reshape(tk.sort(x), [2, 6]) * 2.0 + 1.0
+        return tk.reshape(y, [12, 1])
+
+    assert_equal_bits(f, tk.constant([[3.0, 1.0, 2.0]] * 4))
+    assert tk.function(f, jit_compile=True)(tk.ones([4, 3])).shape == (12, 1)
+
+    def g(x):
+        return tk.reshape(tk.reshape(tk.sort(x), [3, 4]) * 2.0 + 1.0, [4, 3])
+
+    assert_equal_bits(g, tk.constant([[3.0, 1.0, 2.0]] * 4))
+
+
+def test_a_reshaped_result_over_another_shape():
+    def f(x):
+        return tk.reshape(tk.sort(x) * 2.0 + 1.0, [3, 4])
+
+    assert_equal_bits(f, tk.constant([[3.0, 1.0, 2.0]] * 4))
+
+
+def test_a_result_that_lies_transposed_is_an_array_of_its_own(rng):
+    def f(x):
+        y = tk.sort(x) * 2.0 + 1.0
+        return tk.transpose(y) * 1.0, tk.transpose(tk.sort(x) - x)
+
+    assert_equal_bits(f, tk.constant(rng.normal(size=(3, 3)).astype("float32")))

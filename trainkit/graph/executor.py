@@ -50,8 +50,7 @@ class HotProgram:
                 self.gpu = Program(self.graph, on_gpu=True)
             return self.gpu(arrays)
         if self.fused is not None:
-            results: list[Any] = self.fused.run(*arrays)
-            return results
+            return self.fused(arrays)
         if not self._waiting:
             return self.plain(arrays)
         start = time.perf_counter()

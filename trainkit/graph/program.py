@@ -108,6 +108,7 @@ class _Writer:
             "errors": _KERNEL_ERRORS,
             "wrap": wrap,
             "getrefcount": getrefcount,
+            "ndarray": np.ndarray,
         }
         self.variables: list[Any] = []
         self.line_nodes: dict[int, Node] = {}
@@ -237,12 +238,10 @@ class _Writer:
         """A condition: nobody but this program, and the variable, holds the array."""
         of_tensor, of_array, of_local = _counts()
         name, value = self._variable_names.get(first), _local(first)
+        own = f"type({value}) is ndarray and {value}.base is None and getrefcount({value})"
         if name is None:
-            return f"getrefcount({value}) == {of_local} and {value}.base is None"
-        return (
-            f"getrefcount({value}) == {of_array} and getrefcount({name}._value) == {of_tensor} "
-            f"and {value}.base is None"
-        )
+            return f"{own} == {of_local}"
+        return f"{own} == {of_array} and getrefcount({name}._value) == {of_tensor}"
 
     @staticmethod
     def _dying_inputs(

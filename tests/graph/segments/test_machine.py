@@ -1,5 +1,7 @@
 """Compiled code on disk, and what happens where it can't be used."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -69,6 +71,15 @@ def test_an_interpreter_of_another_layout_runs_without():
         with pytest.warns(RuntimeWarning, match="layout that is not known"):
             y = f(tk.constant([1.0, 2.0]))
     assert y.numpy().tolist() == [3.0, 5.0]
+
+
+@pytest.mark.usefixtures("_own_cache")
+def test_a_function_outlives_the_machine_that_made_it():
+    here = machine.Machine()
+    f = here.function(text(1), symbols())
+    del here
+    gc.collect()
+    assert f() is True
 
 
 def test_the_layout_is_looked_at():

@@ -48,7 +48,7 @@ def reusable_inputs(order: list[Step], outputs: dict[Buffer, View]) -> list[tupl
     """Pairs of an output and an input into whose memory it may be written.
 
     That is so where the loop that makes the output is the last step to read the input, and reads
-    the very element that it then writes.
+    the very element that it then writes. As arrays the two have one shape, too.
     """
     last: dict[Buffer, int] = {}
     for i, step in enumerate(order):
@@ -59,7 +59,11 @@ def reusable_inputs(order: list[Step], outputs: dict[Buffer, View]) -> list[tupl
         if isinstance(step, Loop):
             made = [m.out for m in step.members if m.out.buffer in outputs]
             for source in _read_for_the_last_time(step, i, last):
-                found += [(v.buffer, source.buffer) for v in made if _match(v, source)]
+                found += [
+                    (v.buffer, source.buffer)
+                    for v in made
+                    if _match(v, source) and _is_whole(outputs[v.buffer], source.buffer)
+                ]
     return found
 
 
@@ -70,6 +74,11 @@ def _read_for_the_last_time(loop: Loop, place: int, last: dict[Buffer, int]) -> 
         if view.buffer.kind == "input" and last[view.buffer] == place:
             read.setdefault(view.buffer, set()).add(view)
     return [view for views in read.values() if len(views) == 1 for view in views if view.whole]
+
+
+def _is_whole(output: View, source: Buffer) -> bool:
+    """Whether an output is, as an array, laid out as the array of the input `source`."""
+    return output.whole and output.shape == source.shape
 
 
 def _match(a: View, b: View) -> bool:

@@ -31,6 +31,12 @@ class _Definition(ctypes.Structure):
     ]
 
 
+def _forever(thing: Any) -> Any:
+    """`thing`, which lives as long as the process: functions refer to it that nobody counts."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
 class Machine:
     """LLVM, set up for this processor."""
 
@@ -46,8 +52,7 @@ class Machine:
         target = llvm.Target.from_default_triple()
         self._target = target.create_target_machine(cpu=processor, features=features, opt=3)
         self._facts = f"{_FORMAT}\n{llvmlite.__version__}\n{target.triple}\n{processor}\n{features}"
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._target)
-        self._kept: list[Any] = []
+        self._engine = _forever(llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._target))
         self._made: dict[str, Any] = {}
 
     def function(self, text: str, symbols: dict[str, int]) -> Any:
@@ -90,8 +95,7 @@ class Machine:
         address = self._engine.get_function_address(name)
         if not address:
             raise RuntimeError("the compiled code has no entry")
-        definition = _Definition(b"segment", address, _FAST_CALL, None)
-        self._kept.append(definition)
+        definition = _forever(_Definition(b"segment", address, _FAST_CALL, None))
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype = ctypes.py_object
         make.argtypes = [ctypes.c_void_p] * 3

@@ -19,16 +19,18 @@ class Buffer:
     Attributes:
         kind: `"input"`, `"constant"`, `"temporary"` or `"output"`.
         size: its bytes.
+        shape: that of the array that takes all of it.
         value: the array of a constant.
         index: the place among the inputs, constants or outputs.
         views: how many views of it were taken apart from the array itself.
     """
 
-    __slots__ = ("index", "kind", "size", "value", "views")
+    __slots__ = ("index", "kind", "shape", "size", "value", "views")
 
-    def __init__(self, kind: str, size: int, value: Any = None) -> None:
+    def __init__(self, kind: str, size: int, shape: Any = (), value: Any = None) -> None:
         self.kind = kind
         self.size = size
+        self.shape = shape
         self.value = value
         self.index = -1
         self.views = 0

@@ -61,7 +61,7 @@ class Trace:
         """`array`, which only lends its layout, as a new buffer."""
         if not is_known(array.dtype):
             raise Unsupported(f"dtype {array.dtype}")
-        return Traced(self, array, Buffer(kind, array.nbytes), _address(array))
+        return Traced(self, array, Buffer(kind, array.nbytes, array.shape), _address(array))
 
     def result(self, layout: Any) -> Traced:
         """A new temporary."""
