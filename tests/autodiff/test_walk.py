@@ -198,3 +198,42 @@ def test_watching_a_result_keeps_how_it_was_computed():
     by_x, by_y = tape.gradient(z, [x, y])
     assert float(by_x) == 108.0
     assert float(by_y) == 18.0
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (4, 2)), ((2, 3, 4), (4, 2)), ((4,), (4, 2))])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_products_on_arrays_give_the_same_bits(rng, shapes, dtype):
+    same_bits(tk.matmul, [convert_to_tensor(rng.normal(size=s).astype(dtype)) for s in shapes])
+
+
+@pytest.mark.parametrize("op", [tk.reduce_sum, tk.reduce_mean])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), ()])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions_on_arrays_give_the_same_bits(rng, op, axis, keepdims):
+    x = convert_to_tensor(rng.normal(size=(2, 3, 4)).astype("float32"))
+    same_bits(lambda x: op(x * x, axis=axis, keepdims=keepdims) * 3.0, [x])
+    same_bits(lambda x: op(x, keepdims=keepdims), [tk.constant(2.0)])
+
+
+def test_the_repeated_gradient_of_a_sum_shares_memory_and_is_never_written_to():
+    x = tk.constant(np.ones(5000, "float32"))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.reduce_sum(x) + tk.reduce_sum(x) + tk.reduce_sum(2.0 * x)
+    np.testing.assert_array_equal(tape.gradient(y, x).numpy(), np.full(5000, 4.0))
+
+
+def test_the_same_target_twice_counts_twice():
+    x = tk.constant([1.0, 2.0])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    assert tape.gradient([y, y], x).numpy().tolist() == [4.0, 8.0]
+
+
+def test_an_integer_target_has_no_gradient():
+    x = tk.constant(3.0)
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.cast(x, "int32")
+    assert tape.gradient(y, x) is None

@@ -23,8 +23,8 @@ ArrayRule = Callable[..., Any]
 SAME: Any = object()
 """Stands for a rule that passes the gradient on as it is."""
 
-# Kernels run on these as they are; numbers are weak beside them.
-_COMPUTED_IN = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+COMPUTED_IN = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+"""Kernels run on these as they are, and numbers are weak beside them."""
 _NAMES = ("a", "b")
 _UNKNOWN: Any = object()
 
@@ -121,7 +121,7 @@ def made_rules(primitive: Any) -> Any:
 
 def _written(primitive: Any, dtype: Any) -> Any:
     count = len(primitive.rules)
-    if dtype not in _COMPUTED_IN or count > 2 or not _keeps_dtype(primitive, count):
+    if dtype not in COMPUTED_IN or count > 2 or not _keeps_dtype(primitive, count):
         return None
     first = _rule_on_arrays(primitive.rules[0], dtype, count, None)
     if count == 1:

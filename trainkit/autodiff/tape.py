@@ -9,7 +9,6 @@ them and can differentiate again.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from threading import get_ident
 from typing import Any
 
@@ -19,7 +18,7 @@ from trainkit.autodiff import explain as causes
 from trainkit.autodiff.walk import (
     entries_of,
     module_of,
-    ones_like,
+    one_for,
     unit_seeds,
     walk_arrays,
     walk_back,
@@ -138,7 +137,11 @@ class GradientTape:
 
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
         """Hear of a read; the recorder calls this."""
-        if (self._watches_variables and variable.trainable) or id(variable) in self._reads:
+        known = self._reads.get(id(variable))
+        if known is not None:
+            if known[1][-1] is not snapshot:
+                self._note(variable, snapshot)
+        elif self._watches_variables and variable.trainable:
             self._note(variable, snapshot)
 
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
@@ -147,16 +150,18 @@ class GradientTape:
             self.exits.append(causes.Exit(how, inputs, user_line()))
 
     def _note(self, variable: Variable, snapshot: Tensor) -> None:
-        if not variable.dtype.is_differentiable:
+        if not snapshot.dtype.is_differentiable:
             return
-        if id(variable) not in self._reads:
-            self._reads[id(variable)] = (variable, [])
+        known = self._reads.get(id(variable))
+        if known is None:
+            self._reads[id(variable)] = (variable, [snapshot])
             self._variables.append(variable)
-        reads = self._reads[id(variable)][1]
-        if not any(snapshot is seen for seen in reads):
-            reads.append(snapshot)
-            self.tracked.setdefault(snapshot)
-            self._leaves.add(snapshot)
+        elif any(snapshot is seen for seen in known[1]):
+            return
+        else:
+            known[1].append(snapshot)
+        self.tracked.setdefault(snapshot)
+        self._leaves.add(snapshot)
 
     def stop_recording(self) -> _Pause:
         """A context in which this tape records nothing."""
@@ -206,7 +211,9 @@ class GradientTape:
             ValueError: `unconnected_gradients` is neither of the two, or `output_gradients` do not
                 fit the target.
         """
-        unconnected = getattr(unconnected_gradients, "value", unconnected_gradients)
+        unconnected: Any = unconnected_gradients
+        if type(unconnected) is not str:  # a member of a user's own Enum
+            unconnected = getattr(unconnected, "value", unconnected)
         if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
             raise ValueError(
                 f"GradientTape.gradient: unconnected_gradients={unconnected!r}; use 'none' or "
@@ -217,28 +224,30 @@ class GradientTape:
                 "GradientTape.gradient can be called only once on a tape that is not persistent; "
                 "make it with GradientTape(persistent=True) to ask again"
             )
+        tracked = self.tracked
         targets = [self._as_target(t) for t in nest.flatten(target)]
-        seeds = self._seeds(targets, output_gradients)
+        grads = self._seeds(targets, output_gradients)
         flat = nest.flatten(sources)
         leaves = [self._tensors_of(source) for source in flat]
+        wanted = {t for group in leaves for t in group if t in tracked}
+        known = {t for t in targets if t in tracked}
         pause = self._recording and not self._persistent
         if pause:
             self._stop()
         try:
-            wanted = {t for group in leaves for t in group if t in self.tracked}
-            known = wanted.union([t for t in targets if t in self.tracked])
-            grads = self._walk(targets, seeds, wanted, explain or self._persistent)
-            if explain or not grads.keys() & wanted:
-                self._explain(flat, leaves, targets, grads, known, explain)
+            self._walk(grads, wanted, explain or self._persistent)
+            if explain or grads.keys().isdisjoint(wanted):
+                self._explain(flat, leaves, targets, grads, known | wanted, explain)
         finally:
             if not self._persistent:
                 self._end()
-        results = [
-            self._result(
-                source, [grads[t] for t in group if t in wanted and t in grads], unconnected
-            )
-            for source, group in zip(flat, leaves, strict=True)
-        ]
+        results = []
+        for source, group in zip(flat, leaves, strict=True):
+            if len(group) == 1 and group[0] in wanted and group[0] in grads:
+                results.append(grads[group[0]])
+            else:
+                found = [grads[t] for t in group if t in wanted and t in grads]
+                results.append(self._result(source, found, unconnected))
         return nest.pack(sources, results)
 
     def _explain(
@@ -281,34 +290,35 @@ class GradientTape:
         return target
 
     @staticmethod
-    def _seeds(targets: list[Tensor], output_gradients: Any) -> list[Tensor | None]:
-        given = (
-            [None] * len(targets) if output_gradients is None else nest.flatten(output_gradients)
-        )
+    def _seeds(targets: list[Tensor], output_gradients: Any) -> dict[Tensor, Tensor]:
+        """What the walk begins with: gradients by the targets."""
+        if output_gradients is None:
+            if len(targets) == 1 and type(t := targets[0]) is Tensor:
+                return {t: one_for(t)} if t._array.dtype.kind in "fcV" else {}
+            given: list[Any] = [None] * len(targets)
+        else:
+            given = nest.flatten(output_gradients)
         if len(given) != len(targets):
             raise ValueError(
                 f"GradientTape.gradient: {len(targets)} targets but {len(given)} output_gradients"
             )
-        seeds: list[Tensor | None] = []
+        seeds: dict[Tensor, Tensor] = {}
         for t, g in zip(targets, given, strict=True):
-            if not t.dtype.is_differentiable:
-                seeds.append(None)
-            elif g is None:
-                seeds.append(ones_like(t))
-            else:
-                seed = convert_to_tensor(g, dtype_hint=t.dtype)
-                if tuple(seed.shape) != tuple(t.shape):
+            if t.dtype.is_differentiable:
+                seed = one_for(t) if g is None else convert_to_tensor(g, dtype_hint=t.dtype)
+                if g is not None and tuple(seed.shape) != tuple(t.shape):
                     raise InvalidArgumentError(
                         f"GradientTape.gradient: a target has shape {t.shape}, its output gradient "
                         f"{seed.shape}"
                     )
-                seeds.append(seed)
+                seeds[t] = PRIMITIVES["add"].op(seeds[t], seed) if t in seeds else seed
         return seeds
 
     def _tensors_of(self, source: Any) -> list[Tensor]:
         """The tensors in the record that stand for a source."""
         if isinstance(source, Variable):
-            return self._reads[id(source)][1] if id(source) in self._reads else []
+            known = self._reads.get(id(source))
+            return [] if known is None else known[1]
         if not isinstance(source, Tensor):
             raise ValueError(
                 f"GradientTape.gradient: the source {source!r} is neither a tensor nor a variable"
@@ -325,33 +335,26 @@ class GradientTape:
             total = PRIMITIVES["add"].op(total, more)
         return total
 
-    def _walk(
-        self,
-        targets: Sequence[Tensor],
-        seeds: Sequence[Tensor | None],
-        wanted: set[Tensor],
-        keep: bool,
-    ) -> dict[Tensor, Tensor]:
-        """Gradients by tensor for all of `wanted` that the targets depend on.
+    def _walk(self, grads: dict[Tensor, Tensor], wanted: set[Tensor], keep: bool) -> None:
+        """Fill `grads`, those of the targets, for all of `wanted` that the targets depend on.
 
         Unless the record is to be kept it is used up.
         """
-        grads: dict[Tensor, Tensor] = {}
-        for t, seed in zip(targets, seeds, strict=True):
-            if seed is not None:
-                grads[t] = PRIMITIVES["add"].op(grads[t], seed) if t in grads else seed
         tracked = dict(self.tracked) if keep else self.tracked
         needed = tracked if self._leaves <= wanted else self._needed(wanted)
-        if any(t in needed for t in grads):
-            walk = walk_arrays if self._unheard(grads) else walk_back
-            walk(tracked, grads, needed, wanted)
-        return grads
+        if grads.keys().isdisjoint(needed):
+            return
+        walk = walk_arrays if self._unheard(grads) else walk_back
+        walk(tracked, grads, needed, wanted)
 
     def _unheard(self, grads: dict[Tensor, Tensor]) -> bool:
         """Whether no tape and no trace would see the walk back, which begins with NumPy arrays."""
-        if _THREAD.traces or any(tape.thread == get_ident() for tape in _TAPES):
+        if _THREAD.traces or (_TAPES and any(tape.thread == get_ident() for tape in _TAPES)):
             return False
-        return all(type(g) is Tensor and isinstance(g._array, _ON_CPU) for g in grads.values())
+        for g in grads.values():
+            if type(g) is not Tensor or not isinstance(g._array, _ON_CPU):
+                return False
+        return True
 
     def _needed(self, wanted: set[Tensor]) -> set[Tensor]:
         """The tensors on the way from `wanted` to anything later."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.autodiff.array_rules import SAME, made_rules
+from trainkit.autodiff.array_rules import COMPUTED_IN, SAME, made_rules
 from trainkit.core import devices
 from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
 from trainkit.ops.reductions import sum_to_like
@@ -243,12 +243,16 @@ def _by_other_rules(
 
     Rules on arrays are taken where there are any, else those on tensors.
     """
+    primitive, settings, x = entry[:3]
     if type(output) is tuple:
-        g = _gathered_arrays(entry[0], output, grads, kept)
+        g = _gathered_arrays(primitive, output, grads, kept)
         if g is None:
             return None
-    elif len(entry) == 3 and entry[1] is None:
-        primitive, _, x = entry
+    elif primitive.given_rules is not None:
+        if g.dtype in COMPUTED_IN and _by_given_rules(entry, output, g, grads, needed, sums):
+            return None
+        g = wrap(g)
+    elif len(entry) == 3 and settings is None:
         rules = primitive.array_rules
         if rules is None:
             rules = made_rules(primitive)
@@ -268,6 +272,24 @@ def _by_other_rules(
     for x, gx in given:
         _deliver(x, gx._array, grads, sums)
     return None
+
+
+def _by_given_rules(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> bool:
+    """Pass an entry by the rules on arrays that stand beside its own, if they can do it."""
+    primitive, settings, *inputs = entry
+    arrays = [x._array if type(x) is Tensor else x for x in inputs]
+    keywords, y, found = settings or {}, output._array, []
+    for x, rule in zip(inputs, primitive.given_rules, strict=True):
+        if rule is not None and x in needed:
+            gx = rule(g, y, *arrays, **keywords)
+            if gx is NotImplemented:
+                return False
+            found.append((x, gx))
+    for x, gx in found:
+        _deliver(x, gx, grads, sums)
+    return True
 
 
 def _deliver(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> None:
@@ -298,6 +320,13 @@ def ones_like(x: Tensor) -> Tensor:
         return wrap(module_of(x).ones(from_array.shape, from_array.dtype))
     made: Tensor = PRIMITIVES["ones_like"].op(x, dtype=None)
     return made
+
+
+def one_for(x: Tensor) -> Tensor:
+    """What the walk back from `x` begins with: ones; for a scalar on the CPU NumPy's own one."""
+    if type(x) is Tensor and not x._array.shape and isinstance(x._array, (np.ndarray, np.generic)):
+        return wrap(x._array.dtype.type(1))
+    return ones_like(x)
 
 
 def zeros_like(x: Tensor) -> Tensor:

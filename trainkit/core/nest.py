@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+_SEQUENCES, _NESTS = (list, tuple), (list, tuple, dict)
+
 
 def is_nested(x: Any) -> bool:
     """Whether `x` is a list, tuple or dict."""
@@ -31,9 +33,15 @@ def flatten(x: Any) -> list[Any]:
     """
     if isinstance(x, dict):
         return [leaf for key in sorted_keys(x) for leaf in flatten(x[key])]
-    if isinstance(x, list | tuple):
-        return [leaf for item in x for leaf in flatten(item)]
-    return [x]
+    if not isinstance(x, _SEQUENCES):
+        return [x]
+    leaves: list[Any] = []
+    for item in x:
+        if isinstance(item, _NESTS):
+            leaves += flatten(item)
+        else:
+            leaves.append(item)
+    return leaves
 
 
 def _like(x: Any, items: list[Any]) -> Any:
@@ -75,7 +83,12 @@ def pack(structure: Any, leaves: list[Any]) -> Any:
     >>> pack({"b": 0, "a": (0,)}, [1, 2])
     {'b': 2, 'a': (1,)}
     """
-    count = len(flatten(structure))
+    if type(structure) is list and not any(isinstance(item, _NESTS) for item in structure):
+        count = len(structure)
+        if count == len(leaves):
+            return leaves[:]
+    else:
+        count = len(flatten(structure))
     if count != len(leaves):
         raise ValueError(f"the structure has {count} leaves, {len(leaves)} were given")
     return _pack(structure, iter(leaves))

@@ -19,6 +19,7 @@ from trainkit.core import devices, dtypes, recorder, shapes
 from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
+from trainkit.core.variable import Variable
 
 # An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
 # name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.
@@ -58,6 +59,13 @@ class Operation(Protocol[P]):
     def gradients(self, *rules: Rule | None) -> Operation[P]:
         """Give a rule `(g, y, *inputs, **settings)` per input, `None` where none is."""
 
+    def array_gradients(self, *rules: Rule | None) -> Operation[P]:
+        """Give rules `(g, y, *inputs, **settings)` on NumPy arrays, of the same bits.
+
+        The walk back takes them for floats where no tape listens. A rule that can't do a case gives
+        `NotImplemented`; all inputs then go by the rules of `gradients`.
+        """
+
     def joint_gradient(self, rule: AnyRule) -> AnyRule:
         """Give one rule that returns the gradients of all inputs."""
 
@@ -74,6 +82,7 @@ class Primitive:
         shape_rule: function of `Spec`s and settings to the `Spec` of the result.
         rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a
             gradient; one rule serves all inputs when the primitive takes any number (`variadic`).
+        given_rules: the same as functions of NumPy arrays, where they were given as such.
         joint: one function that gives the gradients of all inputs at once, instead of `rules`.
         joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
         joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
@@ -92,6 +101,7 @@ class Primitive:
         self.joint_asks = False
         self.joint_sparse = False
         self.array_rules: Any = None  # made from the rules by the walk back
+        self.given_rules: tuple[Rule | None, ...] | None = None
         self.broadcasts = shape_rule in (
             shapes.broadcast,
             shapes.broadcast_bool,
@@ -357,11 +367,15 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
                     return slow(x1, x2)
             elif type(x2) is float or type(x2) is int:
                 two = x2
+            elif type(x2) is Variable:
+                return op(x1, x2._read())
             else:
                 return slow(x1, x2)
         elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
             one, two = x1, x2._array
             dtype = two.dtype
+        elif type(x1) is Variable:
+            return op(x1._read(), x2)
         else:
             return slow(x1, x2)
         try:
@@ -476,7 +490,12 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
         prim.gpu = kernel
         return kernel
 
+    def array_gradients(*rules: Rule | None) -> Operation[Any]:
+        prim.given_rules = rules
+        return operation
+
     op.gradients = gradients  # type: ignore[attr-defined]
+    op.array_gradients = array_gradients  # type: ignore[attr-defined]
     op.joint_gradient = joint_gradient  # type: ignore[attr-defined]
     op.gpu_kernel = gpu_kernel  # type: ignore[attr-defined]
     operation = cast(Operation[Any], op)

@@ -110,7 +110,18 @@ def _summed_like(g: Tensor, x: Tensor) -> Tensor:
     return result
 
 
+def _of_matrices_1(g: Array, y: Array, a: Array, b: Array) -> Any:
+    fit = a.ndim == b.ndim == 2 and a.dtype is b.dtype is g.dtype
+    return np.matmul(g, b.T) if fit else NotImplemented
+
+
+def _of_matrices_2(g: Array, y: Array, a: Array, b: Array) -> Any:
+    fit = a.ndim == b.ndim == 2 and a.dtype is b.dtype is g.dtype
+    return np.matmul(a.T, g) if fit else NotImplemented
+
+
 matmul.gradients(_matmul_gradient_1, _matmul_gradient_2)
+matmul.array_gradients(_of_matrices_1, _of_matrices_2)
 
 
 # ------------------------------------------------------------------ other products

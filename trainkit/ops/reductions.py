@@ -53,6 +53,7 @@ _SUMMED_IN = {
     dtypes.bfloat16.dtype: np.dtype(np.float32),
     dtypes.float16.dtype: np.dtype(np.float32),
 }
+_F32 = np.dtype(np.float32)
 _GREATEST = {d.dtype: d.max for d in dtypes.ALL if d.is_floating}
 _HALVES = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
 
@@ -91,6 +92,8 @@ def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
             if x.dtype not in _HALVES:
                 total = leading_sum(x, 1)
                 return total[None] if keepdims else total
+    if x.dtype is _F32:
+        return xp.add.reduce(x, axis, None, None, keepdims)
     total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
     return total.astype(x.dtype) if x.dtype in _HALVES else total
 
@@ -109,9 +112,13 @@ def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, m
         g = g / (x.size // g.size if g.size and x.size else 1)
     if axis is not None and not keepdims and x.shape:
         g = xp.expand_dims(g, shapes.canonical_axes(axis, len(x.shape)))
+    if not g.shape and xp is np and g.dtype.kind == "f":
+        # What `broadcast_to` gives, in a tenth of its time.
+        return np.ndarray(x.shape, g.dtype, g, 0, (0,) * x.ndim)
     return xp.broadcast_to(g, x.shape)
 
 
+_spread: Any = spread.primitive.kernel
 spread.gradients(
     lambda g, y, short, x, *, axis, keepdims, mean: _reduce(g, axis, keepdims, mean), None
 )
@@ -127,6 +134,9 @@ def _sum_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool
 
 
 _sum.gradients(_sum_gradient)
+_sum.array_gradients(
+    lambda g, y, x, *, axis, keepdims: _spread(np, g, x, axis=axis, keepdims=keepdims, mean=False)
+)
 
 
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -156,6 +166,8 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     wanted, given = x.shape, g.shape
     if wanted == given:
         return g
+    if not wanted and g.dtype is _F32:
+        return xp.add.reduce(g, None)
     added = len(given) - len(wanted)
     axes = tuple(range(added)) + tuple(
         i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
@@ -167,7 +179,7 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     total = xp.add.reduce(g, axes, dtype) if axes else g
     if total.shape != wanted:
         total = total.reshape(wanted)
-    return total.astype(g.dtype, copy=False)
+    return total if total.dtype is g.dtype else total.astype(g.dtype)
 
 
 @primitive(_to_like_rule)
@@ -191,14 +203,18 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean along axes."""
     if axis is not None:
         check_axes(x, axis, "mean")
-    kind = x.dtype.kind
-    wanted = x.dtype if kind in "fcV" else np.dtype(dtypes.floatx())
+    dtype = x.dtype
+    if dtype is _F32:
+        wanted = summed = dtype
+    else:
+        wanted = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
+        summed = _F32 if dtype in _HALVES else wanted
     total = spatial_sum(x, axis, keepdims) if xp is np else None
     if total is None:
-        total = xp.add.reduce(x, axis, np.float32 if x.dtype in _HALVES else wanted, None, keepdims)
+        total = xp.add.reduce(x, axis, summed, None, keepdims)
     count = x.size // total.size if total.size else 1
     mean = total / count if count else total * np.nan
-    return mean.astype(wanted, copy=False)
+    return mean if mean.dtype is wanted else mean.astype(wanted)
 
 
 def _mean_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor | None:
@@ -208,6 +224,15 @@ def _mean_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: boo
 
 
 _mean.gradients(_mean_gradient)
+
+
+def _mean_gradient_on_arrays(g: Array, y: Array, x: Array, *, axis: Axis, keepdims: bool) -> Any:
+    if x.dtype is not g.dtype:
+        return NotImplemented
+    return _spread(np, g, x, axis=axis, keepdims=keepdims, mean=True)
+
+
+_mean.array_gradients(_mean_gradient_on_arrays)
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
