@@ -55,32 +55,48 @@ def torch_step(make: Callable[[Any], Step]) -> Callable[[], Step]:
     return contestant
 
 
-def convolution(name: str, batch: int, size: int, channels: int, filters: int) -> list[Benchmark]:
-    """A 3 x 3 convolution without padding: forward, and its two gradients."""
+def convolution(
+    name: str,
+    batch: int,
+    sizes: tuple[int, ...],
+    channels: int,
+    filters: int,
+    window: int = 3,
+    stride: int = 1,
+    padding: str = "valid",
+    groups: int = 1,
+) -> list[Benchmark]:
+    """A convolution: forward, and its two gradients."""
     from trainkit.kernels import conv_cpu, conv_plain
     from trainkit.kernels.windows import Windows
 
-    w = Windows((size, size), (3, 3), (1, 1), "valid", (1, 1))
-    x, kernel = normal(batch, size, size, channels), normal(3, 3, channels, filters)
+    rank = len(sizes)
+    w = Windows(sizes, (window,) * rank, (stride,) * rank, padding, (1,) * rank)
+    x = normal(batch, *sizes, channels)
+    kernel = normal(*w.window, channels // groups, filters)
     g = normal(batch, *w.out, filters)
-    flops = 2 * g.size * 9 * channels / 1e9
+    flops = 2 * g.size * window**rank * channels // groups / 1e9
+    edge = w.pads[0][1]  # torch pads both sides alike; more before shifts windows, not their number
 
     def torch_arrays(torch: Any) -> Any:
         def images(a: Any) -> Any:
-            return torch.from_numpy(a).permute(0, 3, 1, 2)
+            return torch.from_numpy(a).movedim(-1, 1)
 
-        weights = torch.from_numpy(np.ascontiguousarray(kernel.transpose(3, 2, 0, 1)))
-        return images(x), weights.contiguous(memory_format=torch.channels_last), images(g)
+        turned = np.ascontiguousarray(np.moveaxis(kernel, (-1, -2), (0, 1)))
+        form = torch.channels_last_3d if rank == 3 else torch.channels_last
+        return images(x), torch.from_numpy(turned).contiguous(memory_format=form), images(g)
 
     def forward(torch: Any) -> Step:
         images, weights, _ = torch_arrays(torch)
-        return lambda: torch.nn.functional.conv2d(images, weights)
+        run = getattr(torch.nn.functional, f"conv{rank}d")
+        return lambda: run(images, weights, stride=stride, padding=edge, groups=groups)
 
     def backward(wanted: tuple[bool, bool]) -> Callable[[Any], Step]:
         def make(torch: Any) -> Step:
             images, weights, slopes = torch_arrays(torch)
             run = torch.ops.aten.convolution_backward
-            rest = ([0], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [*wanted, False])
+            many = [stride] * rank, [edge] * rank, [1] * rank
+            rest = ([0], *many, False, [0] * rank, groups, [*wanted, False])
             return lambda: run(slopes, images, weights, *rest)
 
         return make
@@ -88,23 +104,26 @@ def convolution(name: str, batch: int, size: int, channels: int, filters: int) -
     cases: list[tuple[str, Body, Body, Any]] = [
         (
             "forward",
-            lambda: conv_cpu.forward(w, x, kernel, None, False, 1),
-            lambda: conv_plain.conv(np, w, x, kernel, 1),
+            lambda: conv_cpu.forward(w, x, kernel, None, False, groups),
+            lambda: conv_plain.conv(np, w, x, kernel, groups),
             forward,
         ),
         (
             "kernel gradient",
-            lambda: conv_cpu.kernel_gradient(w, x, g, 1),
-            lambda: conv_plain.conv_kernel_gradient(np, w, x, g, 1),
+            lambda: conv_cpu.kernel_gradient(w, x, g, groups),
+            lambda: conv_plain.conv_kernel_gradient(np, w, x, g, groups),
             backward((False, True)),
         ),
-        (
-            "input gradient",
-            lambda: conv_cpu.input_gradient(w, g, kernel, 1),
-            lambda: conv_plain.conv_input_gradient(np, w, g, kernel, 1),
-            backward((True, False)),
-        ),
     ]
+    if channels >= conv_cpu.FEWEST_CHANNELS:
+        cases.append(
+            (
+                "input gradient",
+                lambda: conv_cpu.input_gradient(w, g, kernel, groups),
+                lambda: conv_plain.conv_input_gradient(np, w, g, kernel, groups),
+                backward((True, False)),
+            )
+        )
     return [
         Benchmark(
             f"conv {name} {part}",
@@ -315,10 +334,17 @@ def recurrence() -> list[Benchmark]:
 
 
 BENCHMARKS = [
-    *convolution("28x28 1-16", 32, 28, 1, 16),
-    *convolution("26x26 16-16", 32, 26, 16, 16),
-    *convolution("26x26 32-64", 64, 26, 32, 64),
-    *convolution("32x32 64-64", 16, 32, 64, 64),
+    *convolution("28x28 1-16", 32, (28, 28), 1, 16),
+    *convolution("26x26 16-16", 32, (26, 26), 16, 16),
+    *convolution("26x26 32-64", 64, (26, 26), 32, 64),
+    *convolution("32x32 64-64", 16, (32, 32), 64, 64, padding="same"),
+    *convolution("8x8 256-256", 16, (8, 8), 256, 256, padding="same"),
+    *convolution("4x4 512-512", 16, (4, 4), 512, 512, padding="same"),
+    *convolution("16x16 128-256 strided", 16, (16, 16), 128, 256, stride=2, padding="same"),
+    *convolution("32x32 64-128 pointwise", 16, (32, 32), 64, 128, window=1),
+    *convolution("32x32 64 by channel", 16, (32, 32), 64, 64, padding="same", groups=64),
+    *convolution("32x32 64-64 grouped", 16, (32, 32), 64, 64, padding="same", groups=4),
+    *convolution("16x16x16 8-16", 4, (16, 16, 16), 8, 16, padding="same"),
     *pooling(),
     *normalization(),
     *losses_and_tables(),

@@ -21,6 +21,8 @@ WEIGHTS = registry.Family("conv_weights", "conv", "weights")
 COPY_RATE = 2e9
 """Bytes of windows that the plain version copies in a second."""
 
+FEWEST_CHANNELS = 2
+"""Gradients by the input are summed for 16 channels at a time: for a single one that is in vain."""
 STEPS_SECONDS = 1e-4
 """What the plain version takes for the smallest convolution."""
 
@@ -116,6 +118,8 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
         return None
     inside, filters = kernel.shape[-2:]
     batch, channels = g.shape[0], inside * groups
+    if channels < FEWEST_CHANNELS:
+        return None
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(channels if each else inside)
     run = PIXELS.find((sixteens, int(each)), _plain_seconds(w, batch, channels, filters, groups))

@@ -36,6 +36,8 @@ FEWEST_TILES = 16
 """With fewer tiles of weights, images are summed in parts."""
 PARTS = 8
 MOST_WORKERS = 32
+PLANS = 128
+"""Plans that are kept: 16 bytes for each pixel of an image or of a group of small ones."""
 
 
 class Geometry(NamedTuple):
@@ -125,11 +127,11 @@ class PixelPlan:
         lines: where lines of a padded image are in the image.
         taps: the taps that runs consist of.
         blocks: channels and filters that are summed at a time.
-        at: where pixels start in the source; row 1 for the last group of images.
+        at: where pixels start in the source; the last row for the last group of images.
         to: where they start in the result.
         runs: where runs start from a pixel.
         chunks: rows of (first run, runs, first number, numbers).
-        counts: tiles in both rows.
+        counts: tiles of each row.
         numbers: whole numbers for the kernel, less how to pack.
         source: shape of the room for padded images.
         depth: numbers of a window.
@@ -222,7 +224,7 @@ def _line_map(sizes: Sizes, padded: Sizes, before: Sizes) -> Array:
 # ------------------------------------------------------------------ pixels
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=PLANS)
 def forward(g: Geometry) -> PixelPlan:
     """Results are windows, which see the input."""
     facts = zip(g.out, g.strides, g.window, g.dilation, g.before, strict=True)
@@ -233,7 +235,7 @@ def forward(g: Geometry) -> PixelPlan:
     return _pixel_plan(g, axes, _input(g), _output(g))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=PLANS)
 def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
     """Results are positions of the input, which see the gradients of windows that cover them.
 
@@ -295,7 +297,7 @@ def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -
         _tables(to, result.sizes[0] * places[0], members, g.tile[0]),
         runs,
         _chunks(len(runs), length),
-        np.array([-(-n * pixels // g.tile[0]) for n in members]),
+        np.array([-(-n * pixels // g.tile[0]) for n in dict.fromkeys(members)]),
         (length, group, splits, 1 if apart else len(blocks), before[2] * source.channels, fill),
         (slots, group * len(lines), steps[1]) if fill else (0, 0, 0),
         depth,
@@ -330,9 +332,12 @@ def _shares(g: Geometry, pixels: int, blocks: int, weight_bytes: int) -> tuple[i
 
 
 def _tables(positions: Array, image: int, members: Pair, rows: int) -> Array:
-    """Two rows of positions, in bytes, for as many images as `members` says, in whole tiles."""
+    """Rows of positions, in bytes, for as many images as `members` says, in whole tiles.
+
+    One row where both are the same.
+    """
     found = []
-    for images in members:
+    for images in dict.fromkeys(members):
         table = (np.arange(images)[:, None] * image + positions).reshape(-1)
         found.append(_whole_tiles(table, rows))
     width = len(found[0])
@@ -356,7 +361,7 @@ def _chunks(runs: int, length: int) -> Array:
 # ------------------------------------------------------------------ weights
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=PLANS)
 def weights(g: Geometry) -> WeightPlan:
     """Results are the weights of a kernel, which see the input and the gradients of windows."""
     bounds = _bounds(g)

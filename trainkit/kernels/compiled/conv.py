@@ -126,11 +126,12 @@ def pixels(sixteens: int, by_channel: int) -> Any:
             filters start from a pixel of the result, how many there are).
         bias: (filters,).
         y: (images, numbers of an image).
-        at: where pixels of a group of images start in the source; row 1 for the last group.
+        at: where pixels of a group of images start in the source; the last row for the
+            last group.
         to: where they start in y, as at.
         runs: where runs of the source start from a pixel.
         chunks: rows of (first run, runs, first number, numbers), added up one after the other.
-        counts: of tiles, for both rows of at.
+        counts: of tiles, for each row of at.
         numbers: (numbers of a run, images of a group, parts that a group's tiles are split in,
             blocks of a task, left, how to fill, how to pack). To fill: 0 not, 1 by the task that
             needs it, 2 before. To pack: 0 not, 1 as it is, 2 turned.
@@ -188,7 +189,7 @@ def pixels(sixteens: int, by_channel: int) -> Any:
                         _fill(source, worker, first_line, lines, x, place * group + i, left)
                 elif fill == 2:
                     base = source_at + place * slot_bytes
-                row = 1 if place == groups - 1 else 0
+                row = at.shape[0] - 1 if place == groups - 1 else 0
                 count = counts[row]
                 for b in range(block, block + each):
                     for c in range(chunks.shape[0]):
