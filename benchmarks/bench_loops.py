@@ -28,6 +28,29 @@ def arrays() -> list[Any]:
     ]
 
 
+def _collecting(tf: Any, decorate: Callable[[Any], Any]) -> Step:
+    """As `_step`, but the states are collected in an array, and the loss is that of all of them."""
+    x, *start = arrays()
+    xs = tf.constant(x)
+    weights = [tf.Variable(w) for w in start]
+
+    @decorate
+    def train(xs: Any) -> Any:
+        kernel, recurrent, bias = weights
+        with tf.GradientTape() as tape:
+            h = tf.zeros([BATCH, UNITS])
+            states = tf.TensorArray(tf.float32, size=STEPS)
+            for t in tf.range(STEPS):
+                h = tf.tanh(tf.matmul(xs[t], kernel) + tf.matmul(h, recurrent) + bias)
+                states = states.write(t, h)
+            loss = tf.reduce_mean(tf.square(states.stack()))
+        for w, g in zip(weights, tape.gradient(loss, weights), strict=True):
+            w.assign_sub(1e-6 * g)
+        return loss
+
+    return lambda: train(xs).numpy()
+
+
 def _step(tf: Any, decorate: Callable[[Any], Any]) -> Step:
     """The training step, on TensorFlow or on what has its names."""
     x, *start = arrays()
@@ -71,7 +94,30 @@ def tensorflow_function() -> Step:
     return _step(tf, tf.function)
 
 
+def trainkit_collecting() -> Step:
+    """As a graph, with the states in an array."""
+    import trainkit as tk
+
+    return _collecting(tk, tk.function)
+
+
+def tensorflow_collecting() -> Step:
+    """TensorFlow's graph, with the states in an array."""
+    import tensorflow as tf
+
+    return _collecting(tf, tf.function)
+
+
 BENCHMARKS = [
+    Benchmark(
+        "a training step that collects the states of 50 steps",
+        "us/step",
+        1e6,
+        {
+            "trainkit, function": trainkit_collecting,
+            "TensorFlow, function": tensorflow_collecting,
+        },
+    ),
     Benchmark(
         "a training step through a loop over 50 steps",
         "us/step",

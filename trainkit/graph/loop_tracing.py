@@ -16,6 +16,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
 from trainkit.graph import loop_gradients as loop_gradients  # gives the loops their gradients
 from trainkit.graph.graph import Graph, GraphTensor
+from trainkit.graph.loop_rows import RowPlan
 from trainkit.graph.loops import for_primitive, scan_primitive, while_primitive
 from trainkit.graph.subgraphs import (
     add_node,
@@ -312,19 +313,25 @@ def traced_scan(
     if not fed.graph.outputs and not fed.graph.has_effects:
         return [], []
     stacks = [_loop_start(x) for x in stacks]
-    known = isinstance(steps, int)
+    by_rows = RowPlan(fed.graph, fed.count, stacks, steps)
+    by_rows.apply(len(fed.start))
+    state = [x for i, x in enumerate(fed.state) if i not in by_rows.written]
     settings = {
-        "body": fed.graph,
-        "count": fed.count,
-        "fed": len(stacks),
+        "body": by_rows.graph,
+        "count": len(state),
+        "fed": len(by_rows.stacks),
         "reverse": reverse,
-        "length": steps if known else None,
+        "length": steps if isinstance(steps, int) else None,
     }
-    n = _loop_start(steps)
-    outputs = add_node(
-        outer, scan_primitive, (n, *fed.state, *stacks, *fed.graph.captures), settings
-    )
-    return fed.settle(outputs), list(outputs[fed.count :])
+    inputs = (_loop_start(steps), *state, *by_rows.stacks, *by_rows.captures)
+    outputs = add_node(outer, scan_primitive, inputs, settings)
+    results = outputs[len(state) :]
+    finals = iter(outputs)
+    after = [
+        results[by_rows.written[i]] if i in by_rows.written else next(finals)
+        for i in range(fed.count)
+    ]
+    return fed.settle(after), list(results[: len(results) - len(by_rows.written)])
 
 
 def traced_fold(

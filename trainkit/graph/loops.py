@@ -27,6 +27,9 @@ class Rows:
         like: symbolic tensor of a row, for the case that there is none.
         size: how many there will be, `None` if that is not known.
         padded: rows of different sizes are filled up with zeros.
+
+    Attributes:
+        buffer: the array that holds them, once there is one.
     """
 
     def __init__(self, xp: Any, like: Any, size: int | None, padded: bool) -> None:
@@ -34,7 +37,12 @@ class Rows:
         self._like = like
         self._size = size
         self._padded = padded
-        self._buffer: Any = None
+        self.buffer: Any = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all rows are known to have one shape, for which there is room already."""
+        return self._size is not None and None not in tuple(self._like.shape)
 
     def put(self, i: int, row: Any) -> None:
         """Store `row` as number `i`.
@@ -42,11 +50,11 @@ class Rows:
         Raises:
             InvalidArgumentError: it has another shape than those before.
         """
-        buffer = self._buffer
+        buffer = self.buffer
         if buffer is None:
             room = (16 if self._size is None else self._size, *row.shape)
             self._xp = devices.XP_OF[type(row)]
-            buffer = self._buffer = self._xp.empty(room, row.dtype)
+            buffer = self.buffer = self._xp.empty(room, row.dtype)
         elif buffer.shape[1:] != row.shape:
             self._put_other(i, row)
             return
@@ -57,29 +65,29 @@ class Rows:
     def _put_other(self, i: int, row: Any) -> None:
         if not self._padded:
             raise InvalidArgumentError(
-                f"a loop gives results of shapes {self._buffer.shape[1:]} and {row.shape}; they "
+                f"a loop gives results of shapes {self.buffer.shape[1:]} and {row.shape}; they "
                 "are stacked, so all rounds must give one shape"
             )
-        dims = tuple(map(max, self._buffer.shape[1:], row.shape))
-        buffer = self._buffer
+        dims = tuple(map(max, self.buffer.shape[1:], row.shape))
+        buffer = self.buffer
         if dims != buffer.shape[1:] or i >= len(buffer):
             buffer = self._enlarged(dims)
         buffer[i] = 0
         buffer[(i, *map(slice, row.shape))] = row
 
     def _enlarged(self, dims: tuple[int, ...]) -> Any:
-        old = self._buffer
+        old = self.buffer
         room = 2 * len(old) if self._size is None else self._size
-        self._buffer = self._xp.zeros((room, *dims), old.dtype)
-        self._buffer[(slice(len(old)), *map(slice, old.shape[1:]))] = old
-        return self._buffer
+        self.buffer = self._xp.zeros((room, *dims), old.dtype)
+        self.buffer[(slice(len(old)), *map(slice, old.shape[1:]))] = old
+        return self.buffer
 
     def stacked(self, count: int) -> Any:
         """The first `count` rows as one array."""
-        if self._buffer is None:
+        if self.buffer is None:
             dims = (0 if n is None else n for n in self._like.shape)
             return self._xp.zeros((count, *dims), self._like.dtype.dtype)
-        return self._buffer if len(self._buffer) == count else self._buffer[:count]
+        return self.buffer if len(self.buffer) == count else self.buffer[:count]
 
 
 def _all_rows(xp: Any, body: Graph, count: int, size: int | None, padded: Any) -> list[Rows]:
@@ -182,12 +190,20 @@ def scan_primitive(
     captured = list(arrays[count + fed :])
     step = body.program()
     rows = _all_rows(xp, body, count, n, padded)
-    for i in range(n - 1, -1, -1) if reverse else range(n):
+    order = range(n - 1, -1, -1) if reverse else range(n)
+    buffers: list[Any] = []
+    for i in order:
         state = step([*state, *[x[i] for x in stacks], *captured])
-        if rows:
+        if buffers:
+            for buffer, y in zip(buffers, state[count:], strict=True):
+                buffer[i] = y
+            del state[count:]
+        elif rows:
             for row, y in zip(rows, state[count:], strict=True):
                 row.put(i, y)
             del state[count:]
+            if all(row.is_fixed for row in rows):
+                buffers = [row.buffer for row in rows]
     return (*state, *[row.stacked(n) for row in rows])
 
 
