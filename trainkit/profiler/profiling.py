@@ -83,8 +83,8 @@ class profile:
     >>> x = tk.ones((64, 64))
     >>> with tk.profiler.profile() as p:
     ...     y = tk.matmul(x, x) + 1.0
-    >>> [(row.name, row.count) for row in p.rows if row.kind == "op"]
-    [('matmul', 1), ('add', 1)]
+    >>> sorted((row.name, row.count) for row in p.rows if row.kind == "op")
+    [('add', 1), ('matmul', 1)]
     """
 
     def __init__(self, synchronize: bool = False) -> None:
