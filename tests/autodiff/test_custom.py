@@ -1,5 +1,7 @@
 """`custom_gradient`, `stop_gradient`, `recompute_grad`."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,34 @@ def test_recompute_grad_gives_the_same_gradients_and_calls_twice():
     assert len(calls) == 3
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("read_variable", [False, True])
+def test_recompute_grad_keeps_nothing_of_what_the_function_computes(read_variable):
+    size, depth = 100_000, 20
+    scale = tk.Variable(1.01)
+    x = tk.constant(np.ones(size, "float32"))
+
+    def block(x):
+        for _ in range(depth):
+            x = x * (scale if read_variable else 1.01)
+        return x
+
+    def peak(f):
+        tracemalloc.start()
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = tk.reduce_sum(f(f(f(f(x)))))
+        grads = tape.gradient(y, [x, scale])
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return most, grads
+
+    plain, expected = peak(block)
+    frugal, found = peak(tk.recompute_grad(block))
+    assert plain > 4 * depth * size * 4
+    assert frugal < 0.5 * plain
+    np.testing.assert_allclose(found[0].numpy(), expected[0].numpy(), rtol=1e-6)
+    assert (found[1] is None) == (expected[1] is None) == (not read_variable)
+    if read_variable:
+        np.testing.assert_allclose(float(found[1]), float(expected[1]), rtol=1e-5)

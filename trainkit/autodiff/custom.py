@@ -231,7 +231,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @custom_gradient
     def forgetful(*args: Any, **kwargs: Any) -> Any:
-        result = f(*args, **kwargs)
+        result = _unrecorded(f, args, kwargs)
 
         def backward(*upstream: Any, variables: Any = None) -> Any:
             inputs = [x for x in nest.flatten(args) if is_tensor(x)]
@@ -246,3 +246,14 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
         return result, backward
 
     return functools.wraps(f)(forgetful)
+
+
+def _unrecorded(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of `f`; tapes hear of the variables that it reads, and of nothing else."""
+    if not recorder.TAPES or recorder.current_trace() is not None:
+        return f(*args, **kwargs)
+    with recorder.silence(), _VariableWatcher() as watcher:
+        result = f(*args, **kwargs)
+    for variable, snapshot in watcher.reads.values():
+        recorder.note_variable(variable, snapshot)
+    return result
