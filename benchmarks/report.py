@@ -4,11 +4,12 @@ Runs of single benchmarks replace their own results and leave the others, each w
 """
 
 import datetime
-import importlib.metadata
 import json
 import os
 import pathlib
 import platform
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -106,22 +107,33 @@ def _processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def versions() -> dict[str, str]:
-    """Versions of the frameworks that this Python has."""
-    found = {}
-    for name in ("torch", "tensorflow", "jax", "keras"):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+# TensorFlow comes under two names.
+_VERSION = """
+import importlib.metadata as found
+try:
+    print(found.version({name!r}))
+except found.PackageNotFoundError:
+    print(found.version({name!r} + "-cpu"))
+"""
+
+
+def versions(where: Mapping[str, str]) -> str:
+    """Versions of the frameworks that are installed, each in its own Python, as text."""
+    found = []
+    for name in ("tensorflow", "keras", "torch", "jax"):
+        python = where.get(name, where.get(f"{name}-jax", sys.executable))
+        command = [python, "-c", _VERSION.format(name=name)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            found.append(f"{_TITLES[name].removesuffix(' 3')} {done.stdout.strip()}")
+    return ", ".join(found)
 
 
 # ------------------------------------------------------------------ the page
 
 
-def write_page() -> None:
-    """Make the page anew from all results."""
+def write_page(peers: str) -> None:
+    """Make the page anew from all results; `peers` names the frameworks with their versions."""
     results = kept()
     parts = [INTRODUCTION]
     if "bench_workloads" in results:
@@ -129,7 +141,7 @@ def write_page() -> None:
     for file in sorted(results.keys() - {"bench_workloads"}):
         title = file.removeprefix("bench_").replace("_", " ")
         parts += [f"## {title.capitalize()}\n", _table(results[file])]
-    parts.append(_places(results))
+    parts.append(_places(results, peers))
     PAGE.write_text("\n".join(parts))
 
 
@@ -181,7 +193,7 @@ def _ratio(found: dict[str, Any]) -> str:
     return f"{max(ratios):.2f}"
 
 
-def _places(results: dict[str, Any]) -> str:
+def _places(results: dict[str, Any], peers: str) -> str:
     """Where and when the results were had."""
     dates: dict[str, list[str]] = {}
     for found in results.values():
@@ -191,4 +203,5 @@ def _places(results: dict[str, Any]) -> str:
         f"- {place}, {min(days)}" + (f" to {max(days)}" if max(days) != min(days) else "")
         for place, days in sorted(dates.items())
     ]
-    return "Measured on\n\n" + "\n".join(lines) + "\n"
+    beside = f", beside {peers}" if peers else ""
+    return f"Measured{beside}, on\n\n" + "\n".join(lines) + "\n"

@@ -35,6 +35,7 @@ class Session:
         self.options, self.where = options, where
         self.shared: dict[tuple[pathlib.Path, str], Process] = {}
         self.firsts: dict[str, float] = {}
+        self.peers = report.versions(where) if options.write_docs else ""
 
     def rows(
         self, path: pathlib.Path, number: int, benchmark: Benchmark, shared: bool
@@ -139,7 +140,7 @@ def _run(session: Session, found: list[Any]) -> None:
             print(f"  {line}", flush=True)
         if session.options.write_docs and rows:
             report.keep(path.stem, benchmark, rows)
-            report.write_page()
+            report.write_page(session.peers)
 
 
 if __name__ == "__main__":

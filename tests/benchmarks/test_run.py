@@ -16,6 +16,7 @@ def report(runner, monkeypatch, tmp_path):
     monkeypatch.setattr(runner.report, "PAGE", tmp_path / "benchmarks.md")
     monkeypatch.setattr(runner.report, "RESULTS", tmp_path / "benchmarks.json")
     monkeypatch.setattr(runner.report, "machine", lambda: "a machine")
+    monkeypatch.setattr(runner.report, "versions", lambda where: "PyTorch 1.2.3")
     return runner.report
 
 
@@ -108,7 +109,7 @@ def test_the_page_is_written_in_parts(runner, report, folder):
     page = report.PAGE.read_text()
     assert "| one (s) | " in page
     assert "| two (s) | " in page
-    assert page.count("Measured on") == 1
+    assert page.count("Measured, beside PyTorch 1.2.3, on") == 1
     assert "- a machine, 20" in page
     rows = json.loads(report.RESULTS.read_text())["bench_workloads"]
     assert set(rows["one"]["rows"]) == {"trainkit", "torch"}
@@ -152,6 +153,18 @@ def test_losses_are_compared(report):
         "jax jit begins with 2.1 where trainkit has 2"
     ]
     assert report.disagreements({"trainkit": float("nan"), "torch": 1.0})
+
+
+def test_versions_are_those_of_each_frameworks_python(runner, tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho 1.2.3\n")
+    python.chmod(0o755)
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    where = dict.fromkeys(("tensorflow", "jax"), str(broken))
+    where |= {"torch": str(python), "keras-jax": str(python)}
+    assert runner.report.versions(where) == "Keras 1.2.3, PyTorch 1.2.3"
 
 
 def test_the_machine_is_named(runner):
