@@ -553,10 +553,11 @@ def test_all_ways_to_run_agree_bit_for_bit(jit_compile, rng):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
-def test_replaying_does_not_grow_memory():
+@pytest.mark.parametrize(("jit_compile", "steps"), [(False, 2000), (True, 20_000)])
+def test_replaying_does_not_grow_memory(jit_compile, steps):
     v = tk.Variable(tk.zeros([50]))
 
-    @tk.function
+    @tk.function(jit_compile=jit_compile)
     def step(x):
         v.assign(v * 0.9 + x)
         return tk.reduce_sum(v)
@@ -569,7 +570,7 @@ def test_replaying_does_not_grow_memory():
     try:
         step(x)
         before = tracemalloc.get_traced_memory()[0]
-        for _ in range(2000):
+        for _ in range(steps):
             step(x)
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before

@@ -16,20 +16,30 @@ import numpy as np
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.source_lines import Line, user_line
+from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import (
     SymbolicTensor,
     Tensor,
     convert_to_tensor,
     is_tensor,
     short_text,
-    wrap,
 )
-from trainkit.core.variable import Variable
 from trainkit.graph.autograph import converted, with_reason
-from trainkit.graph.graph import Graph, GraphTensor, replay
+from trainkit.graph.concrete import ConcreteFunction
+from trainkit.graph.graph import Graph, GraphTensor
 from trainkit.graph.origins import in_user_terms, placed
-from trainkit.graph.signature import Arguments, ById, Place, is_spec, is_tensor_like, key_of
+from trainkit.graph.signature import (
+    Arguments,
+    ById,
+    Differs,
+    is_spec,
+    is_tensor_like,
+    joined,
+    key_of,
+    places_in,
+    takes,
+    with_signature,
+)
 
 _TAPES = recorder.TAPES
 _THREAD = recorder.THREAD
@@ -50,165 +60,6 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 def functions_run_eagerly() -> bool:
     """Whether traced functions run as plain Python at present."""
     return _SWITCH.eagerly
-
-
-class ConcreteFunction:
-    """One graph of a traced function, for one signature.
-
-    Attributes:
-        graph: the graph.
-        structured_outputs: the nest of results, a symbolic tensor for each tensor.
-        name: that of the Python function.
-    """
-
-    def __init__(
-        self, name: str, graph: Graph, arguments: Any, outputs: Any, labels: list[str]
-    ) -> None:
-        self.name = name
-        self.graph = graph
-        self.structured_input_signature = arguments
-        self.structured_outputs = outputs
-        self._labels = labels
-        leaves = nest.flatten(outputs)
-        self._places = [i for i, y in enumerate(leaves) if isinstance(y, GraphTensor)]
-        self._leaves = leaves
-        self._single = isinstance(outputs, GraphTensor)
-        plain = type(outputs) in (list, tuple) and len(self._places) == len(outputs) == len(leaves)
-        self._flat: Any = type(outputs) if plain else None
-        # tensors of the function around that a nested function refers to, given to each run
-        self.closed = list(graph.captures)
-        # the user's line whose call made the graph
-        self.called_at: Line | None = None
-
-    @property
-    def inputs(self) -> list[GraphTensor]:
-        """The symbolic tensors that a call gives values to."""
-        return list(self.graph.inputs)
-
-    @property
-    def outputs(self) -> list[GraphTensor]:
-        """The symbolic tensors that a call gives, flattened."""
-        return list(self.graph.outputs)
-
-    @property
-    def variables(self) -> tuple[Variable, ...]:
-        """The variables that the graph reads or assigns."""
-        return tuple(slot.variable for slot in self.graph.slots.values())
-
-    @property
-    def trainable_variables(self) -> tuple[Variable, ...]:
-        """Those of them that are trainable."""
-        return tuple(v for v in self.variables if v.trainable)
-
-    @property
-    def output_dtypes(self) -> Any:
-        """The dtypes of the results, nested like them."""
-        return nest.map_structure(lambda y: getattr(y, "dtype", None), self.structured_outputs)
-
-    @property
-    def output_shapes(self) -> Any:
-        """The shapes of the results, nested like them."""
-        return nest.map_structure(lambda y: getattr(y, "shape", None), self.structured_outputs)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph on tensors, by position or by name; Python values are part of the graph."""
-        given = list(args) + [kwargs[name] for name in self._labels[len(args) :] if name in kwargs]
-        flat = [x for x in nest.flatten(given) if _fills_a_place(x)]
-        places = self.graph.inputs[: len(self.graph.inputs) - len(self.closed)]
-        if len(flat) != len(places):
-            raise TypeError(
-                f"{self.name}: this graph takes {len(places)} tensors ({', '.join(self._labels)}), "
-                f"{len(flat)} were given"
-            )
-        return self.run([_fitting(x, place, self) for x, place in zip(flat, places, strict=True)])
-
-    def run(self, tensors: list[Any]) -> Any:
-        """The results for one tensor per input."""
-        if self.closed:
-            tensors = tensors + self.closed
-        if _THREAD.traces or (_TAPES and self._is_watched(tensors)):
-            results = replay(self.graph, tensors)
-        else:
-            return self.run_arrays([t._array for t in tensors])
-        return self._packed(results)
-
-    def run_arrays(self, arrays: list[Any]) -> Any:
-        """The results for one array per input, unseen by tapes."""
-        program = self.graph._program or self.graph.program()
-        results = program(arrays)
-        if self._single:
-            return wrap(results[0])
-        return self._packed([wrap(y) for y in results])
-
-    def _packed(self, results: list[Any]) -> Any:
-        """The graph's outputs replaced by `results`, nested as the function returned them."""
-        if self._single:
-            return results[0]
-        if self._flat is not None:
-            return self._flat(results)
-        leaves = list(self._leaves)
-        for place, y in zip(self._places, results, strict=True):
-            leaves[place] = y
-        return nest.pack(self.structured_outputs, leaves)
-
-    def reachable(self) -> bool:
-        """Whether the tensors around that the graph refers to have a meaning where it is called."""
-        trace = _THREAD.traces[-1] if _THREAD.traces else None
-        return isinstance(trace, Graph) and all(map(trace.encloses, self.closed))
-
-    def _is_watched(self, tensors: list[Any]) -> bool:
-        """Whether a tape of this thread has to see what happens inside."""
-        thread = threading.get_ident()
-        tapes = [tape for tape in _TAPES if tape.thread == thread]
-        if not tapes:
-            return False
-        if any(slot.variable.trainable for slot in self.graph.slots.values()):
-            return True
-        return any(t in tape.tracked for tape in tapes for t in tensors)
-
-    def pretty_printed_signature(self, verbose: bool = True) -> str:
-        """The arguments and results, a line each."""
-        lines = [f"{self.name}({', '.join(self._labels)})"]
-        args, kwargs = self.structured_input_signature
-        rows = list(zip(self._labels, [*args, *kwargs.values()], strict=False))
-        lines.append("  Args:" if rows else "  Args: none")
-        lines += [f"    {label}: {_described(value)}" for label, value in rows]
-        lines.append("  Returns:")
-        returned = nest.map_structure(_described, self.structured_outputs)
-        lines.append(f"    {returned if isinstance(returned, str) else str(returned)}")
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"<ConcreteFunction {self.pretty_printed_signature().splitlines()[0]}>"
-
-    def __str__(self) -> str:
-        return f"ConcreteFunction {self.pretty_printed_signature()}"
-
-
-def _fills_a_place(x: Any) -> bool:
-    return is_tensor_like(x) or isinstance(x, Variable)
-
-
-def _fitting(x: Any, place: GraphTensor, owner: ConcreteFunction) -> Any:
-    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if tensor.dtype != place.dtype or not place.shape.is_compatible_with(tensor.shape):
-        raise InvalidArgumentError(
-            f"{owner.name}: the graph was made for {place.node.name!r} of shape "
-            f"{tuple(place.shape)} and dtype "
-            f"{place.dtype.name}, given is shape {tuple(tensor.shape)} and dtype "
-            f"{tensor.dtype.name}"
-        )
-    return tensor
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, Place | GraphTensor) or is_spec(value):
-        return f"{value.dtype.name} Tensor, shape={_dims(value.shape)}"
-    return repr(value)
-
-
-def _dims(shape: Any) -> str:
-    return str(tuple(shape))
 
 
 class Function:
@@ -400,7 +251,7 @@ class Function:
     def _wider(self, key: Any) -> ConcreteFunction | None:
         """A graph made for shapes with unknown sizes that takes these arguments too."""
         for other, concrete in self._concrete.items():
-            if _takes(other, key):
+            if takes(other, key):
                 self._concrete[key] = concrete
                 return concrete
         return None
@@ -408,7 +259,7 @@ class Function:
     def _trace(self, key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         traced_key = key
         if self.input_signature is not None:
-            traced_key = _with_signature(key, self.input_signature)
+            traced_key = with_signature(key, self.input_signature)
         elif self._reduce_retracing:
             traced_key = self._relaxed(key)
         if key in self._tracing:
@@ -452,7 +303,7 @@ class Function:
 
     def _placeholders(self, graph: Graph, key: Any, args: Any, kwargs: Any) -> Any:
         """Arguments with a symbolic tensor in place of each tensor."""
-        places = iter(_places_in(key))
+        places = iter(places_in(key))
         names = self._arguments.names
 
         def symbol(name: str) -> Callable[[Any], Any]:
@@ -475,8 +326,8 @@ class Function:
     def _relaxed(self, key: Any) -> Any:
         """`key` with unknown sizes where an earlier call of the same structure had other ones."""
         for earlier, _ in self._history:
-            with contextlib.suppress(_Differs):
-                key = _joined(earlier, key)
+            with contextlib.suppress(Differs):
+                key = joined(earlier, key)
         return key
 
     # ------------------------------------------------------------------ looking
@@ -580,62 +431,6 @@ def _shown_argument(x: Any) -> Any:
     """An argument as a signature keeps it: objects without keeping them alive."""
     kept = is_tensor(x) or isinstance(x, bool | int | float | complex | str | bytes | type(None))
     return x if kept else ById(x)
-
-
-def _places_in(key: Any) -> list[Place]:
-    if isinstance(key, Place):
-        return [key]
-    if isinstance(key, tuple):
-        return [place for item in key for place in _places_in(item)]
-    return []
-
-
-def _takes(wide: Any, key: Any) -> bool:
-    """Whether a graph with key `wide` serves calls with `key`."""
-    if isinstance(wide, Place) and isinstance(key, Place):
-        return wide.takes(key)
-    if isinstance(wide, tuple) and isinstance(key, tuple):
-        return len(wide) == len(key) and all(_takes(a, b) for a, b in zip(wide, key, strict=True))
-    return bool(wide == key)
-
-
-class _Differs(Exception):
-    """Two keys differ in more than sizes."""
-
-
-def _joined(a: Any, b: Any) -> Any:
-    """A key that takes both, with unknown sizes where theirs differ.
-
-    Raises:
-        _Differs: they differ in more than sizes.
-    """
-    if isinstance(a, Place) and isinstance(b, Place):
-        if a.dtype != b.dtype or len(a.shape) != len(b.shape):
-            raise _Differs
-        dims = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
-        return Place(dims, a.dtype, a.name)
-    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-        return tuple(_joined(x, y) for x, y in zip(a, b, strict=True))
-    if a == b:
-        return a
-    raise _Differs
-
-
-def _with_signature(key: Any, signature: Any) -> Any:
-    """`key` with the places of the input signature."""
-    specs = iter(nest.flatten(list(signature)))
-
-    def replace(item: Any) -> Any:
-        if isinstance(item, Place):
-            spec = next(specs, None)
-            if spec is None:
-                return item
-            return Place(spec.shape, item.dtype, getattr(spec, "name", None))
-        if isinstance(item, tuple):
-            return tuple(replace(x) for x in item)
-        return item
-
-    return replace(key)
 
 
 def function(

@@ -161,3 +161,60 @@ class Arguments:
         """The arguments by name."""
         bound = self.signature.bind(*args, **kwargs)
         return dict(bound.arguments)
+
+
+def places_in(key: Any) -> list[Place]:
+    """The places of tensors in a key, in order."""
+    if isinstance(key, Place):
+        return [key]
+    if isinstance(key, tuple):
+        return [place for item in key for place in places_in(item)]
+    return []
+
+
+def takes(wide: Any, key: Any) -> bool:
+    """Whether a graph with key `wide` serves calls with `key`."""
+    if isinstance(wide, Place) and isinstance(key, Place):
+        return wide.takes(key)
+    if isinstance(wide, tuple) and isinstance(key, tuple):
+        return len(wide) == len(key) and all(takes(a, b) for a, b in zip(wide, key, strict=True))
+    return bool(wide == key)
+
+
+class Differs(Exception):
+    """Two keys differ in more than sizes."""
+
+
+def joined(a: Any, b: Any) -> Any:
+    """A key that takes both, with unknown sizes where theirs differ.
+
+    Raises:
+        Differs: they differ in more than sizes.
+    """
+    if isinstance(a, Place) and isinstance(b, Place):
+        if a.dtype != b.dtype or len(a.shape) != len(b.shape):
+            raise Differs
+        dims = [m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)]
+        return Place(dims, a.dtype, a.name)
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return tuple(joined(x, y) for x, y in zip(a, b, strict=True))
+    if a == b:
+        return a
+    raise Differs
+
+
+def with_signature(key: Any, signature: Any) -> Any:
+    """`key` with the places of the input signature."""
+    specs = iter(nest.flatten(list(signature)))
+
+    def replace(item: Any) -> Any:
+        if isinstance(item, Place):
+            spec = next(specs, None)
+            if spec is None:
+                return item
+            return Place(spec.shape, item.dtype, getattr(spec, "name", None))
+        if isinstance(item, tuple):
+            return tuple(replace(x) for x in item)
+        return item
+
+    return replace(key)

@@ -19,7 +19,7 @@ from trainkit.graph import custom_rule as custom_rule
 from trainkit.graph import effects as effects
 from trainkit.graph import loop_gradients as loop_gradients  # registers while_loop and scan
 from trainkit.graph import tensor_array as tensor_array
-from trainkit.graph.function import ConcreteFunction
+from trainkit.graph.concrete import ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.saving import ALLOWED_EFFECTS, FORMAT, VERSION

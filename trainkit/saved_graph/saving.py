@@ -15,7 +15,7 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.primitive import Primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.graph.function import ConcreteFunction
+from trainkit.graph.concrete import ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.passes import optimised
 from trainkit.saved_graph.encoding import encoded

@@ -1,0 +1,176 @@
+"""`ConcreteFunction`: one graph of a traced function, and how it is called."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from trainkit.core import nest, recorder
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.source_lines import Line
+from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
+from trainkit.core.variable import Variable
+from trainkit.graph.graph import Graph, GraphTensor, replay
+from trainkit.graph.signature import Place, is_spec, is_tensor_like
+
+_TAPES = recorder.TAPES
+_THREAD = recorder.THREAD
+
+
+class ConcreteFunction:
+    """One graph of a traced function, for one signature.
+
+    Attributes:
+        graph: the graph.
+        structured_outputs: the nest of results, a symbolic tensor for each tensor.
+        name: that of the Python function.
+    """
+
+    def __init__(
+        self, name: str, graph: Graph, arguments: Any, outputs: Any, labels: list[str]
+    ) -> None:
+        self.name = name
+        self.graph = graph
+        self.structured_input_signature = arguments
+        self.structured_outputs = outputs
+        self._labels = labels
+        leaves = nest.flatten(outputs)
+        self._places = [i for i, y in enumerate(leaves) if isinstance(y, GraphTensor)]
+        self._leaves = leaves
+        self._single = isinstance(outputs, GraphTensor)
+        plain = type(outputs) in (list, tuple) and len(self._places) == len(outputs) == len(leaves)
+        self._flat: Any = type(outputs) if plain else None
+        # tensors of the function around that a nested function refers to, given to each run
+        self.closed = list(graph.captures)
+        # the user's line whose call made the graph
+        self.called_at: Line | None = None
+
+    @property
+    def inputs(self) -> list[GraphTensor]:
+        """The symbolic tensors that a call gives values to."""
+        return list(self.graph.inputs)
+
+    @property
+    def outputs(self) -> list[GraphTensor]:
+        """The symbolic tensors that a call gives, flattened."""
+        return list(self.graph.outputs)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables that the graph reads or assigns."""
+        return tuple(slot.variable for slot in self.graph.slots.values())
+
+    @property
+    def trainable_variables(self) -> tuple[Variable, ...]:
+        """Those of them that are trainable."""
+        return tuple(v for v in self.variables if v.trainable)
+
+    @property
+    def output_dtypes(self) -> Any:
+        """The dtypes of the results, nested like them."""
+        return nest.map_structure(lambda y: getattr(y, "dtype", None), self.structured_outputs)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of the results, nested like them."""
+        return nest.map_structure(lambda y: getattr(y, "shape", None), self.structured_outputs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph on tensors, by position or by name; Python values are part of the graph."""
+        given = list(args) + [kwargs[name] for name in self._labels[len(args) :] if name in kwargs]
+        flat = [x for x in nest.flatten(given) if _fills_a_place(x)]
+        places = self.graph.inputs[: len(self.graph.inputs) - len(self.closed)]
+        if len(flat) != len(places):
+            raise TypeError(
+                f"{self.name}: this graph takes {len(places)} tensors ({', '.join(self._labels)}), "
+                f"{len(flat)} were given"
+            )
+        return self.run([_fitting(x, place, self) for x, place in zip(flat, places, strict=True)])
+
+    def run(self, tensors: list[Any]) -> Any:
+        """The results for one tensor per input."""
+        if self.closed:
+            tensors = tensors + self.closed
+        if _THREAD.traces or (_TAPES and self._is_watched(tensors)):
+            results = replay(self.graph, tensors)
+        else:
+            return self.run_arrays([t._array for t in tensors])
+        return self._packed(results)
+
+    def run_arrays(self, arrays: list[Any]) -> Any:
+        """The results for one array per input, unseen by tapes."""
+        program = self.graph._program or self.graph.program()
+        results = program(arrays)
+        if self._single:
+            return wrap(results[0])
+        return self._packed([wrap(y) for y in results])
+
+    def _packed(self, results: list[Any]) -> Any:
+        """The graph's outputs replaced by `results`, nested as the function returned them."""
+        if self._single:
+            return results[0]
+        if self._flat is not None:
+            return self._flat(results)
+        leaves = list(self._leaves)
+        for place, y in zip(self._places, results, strict=True):
+            leaves[place] = y
+        return nest.pack(self.structured_outputs, leaves)
+
+    def reachable(self) -> bool:
+        """Whether the tensors around that the graph refers to have a meaning where it is called."""
+        trace = _THREAD.traces[-1] if _THREAD.traces else None
+        return isinstance(trace, Graph) and all(map(trace.encloses, self.closed))
+
+    def _is_watched(self, tensors: list[Any]) -> bool:
+        """Whether a tape of this thread has to see what happens inside."""
+        thread = threading.get_ident()
+        tapes = [tape for tape in _TAPES if tape.thread == thread]
+        if not tapes:
+            return False
+        if any(slot.variable.trainable for slot in self.graph.slots.values()):
+            return True
+        return any(t in tape.tracked for tape in tapes for t in tensors)
+
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """The arguments and results, a line each."""
+        lines = [f"{self.name}({', '.join(self._labels)})"]
+        args, kwargs = self.structured_input_signature
+        rows = list(zip(self._labels, [*args, *kwargs.values()], strict=False))
+        lines.append("  Args:" if rows else "  Args: none")
+        lines += [f"    {label}: {_described(value)}" for label, value in rows]
+        lines.append("  Returns:")
+        returned = nest.map_structure(_described, self.structured_outputs)
+        lines.append(f"    {returned if isinstance(returned, str) else str(returned)}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<ConcreteFunction {self.pretty_printed_signature().splitlines()[0]}>"
+
+    def __str__(self) -> str:
+        return f"ConcreteFunction {self.pretty_printed_signature()}"
+
+
+def _fills_a_place(x: Any) -> bool:
+    return is_tensor_like(x) or isinstance(x, Variable)
+
+
+def _fitting(x: Any, place: GraphTensor, owner: ConcreteFunction) -> Any:
+    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if tensor.dtype != place.dtype or not place.shape.is_compatible_with(tensor.shape):
+        raise InvalidArgumentError(
+            f"{owner.name}: the graph was made for {place.node.name!r} of shape "
+            f"{tuple(place.shape)} and dtype "
+            f"{place.dtype.name}, given is shape {tuple(tensor.shape)} and dtype "
+            f"{tensor.dtype.name}"
+        )
+    return tensor
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Place | GraphTensor) or is_spec(value):
+        return f"{value.dtype.name} Tensor, shape={_dims(value.shape)}"
+    return repr(value)
+
+
+def _dims(shape: Any) -> str:
+    return str(tuple(shape))
