@@ -57,3 +57,24 @@ def test_small_arrays_and_other_operations_have_one_kernel():
     assert may_be_tuned("sigmoid", [large])
     assert not may_be_tuned("sigmoid", [large[:10]])
     assert not may_be_tuned("add", [large, large])
+
+
+def test_a_dense_layer_is_told_by_the_gradient_that_is_summed():
+    large = np.zeros(SHAPE, "float32")
+    assert may_be_tuned("dense_gradient", [large, large, large, large])
+    assert not may_be_tuned("dense_gradient", [large[:10], large[:10], large[:10], large])
+
+
+def test_a_small_batch_through_a_large_dense_layer_has_the_eager_bits(mode, rng):
+    kernel, bias = (tk.constant(rng.normal(size=s).astype("float32")) for s in ((300, 200), 200))
+
+    def both(x):
+        with tk.GradientTape() as tape:
+            tape.watch([x, kernel, bias])
+            y = tk.nn.relu(ops.affine.dense(x * 2.0, kernel, bias))
+        return tape.gradient(y, [x, kernel, bias])
+
+    x = tk.constant(rng.normal(size=(20, 300)).astype("float32"))
+    compiled = tk.function(both, jit_compile=mode == "eager")
+    for found, expected in zip(compiled(x), both(x), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
