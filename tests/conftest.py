@@ -1,6 +1,11 @@
 """Seeds for every test, and the devices that tests run on."""
 
+import os
 import random
+
+# Hot kernels compile in threads, and Numba sets warning filters meanwhile, which all threads share:
+# a test of a warning would depend on chance. Tests of kernels choose a mode themselves.
+os.environ.setdefault("TRAINKIT_JIT", "0")
 
 import numpy as np
 import pytest

@@ -200,3 +200,14 @@ def test_the_whole_list_gives_the_same_values_as_none(rng):
         assert len(names(after)) <= len(names(graph))
     for a, b in zip(plain, after.program()([ROW]), strict=True):
         np.testing.assert_array_equal(a.numpy(), b)
+
+
+def test_inputs_are_found_as_they_are_and_never_compared(monkeypatch):
+    """A comparison would be an operation on their values."""
+    graph = traced(lambda x, y: y * 2.0 + x, X, X)
+
+    def compared(*_):
+        raise AssertionError("two places in a graph were compared")
+
+    monkeypatch.setattr(tk.Tensor, "__eq__", compared)
+    assert names(optimised(graph)) == ["multiply", "add"]

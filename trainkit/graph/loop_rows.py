@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
 from trainkit.graph.graph import Graph, GraphTensor, Node
-from trainkit.graph.passes import rebuild
+from trainkit.graph.passes import place_of, rebuild
 
 
 class RowPlan:
@@ -71,7 +71,7 @@ class RowPlan:
 
         def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
             x = self._row_of(node)
-            return (new.inputs[graph.inputs.index(rows[x])],) if x in rows else None
+            return (new.inputs[place_of(rows[x], graph.inputs)],) if x in rows else None
 
         self._rebuilt(visit)
 

@@ -6,7 +6,7 @@ becomes of each operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainkit.core import recorder
@@ -51,7 +51,12 @@ def source_copied(new: Graph, node: Node) -> GraphTensor:
     if node.kind == "variable":
         first: GraphTensor = new.slot_of(node.value).now
         return first
-    return new.inputs[node.graph.inputs.index(node.outputs[0])]
+    return new.inputs[place_of(node.outputs[0], node.graph.inputs)]
+
+
+def place_of(tensor: GraphTensor, tensors: Sequence[GraphTensor]) -> int:
+    """Where `tensor` itself is among `tensors`; `list.index` would compare values."""
+    return next(i for i, x in enumerate(tensors) if x is tensor)
 
 
 def finished(graph: Graph, new: Graph, env: dict[GraphTensor, Any]) -> Graph:
