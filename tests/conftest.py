@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.kernels import registry
 
 SEED = 20
 
@@ -25,6 +26,15 @@ def _seeded():
     random.seed(SEED)
     np.random.seed(SEED)
     tk.random.set_seed(SEED)
+
+
+@pytest.fixture(autouse=True)
+def _kernels():
+    """What a test says of compiled kernels holds for it alone."""
+    before = registry.mode()
+    yield
+    if registry.mode() != before:
+        registry.set_mode(before)
 
 
 @pytest.fixture(params=["/cpu:0", pytest.param("/gpu:0", marks=pytest.mark.gpu)])

@@ -13,7 +13,9 @@ from trainkit.kernels import elementwise_cpu, reductions_cpu, softmax_cpu
 _FEWEST = {
     **dict.fromkeys(elementwise_cpu.ROUNDED, elementwise_cpu.FEWEST),
     **dict.fromkeys(("softmax", "softmax_gradient"), softmax_cpu.FEWEST),
-    **dict.fromkeys(("max", "min", "sum", "sum_to_like", "dense_gradient"), reductions_cpu.FEWEST),
+    **dict.fromkeys(
+        ("max", "min", "sum", "sum_to_like", "mean", "dense_gradient"), reductions_cpu.FEWEST
+    ),
 }
 
 
