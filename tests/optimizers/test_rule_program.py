@@ -97,19 +97,20 @@ def test_the_address_of_an_array_is_found_in_its_object():
     assert place == array.ctypes.data
 
 
-def test_a_loop_takes_over_when_a_thread_has_compiled_it(rng, monkeypatch):
+@pytest.mark.parametrize(("family", "size"), [(UPDATES, PIECE), (JOINT_UPDATES, WIDE)])
+def test_a_loop_takes_over_when_a_thread_has_compiled_it(family, size, rng, monkeypatch):
     monkeypatch.setattr(registry, "START_SECONDS", 0.0)
     monkeypatch.setattr(registry, "SMALLEST_SECONDS", 0.0)
     registry.set_mode("hot")
     program = HotProgram(RuleProgram(lion, 1, 2, np.float32))
-    buffers = buffers_for(rng, 1, PIECE)
+    buffers = buffers_for(rng, 1, size)
     program.run(buffers, SCALARS)
-    (thread,) = JOINT_UPDATES._threads.values()
+    (thread,) = family._threads.values()
     thread.join()
     program.run(buffers, SCALARS)
-    (loop,) = JOINT_UPDATES._ready.values()
+    (loop,) = family._ready.values()
     assert loop
-    JOINT_UPDATES.forget()
+    family.forget()
 
 
 def test_scalar_work_is_done_once_a_step():

@@ -125,8 +125,10 @@ def _expression(symbol: Symbol, names: dict[int, str]) -> str:
 class HotProgram:
     """A program, and the loops that take over from its NumPy steps once it has run often enough.
 
-    Up to `MOST_JOINT` buffers one loop serves all weights together; beyond, LLVM gives up proving
-    that they don't overlap, so there is a loop for each weight, given arrays as such.
+    Up to `MOST_JOINT` buffers one loop serves all weights together where they are large enough for
+    all cores; beyond, LLVM gives up proving that they don't overlap. Otherwise there is a call of a
+    loop for each weight: on one core the joint loop was no faster by itself, and within a training
+    step, beside the threads of BLAS, it took three times as long.
 
     Args:
         program: the program, for float32 or float64 buffers.
@@ -136,13 +138,14 @@ class HotProgram:
         self.program = program
         self._real = program.dtype.type
         self._keys: list[registry.Key] = []
-        self._is_joint = program.n_buffers <= MOST_JOINT and data_offset() is not None
+        self._joint_key: registry.Key | None = None
         if is_exact(program):
-            source = joint_source(program) if self._is_joint else loop_source(program)
             hoisted = sum(x.is_scalar for x in program.order)
             counts = (program.n_buffers, program.n_scalars + hoisted)
-            of_dtype = (source, "loop", program.dtype.name, *counts)
-            self._keys = [(*of_dtype, wide) for wide in (False, True)]
+            facts = ("loop", program.dtype.name, *counts)
+            self._keys = [(loop_source(program), *facts, wide) for wide in (False, True)]
+            if program.n_buffers <= MOST_JOINT and data_offset() is not None:
+                self._joint_key = (joint_source(program), *facts, True)
 
     def run(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
         """Update the buffers in place, as `RuleProgram.run` does."""
@@ -150,29 +153,35 @@ class HotProgram:
 
     def run_all(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> None:
         """Update the buffers of several weights, no two of which share one that is written."""
-        if self._is_joint and self._keys:
-            loop = self._found(JOINT_UPDATES, len(members), sum(b[0].size for b in members))
+        size = sum(buffers[0].size for buffers in members)
+        each = _SECONDS_PER_STEP * len(members) + _SECONDS_PER_ELEMENT * size
+        seconds = len(self.program.steps) * each
+        if self._joint_key is not None and size >= WIDE:
+            loop = JOINT_UPDATES.find(self._joint_key, seconds)
             if loop is not None:
                 self._run_joint(loop, members, scalars)
                 return
+            self._run_each(members, scalars, None)
+        else:
+            self._run_each(members, scalars, seconds)
+
+    def _run_each(
+        self, members: Sequence[Sequence[Any]], scalars: Sequence[Any], seconds: float | None
+    ) -> None:
+        """Weight by weight: by a loop if the call takes `seconds` without, `None` for none."""
         for buffers in members:
             loop = None
-            if self._keys and not self._is_joint:
-                loop = self._found(UPDATES, 1, buffers[0].size)
+            if self._keys and seconds is not None:
+                loop = UPDATES.find(self._keys[buffers[0].size >= WIDE], seconds)
             if loop is None:
                 self.program.run(buffers, scalars)
             else:
                 loop(*[x.reshape(-1) for x in buffers], *self._numbers(scalars))
 
-    def _found(self, family: registry.Family, weights: int, size: int) -> Any:
-        each = _SECONDS_PER_STEP * weights + _SECONDS_PER_ELEMENT * size
-        return family.find(self._keys[size >= WIDE], len(self.program.steps) * each)
-
     def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
         items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)
         sizes = np.array([buffers[0].size for buffers in members], np.int64)
-        workers = core_count() if sizes.sum() >= WIDE else 1
-        loop(items, data_offset(), sizes, workers, *self._numbers(scalars))
+        loop(items, data_offset(), sizes, core_count(), *self._numbers(scalars))
 
     def _numbers(self, scalars: Sequence[Any]) -> list[Any]:
         """Scalars and what is computed from them, in the program's type."""
