@@ -10,27 +10,9 @@ from hypothesis import strategies as st
 import trainkit as tk
 from tests.conformance.table import all_cases
 from trainkit.core.errors import OpError
-from trainkit.kernels import generated
 
 WAYS = {"interpreted": {"jit_compile": False}, "fused": {"jit_compile": True}}
 QUIET = pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _plain_loops():
-    """Run the text of fused loops as Python: the same roundings, without compiling each.
-
-    `test_fusion.py` compiles some for real.
-    """
-
-    def interpreted(source, name, **options):
-        namespace = {}
-        exec(source, namespace)
-        return namespace[name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generated, "compiled_function", interpreted)
-        yield
 
 
 def as_arrays(result):

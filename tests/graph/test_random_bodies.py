@@ -7,7 +7,6 @@ element-wise ones of the library and some that mix elements.
 import functools
 
 import numpy as np
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,21 +22,6 @@ from tests.graph.test_differential import (
 )
 from trainkit import ops
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.kernels import generated
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _plain_loops():
-    """Run the text of fused loops as Python, as `test_differential` does."""
-
-    def interpreted(source, name, **options):
-        namespace = {}
-        exec(source, namespace)
-        return namespace[name]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generated, "compiled_function", interpreted)
-        yield
 
 
 def tame(x):
