@@ -48,6 +48,7 @@ DOORS = 9
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
     "cores",
+    "openblas",
     "blas",
     "source_lines",
     "errors",

@@ -45,8 +45,58 @@ def test_other_processors_are_left_alone(before_numpy):
     assert "OPENBLAS_CORETYPE" not in os.environ
 
 
-def test_after_numpy_it_is_too_late():
-    assert "NumPy was imported before trainkit" in blas.choose_kernels()
+@pytest.fixture
+def after_numpy(before_numpy):
+    """As if NumPy were loaded with an OpenBLAS that can be told, and nothing been set."""
+    told = []
+    before_numpy.setattr(blas.sys, "modules", {"numpy": object()})
+    before_numpy.setattr(blas, "SET", {})
+    for name in blas.THREAD_VARIABLES:
+        before_numpy.delenv(name, raising=False)
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_THREAD_TIMEOUT", "OPENBLAS_NUM_THREADS"):
+        before_numpy.setenv(name, "")  # so that it is taken back after the test
+        before_numpy.delenv(name)
+    before_numpy.setattr(blas.openblas, "blas_library", object)
+    before_numpy.setattr(blas.openblas, "others_wait", lambda: True)
+    before_numpy.setattr(blas.openblas, "read_again", lambda: told.append("read again") or True)
+    before_numpy.setattr(blas.openblas, "set_blas_threads", told.append)
+    before_numpy.told = told
+    return before_numpy
+
+
+def test_a_loaded_openblas_is_told_too(after_numpy):
+    assert blas.choose_kernels() == "OPENBLAS_CORETYPE=SkylakeX was set for AVX-512"
+    assert after_numpy.told == ["read again"]
+    assert os.environ["OPENBLAS_THREAD_TIMEOUT"] == blas._TIMEOUT
+
+
+def test_a_loaded_openblas_gets_as_many_threads_as_there_is_time_for(after_numpy):
+    after_numpy.setattr(blas, "bound_cores", lambda: 8)
+    after_numpy.setattr(blas, "usable_cores", lambda: 3)
+    blas.choose_kernels()
+    assert after_numpy.told == ["read again", 3]
+
+
+def test_a_loaded_openblas_stays_as_the_user_has_set_it(after_numpy):
+    after_numpy.setenv("OPENBLAS_CORETYPE", "Haswell")
+    after_numpy.setenv("OPENBLAS_THREAD_TIMEOUT", "9")
+    assert blas.choose_kernels() == "OPENBLAS_CORETYPE=Haswell was set"
+    assert after_numpy.told == []
+
+
+def test_a_loaded_openblas_at_work_is_left_alone(after_numpy):
+    after_numpy.setattr(blas.openblas, "others_wait", lambda: False)
+    assert "other threads were at work" in blas.choose_kernels()
+    assert (after_numpy.told, blas.SET) == ([], {})
+
+
+def test_a_loaded_openblas_that_can_not_be_told(after_numpy):
+    after_numpy.setattr(blas.openblas, "read_again", lambda: False)
+    assert "an OpenBLAS that can't be told" in blas.choose_kernels()
+    assert blas.SET == {}
+    assert "OPENBLAS_CORETYPE" not in os.environ
+    after_numpy.setattr(blas.openblas, "blas_library", lambda: None)
+    assert "with another BLAS" in blas.choose_kernels()
 
 
 def test_the_choice_is_made_before_numpy_is_imported():
@@ -57,6 +107,32 @@ def test_the_choice_is_made_before_numpy_is_imported():
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
     )
     assert "imported before" not in found.stdout
+
+
+def test_the_order_of_imports_does_not_matter():
+    code = """
+{0}
+import trainkit
+from trainkit.core import blas, openblas
+a = trainkit.ops.ones((300, 300))
+assert float((a @ a)[0, 0]) == 300.0
+print(blas.CHOICE, blas.SET, openblas.blas_text("corename"), openblas.blas_threads())
+"""
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(blas.__file__)))
+    unset = ("OPENBLAS_CORETYPE", "OPENBLAS_THREAD_TIMEOUT")
+    environment = {k: v for k, v in os.environ.items() if k not in unset} | {"PYTHONPATH": folder}
+    product = "import numpy as np; a = np.ones((300, 300)); a @ a"  # its threads have been at work
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code.format(first)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        ).stdout
+        for first in ("", product)
+    ]
+    assert said[0] == said[1]
 
 
 def test_a_limit_of_time_sizes_the_pool(before_numpy):

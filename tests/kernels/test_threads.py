@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from trainkit.core import openblas
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.kernels import threads
 
@@ -112,7 +113,7 @@ def test_openblas_speaks_of_itself():
 
 
 def test_another_blas_says_nothing(monkeypatch):
-    monkeypatch.setattr(threads, "blas_library", lambda: None)
+    monkeypatch.setattr(openblas, "blas_library", lambda: None)
     assert threads.blas_text("config") == ""
     assert threads.most_blas_threads() == threads.blas_threads() == 0
     assert not threads.set_blas_threads(2)

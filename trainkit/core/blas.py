@@ -1,8 +1,9 @@
-"""The choice of OpenBLAS's kernels, made before NumPy is imported for the first time.
+"""The choice of OpenBLAS's kernels and of how its threads wait.
 
-NumPy's OpenBLAS knows AVX-512 kernels but picks AVX2 ones on processors that it has no name for.
-Measured on one of these, matrix products took 0.5 to 0.8 of the time with the AVX-512 kernels.
-OpenBLAS looks at `OPENBLAS_CORETYPE` when it is loaded, and only then.
+NumPy's OpenBLAS knows AVX-512 kernels but some versions pick AVX2 ones on processors that they have
+no name for. Measured on one of these, matrix products took 0.5 to 0.8 of the time with the AVX-512
+kernels. OpenBLAS looks at its environment variables when it is loaded with NumPy; where that has
+happened before, it is let look again.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import os
 import sys
 
+from trainkit.core import openblas
 from trainkit.core.cores import bound_cores, usable_cores
 
 # OpenBLAS's threads wait for work in a busy loop for two to the power of this many clock ticks. Its
-# own 26 is 25 ms, in which they take a core from compiled kernels; 0.4 ms still bridges the gaps
-# within a step.
+# own 26 is 25 ms, in which they take a core from compiled kernels (a step of a small convolutional
+# network took 1.8 times as long on two cores); 0.4 ms still bridges the gaps within a step.
 _TIMEOUT = "20"
 
 THREAD_VARIABLES = (
@@ -33,17 +35,35 @@ _NEEDED = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
 def choose_kernels() -> str:
     """Ask OpenBLAS for its AVX-512 kernels where that can be told to help.
 
-    Where control groups give less time than the cores would, it also gets as many threads as that
-    makes, unless the user has said how many.
+    Its waiting threads are told to sleep soon. Where control groups give less time than the cores
+    would, it also gets as many threads as that makes, unless the user has said how many.
 
-    Nothing is done when NumPy is loaded already, when `OPENBLAS_CORETYPE` is set, when the
-    processor has no AVX-512, or when `TRAINKIT_BLAS` is `"default"`.
+    No kernels are asked for when `OPENBLAS_CORETYPE` is set, when the processor has no AVX-512, or
+    when `TRAINKIT_BLAS` is `"default"`. When NumPy is loaded already, all of it is done with the
+    loaded OpenBLAS, unless other threads may be computing with it.
 
     Returns:
         What was done, in words for a report.
     """
-    if "numpy" in sys.modules:
-        return "NumPy was imported before trainkit, so OpenBLAS had chosen its kernels"
+    if "numpy" not in sys.modules:
+        return _ask()
+    if openblas.blas_library() is None:
+        return "NumPy was imported before trainkit, with another BLAS than OpenBLAS"
+    if not openblas.others_wait():
+        return "NumPy was imported before trainkit, and other threads were at work: nothing is set"
+    said = _ask()
+    if SET and not openblas.read_again():
+        for name in SET:
+            del os.environ[name]
+        SET.clear()
+        return "NumPy was imported before trainkit, with an OpenBLAS that can't be told anything"
+    if THREAD_VARIABLES[0] in SET:
+        openblas.set_blas_threads(int(SET[THREAD_VARIABLES[0]]))
+    return said
+
+
+def _ask() -> str:
+    """Set the environment variables that the user has not set."""
     _set("OPENBLAS_THREAD_TIMEOUT", _TIMEOUT)
     if usable_cores() < bound_cores() and not any(name in os.environ for name in THREAD_VARIABLES):
         _set(THREAD_VARIABLES[0], str(usable_cores()))

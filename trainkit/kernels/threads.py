@@ -17,6 +17,11 @@ from typing import Any
 
 from trainkit.core.cores import usable_cores
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from trainkit.core.openblas import blas_library as blas_library
+from trainkit.core.openblas import blas_text as blas_text
+from trainkit.core.openblas import blas_threads as blas_threads
+from trainkit.core.openblas import most_blas_threads as most_blas_threads
+from trainkit.core.openblas import set_blas_threads as set_blas_threads
 
 _SPINS = "2000"
 """How often a thread of the kernels looks for work before it sleeps: some tens of microseconds."""
@@ -35,62 +40,6 @@ class _Chosen:
 def core_count() -> int:
     """How many cores this process may use."""
     return usable_cores()
-
-
-# ------------------------------------------------------------------ BLAS
-
-
-@lru_cache(maxsize=1)
-def blas_library() -> Any:
-    """The OpenBLAS that NumPy has loaded, or `None` where there is another BLAS."""
-    try:
-        with open("/proc/self/maps") as maps:
-            paths = {line.split()[-1] for line in maps if "openblas" in line and "numpy" in line}
-        import ctypes
-
-        return ctypes.CDLL(paths.pop()) if paths else None
-    except OSError:
-        return None
-
-
-def _function(*names: str) -> Any:
-    library = blas_library()
-    return next((getattr(library, name) for name in names if hasattr(library, name)), None)
-
-
-def set_blas_threads(count: int) -> bool:
-    """Let BLAS use `count` threads; False where its library is not known."""
-    setter = _function("scipy_openblas_set_num_threads64_", "openblas_set_num_threads")
-    if setter is None:
-        return False
-    import ctypes
-
-    setter(ctypes.c_int(count))
-    return True
-
-
-def blas_threads() -> int:
-    """How many threads BLAS uses; 0 where its library is not known."""
-    getter = _function("scipy_openblas_get_num_threads64_", "openblas_get_num_threads")
-    return int(getter()) if getter is not None else 0
-
-
-def blas_text(what: str) -> str:
-    """What OpenBLAS says of itself: `"config"` or `"corename"`; empty where it is not known."""
-    import ctypes
-
-    getter = _function(f"scipy_openblas_get_{what}64_", f"openblas_get_{what}")
-    if getter is None:
-        return ""
-    getter.restype = ctypes.c_char_p
-    return (getter() or b"").decode()
-
-
-def most_blas_threads() -> int:
-    """How many threads OpenBLAS was built for; 0 where it does not say."""
-    words = blas_text("config").split("MAX_THREADS=")
-    digits = words[1].split()[0] if len(words) == 2 else ""
-    return int(digits) if digits.isdecimal() else 0
 
 
 # ------------------------------------------------------------------ the compiled kernels

@@ -42,7 +42,8 @@ def check_blas() -> Iterator[Finding]:
     if "OPENBLAS_CORETYPE" in blas.SET:
         yield Finding(
             "note",
-            "trainkit chose these kernels, which it can only where it is imported before NumPy",
+            "trainkit chose these kernels, which it can't where NumPy is imported first and "
+            "other threads are at work",
             "export OPENBLAS_CORETYPE=SkylakeX",
         )
 
