@@ -65,6 +65,7 @@ CORE_ORDER = [
     "tensor_spec",
     "abstract",
     "variable",
+    "callables",
     "primitive",
 ]
 

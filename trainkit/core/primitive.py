@@ -1,9 +1,9 @@
 """`@primitive`: a kernel, its shape rule and its gradient rules under one name.
 
 A call has three outcomes, decided in this order: an input is symbolic and the graph being traced
-gets a node; a tape tracks an input and gets an entry; or the kernel just runs. The callables made
-here are the hot path of the library: the usual case, plain tensors and Python numbers, is told by
-`type(x) is Tensor` alone, and everything else goes to `Primitive.slow`.
+gets a node; a tape tracks an input and gets an entry; or the kernel just runs. The usual case,
+plain tensors and Python numbers, is served by the functions of `callables`; everything else comes
+to `Primitive.slow`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 import numpy as np
 
 from trainkit.core import devices, dtypes, recorder, shapes
+from trainkit.core.callables import KERNEL_ERRORS, callable_for, wrapped
 from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
-from trainkit.core.variable import Variable
 
 # An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
 # name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.
@@ -30,17 +30,10 @@ Rule = Callable[..., Any]
 P = ParamSpec("P")
 AnyRule = TypeVar("AnyRule", bound=Rule)
 
-_ndarray = np.ndarray
 _TAPES = recorder.TAPES
 _XP = devices.XP_OF
 _F32 = np.dtype(np.float32)
 _BF16 = dtypes.bfloat16.dtype
-# Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is
-# float32 to NumPy, they run in float32.
-_FLOAT_DTYPES = frozenset(
-    d.dtype for d in dtypes.ALL if d.is_differentiable and d is not dtypes.bfloat16
-)
-_KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.linalg.LinAlgError)
 
 
 class Operation(Protocol[P]):
@@ -171,11 +164,11 @@ class Primitive:
         arrays = [x._array if type(x) is Tensor else x for x in inputs]
         try:
             result = self.run(arrays, settings)
-        except _KERNEL_ERRORS as error:
+        except KERNEL_ERRORS as error:
             raise self.explained(error, inputs, settings) from error
         if self.is_ufunc or self.promotes:
             result = self._settled(result, arrays, settings)
-        y = _wrapped(result)
+        y = wrapped(result)
         if _TAPES:
             recorder.record(self, inputs, y, settings or None)
         return y
@@ -299,14 +292,6 @@ def _rounded(result: Any) -> Any:
     return result.astype(_BF16) if result.dtype == _F32 else result
 
 
-def _wrapped(result: Any) -> Any:
-    if type(result) is tuple:
-        return tuple(_wrapped(item) for item in result)
-    y = Tensor()
-    y._array = result
-    return y
-
-
 def _weak_fits(x: Any, like: Tensor) -> bool:
     """Whether the Python number `x` leaves the dtype of `like` as it is."""
     dtype = like.dtype
@@ -324,148 +309,6 @@ def _number(x: Any, like: Tensor | None) -> Tensor:
     y = Tensor()
     y._array = where.xp.asarray(x, dtype.dtype)
     return y
-
-
-# ---------------------------------------------------------------------- callables
-
-
-def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
-    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record, checked = recorder.record, prim.shape_rule is not shapes.unchanged_bool
-
-    def op(x: Any) -> Any:
-        if type(x) is not Tensor:
-            return slow(x)
-        array = x._array
-        try:
-            result = ufunc(array)
-        except _KERNEL_ERRORS as error:
-            raise prim.explained(error, (x,), {}) from error
-        if checked and result.dtype is not array.dtype:
-            return slow(x)
-        y = Tensor()
-        y._array = result
-        if tapes:
-            record(prim, (x,), y, None)
-        return y
-
-    return op
-
-
-def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
-    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record_two = recorder.record_two
-    any_result = prim.shape_rule is shapes.broadcast_bool
-
-    def op(x1: Any, x2: Any) -> Any:
-        if type(x1) is Tensor:
-            one = x1._array
-            dtype = one.dtype
-            if type(x2) is Tensor:
-                two = x2._array
-                if two.dtype is not dtype and not any_result:
-                    return slow(x1, x2)
-            elif type(x2) is float or type(x2) is int:
-                two = x2
-            elif type(x2) is Variable:
-                return op(x1, x2._read())
-            else:
-                return slow(x1, x2)
-        elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
-            one, two = x1, x2._array
-            dtype = two.dtype
-        elif type(x1) is Variable:
-            return op(x1._read(), x2)
-        else:
-            return slow(x1, x2)
-        try:
-            result = ufunc(one, two)
-        except _KERNEL_ERRORS as error:
-            raise prim.explained(error, (x1, x2), {}) from error
-        if result.dtype is not dtype and not any_result:
-            return slow(x1, x2)
-        y = Tensor()
-        y._array = result
-        if tapes:
-            record_two(prim, x1, x2, y)
-        return y
-
-    return op
-
-
-def _unary(prim: Primitive) -> Callable[..., Any]:
-    kernel, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record, checked = recorder.record, prim.floats_only
-
-    def op(x: Any, **settings: Any) -> Any:
-        if type(x) is not Tensor:
-            return slow(x, **settings)
-        array = x._array
-        if checked and array.dtype is not _F32 and array.dtype not in _FLOAT_DTYPES:
-            return slow(x, **settings)
-        try:
-            result = (
-                (prim.run((array,), settings))
-                if prim.gpu
-                else kernel(_XP[type(array)], array, **settings)
-            )
-        except _KERNEL_ERRORS as error:
-            raise prim.explained(error, (x,), settings) from error
-        if type(result) is tuple:
-            y = _wrapped(result)
-        else:
-            y = Tensor()
-            y._array = result
-        if tapes:
-            record(prim, (x,), y, settings or None)
-        return y
-
-    return op
-
-
-def _general(prim: Primitive) -> Callable[..., Any]:
-    slow, tapes = prim.slow, _TAPES
-    record, run = recorder.record, prim.run
-
-    def op(*inputs: Any, **settings: Any) -> Any:
-        arrays = []
-        dtype = None
-        for x in inputs:
-            if type(x) is Tensor:
-                array = x._array
-                if prim.promotes or prim.floats_only:
-                    if dtype is None:
-                        dtype = array.dtype
-                        if prim.floats_only and dtype not in _FLOAT_DTYPES:
-                            return slow(*inputs, **settings)
-                    elif array.dtype is not dtype:
-                        return slow(*inputs, **settings)
-                arrays.append(array)
-            elif x is None:
-                arrays.append(None)
-            elif (type(x) is float or type(x) is int) and dtype is _F32 and type(array) is _ndarray:
-                number = Tensor()
-                number._array = np.float32(x)
-                inputs = tuple(number if x is other else other for other in inputs)
-                arrays.append(number._array)
-            else:
-                return slow(*inputs, **settings)
-        try:
-            result = run(arrays, settings)
-        except _KERNEL_ERRORS as error:
-            raise prim.explained(error, inputs, settings) from error
-        y = _wrapped(result)
-        if tapes:
-            record(prim, inputs, y, settings or None)
-        return y
-
-    return op
-
-
-def _callable_for(prim: Primitive, arity: int | None) -> Callable[..., Any]:
-    if prim.is_ufunc:
-        return _unary_ufunc(prim) if arity == 1 else _binary_ufunc(prim)
-    return _unary(prim) if arity == 1 else _general(prim)
 
 
 def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Operation[Any]:
@@ -534,7 +377,7 @@ def primitive(
         kinds = [p.kind for p in list(inspect.signature(kernel).parameters.values())[1:]]
         variadic = inspect.Parameter.VAR_POSITIONAL in kinds
         arity = None if variadic else kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return _register(prim, _callable_for(prim, arity), kernel.__doc__)
+        return _register(prim, callable_for(prim, arity), kernel.__doc__)
 
     return declare
 
@@ -546,4 +389,4 @@ def ufunc(name: str, function: np.ufunc, shape_rule: Rule, doc: str) -> Operatio
     they are weak.
     """
     prim = Primitive(name, function, shape_rule)
-    return _register(prim, _callable_for(prim, function.nin), doc)
+    return _register(prim, callable_for(prim, function.nin), doc)

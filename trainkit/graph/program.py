@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.callables import KERNEL_ERRORS
 from trainkit.core.dtypes import bfloat16
-from trainkit.core.primitive import _KERNEL_ERRORS
 from trainkit.core.tensor import wrap
 from trainkit.graph.fusion import FusedKernel
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
@@ -105,7 +105,7 @@ class _Writer:
         self.namespace: dict[str, Any] = {
             "np": np,
             "__name__": "trainkit.graph.program",
-            "errors": _KERNEL_ERRORS,
+            "errors": KERNEL_ERRORS,
             "wrap": wrap,
             "getrefcount": getrefcount,
             "ndarray": np.ndarray,

@@ -1,0 +1,186 @@
+"""The functions that users call in place of kernels: the hot path of the library.
+
+The usual case, plain tensors and Python numbers, is told by `type(x) is Tensor` alone, and
+everything else goes to `Primitive.slow`. There is a function for each kind of kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit.core import devices, dtypes, recorder, shapes
+from trainkit.core.tensor import Tensor
+from trainkit.core.variable import Variable
+
+if TYPE_CHECKING:
+    from trainkit.core.primitive import Primitive
+
+KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.linalg.LinAlgError)
+"""What a kernel may raise when its inputs do not fit; it is explained to the user."""
+
+_ndarray = np.ndarray
+_TAPES = recorder.TAPES
+_XP = devices.XP_OF
+_F32 = np.dtype(np.float32)
+# Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is
+# float32 to NumPy, they run in float32.
+_FLOAT_DTYPES = frozenset(
+    d.dtype for d in dtypes.ALL if d.is_differentiable and d is not dtypes.bfloat16
+)
+
+
+def wrapped(result: Any) -> Any:
+    """A kernel's result, an array or a tuple of such, as tensors."""
+    if type(result) is tuple:
+        return tuple(wrapped(item) for item in result)
+    y = Tensor()
+    y._array = result
+    return y
+
+
+def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
+    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
+    record, checked = recorder.record, prim.shape_rule is not shapes.unchanged_bool
+
+    def op(x: Any) -> Any:
+        if type(x) is not Tensor:
+            return slow(x)
+        array = x._array
+        try:
+            result = ufunc(array)
+        except KERNEL_ERRORS as error:
+            raise prim.explained(error, (x,), {}) from error
+        if checked and result.dtype is not array.dtype:
+            return slow(x)
+        y = Tensor()
+        y._array = result
+        if tapes:
+            record(prim, (x,), y, None)
+        return y
+
+    return op
+
+
+def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
+    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
+    record_two = recorder.record_two
+    any_result = prim.shape_rule is shapes.broadcast_bool
+
+    def op(x1: Any, x2: Any) -> Any:
+        if type(x1) is Tensor:
+            one = x1._array
+            dtype = one.dtype
+            if type(x2) is Tensor:
+                two = x2._array
+                if two.dtype is not dtype and not any_result:
+                    return slow(x1, x2)
+            elif type(x2) is float or type(x2) is int:
+                two = x2
+            elif type(x2) is Variable:
+                return op(x1, x2._read())
+            else:
+                return slow(x1, x2)
+        elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
+            one, two = x1, x2._array
+            dtype = two.dtype
+        elif type(x1) is Variable:
+            return op(x1._read(), x2)
+        else:
+            return slow(x1, x2)
+        try:
+            result = ufunc(one, two)
+        except KERNEL_ERRORS as error:
+            raise prim.explained(error, (x1, x2), {}) from error
+        if result.dtype is not dtype and not any_result:
+            return slow(x1, x2)
+        y = Tensor()
+        y._array = result
+        if tapes:
+            record_two(prim, x1, x2, y)
+        return y
+
+    return op
+
+
+def _unary(prim: Primitive) -> Callable[..., Any]:
+    kernel, slow, tapes = prim.kernel, prim.slow, _TAPES
+    record, checked = recorder.record, prim.floats_only
+
+    def op(x: Any, **settings: Any) -> Any:
+        if type(x) is not Tensor:
+            return slow(x, **settings)
+        array = x._array
+        if checked and array.dtype is not _F32 and array.dtype not in _FLOAT_DTYPES:
+            return slow(x, **settings)
+        try:
+            result = (
+                (prim.run((array,), settings))
+                if prim.gpu
+                else kernel(_XP[type(array)], array, **settings)
+            )
+        except KERNEL_ERRORS as error:
+            raise prim.explained(error, (x,), settings) from error
+        if type(result) is tuple:
+            y = wrapped(result)
+        else:
+            y = Tensor()
+            y._array = result
+        if tapes:
+            record(prim, (x,), y, settings or None)
+        return y
+
+    return op
+
+
+def _general(prim: Primitive) -> Callable[..., Any]:
+    slow, tapes = prim.slow, _TAPES
+    record, run = recorder.record, prim.run
+
+    def op(*inputs: Any, **settings: Any) -> Any:
+        arrays = []
+        dtype = None
+        for x in inputs:
+            if type(x) is Tensor:
+                array = x._array
+                if prim.promotes or prim.floats_only:
+                    if dtype is None:
+                        dtype = array.dtype
+                        if prim.floats_only and dtype not in _FLOAT_DTYPES:
+                            return slow(*inputs, **settings)
+                    elif array.dtype is not dtype:
+                        return slow(*inputs, **settings)
+                arrays.append(array)
+            elif x is None:
+                arrays.append(None)
+            elif (type(x) is float or type(x) is int) and dtype is _F32 and type(array) is _ndarray:
+                number = Tensor()
+                number._array = np.float32(x)
+                inputs = tuple(number if x is other else other for other in inputs)
+                arrays.append(number._array)
+            else:
+                return slow(*inputs, **settings)
+        try:
+            result = run(arrays, settings)
+        except KERNEL_ERRORS as error:
+            raise prim.explained(error, inputs, settings) from error
+        y = wrapped(result)
+        if tapes:
+            record(prim, inputs, y, settings or None)
+        return y
+
+    return op
+
+
+def callable_for(prim: Primitive, arity: int | None) -> Callable[..., Any]:
+    """The function that is called in place of the kernel of `prim`.
+
+    Args:
+        prim: the declaration.
+        arity: how many inputs it takes, `None` for any number.
+    """
+    if prim.is_ufunc:
+        return _unary_ufunc(prim) if arity == 1 else _binary_ufunc(prim)
+    return _unary(prim) if arity == 1 else _general(prim)
