@@ -197,6 +197,21 @@ def test_describe_shows_one_input_a_line():
     assert text == "  input 0  (2,) float32\n  input 1  3\n  input 2  None\n  axis=1"
 
 
+def test_operations_of_two_inputs_read_variables_in_order(declared):
+    def both_here(xp, a, b):
+        return a * b, a + b
+
+    op = declared(both_here, lambda a, b: (a, b))
+    op.joint_gradient(lambda g, y, a, b: (g[0] * b + g[1], g[0] * a + g[1]))
+    a, b = tk.Variable([2.0], name="a"), tk.Variable([3.0], name="b")
+    with tk.GradientTape() as tape:
+        product, total = op(a, b)
+    assert [v.name for v in tape.watched_variables()] == ["a:0", "b:0"]
+    found = tape.gradient([product, total], [a, b])
+    assert [g.tolist() for g in found] == [[4.0], [3.0]]
+    assert [y.tolist() for y in op(tk.constant([2]), 3)] == [[6], [5]]
+
+
 def test_a_gpu_kernel_is_kept_beside(declared):
     def twice_here(xp, x):
         return x + x

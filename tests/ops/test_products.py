@@ -8,7 +8,8 @@ from hypothesis.extra import numpy as hnp
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.errors import ShapeError
-from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.tensor import convert_to_tensor, wrap
+from trainkit.ops.products import product
 
 A, B = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
 
@@ -85,3 +86,22 @@ ERRORS = [
 def test_errors_show_the_shapes(call, message):
     with pytest.raises(ShapeError, match=message):
         call()
+
+
+SIZES = [(1, 32, 32), (32, 1, 32), (1, 1, 1), (3, 1, 1), (10, 10, 10), (2, 7, 64), (40, 70, 50)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("dims", SIZES, ids=str)
+def test_products_of_small_matrices_have_the_bits_of_matmul(dims, dtype):
+    rng = np.random.default_rng(4)
+    (n, m, p), by = dims, 100
+    a, b = rng.standard_normal((n, m)) * by, rng.standard_normal((m, p)) * by
+    a[rng.random(a.shape) < 0.3] = -0.0
+    a[0, 0], b[0, 0] = -0.0, 1.0  # their product alone is 0, not -0
+    a, b = a.astype(dtype), b.astype(dtype)
+    for one in (a, np.asfortranarray(a), np.repeat(a, 2, axis=0)[::2]):
+        for two in (b, np.asfortranarray(b), np.repeat(b, 2, axis=1)[:, ::2]):
+            assert product(one, two).tobytes() == np.matmul(one, two).tobytes()
+            y = ops.matmul(wrap(one), wrap(two)).numpy()
+            assert y.tobytes() == np.matmul(one, two).tobytes()

@@ -135,6 +135,40 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
     return op
 
 
+def _binary(prim: Primitive) -> Callable[..., Any]:
+    """The function of a kernel with two inputs and no settings."""
+    kernel, general, tapes = prim.kernel, _general(prim), _TAPES
+    record, record_two, promotes = recorder.record, recorder.record_two, prim.promotes
+
+    def op(x1: Any, x2: Any) -> Any:
+        if type(x1) is not Tensor or type(x2) is not Tensor:
+            if type(x1) is Variable:
+                return op(x1._read(), x2)
+            if type(x2) is Variable and type(x1) is Tensor:
+                return op(x1, x2._read())
+            return general(x1, x2)
+        one, two = x1._array, x2._array
+        if type(one) is not _ndarray or type(two) is not _ndarray:
+            return general(x1, x2)
+        if promotes and one.dtype is not two.dtype:
+            return general(x1, x2)
+        try:
+            result = kernel(np, one, two)
+        except KERNEL_ERRORS as error:
+            raise prim.explained(error, (x1, x2), {}) from error
+        if type(result) is tuple:
+            y = wrapped(result)
+            record(prim, (x1, x2), y, None)
+            return y
+        y = Tensor()
+        y._array = result
+        if tapes:
+            record_two(prim, x1, x2, y)
+        return y
+
+    return op
+
+
 def _general(prim: Primitive) -> Callable[..., Any]:
     slow, tapes = prim.slow, _TAPES
     record, run = recorder.record, prim.run
@@ -174,13 +208,16 @@ def _general(prim: Primitive) -> Callable[..., Any]:
     return op
 
 
-def callable_for(prim: Primitive, arity: int | None) -> Callable[..., Any]:
+def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Callable[..., Any]:
     """The function that is called in place of the kernel of `prim`.
 
     Args:
         prim: the declaration.
         arity: how many inputs it takes, `None` for any number.
+        has_settings: whether it takes settings besides.
     """
     if prim.is_ufunc:
         return _unary_ufunc(prim) if arity == 1 else _binary_ufunc(prim)
+    if arity == 2 and not has_settings and not prim.floats_only:
+        return _binary(prim)
     return _unary(prim) if arity == 1 else _general(prim)

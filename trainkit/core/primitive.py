@@ -377,7 +377,8 @@ def primitive(
         kinds = [p.kind for p in list(inspect.signature(kernel).parameters.values())[1:]]
         variadic = inspect.Parameter.VAR_POSITIONAL in kinds
         arity = None if variadic else kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return _register(prim, callable_for(prim, arity), kernel.__doc__)
+        has_settings = inspect.Parameter.KEYWORD_ONLY in kinds
+        return _register(prim, callable_for(prim, arity, has_settings), kernel.__doc__)
 
     return declare
 
@@ -389,4 +390,4 @@ def ufunc(name: str, function: np.ufunc, shape_rule: Rule, doc: str) -> Operatio
     they are weak.
     """
     prim = Primitive(name, function, shape_rule)
-    return _register(prim, callable_for(prim, function.nin), doc)
+    return _register(prim, callable_for(prim, function.nin, False), doc)

@@ -23,6 +23,9 @@ from trainkit.ops.shaping import as_tensor, expand_dims, reshape, squeeze, swap_
 
 SHORT_FLOATS = frozenset(d.dtype for d in (dtypes.float16, dtypes.bfloat16))
 _INT8 = np.dtype(np.int8)
+_BY_DOT = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64))
+_MOST_BY_DOT = 4096
+"""Elements of an input up to which `dot`'s shorter way to the same BLAS call counts."""
 
 
 def product_dtype(*inputs: Any) -> DType:
@@ -45,12 +48,25 @@ def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     an input is a scalar.
     """
     dtype = x1.dtype
+    if dtype in _BY_DOT and xp is np and x1.ndim == 2 and x2.ndim == 2:
+        return product(x1, x2)
     if dtype in SHORT_FLOATS and xp is np:
         wide = _matmul(np, x1.astype(np.float32), x2.astype(np.float32))
         return wide.astype(dtype)
     if dtype is _INT8 or dtype == _INT8:
         return _matmul(xp, x1.astype(np.int32), x2.astype(np.int32))
     return _matmul(xp, x1, x2)
+
+
+def product(a: Array, b: Array) -> Array:
+    """`np.matmul` of two NumPy matrices of one dtype in `_BY_DOT`, bit for bit.
+
+    For small ones in a third of its time: `dot` makes the same call of BLAS without the machinery
+    of ufuncs. Only of two single numbers it keeps the sign of a zero, which `matmul` does not.
+    """
+    if 1 < a.size <= _MOST_BY_DOT >= b.size and a.flags.forc and b.flags.forc:
+        return a.dot(b)
+    return np.matmul(a, b)
 
 
 def _matmul(xp: ArrayModule, a: Array, b: Array) -> Array:
@@ -111,13 +127,13 @@ def _summed_like(g: Tensor, x: Tensor) -> Tensor:
 
 
 def _of_matrices_1(g: Array, y: Array, a: Array, b: Array) -> Any:
-    fit = a.ndim == b.ndim == 2 and a.dtype is b.dtype is g.dtype
-    return np.matmul(g, b.T) if fit else NotImplemented
+    fit = a.ndim == 2 == b.ndim and a.dtype is b.dtype is g.dtype
+    return product(g, b.T) if fit else NotImplemented
 
 
 def _of_matrices_2(g: Array, y: Array, a: Array, b: Array) -> Any:
-    fit = a.ndim == b.ndim == 2 and a.dtype is b.dtype is g.dtype
-    return np.matmul(a.T, g) if fit else NotImplemented
+    fit = a.ndim == 2 == b.ndim and a.dtype is b.dtype is g.dtype
+    return product(a.T, g) if fit else NotImplemented
 
 
 matmul.gradients(_matmul_gradient_1, _matmul_gradient_2)
