@@ -10,6 +10,7 @@ import faulthandler
 import os
 import pathlib
 import random
+import re
 import resource
 import sys
 import tempfile
@@ -110,10 +111,31 @@ def reseal(valid, target, rng):
             number = rng.choice((0, 1, 0x7F, 0xFF, 1 << 40, (1 << 64) - 1, rng.randrange(end)))
             size = rng.choice((1, 2, 4, 8))
             data[at : at + size] = (number % (1 << (8 * size))).to_bytes(size, "little")
+    table = b""
+    if header.contents and rng.random() < 0.5:
+        table, data = damaged_table(bytes(data[-header.contents :]), rng), data[: -header.contents]
     os.ftruncate(fd, 0)
     os.pwrite(fd, data, 0)
-    write_seal(fd, rng.choice(([], extents)), 1)
+    write_seal(fd, rng.choice(([], extents)), 1, table)
     os.close(fd)
+
+
+def damaged_table(table, rng):
+    """The table of contents with one to three changes: a byte, a number, a piece."""
+    table = bytearray(table)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = rng.randrange(len(table))
+        if rng.random() < 0.3:
+            table[at] = rng.choice(b'0123456789[]{},:"-<>|fiubS ')
+        elif rng.random() < 0.5:
+            found = list(re.finditer(rb"\d+", table))
+            start, end = rng.choice(found).span() if found else (at, at)
+            table[start:end] = str(rng.choice((0, 1, 7, 1 << 20, 1 << 62, 1 << 70))).encode()
+        else:
+            piece = table[at : at + rng.choice((1, 10, 100))]
+            to = rng.randrange(len(table))
+            table[to : to + rng.choice((0, len(piece)))] = piece
+    return bytes(table)
 
 
 def attempt(load, path, before, want):

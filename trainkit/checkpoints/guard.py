@@ -9,6 +9,7 @@ error names the path inside the file. No values are read here, except for short 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
 
 MAX_DEPTH = 256
+MAX_RANK = 32
 MAX_OBJECTS = 1 << 20
 MAX_ATTRIBUTES = 64
 MAX_TEXT = 1 << 16
@@ -210,7 +212,12 @@ class Guard:
         if space.get_simple_extent_type() not in (self._h5.h5s.SCALAR, self._h5.h5s.SIMPLE):
             raise self.refuse(path, "has no values")
         shape = tuple(int(size) for size in space.get_simple_extent_dims())
-        dtype = self._logical_dtype(stored, attributes, path)
+        if not is_possible(shape, stored):
+            raise self.refuse(path, f"has the sizes {str(shape)[:80]}")
+        dtype = logical_dtype(stored, attributes)
+        if dtype is None:
+            name = str(attributes.get("dtype"))
+            raise self.refuse(path, f"calls itself {name[:40]!r} and holds {stored}")
         node = ArrayNode(path, shape, dtype, stored, None, attributes)
         node.offset = self._offset(dataset, plan, node)
         return node
@@ -239,25 +246,6 @@ class Guard:
         raise self.refuse(
             path, "holds values of a type that no checkpoint has (references, lists ...)"
         )
-
-    def _logical_dtype(
-        self, stored: np.dtype[Any], attributes: dict[str, str], path: str
-    ) -> np.dtype[Any]:
-        """What the values stand for, where that is not what is stored."""
-        name = attributes.get("dtype")
-        if stored.kind != "V" and (name is None or name == stored.name):
-            return stored
-        bfloat16 = as_dtype("bfloat16").dtype
-        if stored.kind == "V":
-            return bfloat16
-        if name == "str" and stored.kind == "S":
-            return np.dtype(str)
-        if name == "bfloat16" and stored == np.uint16:
-            return bfloat16
-        narrowed = {"float16": np.float16, "bfloat16": np.uint16}.get(attributes.get("narrow", ""))
-        if name in ("float32", "float64") and stored == narrowed:
-            return np.dtype(name)
-        raise self.refuse(path, f"calls itself {str(name)[:40]!r} and holds {stored}")
 
     def _offset(self, dataset: Any, plan: Any, node: ArrayNode) -> int | None:
         """Where the values begin; checked that all of them are there."""
@@ -294,6 +282,27 @@ class Guard:
             raise self.refuse(
                 node.path, f"declares {node.stored_bytes} bytes, which are not all stored"
             )
+
+
+def is_possible(shape: Sequence[int], stored: np.dtype[Any]) -> bool:
+    """Whether NumPy can have an array of this shape at all; it counts empty axes as 1."""
+    return len(shape) <= MAX_RANK and math.prod(n or 1 for n in shape) * stored.itemsize < 1 << 62
+
+
+def logical_dtype(stored: np.dtype[Any], attributes: dict[str, str]) -> np.dtype[Any] | None:
+    """What values that are `stored` so stand for by the attributes; None when that can't be."""
+    name = attributes.get("dtype")
+    if stored.kind != "V" and (name is None or name == stored.name):
+        return stored
+    bfloat16 = as_dtype("bfloat16").dtype
+    if stored.kind == "V":
+        return bfloat16
+    if name == "str" and stored.kind == "S":
+        return np.dtype(str)
+    if name == "bfloat16" and stored == np.uint16:
+        return bfloat16
+    narrowed = {"float16": np.float16, "bfloat16": np.uint16}.get(attributes.get("narrow", ""))
+    return np.dtype(name) if name in ("float32", "float64") and stored == narrowed else None
 
 
 def _address(info: Any) -> int:

@@ -4,7 +4,8 @@ The root group's attributes are `format` (`"trainkit"`), `version`, `manifest` (
 groups contain themselves, `cycles`. A group is an object and has its class as `type`; a dataset is
 a value. A second name of the same object is an HDF5 hard link. Values that HDF5 has no type for
 (bfloat16, texts) or that were narrowed say in `dtype` what they stand for. The checksums are in the
-seal (`seal.py`).
+seal (`seal.py`); the same tree stands behind it all as a table (`contents.py`), so that reading
+needs no HDF5.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 from trainkit.checkpoints.atomic import AtomicFile
 from trainkit.checkpoints.checksum import SMALL, as_bytes, checksum
+from trainkit.checkpoints.contents import Contents
 from trainkit.checkpoints.positioned import EarlySync, H5Stream, write_at
 from trainkit.checkpoints.seal import BLOCK, Extent, write_seal
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
@@ -120,8 +122,8 @@ def write_file(
     with AtomicFile(path) as target:
         early = EarlySync(target.fd)
         try:
-            extents = _write_hdf5(H5Stream(target.fd), early, entries, root, options)
-            write_seal(target.fd, extents, order)
+            extents, contents = _write_hdf5(H5Stream(target.fd), early, entries, root, options)
+            write_seal(target.fd, extents, order, contents)
             early.finish()
         finally:
             early.close()
@@ -134,25 +136,25 @@ def _write_hdf5(
     entries: list[Entry],
     root: dict[str, str],
     options: CheckpointOptions | None,
-) -> list[Extent]:
-    """Write the HDF5 part; gives the places and checksums of the big arrays."""
+) -> tuple[list[Extent], bytes]:
+    """Write the HDF5 part; gives the big arrays' places, and the table of contents."""
     import h5py
 
     try:
         with h5py.File(stream, "w", userblock_size=BLOCK) as file:
             writer = _Writer(h5py, file, stream.fd, early, options or CheckpointOptions())
-            extents = writer.write(entries, root)
+            writer.write(entries, {"version": VERSION, **root})
     except Exception:
         if stream.error is not None:
             raise stream.error from None
         raise
     if stream.error is not None:
         raise stream.error
-    return extents
+    return writer.extents, writer.contents.encode()
 
 
 class _Writer:
-    """Writes entries into one open file, and notes where the big arrays are.
+    """Writes entries into one open file, and notes what is where.
 
     HDF5 only says where a big array goes; its bytes are written here, past HDF5.
     """
@@ -167,11 +169,11 @@ class _Writer:
         self._options = options
         self._parents = h5py.h5p.create(h5py.h5p.LINK_CREATE)
         self._parents.set_create_intermediate_group(True)
-        self._extents: list[Extent] = []
+        self.extents: list[Extent] = []
+        self.contents = Contents({})
 
-    def write(self, entries: list[Entry], root: dict[str, str]) -> list[Extent]:
-        for name, text in {"version": VERSION, **root}.items():
-            self._attribute(self._file, name, text)
+    def write(self, entries: list[Entry], root: dict[str, str]) -> None:
+        self._group(Group("", root))
         for entry in entries:
             if isinstance(entry, Values):
                 self._values(entry)
@@ -182,9 +184,9 @@ class _Writer:
                     entry.target.encode() or b"/",
                     lcpl=self._parents,
                 )
+                self.contents.link(entry.path, entry.target)
             else:
                 self._group(entry)
-        return self._extents
 
     def _group(self, entry: Group) -> None:
         group = self._file
@@ -192,6 +194,7 @@ class _Writer:
             group = self._h5.h5g.create(self._file, entry.path.encode(), lcpl=self._parents)
         for name, text in entry.attributes.items():
             self._attribute(group, name, text)
+        self.contents.group(entry.path, entry.attributes)
 
     def _values(self, entry: Values) -> None:
         attributes: dict[str, str] = {}
@@ -204,15 +207,16 @@ class _Writer:
         )
         for name, text in attributes.items():
             self._attribute(dataset, name, text)
-        if array.nbytes > SMALL and not self._options.compression:
-            self._write_past_hdf5(dataset, array)
+        offset = dataset.get_offset()  # None when the values are compressed
+        self.contents.array(entry.path, array, offset, attributes)
+        if array.nbytes > SMALL and offset is not None:
+            self._write_past_hdf5(offset, array)
         elif array.size:
             dataset.write(h5.h5s.ALL, h5.h5s.ALL, array, kind)
 
-    def _write_past_hdf5(self, dataset: Any, array: Any) -> None:
-        offset = dataset.get_offset()
+    def _write_past_hdf5(self, offset: int, array: Any) -> None:
         write_at(self._fd, as_bytes(array), offset)
-        self._extents.append(Extent(offset, array.nbytes, checksum(array)))
+        self.extents.append(Extent(offset, array.nbytes, checksum(array)))
         self._early.written(array.nbytes)
 
     def _plan(self, array: Any) -> Any:

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.checksum import PART, SMALL, Checksum, as_bytes
+from trainkit.checkpoints.contents import MAX_BYTES, decode
 from trainkit.checkpoints.crew import in_threads
 from trainkit.checkpoints.guard import H5_ERRORS, ArrayNode, GroupNode, Guard, Node
 from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
 from trainkit.checkpoints.pieces import PIECE, digests_of
 from trainkit.checkpoints.positioned import read_at, read_into
-from trainkit.checkpoints.seal import BLOCK, Extent, is_sealed, read_header, verify_seal
+from trainkit.checkpoints.seal import BLOCK, Extent, Header, is_sealed, read_header, verify_seal
 from trainkit.core.errors import CheckpointError, NotFoundError
 
 _H5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -70,17 +71,50 @@ class SavedFile:
         start = read_at(self._fd, BLOCK, 0)
         self.sealed = is_sealed(start) or not foreign
         self.order = 0
+        root = None
         if self.sealed:
             header, self._extents = verify_seal(self._fd, self.name)
             self.order = header.order
+            root = self._contents(header)
         elif not start.startswith(_H5_SIGNATURE):
             raise CheckpointError(f"{self.name} is not an HDF5 file, or its beginning is damaged")
-        with opened(self._fd, self.name) as file:
-            size = os.fstat(self._fd).st_size
-            self.root = Guard(file, self.name, size, cycles=self.sealed).tree()
+        self.root = root or self._walk()
         self._arrays = [node for node in nodes(self.root) if isinstance(node, ArrayNode)]
         self._give_digests()
         self.manifest = self._manifest()
+
+    def _contents(self, header: Header) -> GroupNode | None:
+        """What the table of contents says, where there is one that is enough."""
+        start = header.table - header.contents
+        if not header.contents:
+            return None
+        if header.contents > MAX_BYTES:
+            raise CheckpointError(
+                f"{self.name} is refused: its table of contents has {header.contents} bytes, "
+                f"more than {MAX_BYTES}"
+            )
+        return decode(read_at(self._fd, header.contents, start), self.name, start)
+
+    def _walk(self) -> GroupNode:
+        """What HDF5 says."""
+        with opened(self._fd, self.name) as file:
+            size = os.fstat(self._fd).st_size
+            return Guard(file, self.name, size, cycles=self.sealed).tree()
+
+    def verify_structure(self) -> None:
+        """Compare the table of contents with what HDF5 readers see.
+
+        Raises:
+            CheckpointError: they differ, or HDF5 holds what no checkpoint does.
+        """
+        here, there = outline(self.root), outline(self._walk())
+        for path in sorted(here.keys() | there.keys()):
+            if here.get(path) != there.get(path):
+                raise CheckpointError(
+                    f"{self.name} is damaged: its table of contents has "
+                    f"{here.get(path, 'nothing')} as '/{path}', HDF5 has "
+                    f"{there.get(path, 'nothing')}"
+                )
 
     def _give_digests(self) -> None:
         """Tell each big array its checksum; no array's bytes are covered by halves."""
@@ -294,6 +328,18 @@ def nodes(root: Node) -> Iterator[Node]:
         yield node
         if isinstance(node, GroupNode):
             stack.extend(reversed(node.children.values()))
+
+
+def outline(root: GroupNode) -> dict[str, str]:
+    """What each node under `root` is, by the path where it was found first."""
+    found = {}
+    for node in nodes(root):
+        if isinstance(node, ArrayNode):
+            text = f"{node.shape} {node.dtype} stored as {node.stored} at {node.offset}"
+        else:
+            text = str({name: child.path for name, child in node.children.items()})
+        found[node.path] = f"{text} with {sorted(node.attributes.items())}"
+    return found
 
 
 def order_of(path: str | os.PathLike[str]) -> int | None:

@@ -3,14 +3,15 @@
 A sealed file is HDF5 behind a user block of 512 bytes, which every HDF5 reader skips:
 
     offset  0  magic, 8 bytes
-            8  version, uint32 (2); flags, uint32 (0)
+            8  version, uint32 (3); flags, uint32 (0)
            16  length of the file, uint64
            24  order, uint64: later saves have larger ones; nanoseconds since 1970 where clocks
                allow
            32  offset and number of the extents, 2 x uint64
-           48  BLAKE2b-256 of all bytes from 512 on that are outside of the extents
-           80  BLAKE2b-128 of the rest of this block
-           96  a line of text for those who look at the file
+           48  bytes of the table of contents (`contents.py`) right before the extents, uint64
+           56  BLAKE2b-256 of all bytes from 512 on that are outside of the extents
+           88  BLAKE2b-128 of the rest of this block
+          104  a line of text for those who look at the file
 
 An extent, (offset, size) as 2 x uint64 and a checksum of 16 bytes (`checksum.py`), is where the
 values of a big array stand, one of over 64 KiB; they are sorted and do not overlap. With the
@@ -32,8 +33,8 @@ from trainkit.core.errors import CheckpointError
 
 BLOCK = 512
 MAGIC = b"\x89TKC\r\n\x1a\n"
-VERSION = 2
-_FIELDS = struct.Struct("<8sIIQQQQ32s")
+VERSION = 3
+_FIELDS = struct.Struct("<8sIIQQQQQ32s")
 _TEXT = (
     b"trainkit checkpoint: HDF5 behind a user block of 512 bytes; open it with any HDF5 reader.\n"
 )
@@ -65,6 +66,7 @@ class Header:
         order: grows with each save.
         table: offset of the extents.
         extents: how many there are.
+        contents: bytes of the table of contents; 0 when there is none.
         digest: BLAKE2b-256 of what is outside of the extents.
     """
 
@@ -72,12 +74,21 @@ class Header:
     order: int
     table: int
     extents: int
+    contents: int
     digest: bytes
 
     def block(self) -> bytes:
         """The user block."""
         fields = _FIELDS.pack(
-            MAGIC, VERSION, 0, self.length, self.order, self.table, self.extents, self.digest
+            MAGIC,
+            VERSION,
+            0,
+            self.length,
+            self.order,
+            self.table,
+            self.extents,
+            self.contents,
+            self.digest,
         )
         text = _TEXT.ljust(BLOCK - _FIELDS.size - 16, b"\0")
         return fields + _short(fields + text) + text
@@ -87,21 +98,23 @@ def _short(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def write_seal(fd: int, extents: list[Extent], order: int) -> None:
+def write_seal(fd: int, extents: list[Extent], order: int, contents: bytes = b"") -> None:
     """Seal the HDF5 file, with a user block, that `fd` is open on.
 
     Args:
         fd: open for reading and writing.
         extents: the big arrays, in any order.
         order: what `Header.order` shall be.
+        contents: the table of contents, or nothing.
     """
+    write_at(fd, contents, os.fstat(fd).st_size)
     table = os.fstat(fd).st_size
     extents = sorted(extents)
     entries = [_ENTRY.pack(e.offset, e.size, bytes.fromhex(e.digest)) for e in extents]
     write_at(fd, b"".join(entries), table)
     length = table + _ENTRY.size * len(extents)
     digest = _outer_digest(fd, extents, length)
-    write_at(fd, Header(length, order, table, len(extents), digest).block(), 0)
+    write_at(fd, Header(length, order, table, len(extents), len(contents), digest).block(), 0)
 
 
 def _outer_digest(fd: int, extents: list[Extent], length: int) -> bytes:
@@ -140,7 +153,7 @@ def read_header(fd: int, name: str) -> Header:
     )
     if _short(fields + text) != short:
         raise CheckpointError(f"{name} is damaged: its first 512 bytes do not fit their checksum")
-    _, version, flags, length, order, table, extents, digest = _FIELDS.unpack(fields)
+    _, version, flags, length, order, table, extents, contents, digest = _FIELDS.unpack(fields)
     if version != VERSION or flags:
         raise CheckpointError(
             f"{name} has format version {version}, this trainkit reads version {VERSION}; "
@@ -152,7 +165,7 @@ def read_header(fd: int, name: str) -> Header:
         raise CheckpointError(
             f"{name} is damaged: it is {what} ({actual} bytes, saved as {length})"
         )
-    return Header(length, order, table, extents, digest)
+    return Header(length, order, table, extents, contents, digest)
 
 
 def verify_seal(fd: int, name: str) -> tuple[Header, list[Extent]]:
@@ -166,7 +179,8 @@ def verify_seal(fd: int, name: str) -> tuple[Header, list[Extent]]:
     """
     header = read_header(fd, name)
     fits = 0 <= header.table and header.table + _ENTRY.size * header.extents == header.length
-    if not fits or header.table < BLOCK or header.extents > MAX_EXTENTS:
+    fits = fits and BLOCK + header.contents <= header.table
+    if not fits or header.extents > MAX_EXTENTS:
         raise CheckpointError(
             f"{name} is damaged: the list of its arrays is not where it should be"
         )
@@ -175,7 +189,7 @@ def verify_seal(fd: int, name: str) -> tuple[Header, list[Extent]]:
     extents = [Extent(o, size, digest.hex()) for o, size, digest in _ENTRY.iter_unpack(table)]
     end = BLOCK
     for offset, size, _ in extents:
-        if offset < end or offset + size > header.table:
+        if offset < end or offset + size > header.table - header.contents:
             raise CheckpointError(f"{name} is damaged: the places of its arrays overlap")
         if size <= SMALL:
             raise CheckpointError(

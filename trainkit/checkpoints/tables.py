@@ -89,6 +89,7 @@ class _Hdf5:
 
     def verify(self) -> None:
         self.saved.verify()
+        self.saved.verify_structure()
 
     def entries(self) -> list[Entry]:
         """All that the file holds, ready to be written again."""
