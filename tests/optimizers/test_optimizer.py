@@ -328,6 +328,59 @@ def step_of(g, **options):
     return -w.numpy()
 
 
+@pytest.mark.parametrize("make", [lambda: optimizers.SGD(0.5), lambda: optimizers.SGD(0.5, 0.9)])
+def test_steps_over_other_weights_than_the_last_one(make):
+    def trained(steps, weights):
+        optimizer = make()
+        for step in steps:
+            pairs = [(grad(np.full(weights[i].shape, g)), weights[i]) for i, g in step]
+            optimizer.apply_gradients(pairs)
+        return [w.numpy().tolist() for w in weights]
+
+    def fresh():
+        return [weight(1.0, "a"), weight([1.0, 2.0], "b"), weight([[3.0]], "c")]
+
+    steps = [[(0, 1.0), (1, 2.0)], [(1, 2.0), (0, 1.0)], [(1, 2.0)], [(0, 1.0), (1, 2.0), (2, 3.0)]]
+    one_by_one = []
+    for i in range(3):
+        mine = [[(0, g) for j, g in step if j == i] for step in steps]
+        one_by_one += trained([step for step in mine if step], [fresh()[i]])
+    assert trained(steps, fresh()) == one_by_one
+
+
+def test_a_step_that_fails_after_others_changes_nothing():
+    adam, a, b = optimizers.Adam(), weight([1.0, 2.0], "a"), weight(3.0, "b")
+    for _ in range(2):
+        adam.apply_gradients([(grad([0.5, 0.5]), a), (grad(), b)])
+    before = [v.numpy().tolist() for v in (a, b, *adam.variables)]
+    with pytest.raises(tk.errors.ShapeError, match=r"gradient  \(2,\)\n  weight    \(\)"):
+        adam.apply_gradients([(grad([0.5, 0.5]), a), (grad([0.5, 0.5]), b)])
+    with pytest.raises(ValueError, match="takes pairs"):
+        adam.apply_gradients([(grad([0.5, 0.5]), a), grad()])
+    with pytest.raises(TypeError, match="the wrong way round"):
+        adam.apply_gradients([(a, grad([0.5, 0.5])), (grad(), b)])
+    assert [v.numpy().tolist() for v in (a, b, *adam.variables)] == before
+
+
+def test_a_constraint_that_comes_later_holds():
+    sgd, w = optimizers.SGD(1.0), weight([1.0, 1.0])
+    sgd.apply_gradients([(grad([0.5, 0.5]), w)])
+    w.constraint = lambda x: tk.ops.maximum(x, 0.0)
+    sgd.apply_gradients([(grad([0.5, 2.0]), w)])
+    assert w.numpy().tolist() == [0.0, 0.0]
+
+
+def test_a_graph_after_eager_steps_steps_alike():
+    sgd, w = optimizers.SGD(1.0), weight(1.0)
+    g = grad(0.25)
+    sgd.apply_gradients([(g, w)])
+    step = tk.function(lambda: sgd.apply_gradients([(g, w)]))
+    for _ in range(2):
+        step()
+    assert float(w) == 0.25
+    assert int(sgd.iterations) == 3
+
+
 def test_clipping():
     np.testing.assert_allclose(step_of([3.0, 4.0], clipnorm=1.0), [0.6, 0.8], rtol=1e-6)
     np.testing.assert_array_equal(step_of([3.0, 4.0], clipnorm=10.0), [3.0, 4.0])

@@ -72,12 +72,39 @@ def test_a_program_gives_the_bits_of_the_rule(rule, n_slots, size, how, rng, com
     work = [x.copy() for x in buffers]
     if how == "loop":
         HotProgram(program).run(work, SCALARS)
-        assert any((*UPDATES._ready.values(), *JOINT_UPDATES._ready.values()))
+        assert size == 1 or any((*UPDATES._ready.values(), *JOINT_UPDATES._ready.values()))
     else:
         program.run(work, SCALARS)
     for got, want in zip([work[0], *work[2:]], wanted, strict=True):
         np.testing.assert_array_equal(got, want)
     np.testing.assert_array_equal(work[1], grad)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1, 1), (5,), (3, 7), (0, 2)], ids=str)
+@pytest.mark.parametrize(("rule", "n_slots"), RULES)
+def test_calls_for_small_weights_give_the_bits_of_the_rule(rule, n_slots, shape, dtype, rng):
+    members = [[np.asarray(rng.random(shape), dtype) for _ in range(2 + n_slots)] for _ in range(2)]
+    scalars = tuple(map(dtype, SCALARS))
+    wanted = [rule(np, b[0], b[1], scalars, *b[2:]) for b in members]
+    grads = [b[1].copy() for b in members]
+    HotProgram(RuleProgram(rule, n_slots, 2, dtype)).run_all(members, scalars)
+    for buffers, results, grad in zip(members, wanted, grads, strict=True):
+        np.testing.assert_array_equal(buffers[1], grad)
+        for got, want in zip([buffers[0], *buffers[2:]], results, strict=True):
+            assert got.dtype == dtype
+            assert got.tobytes() == np.asarray(want).tobytes()
+
+
+@pytest.mark.parametrize("ufunc", ["sqrt", "exp", "square", "sign", "negative"])
+def test_calls_for_one_number_know_all_ufuncs(ufunc, rng):
+    def rule(xp, w, g, scalars):
+        return (w - getattr(xp, ufunc)(g) * 0.3,)
+
+    w, g = np.float32([[2.0]]), np.float32([[0.7]])
+    (wanted,) = rule(np, w, g, None)
+    HotProgram(RuleProgram(rule, 0, 1, np.float32)).run([w, g], (np.float32(1),))
+    assert w.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("sizes", [[1], [7, 1, 0, 30], [WIDE // 2, 3, WIDE, PIECE + 1]])

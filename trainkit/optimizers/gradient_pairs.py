@@ -18,6 +18,13 @@ def split_pairs(owner: str, pairs: Iterable[Any]) -> tuple[list[Any], list[Any]]
     Raises:
         ValueError: something else than pairs was given.
     """
+    pairs = list(pairs)
+    try:
+        split = list(zip(*pairs, strict=True))
+    except (TypeError, ValueError):
+        split = []
+    if len(split) == 2:
+        return list(split[0]), list(split[1])
     grads, weights = [], []
     for pair in pairs:
         try:

@@ -26,8 +26,11 @@ from trainkit.optimizers.clipping import ClipLimits
 from trainkit.optimizers.gradient_pairs import checked_pairs, split_pairs, warn_of_missing
 from trainkit.optimizers.options import DEFAULTS, checked_options
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
-from trainkit.optimizers.step import apply_step
-from trainkit.optimizers.weight_state import Programs, WeightState
+from trainkit.optimizers.step import apply_step, run_step
+from trainkit.optimizers.step_plan import Programs
+from trainkit.optimizers.weight_state import WeightState
+
+_THREAD = recorder.THREAD
 
 
 class Optimizer(AssigningSteps):
@@ -358,6 +361,10 @@ class Optimizer(AssigningSteps):
         self._apply(grads, weights)
 
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
+        plan = self._programs.plan
+        if plan is not None and not _THREAD.traces and plan.fits(grads, weights):
+            run_step(self, plan.states, [g._array for g in grads])
+            return
         kept, of, missing = checked_pairs(self.name, grads, weights)
         if assigns(self) and not self._states.chosen:
             self.build(list(weights))

@@ -9,6 +9,7 @@ the same bits. It is compiled once a program has done enough work for that to pa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ import numpy as np
 from trainkit.kernels import registry
 from trainkit.kernels.addresses import data_offset
 from trainkit.kernels.threads import core_count
-from trainkit.optimizers.rule_program import RuleProgram, Symbol
+from trainkit.optimizers.rule_calls import MOST, array_calls, number_calls
+from trainkit.optimizers.rule_program import RuleProgram
+from trainkit.optimizers.rule_statements import INFIX, statements
 
 UPDATES = registry.Family("update", "update", "update", exact=True)
 JOINT_UPDATES = registry.Family("joint_update", "update", "joint_update", exact=True)
@@ -27,9 +30,11 @@ MOST_JOINT = 4
 WIDE = 250_000
 """From so many elements on, beyond a cache, the loop is spread over the cores."""
 
-_INFIX = {np.add: "+", np.subtract: "-", np.multiply: "*", np.true_divide: "/"}
 _ROUNDED = {np.sqrt, np.absolute, np.sign, np.maximum, np.minimum, np.negative, np.square}
 """Functions whose result is exact or correctly rounded, so that it is the same everywhere."""
+
+_FIRST = [(0,) * rank for rank in range(65)]
+"""The place of the only element, by rank."""
 
 _SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
 """What one NumPy step of a program costs."""
@@ -37,12 +42,12 @@ _SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
 
 def is_exact(program: RuleProgram) -> bool:
     """Whether a loop gives the bits of the program."""
-    return all(x.is_scalar or x.ufunc in _INFIX or x.ufunc in _ROUNDED for x in program.order)
+    return all(x.is_scalar or x.ufunc in INFIX or x.ufunc in _ROUNDED for x in program.order)
 
 
 def loop_source(program: RuleProgram) -> str:
     """The text of a module with `loop(b0, ..., s0, ..., h0, ...)`: buffers, scalars, hoisted."""
-    numbers, body = _statements(program)
+    numbers, body = statements(program)
     arguments = [f"b{i}" for i in range(program.n_buffers)] + numbers
     lines = ["import numpy as np", "from numba import prange", f"real = np.{program.dtype.name}"]
     lines += ["", f"def loop({', '.join(arguments)}):", "    for i in prange(b0.size):"]
@@ -81,7 +86,7 @@ def joint_source(program: RuleProgram) -> str:
     `items` (weights, buffers) are the addresses of flat arrays, `sizes` their sizes. Each worker
     takes an equal part of all elements, as if the arrays stood behind one another.
     """
-    numbers, body = _statements(program)
+    numbers, body = statements(program)
     size = program.dtype.itemsize
     views = [
         f"b{i} = numbers_at(items[k, {i}], offset, low * {size}, high - low, real(0))"
@@ -93,33 +98,6 @@ def joint_source(program: RuleProgram) -> str:
         views="\n".join(" " * 16 + line for line in views),
         body="\n".join(" " * 20 + line for line in body),
     )
-
-
-def _statements(program: RuleProgram) -> tuple[list[str], list[str]]:
-    """Names of scalars and of what is computed from them, and what is done with element i."""
-    buffers, scalars = program.inputs
-    names = {id(x): f"x{i}" for i, x in enumerate(buffers)}
-    names |= {id(x): f"s{i}" for i, x in enumerate(scalars)}
-    hoisted = [x for x in program.order if x.is_scalar]
-    names |= {id(x): f"h{i}" for i, x in enumerate(hoisted)}
-    body = [f"x{i} = b{i}[i]" for i in range(len(buffers))]
-    for i, symbol in enumerate(x for x in program.order if not x.is_scalar):
-        names[id(symbol)] = f"y{i}"
-        body.append(f"y{i} = {_expression(symbol, names)}")
-    for i, result in enumerate(program.results):
-        slot = i if i == 0 else i + 1
-        if result is not buffers[slot]:
-            body.append(f"b{slot}[i] = {names[id(result)]}")
-    return [names[id(x)] for x in (*scalars, *hoisted)], body
-
-
-def _expression(symbol: Symbol, names: dict[int, str]) -> str:
-    inputs = [
-        names[id(x)] if isinstance(x, Symbol) else f"real({float(x)!r})" for x in symbol.inputs
-    ]
-    if symbol.ufunc in _INFIX:
-        return f"{inputs[0]} {_INFIX[symbol.ufunc]} {inputs[1]}"
-    return f"np.{symbol.ufunc.__name__}({', '.join(inputs)})"
 
 
 class HotProgram:
@@ -153,7 +131,7 @@ class HotProgram:
 
     def run_all(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> None:
         """Update the buffers of several weights, no two of which share one that is written."""
-        size = sum(buffers[0].size for buffers in members)
+        size = sum([buffers[0].size for buffers in members])
         each = _SECONDS_PER_STEP * len(members) + _SECONDS_PER_ELEMENT * size
         seconds = len(self.program.steps) * each
         if self._joint_key is not None and size >= WIDE:
@@ -169,14 +147,29 @@ class HotProgram:
         self, members: Sequence[Sequence[Any]], scalars: Sequence[Any], seconds: float | None
     ) -> None:
         """Weight by weight: by a loop if the call takes `seconds` without, `None` for none."""
+        numbers = self._numbers(scalars)
         for buffers in members:
+            size = buffers[0].size
+            if size == 1:
+                self._of_number(_FIRST[buffers[0].ndim], *buffers, *numbers)
+                continue
             loop = None
             if self._keys and seconds is not None:
-                loop = UPDATES.find(self._keys[buffers[0].size >= WIDE], seconds)
-            if loop is None:
-                self.program.run(buffers, scalars)
+                loop = UPDATES.find(self._keys[size >= WIDE], seconds)
+            if loop is not None:
+                loop(*[x if x.ndim == 1 else x.reshape(-1) for x in buffers], *numbers)
+            elif size <= MOST:
+                self._of_arrays(*buffers, *numbers)
             else:
-                loop(*[x.reshape(-1) for x in buffers], *self._numbers(scalars))
+                self.program.run(buffers, scalars)
+
+    @cached_property
+    def _of_number(self) -> Any:
+        return number_calls(self.program)
+
+    @cached_property
+    def _of_arrays(self) -> Any:
+        return array_calls(self.program)
 
     def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
         items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)

@@ -14,6 +14,8 @@ from trainkit.optimizers.assigning import assign_steps, assigns
 from trainkit.optimizers.clipping import clip_gradients
 from trainkit.optimizers.weight_state import WeightState
 
+_F32 = np.dtype(np.float32)
+
 if TYPE_CHECKING:
     from trainkit.optimizers.optimizer import Optimizer
 
@@ -24,7 +26,7 @@ def apply_step(optimizer: Optimizer, states: list[WeightState], grads: list[Tens
         with recorder.silence():
             _trace_step(optimizer, states, grads, None)
     else:
-        _run_step(optimizer, states, [g._array for g in grads])
+        run_step(optimizer, states, [g._array for g in grads])
 
 
 def scalars_of(rates: Any, lr: Any) -> tuple[Any, ...]:
@@ -35,7 +37,8 @@ def scalars_of(rates: Any, lr: Any) -> tuple[Any, ...]:
 # ------------------------------------------------------------------ eagerly
 
 
-def _run_step(optimizer: Optimizer, states: list[WeightState], grads: list[Any]) -> None:
+def run_step(optimizer: Optimizer, states: list[WeightState], grads: list[Any]) -> None:
+    """The step on arrays; no graph may be traced."""
     done = int(optimizer._iterations._value._array)
     if optimizer.loss_scale_factor is not None:
         grads = [g / optimizer.loss_scale_factor for g in grads]
@@ -74,17 +77,7 @@ def _update_weights(
     lr, step = current_rate(optimizer), np.float32(done + 1)
     counters = _run_counters(optimizer, lr, step) if optimizer.counters else ()
     scalars = scalars_of(optimizer.rates(np, lr, step, *counters), lr)
-    programs = optimizer._programs
-    by_program: dict[Any, list[Any]] = {}
-    once = len(set(map(id, states))) == len(states)
-    for state, grad in zip(states, grads, strict=True):
-        found = state.update_arrays(grad, scalars, programs)
-        if found is not None and once:
-            by_program.setdefault(found[0], []).append(found[1])
-        elif found is not None:  # a weight that comes again starts from what it has become
-            found[0].run(found[1], scalars)
-    for program, members in by_program.items():
-        program.run_all(members, scalars)
+    optimizer._programs.plan_of(states, len(scalars)).update(grads, scalars)
 
 
 def _run_counters(optimizer: Optimizer, lr: Any, step: Any) -> tuple[Any, ...]:
@@ -98,7 +91,11 @@ def _run_counters(optimizer: Optimizer, lr: Any, step: Any) -> tuple[Any, ...]:
 def current_rate(optimizer: Optimizer) -> Any:
     """The learning rate as a NumPy float32 scalar."""
     rate = optimizer._learning_rate
-    if type(rate) is not Variable:
+    if type(rate) is Variable:
+        array = rate._value._array
+        if type(array) is np.ndarray and array.dtype is _F32:
+            return array[()]
+    else:
         with recorder.silence():
             rate = optimizer.learning_rate
     if isinstance(rate, Variable):
