@@ -215,8 +215,11 @@ class _Writer:
             dataset.write(h5.h5s.ALL, h5.h5s.ALL, array, kind)
 
     def _write_past_hdf5(self, offset: int, array: Any) -> None:
+        # The sum goes first: pages that nothing has touched yet would split up the writing, and
+        # with it the system's cache of the file, which is then slower to read.
+        digest = checksum(array)
         write_at(self._fd, as_bytes(array), offset)
-        self.extents.append(Extent(offset, array.nbytes, checksum(array)))
+        self.extents.append(Extent(offset, array.nbytes, digest))
         self._early.written(array.nbytes)
 
     def _plan(self, array: Any) -> Any:

@@ -66,9 +66,9 @@ class Restore:
         assert root is not None
         try:
             match = Match(self.saved.root, self._weights).add(root, self.saved.root, "")
+            self._left = len(self.saved.arrays())
             self._check(match, strict)
             self.saved.verify()
-            self._left = len(self.saved.arrays())
             self._apply(match, load_verified)
         except BaseException:
             self._left = 0
@@ -164,6 +164,8 @@ class Restore:
 
     def unused(self, match: Match | None = None) -> list[Difference]:
         """The values of the file that no object has taken."""
+        if not self._left and match is None:
+            return []
         touched = match.touched if match else set()
         return [
             Difference("unused", node.path, f"{node.shape} {node.dtype.name}")
@@ -173,6 +175,8 @@ class Restore:
 
     def lost(self) -> list[Difference]:
         """The unused values whose owner has values already, so that hardly anyone will ask."""
+        if not self._left:
+            return []
         lost = set(lost_paths(self.saved.root))
         return [item for item in self.unused() if item.path in lost]
 
