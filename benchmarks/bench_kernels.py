@@ -300,13 +300,32 @@ def losses_and_tables() -> list[Benchmark]:
     ]
 
 
+def whole_cell(kind: str) -> Callable[[], Step]:
+    """PyTorch's LSTM or GRU of one size, inputs' product included."""
+
+    def step(torch: Any) -> Step:
+        cell = getattr(torch.nn, kind)(64, 64, batch_first=True)
+        x = torch.from_numpy(normal(32, 80, 64))
+        return lambda: cell(x)
+
+    return torch_step(step)
+
+
 def recurrence() -> list[Benchmark]:
-    """LSTM with 64 units over 80 steps of 32 samples, without the inputs' product."""
+    """LSTM and GRU with 64 units over 80 steps of 32 samples, without the inputs' product.
+
+    PyTorch's has it included.
+    """
+    return [*lstm(), *gru(True), *gru(False)]
+
+
+def lstm() -> list[Benchmark]:
+    """Forward, and back from the hidden states alone, as a layer does it."""
     from trainkit.kernels import recurrent_cpu, recurrent_plain
 
     inputs = normal(32, 80, 256), normal(32, 64), normal(32, 64), normal(64, 256) / 8
     results = recurrent_plain.lstm(np, *inputs)
-    slopes = normal(32, 80, 64), normal(32, 80, 64)
+    given = (normal(32, 80, 64), None, *inputs[1:], *results)
     return [
         Benchmark(
             "lstm forward",
@@ -315,6 +334,7 @@ def recurrence() -> list[Benchmark]:
             {
                 "trainkit": compiled(lambda: recurrent_cpu.lstm(*inputs)),
                 "trainkit, plain": plain(lambda: recurrent_plain.lstm(np, *inputs)),
+                "torch": whole_cell("LSTM"),
             },
         ),
         Benchmark(
@@ -322,14 +342,35 @@ def recurrence() -> list[Benchmark]:
             "ms",
             1e3,
             {
-                "trainkit": compiled(
-                    lambda: recurrent_cpu.lstm_gradient(*slopes, *inputs[1:], *results)
-                ),
-                "trainkit, plain": plain(
-                    lambda: recurrent_plain.lstm_gradient(np, *slopes, *inputs[1:], *results)
-                ),
+                "trainkit": compiled(lambda: recurrent_cpu.lstm_gradient(*given)),
+                "trainkit, plain": plain(lambda: recurrent_plain.lstm_gradient(np, *given)),
             },
         ),
+    ]
+
+
+def gru(reset_after: bool) -> list[Benchmark]:
+    """The same of a GRU; PyTorch has only that whose reset gate comes after the product."""
+    from trainkit.kernels import recurrent_cpu, recurrent_plain
+
+    bias = normal(192) if reset_after else None
+    inputs = normal(32, 80, 192), normal(32, 64), normal(64, 192) / 8, bias, reset_after
+    results = recurrent_plain.gru(np, *inputs)
+    given = (normal(32, 80, 64), *inputs[1:3], *results, reset_after)
+    forward = {
+        "trainkit": compiled(lambda: recurrent_cpu.gru(*inputs)),
+        "trainkit, plain": plain(lambda: recurrent_plain.gru(np, *inputs)),
+    }
+    if reset_after:
+        forward["torch"] = whole_cell("GRU")
+    name = "gru" if reset_after else "gru, reset before,"
+    back = {
+        "trainkit": compiled(lambda: recurrent_cpu.gru_gradient(*given)),
+        "trainkit, plain": plain(lambda: recurrent_plain.gru_gradient(np, *given)),
+    }
+    return [
+        Benchmark(f"{name} forward", "ms", 1e3, forward),
+        Benchmark(f"{name} gradient", "ms", 1e3, back),
     ]
 
 

@@ -49,6 +49,23 @@ def through_gru(projected, h, kernel, bias):
     return recurrence.gru_gradient(SLOPES[0], projected, h, kernel, bias, *results)
 
 
+def gru_reset_before(projected, h, kernel):
+    return recurrence.gru(projected, h, kernel, reset_after=False)
+
+
+def through_gru_reset_before(projected, h, kernel):
+    """The gradients that `gru` sends back but that of a bias, which it has none of."""
+    results = PRIMITIVES["gru"].op(projected, h, kernel, None, reset_after=False)
+    inputs = (SLOPES[0], projected, h, kernel, None, *results)
+    return recurrence.gru_gradient(*inputs, reset_after=False)[:3]
+
+
+def through_lstm_without_memory(projected, h, c, kernel):
+    """The gradients that `lstm` sends back where nobody looks at c."""
+    results = PRIMITIVES["lstm"].op(projected, h, c, kernel)
+    return recurrence.lstm_gradient(SLOPES[0], None, projected, h, c, kernel, *results)
+
+
 CASES = [
     # ---- convolution
     case("conv", ops.conv, normal(2, 5, 2), normal(3, 2, 3), strides=2),
@@ -192,6 +209,16 @@ CASES = [
     case("lstm_gradient", through_lstm, normal(2, 3, 8), normal(2, 2), normal(2, 2), normal(2, 8)),
     case("gru", recurrence.gru, normal(2, 3, 6), normal(2, 2), normal(2, 6), normal(6)),
     case("gru", recurrence.gru, normal(2, 3, 6), normal(2, 2), normal(2, 6)),
+    case("gru", gru_reset_before, normal(2, 3, 6), normal(2, 2), normal(2, 6)),
+    case("gru_gradient", through_gru_reset_before, normal(2, 3, 6), normal(2, 2), normal(2, 6)),
+    case(
+        "lstm_gradient",
+        through_lstm_without_memory,
+        normal(2, 3, 8),
+        normal(2, 2),
+        normal(2, 2),
+        normal(2, 8),
+    ),
     case("gru_gradient", through_gru, normal(2, 3, 6), normal(2, 2), normal(2, 6), normal(6)),
     # ---- dense and embedding
     case("dense", ops.dense, normal(2, 3, 4), normal(4, 2), normal(2), activation="relu"),

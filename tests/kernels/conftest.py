@@ -11,3 +11,11 @@ def eager():
     registry.set_mode("eager")
     yield
     registry.set_mode(before)
+
+
+@pytest.fixture
+def kernels():
+    """A function that sets the mode; afterwards it is as before."""
+    before = registry.mode()
+    yield registry.set_mode
+    registry.set_mode(before)

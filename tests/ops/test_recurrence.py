@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from trainkit.core.errors import ShapeError
+import trainkit as tk
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.ops.recurrence import gru, lstm
 
 
@@ -38,6 +39,42 @@ def test_gru_goes_step_by_step(rng, with_bias):
         z, r = sigmoid(outer[0] + inner[0]), sigmoid(outer[1] + inner[1])
         h = z * h + (1 - z) * np.tanh(outer[2] + r * inner[2])
         np.testing.assert_allclose(hidden[:, t], h, atol=1e-12)
+
+
+def test_gru_with_the_reset_gate_before_the_product(rng):
+    x, h, kernel = rng.normal(size=(2, 4, 9)), rng.normal(size=(2, 3)), rng.normal(size=(3, 9))
+    hidden = gru(x, h, kernel, reset_after=False).numpy()
+    for t in range(4):
+        outer = np.split(x[:, t], 3, axis=1)
+        z, r = (sigmoid(outer[i] + h @ kernel[:, 3 * i : 3 * i + 3]) for i in range(2))
+        h = z * h + (1 - z) * np.tanh(outer[2] + (r * h) @ kernel[:, 6:])
+        np.testing.assert_allclose(hidden[:, t], h, atol=1e-12)
+
+
+def test_gru_with_the_reset_gate_before_the_product_has_one_bias():
+    h = np.ones((2, 3))
+    with pytest.raises(InvalidArgumentError, match="recurrent_bias must be None"):
+        gru(np.ones((2, 4, 9)), h, np.ones((3, 9)), np.ones(9), reset_after=False)
+
+
+def test_memory_that_nobody_looks_at_sends_nothing_back(rng):
+    inputs = [rng.normal(size=s) for s in ((2, 4, 12), (2, 3), (2, 3), (3, 12))]
+    inputs = [tk.constant(x) for x in inputs]
+
+    def gradients(of):
+        with tk.GradientTape() as tape:
+            tape.watch(inputs)
+            y = of(*lstm(*inputs))
+        return tape.gradient(y, inputs)
+
+    alone = gradients(lambda hidden, memory: hidden * hidden)
+    both = gradients(lambda hidden, memory: hidden * hidden + 0.0 * memory)
+    for a, b in zip(alone, both, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+    only = gradients(lambda hidden, memory: memory)
+    both = gradients(lambda hidden, memory: 0.0 * hidden + memory)
+    for a, b in zip(only, both, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
 
 
 def test_shapes_that_do_not_fit_are_shown():

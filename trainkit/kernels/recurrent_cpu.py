@@ -1,4 +1,4 @@
-"""When a compiled LSTM pays, and how arrays are laid out for it."""
+"""When compiled LSTM and GRU pay, and how arrays are laid out for them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels import registry
+from trainkit.kernels.recurrent_plain import before, rows
+from trainkit.kernels.reductions_cpu import leading_sum
 from trainkit.kernels.registry import owned
 
 Array = Any
@@ -14,24 +16,54 @@ Array = Any
 _F32 = np.dtype(np.float32)
 LSTM = registry.Family("lstm", "recurrent", "lstm")
 LSTM_GRADIENT = registry.Family("lstm_gradient", "recurrent", "lstm_gradient")
+GRU = {
+    True: registry.Family("gru", "recurrent_gru", "gru"),
+    False: registry.Family("gru_reset_before", "recurrent_gru", "gru_reset_before"),
+}
+"""By whether the reset gate multiplies after the state's product."""
+GRU_GRADIENT = {
+    True: registry.Family("gru_gradient", "recurrent_gru", "gru_gradient"),
+    False: registry.Family(
+        "gru_reset_before_gradient", "recurrent_gru", "gru_reset_before_gradient"
+    ),
+}
 
-LARGEST_KERNEL_BYTES = 1 << 19
-"""The recurrent kernel is read at each step, so it has to stay in the cache of a core."""
+LARGEST_KERNEL_BYTES = 1 << 22
+"""The recurrent kernel is read at each step, so it has to stay in a cache."""
 SAMPLES = 8
-"""How many samples a worker takes."""
+"""How many samples a worker takes, a multiple of 8. More of them gain a tenth at most."""
 STEP_SECONDS = 3e-5
 """What the calls of NumPy take for one step, whatever its size."""
 
 
 def _found(family: registry.Family, steps: int, batch: int, kernel: Array, *arrays: Array) -> Any:
-    units = kernel.shape[0]
-    if units % 32 or kernel.nbytes > LARGEST_KERNEL_BYTES:
+    if kernel.nbytes > LARGEST_KERNEL_BYTES:
         return None
     if any(a.dtype is not _F32 or not a.size for a in (kernel, *arrays)):
         return None
     flops = 2 * batch * steps * kernel.size
     seconds = steps * STEP_SECONDS + flops / registry.FLOPS_PER_SECOND
-    return family.find((units,), seconds)
+    return family.find((kernel.shape[0],), seconds)
+
+
+def _room(batch: int, *sizes: int) -> list[Array]:
+    """Zeros (workers, samples, size) for each size."""
+    return [np.zeros((-(-batch // SAMPLES), SAMPLES, size), np.float32) for size in sizes]
+
+
+def _by_worker(states: Array) -> Array:
+    """States (batch, units) in such an array, zeros where there are no more samples."""
+    (result,) = _room(*states.shape)
+    result.reshape(-1, states.shape[1])[: len(states)] = states
+    return result
+
+
+def _joined(by_worker: Array, batch: int) -> Array:
+    """The opposite of `_by_worker`."""
+    return by_worker.reshape(-1, by_worker.shape[-1])[:batch].copy()
+
+
+# ------------------------------------------------------------------ LSTM
 
 
 def lstm(projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ...] | None:
@@ -44,22 +76,14 @@ def lstm(projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ..
     hidden = np.empty((batch, steps, units), np.float32)
     memory, gates = np.empty_like(hidden), np.empty(projected.shape, np.float32)
     state, cell = _by_worker(h), _by_worker(c)
-    z = np.empty((*state.shape[:2], 4 * units), np.float32)
+    (z,) = _room(batch, 4 * units)
     run(owned(projected), owned(kernel), hidden, memory, gates, state, cell, z)
     return hidden, memory, gates
 
 
-def _by_worker(states: Array) -> Array:
-    """States (batch, units) as (workers, 8, units), zeros where there are no more samples."""
-    batch, units = states.shape
-    result = np.zeros((-(-batch // SAMPLES), SAMPLES, units), np.float32)
-    result.reshape(-1, units)[:batch] = states
-    return result
-
-
 def lstm_gradient(
     by_hidden: Array,
-    by_memory: Array,
+    by_memory: Array | None,
     h: Array,
     c: Array,
     kernel: Array,
@@ -69,18 +93,65 @@ def lstm_gradient(
 ) -> tuple[Array, ...] | None:
     """Gradients by projected inputs, first h and c, and recurrent kernel, or `None`."""
     batch, steps, units = hidden.shape
-    run = _found(LSTM_GRADIENT, steps, batch, kernel, by_hidden, by_memory, c, memory, gates)
+    given = (by_hidden, c, memory, gates, *(() if by_memory is None else (by_memory,)))
+    run = _found(LSTM_GRADIENT, steps, batch, kernel, *given)
     if run is None:
         return None
+    if by_memory is None:
+        by_memory = np.empty((0, steps, units), np.float32)
     slopes = np.empty(gates.shape, np.float32)
-    workers = -(-batch // SAMPLES)
-    dh, dc, room, z = (
-        np.zeros((workers, SAMPLES, size), np.float32) for size in (units, units, units, 4 * units)
-    )
-    before = np.concatenate([c[:, None], memory[:, :-1]], axis=1)
-    arrays = (by_hidden, by_memory, before, kernel.T, memory, gates)
-    run(*map(owned, arrays), slopes, dh, dc, z, room)
-    earlier = np.concatenate([h[:, None], hidden[:, :-1]], axis=1)
-    by_kernel = earlier.reshape(-1, units).T @ slopes.reshape(-1, 4 * units)
-    by_h, by_c = (part.reshape(-1, units)[:batch].copy() for part in (dh, dc))
-    return slopes, by_h, by_c, by_kernel
+    dh, dc, z, room = _room(batch, units, units, 4 * units, units)
+    arrays = (by_hidden, by_memory, c, kernel.T, memory, gates)
+    run(*map(owned, arrays), slopes, dh, dc, z, room, np.zeros(units, np.float32))
+    by_kernel = rows(before(np, h, hidden)).T @ rows(slopes)
+    return slopes, _joined(dh, batch), _joined(dc, batch), by_kernel
+
+
+# ------------------------------------------------------------------ GRU
+
+
+def gru(
+    projected: Array, h: Array, kernel: Array, bias: Array | None, reset_after: bool
+) -> tuple[Array, Array] | None:
+    """(hidden, gates) of all steps, or `None` where the plain version is to do it."""
+    batch, steps, _ = projected.shape
+    given = (projected, h) if bias is None else (projected, h, bias)
+    run = _found(GRU[reset_after], steps, batch, kernel, *given)
+    if run is None:
+        return None
+    units = kernel.shape[0]
+    hidden = np.empty((batch, steps, units), np.float32)
+    gates = np.empty((batch, steps, 4 * units), np.float32)
+    state = _by_worker(h)
+    z, kept = _room(batch, 3 * units, units)
+    if reset_after:
+        offsets = np.zeros(3 * units, np.float32) if bias is None else owned(bias)
+        run(owned(projected), owned(kernel), offsets, hidden, gates, state, z)
+    else:
+        run(owned(projected), owned(kernel), hidden, gates, state, z, kept)
+    return hidden, gates
+
+
+def gru_gradient(
+    by_hidden: Array, h: Array, kernel: Array, hidden: Array, gates: Array, reset_after: bool
+) -> tuple[Array, ...] | None:
+    """Gradients by projected inputs, first h, recurrent kernel and its bias, or `None`."""
+    batch, steps, units = hidden.shape
+    run = _found(GRU_GRADIENT[reset_after], steps, batch, kernel, by_hidden, h, hidden, gates)
+    if run is None:
+        return None
+    slopes = np.empty((batch, steps, 3 * units), np.float32)
+    dh, z, room, kept = _room(batch, units, 3 * units, units, units)
+    arrays = tuple(map(owned, (by_hidden, h, kernel.T, hidden, gates)))
+    earlier, by_gates = rows(before(np, h, hidden)), rows(slopes)[:, : 2 * units]
+    if reset_after:
+        shares = np.empty(hidden.shape, np.float32)
+        run(*arrays, slopes, shares, dh, z, room)
+        by_new = earlier.T @ rows(shares)
+        by_bias = np.concatenate([leading_sum(slopes, 2)[: 2 * units], leading_sum(shares, 2)])
+    else:
+        run(*arrays, slopes, dh, z, room, kept, np.zeros(units, np.float32))
+        by_new = rows(gates)[:, 3 * units :].T @ rows(slopes)[:, 2 * units :]
+        by_bias = np.zeros(3 * units, np.float32)
+    by_kernel = np.concatenate([earlier.T @ by_gates, by_new], axis=1)
+    return slopes, _joined(dh, batch), by_kernel, by_bias

@@ -261,10 +261,14 @@ class GRUCell(Cell):
         return output, [output]
 
     def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
-        if not self.reset_after or not _is_standard(self) or (training and self.recurrent_dropout):
+        if not _is_standard(self) or (training and self.recurrent_dropout):
             return None
-        bias = None if self.bias is None else self.bias.value()[1]
-        hidden = gru(projected, states[0], self.recurrent_kernel.value(), bias)
+        bias = None
+        if self.reset_after and self.bias is not None:
+            bias = self.bias.value()[1]
+        hidden = gru(
+            projected, states[0], self.recurrent_kernel.value(), bias, bool(self.reset_after)
+        )
         return hidden, [hidden[:, -1]]
 
 

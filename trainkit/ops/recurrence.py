@@ -12,12 +12,13 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.errors import ShapeError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels import recurrent_cpu, recurrent_plain
 from trainkit.ops.activations import sigmoid
+from trainkit.ops.creation import zeros_like
 from trainkit.ops.elementwise import add, multiply, subtract, tanh
 from trainkit.ops.joining import split, stack, unstack
 from trainkit.ops.products import matmul
@@ -74,7 +75,7 @@ def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) 
 
 
 def _lstm_gradient_rule(
-    by_hidden: Spec, by_memory: Spec, projected: Spec, h: Spec, c: Spec, kernel: Spec, *rest: Spec
+    by_hidden: Spec, by_memory: Any, projected: Spec, h: Spec, c: Spec, kernel: Spec, *rest: Spec
 ) -> Any:
     return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
 
@@ -83,7 +84,7 @@ def _lstm_gradient_rule(
 def lstm_gradient(
     xp: ArrayModule,
     by_hidden: Array,
-    by_memory: Array,
+    by_memory: Array | None,
     projected: Array,
     h: Array,
     c: Array,
@@ -111,15 +112,20 @@ def _lstm_formula(projected: Tensor, h: Tensor, c: Tensor, kernel: Tensor) -> An
     return stack(hidden, axis=1), stack(memory, axis=1)
 
 
-def _lstm_second(gg: Any, out: Any, by_hidden: Tensor, by_memory: Tensor, *inputs: Tensor) -> Any:
-    by_given, by_inputs = replayed_second_gradient(
-        _lstm_formula, (by_hidden, by_memory), inputs[:4], gg
-    )
+def _lstm_joint(g: Any, y: Any, *inputs: Tensor) -> Any:
+    """The gates are a result for the gradient alone, so nothing comes back through them."""
+    by_hidden = zeros_like(y[0]) if g[0] is None else g[0]
+    return lstm_gradient(by_hidden, g[1], *inputs, *y)
+
+
+def _lstm_second(gg: Any, out: Any, by_hidden: Tensor, by_memory: Any, *inputs: Tensor) -> Any:
+    slopes = by_hidden, zeros_like(by_hidden) if by_memory is None else by_memory
+    by_given, by_inputs = replayed_second_gradient(_lstm_formula, slopes, inputs[:4], gg)
     return (*by_given, *by_inputs, None, None, None)
 
 
-# The gates are a result for the gradient alone, so nothing comes back through them.
-_lstm.joint_gradient(lambda g, y, *inputs: lstm_gradient(g[0], g[1], *inputs, *y))
+_lstm.joint_gradient(_lstm_joint)
+PRIMITIVES["lstm"].joint_sparse = True  # often c is not looked at
 lstm_gradient.joint_gradient(_lstm_second)
 
 
@@ -149,7 +155,7 @@ def lstm(projected: Any, hidden: Any, memory: Any, recurrent_kernel: Any) -> tup
 # ------------------------------------------------------------------ GRU
 
 
-def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any) -> Any:
+def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bool = True) -> Any:
     _check("gru", 3, projected, (h,), kernel)
     units = kernel.shape[0]
     dtype = dtypes.result_type(projected, h, kernel)
@@ -158,14 +164,25 @@ def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any) -> Any:
 
 
 @primitive(_gru_rule, name="gru", promotes=True)
-def _gru(xp: ArrayModule, projected: Array, h: Array, kernel: Array, bias: Array | None) -> Any:
+def _gru(
+    xp: ArrayModule,
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    *,
+    reset_after: bool = True,
+) -> Any:
     """Hidden states and gates of all steps."""
     _check("gru", 3, projected, (h,), kernel)
-    arrays = tuple(map(_wide, (projected, h, kernel, bias)))
-    return _narrow(recurrent_plain.gru(xp, *arrays), projected.dtype)
+    arrays = (*map(_wide, (projected, h, kernel, bias)), reset_after)
+    found = recurrent_cpu.gru(*arrays) if xp is np else None
+    return _narrow(recurrent_plain.gru(xp, *arrays) if found is None else found, projected.dtype)
 
 
-def _gru_gradient_rule(by_hidden: Spec, projected: Spec, h: Spec, kernel: Spec, *rest: Any) -> Any:
+def _gru_gradient_rule(
+    by_hidden: Spec, projected: Spec, h: Spec, kernel: Spec, *rest: Any, reset_after: bool = True
+) -> Any:
     shapes = (projected.shape, h.shape, kernel.shape, kernel.shape[1:])
     return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
 
@@ -180,21 +197,22 @@ def gru_gradient(
     bias: Array | None,
     hidden: Array,
     gates: Array,
+    *,
+    reset_after: bool = True,
 ) -> Any:
     """What a GRU sends back to the projected inputs, the first h, the kernel and its bias."""
-    arrays = tuple(map(_wide, (by_hidden, h, kernel, hidden, gates)))
-    return _narrow(recurrent_plain.gru_gradient(xp, *arrays), by_hidden.dtype)
+    arrays = (*map(_wide, (by_hidden, h, kernel, hidden, gates)), reset_after)
+    found = recurrent_cpu.gru_gradient(*arrays) if xp is np else None
+    parts = recurrent_plain.gru_gradient(xp, *arrays) if found is None else found
+    return _narrow(parts, by_hidden.dtype)
 
 
 def _gru_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Tensor:
-    """Hidden states in plain operations."""
+    """Hidden states in plain operations, the reset gate after the product."""
     hidden = []
     for frame in unstack(projected, axis=1):
         x_z, x_r, x_new = split(frame, 3, axis=-1)
-        inner = matmul(h, kernel)
-        if bias is not None:
-            inner = add(inner, bias)
-        h_z, h_r, h_new = split(inner, 3, axis=-1)
+        h_z, h_r, h_new = split(add(matmul(h, kernel), bias), 3, axis=-1)
         update = sigmoid(add(x_z, h_z))
         new = tanh(add(x_new, multiply(sigmoid(add(x_r, h_r)), h_new)))
         h = add(new, multiply(update, subtract(h, new)))
@@ -202,17 +220,42 @@ def _gru_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Ten
     return stack(hidden, axis=1)
 
 
-def _gru_joint(g: Any, y: Any, projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Any:
-    *parts, by_bias = gru_gradient(g[0], projected, h, kernel, bias, *y)
+def _reset_before_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Tensor:
+    """The same with the reset gate before the product; the bias takes no part."""
+    hidden, units = [], kernel.shape[0]
+    by_gates, by_new = split(kernel, [2 * units], axis=-1)
+    for frame in unstack(projected, axis=1):
+        x_gates, x_new = split(frame, [2 * units], axis=-1)
+        update, reset = split(sigmoid(add(x_gates, matmul(h, by_gates))), 2, axis=-1)
+        new = tanh(add(x_new, matmul(multiply(reset, h), by_new)))
+        h = add(new, multiply(update, subtract(h, new)))
+        hidden.append(h)
+    return stack(hidden, axis=1)
+
+
+def _gru_joint(
+    g: Any,
+    y: Any,
+    projected: Tensor,
+    h: Tensor,
+    kernel: Tensor,
+    bias: Any,
+    *,
+    reset_after: bool = True,
+) -> Any:
+    *parts, by_bias = gru_gradient(g[0], projected, h, kernel, bias, *y, reset_after=reset_after)
     return (*parts, None if bias is None else by_bias)
 
 
-def _gru_second(gg: Any, out: Any, by_hidden: Tensor, *inputs: Any) -> Any:
+def _gru_second(
+    gg: Any, out: Any, by_hidden: Tensor, *inputs: Any, reset_after: bool = True
+) -> Any:
     projected, h, kernel, bias = inputs[:4]
     # Without a bias zeros have a place in the formula for what its gradient sends back.
     place = multiply(out[3], 0.0) if bias is None else bias
+    formula = _gru_formula if reset_after else _reset_before_formula
     by_hidden, by_inputs = replayed_second_gradient(
-        _gru_formula, by_hidden, (projected, h, kernel, place), gg
+        formula, by_hidden, (projected, h, kernel, place), gg
     )
     by_bias = None if bias is None else by_inputs[3]
     return by_hidden, *by_inputs[:3], by_bias, None, None
@@ -222,25 +265,41 @@ _gru.joint_gradient(_gru_joint)
 gru_gradient.joint_gradient(_gru_second)
 
 
-def gru(projected: Any, hidden: Any, recurrent_kernel: Any, recurrent_bias: Any = None) -> Tensor:
+def gru(
+    projected: Any,
+    hidden: Any,
+    recurrent_kernel: Any,
+    recurrent_bias: Any = None,
+    reset_after: bool = True,
+) -> Tensor:
     """A gated recurrent unit over all steps of a sequence.
 
     z, r = sigmoid(.), new = tanh(x_new + r * h_new), h' = z * h + (1 - z) * new, where x and h
-    stand for thirds of projected and of h @ recurrent_kernel + recurrent_bias. Source: Cho et al.
-    2014, arXiv:1406.1078.
+    stand for thirds of projected and of h @ recurrent_kernel + recurrent_bias. With
+    `reset_after=False` h_new is r * h times the last third of the kernel, which r does not
+    multiply again, as in the paper. Source: Cho et al. 2014, arXiv:1406.1078.
 
     Args:
         projected: (batch, steps, 3 units): inputs times their kernel plus bias, thirds z, r, new.
         hidden: h before the first step, (batch, units).
         recurrent_kernel: (units, 3 units).
         recurrent_bias: (3 units,), or `None`.
+        reset_after: whether r multiplies after the product.
 
     Returns:
         h after each step, (batch, steps, units).
 
     Raises:
         ShapeError: the shapes do not fit.
+        InvalidArgumentError: there is a recurrent bias and `reset_after` is false.
     """
-    states, _ = _gru(as_tensor(projected), hidden, recurrent_kernel, recurrent_bias)
+    if recurrent_bias is not None and not reset_after:
+        raise InvalidArgumentError(
+            "gru: with reset_after=False there is one bias, which belongs to `projected`; "
+            "recurrent_bias must be None"
+        )
+    states, _ = _gru(
+        as_tensor(projected), hidden, recurrent_kernel, recurrent_bias, reset_after=reset_after
+    )
     result: Tensor = states
     return result

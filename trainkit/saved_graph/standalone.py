@@ -551,13 +551,15 @@ def _lstm(projected, h, c, kernel):
     return [np.stack(part, 1) for part in (hidden, memory, gates)]
 
 
-def _gru(projected, h, kernel, bias):
-    hidden, gates = [], []
+def _gru(projected, h, kernel, bias, reset_after=True):
+    hidden, gates, units = [], [], h.shape[1]
     for t in range(projected.shape[1]):
-        inner = h @ kernel if bias is None else h @ kernel + bias
-        (z, r, n), (iz, ir, share) = np.split(projected[:, t], 3, -1), np.split(inner, 3, -1)
-        z, r = _sigmoid(z + iz), _sigmoid(r + ir)
-        new = np.tanh(n + r * share)
+        inner = h @ (kernel if reset_after else kernel[:, : 2 * units])
+        inner = inner if bias is None else inner + bias
+        z, r = np.split(_sigmoid(projected[:, t, : 2 * units] + inner[:, : 2 * units]), 2, -1)
+        share = inner[:, 2 * units :] if reset_after else r * h
+        kept = r * share if reset_after else share @ kernel[:, 2 * units :]
+        new = np.tanh(projected[:, t, 2 * units :] + kept)
         h = new + z * (h - new)
         hidden.append(h), gates.append(np.concatenate([z, r, new, share], -1))
     return [np.stack(part, 1) for part in (hidden, gates)]
