@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +36,7 @@ class _Chosen:
 
     compute = 0
     pipeline = 0
+    told: tuple[Callable[[], None], ...] = ()
 
 
 def core_count() -> int:
@@ -50,8 +52,8 @@ def calm() -> None:
     """Size the kernels' pool and let its waiting threads sleep: once, before Numba is imported.
 
     The user's own settings of `OMP_WAIT_POLICY` and `NUMBA_NUM_THREADS` stay. BLAS is told in
-    `core.blas`, before NumPy loads it: while it runs its threads can't be stopped and started
-    again safely.
+    `core.blas` when trainkit is imported: once it is at work its threads can't be stopped and
+    started again safely.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)
@@ -126,6 +128,13 @@ def set_compute_threads(count: int) -> None:
     _size_kernels(threads)
     set_blas_threads(threads)
     _Chosen.compute = count
+    for tell in _Chosen.told:
+        tell()
+
+
+def when_resized(tell: Callable[[], None]) -> None:
+    """Call `tell` after each change of what `compute_threads` gives."""
+    _Chosen.told += (tell,)
 
 
 def pipeline_threads() -> int:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.graph.segments import machine, numpy_loops
+from trainkit.graph.segments import machine
+from trainkit.kernels import numpy_loops
 
 TEXT = """
 declare ptr @PyBool_FromLong(i64)

@@ -33,7 +33,36 @@ def joined(steps: list[Step]) -> list[Step]:
             order.append(Loop([step]) if isinstance(step, Elementwise) else step)
         for v in results_of(step):
             made[v.buffer] = place
-    return order
+    return merged(order)
+
+
+def merged(order: list[Step]) -> list[Step]:
+    """The same work, with loops put into earlier ones whose results they read.
+
+    Two loops that had nothing to do with one another may come to feed a third step: it joined the
+    second, and the results of the first had to go through memory.
+    """
+    found: list[Step] = []
+    made: dict[Buffer, int] = {}
+    for step in order:
+        place = max((made.get(v.buffer, -1) for v in sources_of(step)), default=-1)
+        home = found[place] if place >= 0 else None
+        if isinstance(home, Loop) and isinstance(step, Loop) and _continues(home, step):
+            home.members += step.members
+        else:
+            place = len(found)
+            found.append(step)
+        for v in results_of(step):
+            made[v.buffer] = place
+    return found
+
+
+def _continues(loop: Loop, other: Loop) -> bool:
+    """Whether `other` reads of the results of `loop` only the same element."""
+    inner = {m.out.buffer: m.out for m in loop.members}
+    return _alike(loop.out, other.out) and all(
+        inner.get(v.buffer, v) == v for v in sources_of(other)
+    )
 
 
 def _place(step: Elementwise, order: list[Step], made: dict[Buffer, int], ready: int) -> int:

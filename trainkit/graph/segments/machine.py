@@ -10,7 +10,7 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-from trainkit.graph.segments import numpy_loops
+from trainkit.kernels import numpy_loops
 from trainkit.kernels.registry import cache_folder
 
 _FORMAT = 1

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.graph.segments import expressions, numpy_loops
+from trainkit.graph.segments import expressions
 from trainkit.graph.segments.text import Lines
+from trainkit.kernels import numpy_loops
+from trainkit.kernels.team import team
 
 _PYTHON = {
     "PyBool_FromLong": "declare ptr @PyBool_FromLong(i64)",
     "PyEval_SaveThread": "declare ptr @PyEval_SaveThread()",
     "PyEval_RestoreThread": "declare void @PyEval_RestoreThread(ptr)",
 }
-_MOST_OPERANDS = 4
 
 
 class Module:
@@ -62,16 +63,36 @@ class Module:
                 self._globals.append(f'@"{name}.data" = external global i8')
         return f'@"{name}"', f'@"{name}.data"' if data else "null"
 
-    def function(self, body: Lines, count: int) -> str:
-        """The name of a function of `count` addresses; one with the same text serves all."""
-        key = "\n".join([str(count), *body.lines, *body.metadata])
+    def function(self, body: Lines, count: int, more: tuple[str, ...] = ()) -> str:
+        """The name of a function of `count` addresses; one with the same text serves all.
+
+        Args:
+            body: what it does.
+            count: the addresses, which come first.
+            more: further parameters, each with its type.
+        """
+        key = "\n".join([str(count), *more, *body.lines, *body.metadata])
         found = self._functions.get(key)
         if found is None:
             found = self._functions[key] = f"@step{len(self._functions)}"
-            parameters = ", ".join(f"ptr %p{i}" for i in range(count))
+            parameters = ", ".join([*(f"ptr %p{i}" for i in range(count)), *more])
             head = f"define internal void {found}({parameters}) noinline nounwind {{"
             self._add(head, body, "  ret void")
         return found
+
+    def outside(self, name: str, address: int, declaration: str) -> None:
+        """Let the code refer to the function or the memory `name` of this process."""
+        if name not in self.symbols:
+            self.symbols[name] = address
+            self._globals.append(declaration)
+
+    def shared_out(self) -> str:
+        """The name of a function of a function, an address and a number of parts: `Team.run`."""
+        helpers = team()
+        assert helpers is not None
+        text = "declare void @team_run(ptr, ptr, i64)"
+        self.outside("team_run", helpers.run_address, text)
+        return "@team_run"
 
     def entry(self, body: Lines) -> None:
         """The function that Python calls."""
@@ -82,7 +103,7 @@ class Module:
         names = [str(first + i) for i in range(len(body.metadata))]
         for name, text in zip(names, body.metadata, strict=True):
             self._metadata.append(f"!{name} = {text.format(*names)}")
-        cells = [f"  %cells = alloca [{_MOST_OPERANDS} x ptr], align 8"] if body.cells else []
+        cells = [f"  %cells = alloca [{body.cells} x ptr], align 8"] if body.cells else []
         lines = [line.format(*names) if "!{" in line else line for line in body.lines]
         self._bodies += [head, "entry:", *cells, *lines, *end, "}"]
 

@@ -48,12 +48,12 @@ class Code:
         self.constants = [b.value[0] for b in constants]
         given = [(b, *spec) for b, spec in zip(trace.inputs, trace.specs, strict=True)]
         given += [(b, b.value[0].shape, b.value[0].dtype) for b in constants]
-        writer = Writer(self.steps, given, list(outputs), offsets)
+        pairs = reusable_inputs(self.steps, outputs)
+        writer = Writer(self.steps, given, list(outputs), offsets, pairs)
         self.text = writer.written()
         self.symbols = writer.symbols
         self.outputs = [(v.shape, v.dtype) for v in outputs.values()]
         self.makers = [_maker(v) for v in outputs.values()]
-        pairs = reusable_inputs(self.steps, outputs)
         self.reusable = {(made.index, source.index) for made, source in pairs}
 
     def compiled(self) -> Callable[..., bool]:

@@ -44,6 +44,22 @@ def write_step(module: Module, step: Step, held: Any) -> tuple[Lines, list[View]
     return writer.text, writer.views
 
 
+def write_part(module: Module, step: Loop, held: Any) -> tuple[Lines, list[View], int]:
+    """The body of a function that does the turns from `%first` to `%after` of the outermost loop.
+
+    Args:
+        module: gives constants.
+        step: the loop.
+        held: function of a view to whether it has memory.
+
+    Returns:
+        The body, the views whose addresses it takes, and how many turns there are.
+    """
+    writer = _LoopWriter(module, step, held)
+    turns = writer.write_part()
+    return writer.text, writer.views, turns
+
+
 class _StepWriter:
     def __init__(self, module: Module, step: Any, held: Any) -> None:
         self.module = module
@@ -77,7 +93,7 @@ class _StepWriter:
     ) -> None:
         """Call the loop of a ufunc as NumPy does."""
         text = self.text
-        text.cells = True
+        text.cells = max(text.cells, len(pointers))
         for i, pointer in enumerate(pointers):
             text.do(f"store ptr {pointer}, ptr {text.at('%cells', 8 * i)}")
         function, data = self.module.numpy_loop(ufunc, types)
@@ -91,17 +107,31 @@ class _LoopWriter(_StepWriter):
     step: Loop
 
     def write(self) -> None:
+        if 0 not in self.step.out.shape:
+            dims = self._dims()
+            self._nest(dims, {v: self.pointer(v) for v in self._touched}, {})
+
+    def write_part(self) -> int:
+        """Write the turns from `%first` to `%after` of the outermost loop; how many there are."""
+        dims = self._dims() or [(1, (0,) * len(self._touched))]
+        self._nest(dims, {v: self.pointer(v) for v in self._touched}, {}, part=True)
+        return dims[0][0]
+
+    def _dims(self) -> Dims:
         loop, shape = self.step, self.step.out.shape
         self._outs = {m.out for m in loop.members}
         views = dict.fromkeys([*sources_of(loop), *(m.out for m in loop.members)])
         self._touched = [v for v in views if v not in self._outs or self.held(v)]
-        if 0 in shape:
-            return
         strides = [_spread_strides(v, shape) for v in self._touched]
-        dims = coalesced(shape, strides, by=_spread_strides(loop.out, shape))
-        self._nest(dims, {v: self.pointer(v) for v in self._touched}, {})
+        return coalesced(shape, strides, by=_spread_strides(loop.out, shape))
 
-    def _nest(self, dims: Dims, pointers: dict[View, str], loaded: dict[View, str]) -> None:
+    def _nest(
+        self,
+        dims: Dims,
+        pointers: dict[View, str],
+        loaded: dict[View, str],
+        part: bool = False,
+    ) -> None:
         """The loops over `dims`; an operand that does not move in them is loaded before them."""
         text, loaded = self.text, dict(loaded)
         for k, v in enumerate(self._touched):
@@ -119,7 +149,10 @@ class _LoopWriter(_StepWriter):
             }
             self._nest(rest, moved, loaded)
 
-        text.loop(count, body, inner=not rest)
+        if part:
+            text.loop("%after", body, inner=not rest, first="%first")
+        else:
+            text.loop(count, body, inner=not rest)
 
     def _body(self, pointers: dict[View, str], loaded: dict[View, str]) -> None:
         """One element: all loads first, so that a result may lie where an operand lay."""

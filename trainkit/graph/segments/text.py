@@ -21,13 +21,13 @@ class Lines:
     Attributes:
         lines: the instructions so far.
         metadata: nodes that they refer to as `!{0}`, `!{1}`, ..., each as its text.
-        cells: whether they use `%cells`, room on the stack for a few pointers.
+        cells: how many pointers have room on the stack, from `%cells` on.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.metadata: list[str] = []
-        self.cells = False
+        self.cells = 0
         self._count = 0
         self._block = "entry"
         self._inner: str | None = None  # what marks the accesses in the loop that is written
@@ -105,11 +105,25 @@ class Lines:
         self.metadata.append(f"distinct !{{{{{inside}}}}}")
         return name
 
-    def loop(self, count: int, body: Callable[[str], Any], inner: bool = False) -> None:
-        """`for i in range(count): body(i)`; the turns of an inner loop don't touch one another."""
+    def loop(
+        self,
+        count: int | str,
+        body: Callable[[str], Any],
+        inner: bool = False,
+        first: str | None = None,
+    ) -> None:
+        """`for i in range(count): body(i)`; the turns of an inner loop don't touch one another.
+
+        With `first`, a value as `count` may be one then, it is `range(first, count)`, which may be
+        empty.
+        """
         label = self.name()[1:]
         before = self._block
-        self.do(f"br label %{label}")
+        if first is None:
+            self.do(f"br label %{label}")
+        else:
+            some = self.line(f"icmp ult i64 {first}, {count}")
+            self.do(f"br i1 {some}, label %{label}, label %{label}.end")
         self.start(label)
         index = f"%{label}.i"
         place = len(self.lines)
@@ -123,7 +137,9 @@ class Lines:
         self._inner = None if inner else self._inner
         following = self.line(f"add nuw nsw i64 {index}, 1")
         more = self.line(f"icmp ult i64 {following}, {count}")
-        self.lines[place] = f"  {index} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self.lines[place] = (
+            f"  {index} = phi i64 [{first or 0}, %{before}], [{following}, %{self._block}]"
+        )
         self.do(f"br i1 {more}, label %{label}, label %{label}.end{after}")
         self.start(f"{label}.end")
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from trainkit.graph.segments.expressions import CASTS, is_exact, is_known
-from trainkit.graph.segments.numpy_loops import has_loop
 from trainkit.graph.segments.steps import (
     Buffer,
     Elementwise,
@@ -28,6 +27,7 @@ from trainkit.graph.segments.steps import (
     Unsupported,
     View,
 )
+from trainkit.kernels.numpy_loops import has_loop
 
 
 class Trace:

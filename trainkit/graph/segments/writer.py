@@ -7,16 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.graph.segments import numpy_loops
 from trainkit.graph.segments.module import Module
-from trainkit.graph.segments.step_writers import write_check, write_step
+from trainkit.graph.segments.step_writers import write_check, write_part, write_step
 from trainkit.graph.segments.steps import Buffer, LabelCheck, Product, Step, View, sources_of
+from trainkit.graph.segments.teams import PART_BYTES, Team, teams
 from trainkit.graph.segments.text import Lines
+from trainkit.kernels import numpy_loops
+from trainkit.kernels.team import team
 
 EMBEDDED_BYTES = 256
 """Constants up to this size stand in the code; larger ones are given to each call."""
 RELEASE_BYTES = 1 << 22
 """Code that moves or multiplies more than this lets other threads of Python run meanwhile."""
+_UNIT = 64
+"""Elements, as a multiple of which long loops are shared out."""
+_MOST_PARTS = 64
 _CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 Given = tuple[Buffer, tuple[int, ...], np.dtype[Any]]
@@ -30,6 +35,7 @@ class Writer:
         given: buffer, shape and dtype of the arrays that are given first.
         outputs: the buffers of the arrays that are given after them.
         places: the offsets of temporaries in the memory that is given last.
+        reusable: pairs of an output and an input in whose memory it may lie.
     """
 
     def __init__(
@@ -38,12 +44,14 @@ class Writer:
         given: Sequence[Given],
         outputs: Sequence[Buffer],
         places: dict[Buffer, int],
+        reusable: Sequence[tuple[Buffer, Buffer]] = (),
     ) -> None:
         self._module = Module()
         self._steps = steps
         self._given = given
         self._outputs = outputs
         self._places = places
+        self._reusable = reusable
         self._text = Lines()
         self._pointers: dict[Buffer, str] = {}
 
@@ -61,9 +69,11 @@ class Writer:
                 write_check(text, step, self._pointer(step.labels))
         release = _work(self._steps) > RELEASE_BYTES
         thread = text.line("call ptr @PyEval_SaveThread()") if release else ""
-        for step in self._steps:
-            if not isinstance(step, LabelCheck):
-                self._call(step)
+        for item in self._in_teams():
+            if isinstance(item, Team):
+                self._call_team(item)
+            elif not isinstance(item, LabelCheck):
+                self._call(item)
         if release:
             text.do(f"call void @PyEval_RestoreThread(ptr {thread})")
         self._leave(True)
@@ -80,6 +90,47 @@ class Writer:
         body, views = write_step(self._module, step, self._is_held)
         pointers = ", ".join(f"ptr {self._pointer(v)}" for v in views)
         self._text.do(f"call void {self._module.function(body, len(views))}({pointers})")
+
+    def _in_teams(self) -> Sequence[Step | Team]:
+        if team() is None:
+            return self._steps
+        return teams(self._steps, set(self._pointers), self._places, self._reusable)
+
+    def _call_team(self, together: Team) -> None:
+        """Share out the loops: each part of the work is a part of all of them."""
+        body = Lines()
+        operands: list[str] = []
+        for loop in together.loops:
+            part, views, turns = write_part(self._module, loop, self._is_held)
+            name = self._module.function(part, len(views), ("i64 %first", "i64 %after"))
+            given = [
+                f"ptr {body.load('ptr', body.at('%p0', 8 * (len(operands) + i)))}"
+                for i in range(len(views))
+            ]
+            given += [f"i64 {share}" for share in self._share(body, turns)]
+            body.do(f"call void {name}({', '.join(given)})")
+            operands += [self._pointer(v) for v in views]
+        work = self._module.function(body, 1, ("i64 %part", "i64 %parts"))
+        text = self._text
+        text.cells = max(text.cells, len(operands))
+        for i, pointer in enumerate(operands):
+            text.do(f"store ptr {pointer}, ptr {text.at('%cells', 8 * i)}")
+        parts = max(1, min(_MOST_PARTS, together.bytes // PART_BYTES))
+        text.do(f"call void {self._module.shared_out()}(ptr {work}, ptr %cells, i64 {parts})")
+
+    @staticmethod
+    def _share(text: Lines, turns: int) -> tuple[str, str]:
+        """The first turn of a part, and the one after its last; parts start at whole vectors."""
+        ends = []
+        unit = _UNIT if turns >= _UNIT * 16 else 1
+        units = -(-turns // unit)
+        for part in ("%part", text.line("add i64 %part, 1")):
+            share = text.line(f"mul i64 {part}, {units}")
+            share = text.line(f"udiv i64 {share}, %parts")
+            share = text.line(f"mul i64 {share}, {unit}")
+            below = text.line(f"icmp ult i64 {share}, {turns}")
+            ends.append(text.line(f"select i1 {below}, i64 {share}, i64 {turns}"))
+        return ends[0], ends[1]
 
     def _is_held(self, view: View) -> bool:
         return view.buffer in self._pointers
