@@ -29,7 +29,7 @@ POOL = {"pool_size": (2, 2), "strides": (1, 2), "padding": "same"}
 FOLD = {"kernel_size": (2, 2), "dilation": (1, 1), "padding": (1, 0), "stride": (1, 2)}
 BATCH = {"axis": (2,), "epsilon": 0.1, "over_batch": True}
 LAYER = {"axis": (1, 2), "epsilon": 0.1, "over_batch": False}
-SLOPES = convert_to_tensor(normal(2, 3, 2)), convert_to_tensor(normal(2, 3, 2))
+SLOPES = normal(2, 3, 2), normal(2, 3, 2)
 RECTIFIED = away_from([0], 5, 3)
 
 
@@ -40,13 +40,15 @@ def conv(x, kernel, bias=None):
 def through_lstm(projected, h, c, kernel):
     """The gradients that `lstm` sends back, as functions of its inputs."""
     results = PRIMITIVES["lstm"].op(projected, h, c, kernel)
-    return recurrence.lstm_gradient(*SLOPES, projected, h, c, kernel, *results)
+    slopes = map(convert_to_tensor, SLOPES)
+    return recurrence.lstm_gradient(*slopes, projected, h, c, kernel, *results)
 
 
 def through_gru(projected, h, kernel, bias):
     """The gradients that `gru` sends back, as functions of its inputs."""
     results = PRIMITIVES["gru"].op(projected, h, kernel, bias)
-    return recurrence.gru_gradient(SLOPES[0], projected, h, kernel, bias, *results)
+    slope = convert_to_tensor(SLOPES[0])
+    return recurrence.gru_gradient(slope, projected, h, kernel, bias, *results)
 
 
 def gru_reset_before(projected, h, kernel):

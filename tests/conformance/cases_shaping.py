@@ -34,6 +34,7 @@ CASES = [
     case("squeeze", ops.squeeze, normal(1, 3, 1)),
     case("broadcast_to", ops.broadcast_to, normal(3, 1), shape=(2, 3, 4)),
     case("copy_to_device", to_cpu, normal(2, 3)),
+    case("copy_to_device_of", broadcasting.copy_to_device_of, normal(2, 3), np.ones(2, np.int32)),
     case("concatenate", joined, normal(2, 3), normal(2, 1), axis=1),
     case("concatenate", joined, complex_normal(2), complex_normal(3), axis=None),
     case("split_like", joining.split_like, normal(5, 2), normal(2, 2), normal(3, 2), axis=0),

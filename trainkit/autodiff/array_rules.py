@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes, recorder
+from trainkit.core import devices, dtypes, recorder
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 
@@ -165,7 +165,7 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, number: int | None) -> An
     steps: list[_Step] = []
     given = [_StandIn(dtype, name, steps) for name in ("g", "y", *_NAMES[:count])]
     try:
-        with recorder.silence():
+        with recorder.silence(), devices.device(devices.CPU):
             result = rule(*given)
     except Exception:  # it looks at shapes or values, or calls what is not element-wise
         return _UNKNOWN

@@ -158,7 +158,8 @@ def _weighted_sum(
         arguments = list(given)
         for i, x in zip(moved, xs, strict=True):
             arguments[i] = x
-        results = [y for y in nest.flatten(op(*arguments, **settings)) if y.dtype.is_differentiable]
+        found = nest.flatten(op(*arguments, **settings))
+        results = [y._on(devices.current()) for y in found if y.dtype.is_differentiable]
         if not weights:
             weights.extend(_direction(y, rng) for y in results)
         return _inner(results, weights)

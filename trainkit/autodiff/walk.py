@@ -46,11 +46,14 @@ def walk_back(
         kept: tensors whose gradient stays in `grads` after their entry has been passed.
     """
     take, found, add = tracked.popitem, grads.get, PRIMITIVES["add"].op
+    passed = None if needed is tracked else needed.discard  # what is held there is not freed
     while tracked:
         output, entry = take()
         if entry is None:
             continue
         g = _gradient_of(entry[0], output, grads, kept)
+        if passed is not None and type(output) is not tuple and output not in kept:
+            passed(output)
         if g is None:
             continue
         for x, gx in _sent_back(entry, output, g, needed):

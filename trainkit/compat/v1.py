@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes, nest, recorder
+from trainkit.core import devices, dtypes, nest, recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.recorder import enable_eager_execution as enable_eager_execution
@@ -276,7 +276,8 @@ class Session:
         inputs, program = self._programs[key]
         given = {id(k): v for k, v in feed.items()}
         arrays = [self._fed(x, given) for x in inputs]
-        return [np.asarray(y) if np.ndim(y) else y[()] for y in program(arrays)]
+        results = map(devices.to_numpy, program(arrays))
+        return [np.asarray(y) if y.ndim else y[()] for y in results]
 
     def _fed(self, x: GraphTensor, given: dict[int, Any]) -> Any:
         if id(x) not in given:

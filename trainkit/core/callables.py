@@ -52,7 +52,7 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
         try:
             result = ufunc(array)
         except KERNEL_ERRORS as error:
-            raise prim.explained(error, (x,), {}) from error
+            result = prim.again(error, (x,), {})
         if checked and result.dtype is not array.dtype:
             return slow(x)
         y = Tensor()
@@ -93,7 +93,7 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
         try:
             result = ufunc(one, two)
         except KERNEL_ERRORS as error:
-            raise prim.explained(error, (x1, x2), {}) from error
+            result = prim.again(error, (x1, x2), {})
         if result.dtype is not dtype and not any_result:
             return slow(x1, x2)
         y = Tensor()
@@ -122,7 +122,7 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
                 else kernel(_XP[type(array)], array, **settings)
             )
         except KERNEL_ERRORS as error:
-            raise prim.explained(error, (x,), settings) from error
+            result = prim.again(error, (x,), settings)
         if type(result) is tuple:
             y = wrapped(result)
         else:
@@ -155,7 +155,7 @@ def _binary(prim: Primitive) -> Callable[..., Any]:
         try:
             result = kernel(np, one, two)
         except KERNEL_ERRORS as error:
-            raise prim.explained(error, (x1, x2), {}) from error
+            result = prim.again(error, (x1, x2), {})
         if type(result) is tuple:
             y = wrapped(result)
             record(prim, (x1, x2), y, None)
@@ -199,7 +199,7 @@ def _general(prim: Primitive) -> Callable[..., Any]:
         try:
             result = run(arrays, settings)
         except KERNEL_ERRORS as error:
-            raise prim.explained(error, inputs, settings) from error
+            result = prim.again(error, inputs, settings)
         y = wrapped(result)
         if tapes:
             record(prim, inputs, y, settings or None)

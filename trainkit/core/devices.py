@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import threading
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any
@@ -196,3 +197,19 @@ def to_device(array: Array, where: Device) -> Array:
 def to_numpy(array: Array) -> Any:
     """`array` as a NumPy array; from a GPU this copies."""
     return array if XP_OF[type(array)] is np else array.get()
+
+
+def on_one_device(arrays: Sequence[Any]) -> Sequence[Any]:
+    """`arrays`, where single numbers of the CPU stand beside arrays of a GPU moved there.
+
+    A single number travels with the launch of a kernel, so nothing is copied. Larger arrays stay
+    where they are, for the caller to choose a device.
+    """
+    xp = next((XP_OF[type(a)] for a in arrays if XP_OF[type(a)] is not np), np)
+    if xp is np:
+        return arrays
+    return [xp.asarray(a) if _is_host_number(a) else a for a in arrays]
+
+
+def _is_host_number(a: Any) -> bool:
+    return isinstance(a, np.ndarray | np.generic) and not a.ndim

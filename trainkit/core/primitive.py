@@ -165,7 +165,7 @@ class Primitive:
         try:
             result = self.run(arrays, settings)
         except KERNEL_ERRORS as error:
-            raise self.explained(error, inputs, settings) from error
+            result = self.again(error, inputs, settings)
         if self.is_ufunc or self.promotes:
             result = self._settled(result, arrays, settings)
         y = wrapped(result)
@@ -249,8 +249,27 @@ class Primitive:
             error.args = (f"{self.name}: {str(error.args[0])[len(unnamed) :]}", *error.args[1:])
         return error
 
+    def again(self, error: Exception, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """The result with single numbers of the CPU beside arrays of a GPU; else raises `error`.
+
+        Such inputs come here, and not to `run` at once, so that the usual call need not ask.
+        """
+        arrays = [x._array if type(x) is Tensor else x for x in inputs]
+        moved = devices.on_one_device(arrays)
+        if all(a is b for a, b in zip(moved, arrays, strict=True)):
+            raise self.explained(error, inputs, settings) from error
+        try:
+            return self.run(moved, settings)
+        except KERNEL_ERRORS as still:
+            raise self.explained(still, inputs, settings) from still
+
     def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
         """The error of a kernel as one that names the operation and shows the inputs."""
+        if len(places := {x.device for x in inputs if type(x) is Tensor}) > 1:
+            return InvalidArgumentError(
+                f"{self.name}: the inputs are on {' and '.join(sorted(places))}; bring them to one "
+                f"device with .cpu() or .gpu()\n{_placed(inputs)}"
+            )
         if self.passes_errors:
             return error
         if isinstance(error, OpError):
@@ -278,6 +297,15 @@ def describe(inputs: Sequence[Any], settings: dict[str, Any] | None = None) -> s
             lines.append(f"  input {i}  {short_text(x)}")
     lines += [f"  {name}={short_text(value)}" for name, value in (settings or {}).items()]
     return "\n".join(lines)
+
+
+def _placed(inputs: Sequence[Any]) -> str:
+    """Shape, dtype and device of each tensor, a line each."""
+    return "\n".join(
+        f"  input {i}  {tuple(x.shape)} {x.dtype.name} on {x.device}"
+        for i, x in enumerate(inputs)
+        if type(x) is Tensor
+    )
 
 
 def _widened(array: Any) -> Any:

@@ -123,7 +123,10 @@ def _given(trace: Trace, x: Any) -> Any:
     if not isinstance(x, GraphTensor):
         return x
     if x.node.kind == "constant":
-        return trace.constant(x.node.value._array)
+        array = x.node.value._array
+        if not isinstance(array, np.ndarray):
+            raise Unsupported("a constant is on a GPU")
+        return trace.constant(array)
     return trace.input(tuple(x.shape), x.dtype.dtype)
 
 
@@ -181,18 +184,21 @@ class _Run:
         self._settle([y for node in nodes for y in node.outputs if y in wanted])
 
     def _trace(self, node: Node) -> None:
-        arrays = []
-        for x in node.inputs:
-            if isinstance(x, GraphTensor) and x not in self.env:
-                self.env[x] = _given(self.trace, x)
-                if x.node.kind != "constant":
-                    self.inputs.append(x)
-            arrays.append(self.env[x] if isinstance(x, GraphTensor) else x)
         try:
-            results = traced(self.trace, node, tuple(arrays))
+            results = traced(self.trace, node, tuple(map(self._seen, node.inputs)))
         except Unsupported as error:
             raise _Refused(node) from error
         self.env.update(zip(node.outputs, results, strict=True))
+
+    def _seen(self, x: Any) -> Any:
+        """An input of a node as an array of the trace; numbers as they are."""
+        if not isinstance(x, GraphTensor):
+            return x
+        if x not in self.env:
+            self.env[x] = _given(self.trace, x)
+            if x.node.kind != "constant":
+                self.inputs.append(x)
+        return self.env[x]
 
     def _settle(self, wanted: list[GraphTensor]) -> None:
         """Decide for each tensor that others want how they get it."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import devices
 from trainkit.core.callables import KERNEL_ERRORS
 from trainkit.core.dtypes import bfloat16
 from trainkit.core.tensor import wrap
@@ -314,7 +315,7 @@ def _is_plain_product(inputs: list[GraphTensor]) -> bool:
 
 
 def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
-    return primitive.run(arrays, settings)
+    return primitive.run(devices.on_one_device(arrays), settings)
 
 
 def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:

@@ -5,6 +5,7 @@ The gradient of each operation on logits is an operation with gradients of its o
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -166,14 +167,22 @@ def _sparse(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     if labels.shape != logits.shape[:-1] or labels.dtype.kind not in "iu" or not logits.ndim:
         raise ValueError("labels do not fit")  # the shape rule has the words
-    check_labels(labels, logits.shape[-1])
-    found = softmax_cpu.loss(labels, logits) if xp is np else None
-    if found is not None:
-        return found
+    if xp is np:
+        check_labels(labels, logits.shape[-1])
+        found = softmax_cpu.loss(labels, logits)
+        if found is not None:
+            return found
     shifted, powers = _shifted(xp, _wide(logits))
     flat = shifted.reshape(-1, logits.shape[-1])
     loss = xp.log(powers.sum(axis=-1)) - flat[_picked(xp, flat, labels)].reshape(labels.shape)
+    if xp is not np:
+        loss = xp.where(_is_class(labels, logits), loss, math.nan)
     return loss.astype(logits.dtype, copy=False)
+
+
+def _is_class(labels: Array, logits: Array) -> Array:
+    """Which labels name a class; a GPU is not waited for to complain of the others."""
+    return (labels >= 0) & (labels < logits.shape[-1])
 
 
 def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
@@ -193,6 +202,8 @@ def sparse_softmax_cross_entropy_gradient(
     flat = powers.reshape(-1, logits.shape[-1])
     flat[_picked(xp, flat, labels)] -= 1
     powers *= g[..., None]
+    if xp is not np:
+        powers = xp.where(_is_class(labels, logits)[..., None], powers, math.nan)
     return powers.astype(logits.dtype, copy=False)
 
 
@@ -315,7 +326,8 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
         log(sum(exp(logits))) - logits[label], of shape (...).
 
     Raises:
-        InvalidArgumentError: a label is not in [0, classes), or labels are no integers.
+        InvalidArgumentError: a label is not in [0, classes) (a GPU gives NaN there), or labels are
+            no integers.
         ShapeError: the shapes do not fit.
     """
     loss: Tensor = _sparse(as_tensor(labels), as_floats(as_tensor(logits)))

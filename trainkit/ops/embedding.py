@@ -13,6 +13,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import embedding_cpu
+from trainkit.ops.gathering import take_on_gpu
 from trainkit.ops.shaping import as_tensor
 
 
@@ -44,8 +45,10 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
     """Row `ids[...]` of `table` for each id."""
     if ids.dtype.kind not in "iu" or not table.ndim:
         raise ValueError("ids do not fit")  # the shape rule has the words
+    if xp is not np:
+        return take_on_gpu(xp, table, ids, 0, wrap=False)
     check_ids(ids, table.shape[0])
-    return xp.take(table, ids, axis=0)
+    return np.take(table, ids, axis=0)
 
 
 @primitive(lambda g, ids, table: Spec(table.shape, g.dtype), name="embedding_gradient")
@@ -53,10 +56,11 @@ def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> A
     """Rows of `g` added up by their id, in the shape of `table`."""
     flat = ids.reshape(-1)
     rows = g.reshape(flat.shape[0], math.prod(table.shape[1:]))
-    if xp is not np:
-        result = xp.zeros((table.shape[0], rows.shape[1]), g.dtype)
-        xp.add.at(result, flat, rows)
-        return result.reshape(table.shape)
+    if xp is not np:  # what has no row of its own goes to a row more, which is left out
+        count = table.shape[0]
+        result = xp.zeros((count + 1, rows.shape[1]), g.dtype)
+        xp.add.at(result, xp.where((flat >= 0) & (flat < count), flat, count), rows)
+        return result[:count].reshape(table.shape)
     check_ids(flat, table.shape[0])
     found = embedding_cpu.sum_by_id(rows, flat, table.shape[0])
     if found is None:
@@ -92,7 +96,8 @@ def embedding_lookup(params: Any, ids: Any) -> Tensor:
         (ids.shape..., ...), in the dtype of `params`.
 
     Raises:
-        InvalidArgumentError: an id is not in [0, rows), or ids are no integers.
+        InvalidArgumentError: an id is not in [0, rows) (a GPU gives 0 there), or ids are no
+            integers.
 
     >>> embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 1, 0]).shape.as_list()
     [3, 2]

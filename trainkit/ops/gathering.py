@@ -71,7 +71,7 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""
     if xp is not np:
-        return _take_on_gpu(xp, x, xp.asarray(indices), axis, wrap)
+        return take_on_gpu(xp, x, xp.asarray(indices), axis, wrap)
     shapes.canonical_axis(axis, x.ndim, "take")
     n = x.shape[axis]
     if not wrap:
@@ -83,7 +83,8 @@ def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = 
         raise
 
 
-def _take_on_gpu(xp: ArrayModule, x: Array, indices: Array, axis: int, wrap: bool) -> Array:
+def take_on_gpu(xp: ArrayModule, x: Array, indices: Array, axis: int, wrap: bool) -> Array:
+    """Slices picked by position, zeros for a position outside: a GPU is not waited for."""
     n = x.shape[axis]
     safe = xp.clip(xp.where(indices < 0, indices + n, indices) if wrap else indices, 0, n - 1)
     picked = xp.take(x, safe, axis)
@@ -92,12 +93,14 @@ def _take_on_gpu(xp: ArrayModule, x: Array, indices: Array, axis: int, wrap: boo
     return xp.where(inside.reshape(inside.shape + (1,) * after), picked, xp.zeros((), x.dtype))
 
 
-def _untake_rule(g: Spec, indices: Spec, x: Spec, *, axis: int) -> Spec:
+def _untake_rule(g: Spec, indices: Spec, x: Spec, *, axis: int, wrap: bool = True) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
 @primitive(_untake_rule)
-def take_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
+def take_sum(
+    xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int, wrap: bool = True
+) -> Array:
     """Zeros in the shape of `x` to which the picks of `take` are added."""
     axis %= x.ndim
     indices = xp.asarray(indices)
@@ -106,18 +109,20 @@ def take_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) 
     if out.size and indices.size:
         picked = tuple(range(axis, axis + indices.ndim))
         rows = xp.moveaxis(g, picked, tuple(range(indices.ndim))).reshape((indices.size, -1))
-        add_rows(xp, out.reshape(n, -1), indices.reshape(-1), rows)
+        add_rows(xp, out.reshape(n, -1), indices.reshape(-1), rows, wrap)
     return xp.moveaxis(out, 0, axis)
 
 
-def add_rows(xp: ArrayModule, out: Array, rows: Array, values: Array) -> None:
+def add_rows(xp: ArrayModule, out: Array, rows: Array, values: Array, wrap: bool = True) -> None:
     """Add `values` (m, d) to `out` (n, d) at `rows` (m,); equal rows add up.
+
+    Rows below 0 count from the end if `wrap`; a GPU leaves out what is outside.
 
     One flat position for each number is several times as fast as NumPy's own addition of rows.
     """
     n, d = out.shape
     if xp is not np:
-        inside = (rows >= -n) & (rows < n)
+        inside = (rows >= (-n if wrap else 0)) & (rows < n)
         xp.add.at(out, xp.where(inside, rows, 0), xp.where(inside[:, None], values, 0))
         return
     rows = np.where(rows < 0, rows + n, rows)
@@ -125,10 +130,10 @@ def add_rows(xp: ArrayModule, out: Array, rows: Array, values: Array) -> None:
     np.add.at(out.reshape(-1), where, np.ascontiguousarray(values).reshape(-1))
 
 
-_take.gradients(
-    lambda g, y, x, indices, *, axis, wrap=True: take_sum(g, indices, x, axis=axis), None
+_take.gradients(lambda g, y, x, indices, **settings: take_sum(g, indices, x, **settings), None)
+take_sum.gradients(
+    lambda gg, y, g, indices, x, **settings: _take(gg, indices, **settings), None, None
 )
-take_sum.gradients(lambda gg, y, g, indices, x, *, axis: _take(gg, indices, axis=axis), None, None)
 
 
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:

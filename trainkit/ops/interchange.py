@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import DeviceError, InvalidArgumentError
 from trainkit.core.shapes import ShapeError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
@@ -19,6 +19,7 @@ from trainkit.ops.broadcasting import copy_to_device
 from trainkit.ops.shaping import swap_last_axes, transpose
 
 _CPU_KINDS = (1, 3)  # kDLCPU and kDLCUDAHost of dlpack.h
+_CUDA_KINDS = (2, 13)  # kDLCUDA and kDLCUDAManaged
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
@@ -45,6 +46,11 @@ def from_dlpack(x: Any) -> Tensor:
     kind = int(x.__dlpack_device__()[0])
     if kind in _CPU_KINDS:
         return wrap(np.from_dlpack(x))
+    if kind not in _CUDA_KINDS:
+        raise DeviceError(
+            f"from_dlpack: the array is on a device of DLPack's kind {kind}; copy it to the CPU or "
+            "to a CUDA device first"
+        )
     module = devices.parse("/gpu:0").xp  # raises where there is no GPU
     try:
         return wrap(module.from_dlpack(x))

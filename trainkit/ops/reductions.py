@@ -323,7 +323,7 @@ def _logsumexp(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Arra
         x = x.astype(dtypes.floatx())
     if not x.size:
         return xp.log(_sum.primitive.kernel(xp, x, axis=axis, keepdims=keepdims))
-    top = xp.maximum.reduce(x, axis, None, None, True)
+    top = _extreme(xp, "max", x, axis, True)
     limit = _GREATEST[x.dtype]
     top = xp.minimum(xp.maximum(top, -limit), limit)  # inf - inf would be NaN
     total = xp.log(xp.add.reduce(xp.exp(x - top), axis, None, None, keepdims))
@@ -367,10 +367,23 @@ def _reduced_extreme(
         found = row_extreme(name, x, axis, keepdims)
         if found is not None:
             return found
-    reduce = getattr(xp, "maximum" if name == "max" else "minimum").reduce
-    if initial is not None:
-        return reduce(x, axis, None, None, keepdims, initial)
-    return reduce(x, axis, None, None, keepdims)
+    if initial is None:
+        return _extreme(xp, name, x, axis, keepdims)
+    pick = xp.maximum if name == "max" else xp.minimum
+    if xp is np:
+        return pick.reduce(x, axis, None, None, keepdims, initial)
+    start = xp.asarray(initial, x.dtype)
+    if not x.size:
+        return xp.full(shapes.reduced_dims(x.shape, axis, keepdims), start)
+    return pick(_extreme(xp, name, x, axis, keepdims), start)
+
+
+def _extreme(xp: ArrayModule, name: str, x: Array, axis: Axis, keepdims: bool) -> Array:
+    """`xp.max` or `xp.min`; CuPy's ufuncs can't reduce, and NumPy's skip a wrapper."""
+    if xp is np:
+        pick = xp.maximum if name == "max" else xp.minimum
+        return pick.reduce(x, axis, None, None, keepdims)
+    return getattr(xp, name)(x, axis, None, keepdims)
 
 
 def _extreme_rule(x: Spec, *, axis: Axis, keepdims: bool, initial: Any) -> Spec:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes
-from trainkit.core.devices import Array, ArrayModule, to_numpy
+from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
@@ -34,7 +34,11 @@ def _rule(data: Spec, segment_ids: Spec, *, num_segments: int | None) -> Spec:
 
 
 def _prepared(xp: ArrayModule, data: Array, ids: Array, count: int | None) -> Any:
-    """Rows of data, their segments (those without one dropped) and the number of segments."""
+    """Rows of data, their segments, the number of segments, and the axes of a row.
+
+    What belongs to no segment is dropped, or on a GPU, where that would take a wait for the size of
+    the rest, put into a segment more.
+    """
     _rule(Spec(data.shape, "float32"), Spec(ids.shape, "int32"), num_segments=count)
     inner = data.shape[ids.ndim :]
     flat = xp.asarray(ids).reshape(-1)
@@ -45,28 +49,56 @@ def _prepared(xp: ArrayModule, data: Array, ids: Array, count: int | None) -> An
         wrong = first_outside(ids, count, np.iinfo(np.int64).min)
         raise InvalidArgumentError(f"segments: segment_{wrong.replace('indices', 'ids')}")
     keep = (flat >= 0) & (flat < count)
-    if not keep.all():
+    if xp is not np:
+        flat = xp.where(keep, flat, count)
+    elif not keep.all():
         rows, flat = rows[keep], flat[keep]
     return rows, flat, count, inner
+
+
+def _started(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
+    """What the rows are added to: a row per segment, and one for those without a segment."""
+    return xp.full((count + 1, rows.shape[1]), start, rows.dtype)
 
 
 @primitive(_rule, name="segment_sum")
 def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The sum of each segment, 0 for an empty one."""
     rows, flat, count, inner = _prepared(xp, data, ids, num_segments)
-    out = xp.zeros((count, rows.shape[1]), data.dtype)
+    out = _started(xp, count, rows, 0)
     if out.size and rows.size:
         add_rows(xp, out, flat, rows)
-    return out.reshape((count, *inner))
+    return out[:count].reshape((count, *inner))
 
 
 def _by_ufunc(
     name: str, xp: ArrayModule, data: Array, ids: Array, count: int | None, start: Any
 ) -> Any:
-    rows, flat, count, inner = _prepared(np, to_numpy(data), to_numpy(ids), count)
-    out = np.full((count, rows.shape[1]), start, data.dtype)
-    getattr(np, name).at(out, flat, rows)
-    return xp.asarray(out.reshape((count, *inner)))
+    rows, flat, count, inner = _prepared(xp, data, ids, count)
+    out = _started(xp, count, rows, start)
+    if name == "multiply" and xp is not np:
+        _multiply_at(xp, out, flat, rows)
+    else:
+        getattr(xp, name).at(out, flat, rows)
+    return out[:count].reshape((count, *inner))
+
+
+def _multiply_at(xp: ArrayModule, out: Array, ids: Array, rows: Array) -> None:
+    """Store the product of the rows of each segment, by a scan: CuPy has no `multiply.at`.
+
+    Sorted by segment, each row takes in the one `reach` before it where they share a segment; then
+    `reach` doubles, and in the end the last row of a segment holds its product.
+    Source: Hillis and Steele 1986, "Data parallel algorithms".
+    """
+    order = xp.argsort(ids)
+    ids, rows, reach = ids[order], rows[order], 1
+    while reach < ids.size:
+        shared = (ids[reach:] == ids[:-reach])[:, None]
+        longer = xp.where(shared, rows[reach:] * rows[:-reach], rows[reach:])
+        rows, reach = xp.concatenate([rows[:reach], longer]), 2 * reach
+    if ids.size:
+        last = xp.concatenate([ids[1:] != ids[:-1], xp.ones(1, bool)])
+        out[xp.where(last, ids, out.shape[0] - 1)] = rows
 
 
 @primitive(_rule, name="segment_max")
