@@ -11,9 +11,32 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests import stand_in
 from trainkit.kernels import registry
 
 SEED = 20
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--gpu-stand-in",
+        action="store_true",
+        help="put NumPy behind CuPy's interface and make that the default device of every test; "
+        "shows what would be copied or refused, and nothing about a GPU",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--gpu-stand-in"):  # before tests are imported, which make tensors
+        standing_in = stand_in.in_place()
+        standing_in.__enter__()
+        config.add_cleanup(lambda: standing_in.__exit__(None, None, None))
+
+
+def pytest_report_header(config):
+    if config.getoption("--gpu-stand-in"):
+        return "GPU STAND-IN: NumPy behind CuPy's interface; nothing here runs on a GPU"
+    return None
 
 
 def gpu_works() -> bool:
@@ -37,12 +60,26 @@ def _kernels():
         registry.set_mode(before)
 
 
-@pytest.fixture(params=["/cpu:0", pytest.param("/gpu:0", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["/cpu:0", pytest.param("/gpu:0", marks=pytest.mark.gpu), "stand-in"])
 def device(request):
-    """Name of each device in turn; the GPU's tests are skipped where none works."""
+    """Name of each device in turn; the GPU's tests are skipped where none works.
+
+    The stand-in for CuPy has the name of a GPU too, and its tests run everywhere.
+    """
+    if request.param == "stand-in":
+        with stand_in.in_place():
+            yield "/gpu:0"
+        return
     if request.param.startswith("/gpu") and not gpu_works():
         pytest.skip("no working GPU")
-    return request.param
+    yield request.param
+
+
+@pytest.fixture
+def on_cpu():
+    """For tests of what only the CPU promises, such as an error for each position outside."""
+    with tk.device("/cpu:0"):
+        yield
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@ def test_a_declaration_gives_a_callable_with_name_and_text(declared):
         declared(doubled_here)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_kernels_get_arrays_and_settings(declared):
     seen = []
 

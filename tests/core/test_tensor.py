@@ -120,6 +120,7 @@ def test_items_lists_and_members():
 # ------------------------------------------------------------------ arrays
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_numpy_is_a_read_only_view():
     x = tk.constant([1.0, 2.0])
     array = x.numpy()
@@ -167,6 +168,7 @@ def test_an_array_on_the_left_leaves_operators_to_the_tensor():
     assert y.tolist() == [2, 3]
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_dlpack_shares_memory():
     x = tk.constant([1.0, 2.0])
     array = np.from_dlpack(x)

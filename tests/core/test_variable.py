@@ -81,6 +81,7 @@ def test_a_reading_is_seen_by_tapes():
     assert tape.gradient(y, v).tolist() == [2.0, 4.0]
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_variables_are_numbers_and_arrays():
     v = tk.Variable(2)
     assert (bool(v), int(v), float(v), "abc"[v], f"{v:d}") == (True, 2, 2.0, "c", "2")
@@ -103,6 +104,7 @@ def test_assign_returns_the_variable():
     assert v.assign_sub(0.5).numpy().tolist() == [0.5, 1.5]
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_assign_writes_in_place_when_nothing_else_holds_the_buffer():
     v = tk.Variable(np.zeros(8, np.float32))
     before = address(v)
@@ -144,6 +146,7 @@ def test_a_sum_with_itself_reads_before_it_writes():
     assert v.numpy().tolist() == [6.0, 6.0]
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(
     "hold",
     [lambda v: v.value(), lambda v: v.numpy(), lambda v: v[2:], lambda v: np.from_dlpack(v)],
@@ -166,6 +169,7 @@ def test_two_variables_from_one_tensor_do_not_share():
     assert (x.tolist(), v.numpy().tolist(), w.numpy().tolist()) == ([0] * 4, [1] * 4, [5] * 4)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_writable_is_the_buffer_only_when_it_is_free():
     v = tk.Variable(np.zeros(4, np.float32))
     before = address(v)

@@ -249,6 +249,7 @@ def test_an_error_of_the_run_names_the_line_that_made_the_node():
     assert f"in node 'MatMul', made at \"{HERE}\", line {line_of(f, '# here')}, in f" in text
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_an_error_of_the_run_inside_a_loop_names_the_line():
     def f(xs, i):
         total = 0.0

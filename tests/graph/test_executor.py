@@ -23,6 +23,7 @@ def test_a_program_has_a_line_per_node_and_drops_values_after_their_last_use():
     assert len([line for line in lines if line.strip().startswith("del ")]) == 2
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_constants_are_neither_copied_nor_written_to():
     c = tk.constant([1.0, 2.0, 3.0])
     program = program_of(lambda x: x + c, X)

@@ -8,6 +8,9 @@ from trainkit.graph.fusion import FusedKernel, fuse
 from trainkit.graph.passes import optimised
 from trainkit.graph.program import Program
 
+# Machine code is for the CPU; its calls take NumPy arrays.
+pytestmark = pytest.mark.usefixtures("on_cpu")
+
 
 def fused(function, *specs):
     graph = optimised(tk.function(function).get_concrete_function(*specs).graph)

@@ -51,6 +51,7 @@ def test_prune_keeps_effects_and_assignments_and_what_they_need():
         assert name in kept
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_fold_computes_what_depends_on_constants_alone():
     def f(x):
         return x + tk.identity(tk.constant([1.0, 2.0, 3.0])) * 2.0
@@ -71,6 +72,7 @@ def test_fold_follows_chains_but_not_effects():
     assert "host_call" in names(optimised(traced(f, X)))
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_fold_leaves_an_error_to_the_run():
     @tk.function(input_signature=[tk.TensorSpec([], tk.int32)])
     def f(i):
@@ -183,6 +185,7 @@ def test_passes_leave_assignments_in_place():
     assert float(v) == 7.0
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_the_whole_list_gives_the_same_values_as_none(rng):
     v = tk.Variable([1.0, 2.0, 3.0])
 

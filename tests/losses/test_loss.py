@@ -115,6 +115,7 @@ def test_half_precision_is_summed_in_the_default_float():
 # ------------------------------------------------------------------ labels
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("label", [-1, 3])
 @pytest.mark.parametrize("from_logits", [False, True])
 def test_labels_out_of_range_are_named(label, from_logits):

@@ -53,6 +53,7 @@ def test_a_class_of_chance_zero_costs_nothing_where_its_label_is_zero():
     np.testing.assert_array_equal(loss.numpy(), [0])
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("label", [-1, 3])
 def test_a_label_that_is_no_class_is_named(label):
     with pytest.raises(InvalidArgumentError, match=rf"labels\[1\] = {label} is not in \[0, 3\)"):

@@ -282,6 +282,7 @@ def test_shapes_that_do_not_broadcast_are_shown():
         ops.add(np.zeros((2, 3)), np.zeros(4))
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("op", [ops.floor_divide, ops.mod, ops.fmod])
 def test_integer_division_by_zero_raises(op):
     with pytest.raises(InvalidArgumentError, match="by zero"):

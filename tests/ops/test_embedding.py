@@ -26,6 +26,7 @@ def test_the_gradient_adds_rows_up_by_their_number(rng, count):
     np.testing.assert_allclose(tape.gradient(loss, table).numpy(), expected, atol=1e-12)
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("number", [-1, 5])
 def test_a_number_that_is_no_row_is_named(number):
     with pytest.raises(InvalidArgumentError, match=rf"ids\[1, 0\] = {number} is not in \[0, 5\)"):

@@ -72,6 +72,7 @@ ERRORS = [
 ]
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(("call", "message"), ERRORS)
 def test_positions_outside_are_named(call, message):
     with pytest.raises(InvalidArgumentError, match=message):

@@ -59,6 +59,7 @@ def test_a_single_zero_keeps_its_gradient_in_a_product():
     assert tape.gradient(y, x).tolist() == [6.0, 0.0, 0.0]
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_errors_say_what_is_wrong():
     with pytest.raises(InvalidArgumentError, match=r"segment_ids\[1\] = 5 is not in \[0, 3\)"):
         ops.segment_sum([1.0, 2.0], [0, 5], 3)

@@ -85,6 +85,7 @@ def test_squeeze_without_axes_keeps_unknown_sizes():
     assert result_specs(ops.squeeze, Spec((None, 1, 3), "float32")).shape == (None, 3)
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_a_reshaped_tensor_shares_memory():
     x = convert_to_tensor(X)
     assert np.shares_memory(ops.reshape(x, (-1,)).numpy(), x.numpy())

@@ -216,6 +216,7 @@ def test_views_and_transposed_arrays_are_updated_alike(rng):
     np.testing.assert_array_equal(plain.numpy(), odd.numpy())
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_an_update_writes_in_place():
     sgd, w = optimizers.SGD(0.5, momentum=0.9), weight([4.0, 1.0])
     sgd.apply_gradients([(grad([1.0, 1.0]), w)])
@@ -224,6 +225,7 @@ def test_an_update_writes_in_place():
     assert w.numpy().ctypes.data == address
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_a_scalar_weight_is_updated_in_place_too():
     sgd, w = optimizers.SGD(0.5), weight(4.0)
     address = w._value._array.ctypes.data
