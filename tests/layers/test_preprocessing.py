@@ -102,6 +102,7 @@ def test_masking_marks_steps_of_one_value():
     assert layer.compute_mask(x).numpy().tolist() == [[True, False, True]]
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_embedding_checks_its_indices():
     layer = layers.Embedding(3, 2)
     assert layer(np.array([[0, 2]])).shape == (1, 2, 2)
