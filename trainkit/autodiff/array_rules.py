@@ -109,8 +109,25 @@ class NoArrayRules(dict[Any, Any]):
         return None
 
 
+class GivenRules(dict[Any, Any]):
+    """The rules on arrays that a primitive of two inputs was declared with, as in `ArrayRules`.
+
+    They may give `NotImplemented`.
+    """
+
+    def __init__(self, rules: Any) -> None:
+        super().__init__({dtype: (rules, None, None) for dtype in COMPUTED_IN})
+
+    def __missing__(self, dtype: Any) -> None:
+        return None
+
+
 def made_rules(primitive: Any) -> Any:
     """The rules of `primitive` by dtype, which it keeps from now on."""
+    given = primitive.given_rules
+    if given is not None and len(given) == 2:
+        primitive.array_rules = GivenRules(given)
+        return primitive.array_rules
     elementwise = primitive.is_ufunc or primitive.elementwise
     if elementwise and primitive.rules is not None and primitive.joint is None:
         primitive.array_rules = ArrayRules(primitive)
@@ -190,7 +207,7 @@ def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn) -> An
     full = {x.name for x in (given if len(given) == 3 else given[:2])}
     plain, thrifty = [], []
     for i, step in enumerate(steps):
-        operands = [_operand(x, names) for x in step.inputs]
+        operands = [_operand(x, step, names) for x in step.inputs]
         if any(operand is None for operand in operands):
             return _UNKNOWN
         call = _call(step, [str(x) for x in operands], names, i)
@@ -213,15 +230,23 @@ def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn) -> An
     return made
 
 
-def _operand(x: Any, names: dict[str, Any]) -> str | None:
+def _operand(x: Any, step: _Step, names: dict[str, Any]) -> str | None:
     if isinstance(x, _StandIn):
         return x.name
     value = x._array if type(x) is Tensor else x
     if type(value).__module__ not in ("numpy", "builtins"):
         return None  # a constant on another device
+    if type(value) in (int, float) and step.primitive.is_ufunc and len(step.inputs) == 2:
+        value = _as_array(value, [x for x in step.inputs if isinstance(x, _StandIn)])
     name = f"c{len(names)}"
     names[name] = value
     return name
+
+
+def _as_array(number: float, others: list[_StandIn]) -> Any:
+    """A number that is weak beside `others` in their dtype: ufuncs take arrays in less time."""
+    dtype = others[0].dtype.dtype if others else None
+    return np.array(number, dtype) if dtype in COMPUTED_IN else number
 
 
 def _call(step: _Step, operands: list[str], names: dict[str, Any], i: int) -> str:

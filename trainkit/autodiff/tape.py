@@ -16,6 +16,7 @@ import numpy as np
 
 from trainkit.autodiff import explain as causes
 from trainkit.autodiff.walk import (
+    DIFFERENTIABLE,
     entries_of,
     module_of,
     one_for,
@@ -32,6 +33,7 @@ from trainkit.core.variable import Variable
 
 _TAPES, _THREAD = recorder.TAPES, recorder.THREAD
 _ON_CPU = (np.ndarray, np.generic)
+_LEAVES = frozenset((Tensor, Variable))
 
 
 class NoGradientWarning(UserWarning):
@@ -48,6 +50,20 @@ class UnconnectedGradients:
 
     NONE = "none"
     ZERO = "zero"
+
+
+def _checked_unconnected(value: Any) -> str:
+    """`value` as one of `UnconnectedGradients`; a member of a user's own Enum counts too.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    found = value if type(value) is str else getattr(value, "value", value)
+    if found not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
+        raise ValueError(
+            f"GradientTape.gradient: unconnected_gradients={found!r}; use 'none' or 'zero'"
+        )
+    return str(found)
 
 
 class GradientTape:
@@ -130,7 +146,11 @@ class GradientTape:
                     "it to a floating dtype first"
                 )
             if isinstance(x, Variable):
-                self._note(x, x.value())
+                snapshot = x.value()
+                if id(x) in self._reads:
+                    self._note_again(self._reads[id(x)][1], snapshot)
+                else:
+                    self._note(x, snapshot)
             else:
                 self.tracked.setdefault(x)
                 self._leaves.add(x)
@@ -138,11 +158,11 @@ class GradientTape:
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
         """Hear of a read; the recorder calls this."""
         known = self._reads.get(id(variable))
-        if known is not None:
-            if known[1][-1] is not snapshot:
+        if known is None:
+            if self._watches_variables and variable.trainable:
                 self._note(variable, snapshot)
-        elif self._watches_variables and variable.trainable:
-            self._note(variable, snapshot)
+        elif known[1][-1] is not snapshot:
+            self._note_again(known[1], snapshot)
 
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
         """Hear of a use that no gradient goes through; the recorder calls this."""
@@ -150,18 +170,20 @@ class GradientTape:
             self.exits.append(causes.Exit(how, inputs, user_line()))
 
     def _note(self, variable: Variable, snapshot: Tensor) -> None:
-        if not snapshot.dtype.is_differentiable:
-            return
-        known = self._reads.get(id(variable))
-        if known is None:
-            self._reads[id(variable)] = (variable, [snapshot])
-            self._variables.append(variable)
-        elif any(snapshot is seen for seen in known[1]):
-            return
-        else:
-            known[1].append(snapshot)
+        """Watch a variable that has not been read before."""
+        if type(snapshot) is not Tensor or snapshot._array.dtype not in DIFFERENTIABLE:
+            if not snapshot.dtype.is_differentiable:
+                return
+        self._reads[id(variable)] = (variable, [snapshot])
+        self._variables.append(variable)
         self.tracked.setdefault(snapshot)
         self._leaves.add(snapshot)
+
+    def _note_again(self, seen: list[Tensor], snapshot: Tensor) -> None:
+        if not any(snapshot is other for other in seen):
+            seen.append(snapshot)
+            self.tracked.setdefault(snapshot)
+            self._leaves.add(snapshot)
 
     def stop_recording(self) -> _Pause:
         """A context in which this tape records nothing."""
@@ -211,44 +233,48 @@ class GradientTape:
             ValueError: `unconnected_gradients` is neither of the two, or `output_gradients` do not
                 fit the target.
         """
-        unconnected: Any = unconnected_gradients
-        if type(unconnected) is not str:  # a member of a user's own Enum
-            unconnected = getattr(unconnected, "value", unconnected)
-        if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
-            raise ValueError(
-                f"GradientTape.gradient: unconnected_gradients={unconnected!r}; use 'none' or "
-                "'zero'"
-            )
+        if unconnected_gradients != UnconnectedGradients.NONE:
+            unconnected_gradients = _checked_unconnected(unconnected_gradients)
         if self._spent:
             raise RuntimeError(
                 "GradientTape.gradient can be called only once on a tape that is not persistent; "
                 "make it with GradientTape(persistent=True) to ask again"
             )
-        tracked = self.tracked
-        targets = [self._as_target(t) for t in nest.flatten(target)]
+        tracked, tensors_of = self.tracked, self._tensors_of
+        targets = (
+            [target]
+            if type(target) is Tensor
+            else [self._as_target(t) for t in nest.flatten(target)]
+        )
         grads = self._seeds(targets, output_gradients)
-        flat = nest.flatten(sources)
-        leaves = [self._tensors_of(source) for source in flat]
-        wanted = {t for group in leaves for t in group if t in tracked}
-        known = {t for t in targets if t in tracked}
-        pause = self._recording and not self._persistent
-        if pause:
+        # A list of variables and tensors alone is flat as it is.
+        is_flat = type(sources) is list and _LEAVES.issuperset(map(type, sources))
+        flat = sources if is_flat else nest.flatten(sources)
+        leaves, wanted = [], set()
+        for source in flat:
+            group = tensors_of(source)
+            leaves.append(group)
+            for t in group:
+                if t in tracked:
+                    wanted.add(t)
+        known = [t for t in targets if t in tracked]
+        if self._recording and not self._persistent:
             self._stop()
         try:
             self._walk(grads, wanted, explain or self._persistent)
             if explain or grads.keys().isdisjoint(wanted):
-                self._explain(flat, leaves, targets, grads, known | wanted, explain)
+                self._explain(flat, leaves, targets, grads, wanted.union(known), explain)
         finally:
             if not self._persistent:
                 self._end()
-        results = []
+        results: list[Any] = []
         for source, group in zip(flat, leaves, strict=True):
-            if len(group) == 1 and group[0] in wanted and group[0] in grads:
-                results.append(grads[group[0]])
+            if len(group) == 1 and (t := group[0]) in wanted and t in grads:
+                results.append(grads[t])
             else:
                 found = [grads[t] for t in group if t in wanted and t in grads]
-                results.append(self._result(source, found, unconnected))
-        return nest.pack(sources, results)
+                results.append(self._result(source, found, unconnected_gradients))
+        return results if is_flat else nest.pack(sources, results)
 
     def _explain(
         self,
@@ -294,7 +320,7 @@ class GradientTape:
         """What the walk begins with: gradients by the targets."""
         if output_gradients is None:
             if len(targets) == 1 and type(t := targets[0]) is Tensor:
-                return {t: one_for(t)} if t._array.dtype.kind in "fcV" else {}
+                return {t: one_for(t)} if t._array.dtype in DIFFERENTIABLE else {}
             given: list[Any] = [None] * len(targets)
         else:
             given = nest.flatten(output_gradients)
@@ -316,6 +342,8 @@ class GradientTape:
 
     def _tensors_of(self, source: Any) -> list[Tensor]:
         """The tensors in the record that stand for a source."""
+        if type(source) is Tensor:
+            return [source]
         if isinstance(source, Variable):
             known = self._reads.get(id(source))
             return [] if known is None else known[1]

@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from trainkit.autodiff.array_rules import COMPUTED_IN, SAME, made_rules
-from trainkit.core import devices
+from trainkit.core import devices, dtypes
 from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
 from trainkit.ops.reductions import sum_to_like
 
 _add = np.add
 _summed: Any = sum_to_like.primitive.kernel
+_ONES = {d.dtype: d.dtype.type(1) for d in dtypes.ALL if d.is_differentiable}
+DIFFERENTIABLE = frozenset(_ONES)
+"""NumPy dtypes of what has gradients."""
 _SMALL, _LARGE = 16, 1024
 """Sums of fewer elements than the first are faster in new memory; from the second on it pays to
 find out whether the old memory is free to be used."""
@@ -147,6 +150,11 @@ def _walk_arrays(
     found: Any = grads.get
     take, drop = tracked.popitem, grads.pop
     passed = None if needed is tracked else needed.discard  # what is held there is not freed
+    keeps = False
+    for x in kept:
+        if tracked[x] is not None:  # a result, which is not only watched
+            keeps = True
+    plain = passed is None and not keeps
     # The ids of tensors whose gradient is a sum made here. Those of tensors that have been passed
     # stay behind, but what is left of the record was there beside them and has other ids.
     sums: set[int] = set()
@@ -154,60 +162,81 @@ def _walk_arrays(
         output, entry = take()
         if entry is None:
             continue
-        if output in kept:
+        if plain:
+            g = drop(output, None)
+        elif keeps and output in kept:
             g = found(output)
         else:
             g = drop(output, None)
             if passed is not None:
                 passed(output)
-        if g is None and type(output) is not tuple:
+        if g is None:
+            if type(output) is tuple:
+                odd = _of_many(entry, output, grads, needed, kept, sums)
+                if odd is not None:
+                    return odd
             continue
-        if len(entry) == 4:
-            primitive, settings, a, b = entry
-            rules = primitive.array_rules
-            if settings is not None or g is None:
-                rules = None
-            else:
-                if rules is None:
-                    rules = made_rules(primitive)
-                rules = rules[g.dtype]
-            if rules is not None:
+        primitive = entry[0]
+        rules = primitive.array_rules
+        if rules is None:
+            rules = made_rules(primitive)
+        rules = rules[g.dtype]
+        if rules is not None:
+            if len(entry) == 4:
+                _, settings, a, b = entry
                 if type(b) is not Tensor:
                     rules, one, two = rules[1], a._array, b
                 elif type(a) is not Tensor:
                     rules, one, two = rules[2], a, b._array
                 else:
                     rules, one, two = rules[0], a._array, b._array
-            if rules is not None:
-                by_one, by_two = rules
-                if by_one is not None and a in needed:
-                    gx = g if by_one is SAME else by_one(g, output._array, one, two)
-                    if gx.shape != one.shape:
-                        gx = _summed(np, gx, one)
-                    before = found(a)
-                    if before is None:
-                        grads[a] = gx
-                    elif before.size < _SMALL:
-                        grads[a] = _add(before, gx)
-                    elif id(a) in sums:
-                        _add(before, gx, before)
-                    else:
-                        grads[a] = _sum(before, gx, a, sums)
-                if by_two is not None and b in needed:
-                    gx = g if by_two is SAME else by_two(g, output._array, one, two)
-                    if gx.shape != two.shape:
-                        gx = _summed(np, gx, two)
-                    before = found(b)
-                    if before is None:
-                        grads[b] = gx
-                    elif before.size < _SMALL:
-                        grads[b] = _add(before, gx)
-                    elif id(b) in sums:
-                        _add(before, gx, before)
-                    else:
-                        grads[b] = _sum(before, gx, b, sums)
+                if rules is not None and settings is None:
+                    by_one, by_two = rules
+                    if by_one is not None and a in needed:
+                        gx = g if by_one is SAME else by_one(g, output._array, one, two)
+                        if gx is NotImplemented:
+                            odd = _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
+                            if odd is not None:
+                                return odd
+                            continue
+                        if gx.shape != one.shape:
+                            gx = _summed(np, gx, one)
+                        before = found(a)
+                        if before is None:
+                            grads[a] = gx
+                        elif before.size < _SMALL:
+                            grads[a] = _add(before, gx)
+                        elif id(a) in sums:
+                            _add(before, gx, before)
+                        else:
+                            grads[a] = _sum(before, gx, a, sums)
+                    if by_two is not None and b in needed:
+                        gx = g if by_two is SAME else by_two(g, output._array, one, two)
+                        if gx is NotImplemented:
+                            odd = _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
+                            if odd is not None:
+                                return odd
+                            continue
+                        if gx.shape != two.shape:
+                            gx = _summed(np, gx, two)
+                        before = found(b)
+                        if before is None:
+                            grads[b] = gx
+                        elif before.size < _SMALL:
+                            grads[b] = _add(before, gx)
+                        elif id(b) in sums:
+                            _add(before, gx, before)
+                        else:
+                            grads[b] = _sum(before, gx, b, sums)
+                    continue
+            elif entry[1] is None:
+                x = entry[2]
+                if x in needed:
+                    _deliver(
+                        x, g if rules is SAME else rules(g, output._array, x._array), grads, sums
+                    )
                 continue
-        odd = _by_other_rules(entry, output, g, grads, needed, kept, sums)
+        odd = _by_other_rules(entry, output, g, grads, needed, sums)
         if odd is not None:
             return odd
     return None
@@ -233,41 +262,39 @@ def _sum(before: Any, more: Any, x: Tensor, sums: set[int]) -> Any:
     return _add(before, more)
 
 
-def _by_other_rules(
+def _of_many(
     entry: Any,
-    output: Any,
-    g: Any,
+    outputs: tuple[Tensor, ...],
     grads: dict[Tensor, Any],
     needed: Any,
     kept: set[Tensor],
     sums: set[int],
 ) -> Any:
+    """Pass an entry that gave several results; what its rules gave if it is no plain tensors."""
+    held = {y: wrap(grads[y]) for y in outputs if y in grads}
+    for y in held:
+        if y not in kept:
+            del grads[y]
+    g = _gathered(entry[0], outputs, held, kept)
+    return None if g is None else _by_rules_on_tensors(entry, outputs, g, grads, needed, sums)
+
+
+def _by_other_rules(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> Any:
     """Pass an entry that the walk has not unrolled; what its rules gave if it is no plain tensors.
 
     Rules on arrays are taken where there are any, else those on tensors.
     """
-    primitive, settings, x = entry[:3]
-    if type(output) is tuple:
-        g = _gathered_arrays(primitive, output, grads, kept)
-        if g is None:
+    if entry[0].given_rules is not None and g.dtype in COMPUTED_IN:
+        if _by_given_rules(entry, output, g, grads, needed, sums):
             return None
-    elif primitive.given_rules is not None:
-        if g.dtype in COMPUTED_IN and _by_given_rules(entry, output, g, grads, needed, sums):
-            return None
-        g = wrap(g)
-    elif len(entry) == 3 and settings is None:
-        rules = primitive.array_rules
-        if rules is None:
-            rules = made_rules(primitive)
-        rule = rules[g.dtype]
-        if rule is not None:
-            if x in needed:
-                gx = g if rule is SAME else rule(g, output._array, x._array)
-                _deliver(x, gx, grads, sums)
-            return None
-        g = wrap(g)
-    else:
-        g = wrap(g)
+    return _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
+
+
+def _by_rules_on_tensors(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> Any:
     given = _sent_back(entry, output, g, needed)
     for _, gx in given:
         if type(gx) is not Tensor:
@@ -280,17 +307,13 @@ def _by_other_rules(
 def _by_given_rules(
     entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
 ) -> bool:
-    """Pass an entry by the rules on arrays that stand beside its own, if they can do it."""
-    primitive, settings, *inputs = entry
-    arrays = [x._array if type(x) is Tensor else x for x in inputs]
-    keywords, y, found = settings or {}, output._array, []
-    for x, rule in zip(inputs, primitive.given_rules, strict=True):
-        if rule is not None and x in needed:
-            gx = rule(g, y, *arrays, **keywords)
-            if gx is NotImplemented:
-                return False
-            found.append((x, gx))
-    for x, gx in found:
+    """Pass an entry of one input by the rule on arrays beside its own, if that can do it."""
+    primitive, settings, x = entry
+    if x in needed:
+        (rule,) = primitive.given_rules
+        gx = rule(g, output._array, x._array, **(settings or {}))
+        if gx is NotImplemented:
+            return False
         _deliver(x, gx, grads, sums)
     return True
 
@@ -305,17 +328,6 @@ def _deliver(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> No
         grads[x] = _sum(before, gx, x, sums)
 
 
-def _gathered_arrays(
-    primitive: Any, outputs: tuple[Tensor, ...], grads: dict[Tensor, Any], kept: set[Tensor]
-) -> Any:
-    """What `_gathered` gives, of arrays."""
-    held = {y: wrap(grads[y]) for y in outputs if y in grads}
-    for y in held:
-        if y not in kept:
-            del grads[y]
-    return _gathered(primitive, outputs, held, kept)
-
-
 def ones_like(x: Tensor) -> Tensor:
     """Ones in the shape, dtype and place of `x`."""
     if type(x) is Tensor:
@@ -328,7 +340,7 @@ def ones_like(x: Tensor) -> Tensor:
 def one_for(x: Tensor) -> Tensor:
     """What the walk back from `x` begins with: ones; for a scalar on the CPU NumPy's own one."""
     if type(x) is Tensor and not x._array.shape and isinstance(x._array, (np.ndarray, np.generic)):
-        return wrap(x._array.dtype.type(1))
+        return wrap(_ONES[x._array.dtype])
     return ones_like(x)
 
 

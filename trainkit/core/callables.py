@@ -43,7 +43,7 @@ def wrapped(result: Any) -> Any:
 
 def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
     ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record, checked = recorder.record, prim.shape_rule is not shapes.unchanged_bool
+    record_one, checked = recorder.record_one, prim.shape_rule is not shapes.unchanged_bool
 
     def op(x: Any) -> Any:
         if type(x) is not Tensor:
@@ -58,7 +58,7 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
         y = Tensor()
         y._array = result
         if tapes:
-            record(prim, (x,), y, None)
+            record_one(prim, x, y, None)
         return y
 
     return op
@@ -80,7 +80,10 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
             elif type(x2) is float or type(x2) is int:
                 two = x2
             elif type(x2) is Variable:
-                return op(x1, x2._read())
+                x2 = x2._read()
+                if type(x2) is not Tensor or x2._array.dtype is not dtype:
+                    return op(x1, x2)
+                two = x2._array
             else:
                 return slow(x1, x2)
         elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
@@ -107,7 +110,7 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
 
 def _unary(prim: Primitive) -> Callable[..., Any]:
     kernel, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record, checked = recorder.record, prim.floats_only
+    record_one, checked = recorder.record_one, prim.floats_only
 
     def op(x: Any, **settings: Any) -> Any:
         if type(x) is not Tensor:
@@ -116,20 +119,22 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
         if checked and array.dtype is not _F32 and array.dtype not in _FLOAT_DTYPES:
             return slow(x, **settings)
         try:
-            result = (
-                (prim.run((array,), settings))
-                if prim.gpu
-                else kernel(_XP[type(array)], array, **settings)
-            )
+            if type(array) is _ndarray:
+                result = kernel(np, array, **settings)
+            elif prim.gpu:
+                result = prim.run((array,), settings)
+            else:
+                result = kernel(_XP[type(array)], array, **settings)
         except KERNEL_ERRORS as error:
             result = prim.again(error, (x,), settings)
         if type(result) is tuple:
             y = wrapped(result)
-        else:
-            y = Tensor()
-            y._array = result
+            recorder.record(prim, (x,), y, settings or None)
+            return y
+        y = Tensor()
+        y._array = result
         if tapes:
-            record(prim, (x,), y, settings or None)
+            record_one(prim, x, y, settings or None)
         return y
 
     return op
@@ -145,8 +150,9 @@ def _binary(prim: Primitive) -> Callable[..., Any]:
             if type(x1) is Variable:
                 return op(x1._read(), x2)
             if type(x2) is Variable and type(x1) is Tensor:
-                return op(x1, x2._read())
-            return general(x1, x2)
+                x2 = x2._read()
+            if type(x2) is not Tensor or type(x1) is not Tensor:
+                return general(x1, x2)
         one, two = x1._array, x2._array
         if type(one) is not _ndarray or type(two) is not _ndarray:
             return general(x1, x2)

@@ -56,7 +56,8 @@ class Operation(Protocol[P]):
         """Give rules `(g, y, *inputs, **settings)` on NumPy arrays, of the same bits.
 
         The walk back takes them for floats where no tape listens. A rule that can't do a case gives
-        `NotImplemented`; all inputs then go by the rules of `gradients`.
+        `NotImplemented`, as those of the other inputs must then do too; all inputs go by the rules
+        of `gradients`.
         """
 
     def joint_gradient(self, rule: AnyRule) -> AnyRule:

@@ -71,6 +71,17 @@ def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) 
             tracked.update(dict.fromkeys(output))
 
 
+def record_one(primitive: Any, x: Any, output: Any, settings: Any) -> None:
+    """`record` of a call with one input and one result."""
+    for tape in TAPES:
+        tracked = tape.tracked
+        if x in tracked and tape.thread == get_ident():
+            if primitive.rules is None and primitive.joint is None:
+                tape.note_exit(primitive.name, (x,))
+            else:
+                tracked[output] = (primitive, settings, x)
+
+
 def record_two(primitive: Any, x1: Any, x2: Any, output: Any) -> None:
     """`record` of a call with two inputs, one result and no settings."""
     for tape in TAPES:

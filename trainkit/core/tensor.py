@@ -21,6 +21,9 @@ PRIMITIVES: dict[str, Any] = {}
 """All primitives by name, filled by the `@primitive` decorator."""
 
 
+_ON_CPU = (np.ndarray, np.generic)
+
+
 class Tensor:
     """An array that never changes, on the CPU or on a GPU.
 
@@ -163,6 +166,9 @@ class Tensor:
             ) from None
 
     def __float__(self) -> float:
+        array = self._array
+        if isinstance(array, _ON_CPU) and array.size == 1:
+            return float(array.item())
         return float(self._one("float()"))
 
     def __int__(self) -> int:

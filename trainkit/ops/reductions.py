@@ -209,7 +209,7 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     else:
         wanted = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
         summed = _F32 if dtype in _HALVES else wanted
-    total = spatial_sum(x, axis, keepdims) if xp is np else None
+    total = spatial_sum(x, axis, keepdims) if xp is np and type(axis) is tuple else None
     if total is None:
         total = xp.add.reduce(x, axis, summed, None, keepdims)
     count = x.size // total.size if total.size else 1
@@ -229,6 +229,8 @@ _mean.gradients(_mean_gradient)
 def _mean_gradient_on_arrays(g: Array, y: Array, x: Array, *, axis: Axis, keepdims: bool) -> Any:
     if x.dtype is not g.dtype:
         return NotImplemented
+    if axis is None and not keepdims and x.size:
+        return np.ndarray(x.shape, x.dtype, g / x.size, 0, (0,) * x.ndim)
     return _spread(np, g, x, axis=axis, keepdims=keepdims, mean=True)
 
 

@@ -362,9 +362,11 @@ class Optimizer(AssigningSteps):
 
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         plan = self._programs.plan
-        if plan is not None and not _THREAD.traces and plan.fits(grads, weights):
-            run_step(self, plan.states, [g._array for g in grads])
-            return
+        if plan is not None and not _THREAD.traces:
+            arrays = plan.arrays(grads, weights)
+            if arrays is not None:
+                run_step(self, plan.states, arrays)
+                return
         kept, of, missing = checked_pairs(self.name, grads, weights)
         if assigns(self) and not self._states.chosen:
             self.build(list(weights))

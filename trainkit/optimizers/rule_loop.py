@@ -33,7 +33,7 @@ WIDE = 250_000
 _ROUNDED = {np.sqrt, np.absolute, np.sign, np.maximum, np.minimum, np.negative, np.square}
 """Functions whose result is exact or correctly rounded, so that it is the same everywhere."""
 
-_FIRST = [(0,) * rank for rank in range(65)]
+FIRST = [(0,) * rank for rank in range(65)]
 """The place of the only element, by rank."""
 
 _SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
@@ -147,11 +147,11 @@ class HotProgram:
         self, members: Sequence[Sequence[Any]], scalars: Sequence[Any], seconds: float | None
     ) -> None:
         """Weight by weight: by a loop if the call takes `seconds` without, `None` for none."""
-        numbers = self._numbers(scalars)
+        numbers = self.numbers(scalars)
         for buffers in members:
             size = buffers[0].size
             if size == 1:
-                self._of_number(_FIRST[buffers[0].ndim], *buffers, *numbers)
+                self.of_number(FIRST[buffers[0].ndim], *buffers, *numbers)
                 continue
             loop = None
             if self._keys and seconds is not None:
@@ -164,7 +164,8 @@ class HotProgram:
                 self.program.run(buffers, scalars)
 
     @cached_property
-    def _of_number(self) -> Any:
+    def of_number(self) -> Any:
+        """`update(i, b0, ..., s0, ..., h0, ...)` of element `i` of the buffers."""
         return number_calls(self.program)
 
     @cached_property
@@ -174,12 +175,14 @@ class HotProgram:
     def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
         items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)
         sizes = np.array([buffers[0].size for buffers in members], np.int64)
-        loop(items, data_offset(), sizes, core_count(), *self._numbers(scalars))
+        loop(items, data_offset(), sizes, core_count(), *self.numbers(scalars))
 
-    def _numbers(self, scalars: Sequence[Any]) -> list[Any]:
+    def numbers(self, scalars: Sequence[Any]) -> list[Any]:
         """Scalars and what is computed from them, in the program's type."""
         real = self._real
-        numbers = [x if type(x) is real else real(x) for x in scalars]
+        numbers = list(scalars)
+        if set(map(type, numbers)) != {real}:
+            numbers = [real(x) for x in numbers]
         if self.program.scalar_steps:
             numbers += [real(x) for x in self.program.hoisted(scalars)]
         return numbers

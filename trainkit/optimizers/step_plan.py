@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from operator import is_
 from typing import Any
 
+import numpy as np
+
 from trainkit.core.tensor import Tensor
-from trainkit.optimizers.rule_loop import HotProgram
+from trainkit.optimizers.rule_loop import FIRST, HotProgram
 from trainkit.optimizers.rule_program import NotElementwise, RuleProgram
 from trainkit.optimizers.weight_state import WeightState
+
+_ON_CPU = (np.ndarray, np.generic)
+_TENSORS = frozenset((Tensor,))
 
 
 class StepPlan:
@@ -22,43 +27,89 @@ class StepPlan:
 
     def __init__(self, states: list[WeightState], programs: list[HotProgram | None]) -> None:
         self.states = states
+        self._weights = [state.weight for state in states]
+        self._dtypes = [state.dtype for state in states]
+        self._shapes = [state.weight._value._array.shape for state in states]
+        self._is_fixed = all(weight._shape is None for weight in self._weights)
         groups: dict[Any, list[int]] = {}
         # A weight that comes again starts from what it has become.
         once = len(set(map(id, states))) == len(states)
         for i, program in enumerate(programs):
-            groups.setdefault(program if once and program is not None else i, []).append(i)
-        self._groups = [(programs[members[0]], members) for members in groups.values()]
+            key = (program, states[i].weight._value._array.size == 1)
+            groups.setdefault(key if once and program is not None else i, []).append(i)
+        self._groups = [
+            _Group(programs[places[0]], [(i, states[i]) for i in places])
+            for places in groups.values()
+        ]
 
     def is_over(self, states: list[WeightState]) -> bool:
         """Whether the plan is one for `states`."""
         mine = self.states
         return states is mine or (len(states) == len(mine) and all(map(is_, states, mine)))
 
-    def fits(self, grads: Sequence[Any], weights: Sequence[Any]) -> bool:
-        """Whether these are its weights, with gradients that need no further look."""
-        if not len(self.states) == len(grads) == len(weights):
-            return False
-        for state, grad, weight in zip(self.states, grads, weights):  # noqa: B905 - looked at above
-            if weight is not state.weight or type(grad) is not Tensor:
-                return False
-            array = grad._array
-            if array.dtype is not state.dtype or array.shape != weight._value._array.shape:
-                return False
-        return True
+    def arrays(self, grads: Sequence[Any], weights: Sequence[Any]) -> list[Any] | None:
+        """The arrays of `grads` if these are its weights and all fit, so that no look is needed."""
+        if not self._is_fixed or not len(self.states) == len(grads) == len(weights):
+            return None
+        if not all(map(is_, weights, self._weights)) or not _TENSORS.issuperset(map(type, grads)):
+            return None
+        arrays = [grad._array for grad in grads]
+        for array, dtype, shape in zip(arrays, self._dtypes, self._shapes):  # noqa: B905 - as above
+            if array.dtype is not dtype or array.shape != shape:
+                return None
+        return arrays
 
     def update(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
         """Update weights and slots with the arrays `grads`."""
-        for program, places in self._groups:
-            members = []
-            for i in places:
-                state = self.states[i]
-                buffers = None if program is None else state.buffers(grads[i])
-                if buffers is None:
-                    state.update_plainly(grads[i], scalars)
-                else:
-                    members.append(buffers)
-            if program is not None and members:
-                program.run_all(members, scalars)
+        for group in self._groups:
+            group.update(grads, scalars)
+
+
+class _Group:
+    """Weights of one program: all of one element, or all of more.
+
+    Args:
+        program: theirs, `None` where there is none.
+        members: place of the gradient and state of each.
+    """
+
+    def __init__(self, program: HotProgram | None, members: list[tuple[int, WeightState]]) -> None:
+        self._program = program
+        self._members = members
+        sizes = [state.weight._value._array.size for _, state in members]
+        self.update = self._update_numbers if program and sizes[0] == 1 else self._update_arrays
+
+    def _update_numbers(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        program: Any = self._program
+        call, numbers = program.of_number, program.numbers(scalars)
+        for i, state in self._members:
+            weight = state.weight._writable()
+            slots = [slot._writable() for slot in state.held]
+            grad = grads[i]
+            if (
+                isinstance(grad, _ON_CPU)
+                and grad.dtype is state.dtype
+                and _may_write(weight, slots)
+            ):
+                call(FIRST[weight.ndim], weight, grad, *slots, *numbers)
+            else:
+                del weight, slots
+                state.update_plainly(grad, scalars)
+
+    def _update_arrays(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        members = []
+        for i, state in self._members:
+            buffers = None if self._program is None else state.buffers(grads[i])
+            if buffers is None:
+                state.update_plainly(grads[i], scalars)
+            else:
+                members.append(buffers)
+        if self._program is not None and members:
+            self._program.run_all(members, scalars)
+
+
+def _may_write(weight: Any, slots: list[Any]) -> bool:
+    return weight.flags.writeable and all([slot.flags.writeable for slot in slots])
 
 
 class Programs:

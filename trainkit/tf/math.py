@@ -174,7 +174,10 @@ def reduce_sum(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Sum over the axes `axis`, all by default; the dtype stays."""
-    x = _tensor(input_tensor)
+    x = input_tensor
+    if type(x) is Tensor and x._array.dtype.kind == "f":
+        return ops.sum(x, None if axis is None else plain(axis), keepdims)
+    x = _tensor(x)
     return ops.cast(ops.sum(x, axis=plain(axis), keepdims=keepdims), x.dtype)
 
 
@@ -190,7 +193,10 @@ def reduce_mean(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Mean over the axes `axis`, all by default; of integers an integer, rounded to zero."""
-    x = _tensor(input_tensor)
+    x = input_tensor
+    if type(x) is Tensor and x._array.dtype.kind == "f":
+        return ops.mean(x, None if axis is None else plain(axis), keepdims)
+    x = _tensor(x)
     if not x.dtype.is_integer:
         return ops.mean(x, axis=plain(axis), keepdims=keepdims)
     mean = ops.mean(ops.cast(x, "float64"), axis=plain(axis), keepdims=keepdims)
