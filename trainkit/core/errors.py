@@ -28,6 +28,10 @@ class ShapeError(InvalidArgumentError):
     """Shapes do not fit each other or the operation."""
 
 
+class NoValueError(TypeError):
+    """Python asked a symbolic tensor for the value that it stands for."""
+
+
 class OutOfRangeError(OpError, IndexError):
     """An iterator has no further element, or a position is outside its range."""
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, recorder, shapes
 from trainkit.core.callables import KERNEL_ERRORS, callable_for, wrapped
-from trainkit.core.errors import InvalidArgumentError, OpError
+from trainkit.core.errors import InvalidArgumentError, NoValueError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
 
@@ -249,6 +249,14 @@ class Primitive:
         if error.args and str(error.args[0]).startswith(unnamed):
             error.args = (f"{self.name}: {str(error.args[0])[len(unnamed) :]}", *error.args[1:])
         return error
+
+    def refused(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
+        """The error of the shape rule as one that names the operation and shows the inputs."""
+        if isinstance(error, OpError):
+            return self._named(error)
+        if isinstance(error, NoValueError):
+            return error
+        return InvalidArgumentError(f"{self.name}: {error}\n{describe(inputs, settings)}")
 
     def again(self, error: Exception, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """The result with single numbers of the CPU beside arrays of a GPU; else raises `error`.

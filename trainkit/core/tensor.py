@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import devices, dtypes, nest, recorder
 from trainkit.core.devices import Array
 from trainkit.core.dtypes import DType
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, NoValueError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.source_lines import line_text, user_line
 
@@ -480,8 +480,8 @@ class SymbolicTensor(Tensor):
         """Name of the device: that on which new tensors are made."""
         return devices.current().name
 
-    def _no_value(self, what: str) -> TypeError:
-        return TypeError(
+    def _no_value(self, what: str) -> NoValueError:
+        return NoValueError(
             f"{what} needs a value, and {self!r} has none: it stands for a value that is computed "
             "later. Inside a tk.function use tensor operations (tk.cond, tk.while_loop, tk.print) "
             "in place of Python's, or run it with tk.config.run_functions_eagerly(True)."

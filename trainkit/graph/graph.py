@@ -14,6 +14,7 @@ from typing import Any
 
 from trainkit.core import recorder
 from trainkit.core.abstract import eagerly
+from trainkit.core.callables import KERNEL_ERRORS
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, OpError
 from trainkit.core.shapes import Spec
@@ -140,8 +141,11 @@ class Graph(NodeList):
         specs = [x._spec if isinstance(x, GraphTensor) else x for x in lifted]
         try:
             result = primitive.shape_rule(*specs, **settings)
-        except OpError as error:
-            raise at_user_line(error) from None
+        except (OpError, *KERNEL_ERRORS) as error:
+            told = primitive.refused(error, inputs, settings)
+            if told is error and not isinstance(error, OpError):
+                raise
+            raise at_user_line(told) from None
         many = isinstance(result, tuple)
         node = Node(
             self,

@@ -17,6 +17,8 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.callables import KERNEL_ERRORS
 from trainkit.core.dtypes import bfloat16
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.primitive import describe
 from trainkit.core.tensor import wrap
 from trainkit.graph.fusion import FusedKernel
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
@@ -325,5 +327,9 @@ def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:
 def _dtype_given(node: Node) -> Any:
     """The dtype that NumPy's own function gives on inputs like those of `node`."""
     like = [np.ones((), x.dtype.dtype) if isinstance(x, GraphTensor) else x for x in node.inputs]
-    with np.errstate(all="ignore"):
-        return node.primitive.kernel(*like).dtype
+    try:
+        with np.errstate(all="ignore"):
+            return node.primitive.kernel(*like).dtype
+    except KERNEL_ERRORS as error:  # NumPy's function has nothing for these types
+        told = InvalidArgumentError(f"{node.primitive.name}: {error}\n{describe(node.inputs)}")
+        raise located(told, node) from error

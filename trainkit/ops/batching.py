@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import recorder
+from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
 
 
-class NeedsValue(TypeError, AttributeError):
+class NeedsValue(NoValueError, AttributeError):
     """A function looked at the value of a `BatchedTensor`, which stands for many."""
 
 
@@ -36,7 +37,7 @@ class BatchedTensor(SymbolicTensor):
         super().__init__(Spec(tuple(stacked.shape)[1:], stacked.dtype))
         self.stacked = stacked
 
-    def _no_value(self, what: str) -> TypeError:
+    def _no_value(self, what: str) -> NoValueError:
         return NeedsValue(f"{what} needs one value, and {self!r} stands for many")
 
     def __getattribute__(self, name: str) -> Any:

@@ -14,21 +14,65 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.shapes import TensorShape, broadcast_dims
+from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.tf.later import Bound, like, needs_values, unknown
 
 newaxis = None
 
 
 def plain(x: Any) -> Any:
     """An axis, size or list of them as Python ints; a symbolic tensor stays."""
-    if x is None or isinstance(x, int | SymbolicTensor):
+    if x is None or type(x) is int or isinstance(x, int | SymbolicTensor):
         return x
     if is_tensor(x) or isinstance(x, np.ndarray | np.generic):
         return np.asarray(x).tolist()
     if isinstance(x, list | tuple):
         return tuple(plain(item) for item in x)
     return x
+
+
+def _spec(dims: Any, dtype: Any) -> Spec:
+    return Spec(tuple(dims), dtypes.as_dtype(dtype))
+
+
+def _eye_spec(a: Bound) -> Spec:
+    batch = plain(a["batch_shape"])
+    if isinstance(batch, SymbolicTensor):
+        raise InvalidArgumentError(
+            "eye: batch_shape must be known while a graph is traced; give Python ints"
+        )
+    return _spec((None,) * (len(batch or ()) + 2), a["dtype"])
+
+
+def _linspace_spec(a: Bound) -> Spec:
+    start = convert_to_tensor(a["start"])
+    return unknown(start, 1, start.dtype if start.dtype.is_floating else "float32")
+
+
+def _one_hot_spec(a: Bound) -> Spec:
+    values = [convert_to_tensor(v) for v in (a["on_value"], a["off_value"]) if v is not None]
+    dims: list[Any] = list(convert_to_tensor(a["indices"]).shape)
+    axis = len(dims) if a["axis"] in (None, -1) else a["axis"]
+    dims.insert(axis, None)
+    return _spec(dims, a["dtype"] or (values[0].dtype if values else "float32"))
+
+
+def _split_specs(a: Bound) -> list[Spec]:
+    counts = convert_to_tensor(a["num_or_size_splits"]).shape
+    if len(counts) != 1 or counts[0] is None:
+        raise InvalidArgumentError(
+            "split: the number of pieces must be known while a graph is traced; give a Python int, "
+            "or a tensor of sizes of known length"
+        )
+    return [unknown(a["value"])] * counts[0]
+
+
+def _repeat_spec(a: Bound) -> Spec:
+    x = convert_to_tensor(a["input"])
+    dims: list[Any] = [None] if a["axis"] is None else list(x.shape)
+    dims[plain(a["axis"]) or 0] = None
+    return _spec(dims, x.dtype)
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Tensor:
@@ -104,6 +148,7 @@ def ones_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
     return ops.ones_like(input, dtype)
 
 
+@needs_values("num_rows", "num_columns", "batch_shape", gives=_eye_spec)
 def eye(
     num_rows: int,
     num_columns: int | None = None,
@@ -130,12 +175,14 @@ def range(
     return ops.arange(start, limit, delta, dtype=dtype)
 
 
+@needs_values("num", gives=_linspace_spec)
 def linspace(start: Any, stop: Any, num: int, name: Any = None, axis: int = 0) -> Tensor:
     """`num` evenly spaced numbers from `start` to `stop`, both included."""
     result: Tensor = ops.linspace(start, stop, plain(num), axis=axis)
     return result
 
 
+@needs_values("depth", gives=_one_hot_spec)
 def one_hot(
     indices: Any,
     depth: int,
@@ -197,6 +244,7 @@ def squeeze(input: Any, axis: Any = None, name: Any = None) -> Tensor:
     return ops.squeeze(input, None if axis == () else axis)
 
 
+@needs_values("perm", gives=lambda a: unknown(a["a"]))
 def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = None) -> Tensor:
     """Axes in the order `perm`, by default reversed."""
     result = ops.transpose(a, plain(perm))
@@ -229,6 +277,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None)
     return list(ops.unstack(value, num, axis))
 
 
+@needs_values("num_or_size_splits", gives=_split_specs)
 def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
 ) -> list[Tensor]:
@@ -258,11 +307,13 @@ def tile(input: Any, multiples: Any, name: Any = None) -> Tensor:
     return ops.tile(input, plain(multiples))
 
 
+@needs_values("repeats", gives=_repeat_spec)
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) -> Tensor:
     """Each item repeated along `axis`."""
     return ops.repeat(input, plain(repeats), axis=axis)
 
 
+@needs_values("paddings", gives=lambda a: unknown(a["tensor"]))
 def pad(
     tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: Any = None
 ) -> Tensor:
@@ -284,11 +335,13 @@ def pad(
     return ops.pad(tensor, widths, mode=kind)
 
 
+@needs_values("axis", gives=lambda a: like(a["tensor"]))
 def reverse(tensor: Any, axis: Any, name: Any = None) -> Tensor:
     """In reverse order along the axes `axis`."""
     return ops.flip(tensor, plain(axis))
 
 
+@needs_values("shift", "axis", gives=lambda a: like(a["input"]))
 def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Tensor:
     """Shifted along `axis`; what leaves at one end comes in at the other."""
     return ops.roll(input, plain(shift), axis=plain(axis))
@@ -309,7 +362,7 @@ def sequence_mask(
 ) -> Tensor:
     """True at the first `lengths[...]` of `maxlen` places of a new last axis."""
     lengths = convert_to_tensor(lengths)
-    limit = int(np.max(lengths.numpy())) if maxlen is None else plain(maxlen)
+    limit = ops.max(lengths) if maxlen is None else plain(maxlen)
     places = ops.arange(limit, dtype=lengths.dtype)
     return ops.cast(places < ops.expand_dims(lengths, -1), dtype)
 

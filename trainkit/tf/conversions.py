@@ -10,10 +10,12 @@ import numpy as np
 from trainkit import ops
 from trainkit.autodiff.custom import custom_gradient
 from trainkit.core import dtypes
+from trainkit.core.dtypes import int32
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.shapes import broadcast_dims
+from trainkit.core.shapes import Spec, broadcast_dims
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.tf.arrays import plain
+from trainkit.tf.later import needs_values
 
 
 def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:
@@ -84,6 +86,7 @@ def shape_n(input: Any, out_type: Any = "int32", name: Any = None) -> list[Tenso
     return [shape(x, out_type) for x in input]
 
 
+@needs_values("shape_x", "shape_y", gives=lambda a: Spec((None,), int32))
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape that two shapes broadcast to, as a tensor.
 
@@ -101,6 +104,12 @@ def parallel_stack(values: Any, name: Any = None) -> Tensor:
     return ops.stack([convert_to_tensor(x) for x in values], axis=0)
 
 
+@needs_values(
+    "input_shape",
+    "block_shape",
+    "base_paddings",
+    gives=lambda a: (Spec((None, 2), int32), Spec((None, 2), int32)),
+)
 def required_space_to_batch_paddings(
     input_shape: Any, block_shape: Any, base_paddings: Any = None, name: Any = None
 ) -> tuple[Tensor, Tensor]:

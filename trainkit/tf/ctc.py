@@ -14,6 +14,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import ctc_decode as _decode
 from trainkit.ops import ctc_loss as _loss
+from trainkit.tf.later import like, needs_values, unknown
 from trainkit.tf.sequences import concrete
 
 
@@ -166,6 +167,11 @@ def ctc_beam_search_decoder(
     return [_sparse(path) for path in labels.numpy()], scores
 
 
+@needs_values(
+    "labels",
+    "seq_length",
+    gives=lambda a: (unknown(a["labels"]), like(a["seq_length"])),
+)
 def collapse_repeated(labels: Any, seq_length: Any, name: Any = None) -> tuple[Tensor, Tensor]:
     """Rows of labels with runs of equal ones made single, filled up with 0, and their lengths.
 

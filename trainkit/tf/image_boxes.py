@@ -11,12 +11,21 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dtypes import int32
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.tf.arrays import plain
+from trainkit.tf.later import Bound, needs_values, unknown
 from trainkit.tf.sequences import concrete
 
 Overlap = Callable[[int, int], float]
+_SOURCES = ("boxes", "scores", "max_output_size")
+
+
+def _padded(a: Bound) -> tuple[Spec, Spec]:
+    lead = convert_to_tensor(a["scores"]).shape[:-1]
+    return Spec((*lead, None), int32), Spec(lead, int32)
 
 
 def _values(x: Any, name: str, op: str, shape: tuple[int | None, ...]) -> Any:
@@ -85,6 +94,7 @@ def _check_limits(op: str, most: int, limit: float) -> None:
         )
 
 
+@needs_values(*_SOURCES, gives=lambda a: (Spec((None,), int32), unknown(a["scores"])))
 def non_max_suppression_with_scores(
     boxes: Any,
     scores: Any,
@@ -131,6 +141,7 @@ def non_max_suppression_with_scores(
     )
 
 
+@needs_values(*_SOURCES, gives=lambda a: Spec((None,), int32))
 def non_max_suppression(
     boxes: Any,
     scores: Any,
@@ -145,6 +156,7 @@ def non_max_suppression(
     )[0]
 
 
+@needs_values("overlaps", "scores", "max_output_size", gives=lambda a: Spec((None,), int32))
 def non_max_suppression_overlaps(
     overlaps: Any,
     scores: Any,
@@ -176,6 +188,7 @@ def non_max_suppression_overlaps(
     return convert_to_tensor(np.array(kept, np.int32))
 
 
+@needs_values(*_SOURCES, gives=_padded)
 def non_max_suppression_padded(
     boxes: Any,
     scores: Any,
@@ -233,6 +246,7 @@ _COLORS = np.array(
 )  # fmt: skip
 
 
+@needs_values("images", "boxes", "colors", gives=lambda a: unknown(a["images"]))
 def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: Any = None) -> Tensor:
     """Images with the outlines of boxes, one pixel wide.
 

@@ -16,8 +16,10 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from trainkit.tf.arrays import plain
+from trainkit.tf.later import like, needs_values, rows, unknown
 
 
+@needs_values("begin", "size", gives=lambda a: unknown(a["input_"]))
 def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
     """The block that starts at `begin` and has the sizes `size`, -1 for all that is left."""
     x = convert_to_tensor(input_)
@@ -238,6 +240,7 @@ def searchsorted(
     return ops.cast(ops.searchsorted(sorted_sequence, values, side=side), out_type)
 
 
+@needs_values("x", gives=lambda a: (rows(a["x"]), like(a["x"], a["out_idx"])))
 def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Tensor]:
     """The different values as they first occur, and the place of each element among them."""
     values = np.asarray(convert_to_tensor(x).numpy())

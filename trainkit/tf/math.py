@@ -95,6 +95,18 @@ from trainkit.ops.incomplete import igammac as igammac
 from trainkit.tf import special as special
 from trainkit.tf.arrays import plain
 from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.segments import confusion_matrix as confusion_matrix
+from trainkit.tf.segments import segment_max as segment_max
+from trainkit.tf.segments import segment_mean as segment_mean
+from trainkit.tf.segments import segment_min as segment_min
+from trainkit.tf.segments import segment_prod as segment_prod
+from trainkit.tf.segments import segment_sum as segment_sum
+from trainkit.tf.segments import top_k as top_k
+from trainkit.tf.segments import unsorted_segment_max as unsorted_segment_max
+from trainkit.tf.segments import unsorted_segment_mean as unsorted_segment_mean
+from trainkit.tf.segments import unsorted_segment_min as unsorted_segment_min
+from trainkit.tf.segments import unsorted_segment_prod as unsorted_segment_prod
+from trainkit.tf.segments import unsorted_segment_sum as unsorted_segment_sum
 from trainkit.tf.sequences import invert_permutation as invert_permutation
 from trainkit.tf.sequences import is_non_decreasing as is_non_decreasing
 from trainkit.tf.sequences import is_strictly_increasing as is_strictly_increasing
@@ -364,125 +376,6 @@ def bincount(
     if binary_output:
         counts = ops.cast(ops.not_equal(counts, 0), dtype)
     return counts if weights is not None else ops.cast(counts, dtype)
-
-
-def confusion_matrix(
-    labels: Any,
-    predictions: Any,
-    num_classes: int | None = None,
-    weights: Any = None,
-    dtype: Any = "int32",
-    name: Any = None,
-) -> Tensor:
-    """How often label i (row) was predicted as j (column).
-
-    Args:
-        labels: integers (n,).
-        predictions: integers (n,).
-        num_classes: size of the matrix; by default the greatest number plus 1.
-        weights: (n,), by default 1 each.
-        dtype: of the result.
-        name: not kept.
-    """
-    labels, predictions = _tensor(labels), _tensor(predictions)
-    size = num_classes
-    if size is None:
-        size = 1 + int(ops.maximum(ops.max(labels), ops.max(predictions)))
-    ones = ops.ones_like(labels, dtype) if weights is None else ops.cast(weights, dtype)
-    return ops.scatter(ops.stack([labels, predictions], axis=1), ones, (size, size))
-
-
-def _count_of(segment_ids: Any, num_segments: Any) -> int:
-    if num_segments is not None:
-        return int(plain(num_segments))
-    ids = _tensor(segment_ids)
-    return int(ops.max(ids)) + 1 if ids.size else 0
-
-
-def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Sums of the rows with equal ids, which ascend."""
-    return ops.segment_sum(data, segment_ids, _count_of(segment_ids, None))
-
-
-def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Means of the rows with equal ids, which ascend; 0 for an id that does not occur."""
-    return unsorted_segment_mean(data, segment_ids, _count_of(segment_ids, None))
-
-
-def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Greatest values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
-    return _zero_where_empty(
-        ops.segment_max(data, segment_ids, _count_of(segment_ids, None)), segment_ids
-    )
-
-
-def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Least values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
-    return _zero_where_empty(
-        ops.segment_min(data, segment_ids, _count_of(segment_ids, None)), segment_ids
-    )
-
-
-def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Products of the rows with equal ids, which ascend; 1 for an id that does not occur."""
-    return ops.segment_prod(data, segment_ids, _count_of(segment_ids, None))
-
-
-def _zero_where_empty(y: Tensor, segment_ids: Any) -> Tensor:
-    counts = ops.segment_sum(ops.ones_like(_tensor(segment_ids)), segment_ids, y.shape[0])
-    some = ops.reshape(ops.greater(counts, 0), (-1,) + (1,) * (len(y.shape) - 1))
-    return ops.where(some, y, ops.zeros_like(y))
-
-
-def unsorted_segment_sum(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
-) -> Tensor:
-    """Sums of the rows with equal ids, in any order."""
-    return ops.segment_sum(data, segment_ids, _count_of(segment_ids, num_segments))
-
-
-def unsorted_segment_mean(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
-) -> Tensor:
-    """Means of the rows with equal ids; 0 for an id that does not occur."""
-    x = _tensor(data)
-    count = _count_of(segment_ids, num_segments)
-    sums = ops.segment_sum(x, segment_ids, count)
-    sizes = ops.segment_sum(ops.ones_like(_tensor(segment_ids), x.dtype), segment_ids, count)
-    return sums / ops.reshape(ops.maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))
-
-
-def unsorted_segment_max(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
-) -> Tensor:
-    """Greatest values of the rows with equal ids."""
-    return ops.segment_max(data, segment_ids, _count_of(segment_ids, num_segments))
-
-
-def unsorted_segment_min(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
-) -> Tensor:
-    """Least values of the rows with equal ids."""
-    return ops.segment_min(data, segment_ids, _count_of(segment_ids, num_segments))
-
-
-def unsorted_segment_prod(
-    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
-) -> Tensor:
-    """Products of the rows with equal ids."""
-    return ops.segment_prod(data, segment_ids, _count_of(segment_ids, num_segments))
-
-
-def top_k(
-    input: Any, k: int = 1, sorted: bool = True, index_type: Any = "int32", name: Any = None
-) -> Any:
-    """The `k` greatest values of the last axis and their places: a pair `(values, indices)`."""
-    found = ops.top_k(input, plain(k), sorted)
-    return (
-        type(found)(found[0], ops.cast(found[1], index_type))
-        if hasattr(found, "_fields")
-        else found
-    )
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None) -> Tensor:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
+from trainkit.core.dtypes import as_dtype, float32
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.tf.arrays import plain
+from trainkit.tf.later import Bound, like, needs_values, rows
 
 
 def concrete(x: Any, op: str) -> Any:
@@ -25,6 +28,28 @@ def concrete(x: Any, op: str) -> Any:
             "outside of tk.function, or through tk.numpy_function."
         )
     return np.asarray(tensor.numpy())
+
+
+def _parts(a: Bound) -> list[Spec]:
+    count = plain(a["num_partitions"])
+    if not isinstance(count, int):
+        raise InvalidArgumentError(
+            "dynamic_partition: num_partitions must be known while a graph is traced; give an int"
+        )
+    return [rows(a["data"], len(convert_to_tensor(a["partitions"]).shape))] * count
+
+
+def _stitched(a: Bound) -> Spec:
+    return rows(a["data"][0], len(convert_to_tensor(a["indices"][0]).shape))
+
+
+def _distances(a: Bound) -> Spec:
+    return Spec(convert_to_tensor(a["truth"]).shape[:-1], float32)
+
+
+def _counted(a: Bound) -> tuple[Spec, Spec, Spec]:
+    values = rows(a["x"])
+    return values, like(a["x"], a["out_idx"]), Spec(values.shape, as_dtype(a["out_idx"]))
 
 
 def is_non_decreasing(x: Any, name: Any = None) -> Tensor:
@@ -87,6 +112,7 @@ def _check_permutation(values: Any) -> None:
         )
 
 
+@needs_values("partitions", "num_partitions", gives=_parts)
 def dynamic_partition(
     data: Any, partitions: Any, num_partitions: int, name: Any = None
 ) -> list[Tensor]:
@@ -123,6 +149,7 @@ def dynamic_partition(
     return [ops.take(rows, np.flatnonzero(numbers == k), axis=0) for k in range(num_partitions)]
 
 
+@needs_values("indices", gives=_stitched)
 def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Tensor:
     """One tensor of slices from several: result[indices[m][i]] = data[m][i]; later ones win.
 
@@ -157,6 +184,7 @@ def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Tensor:
     return ops.take(padded, source, axis=0)
 
 
+@needs_values("hypothesis", "truth", gives=_distances)
 def edit_distance(
     hypothesis: Any,
     truth: Any,
@@ -219,6 +247,7 @@ def unsorted_segment_sqrt_n(
     return ops.divide(sums, ops.reshape(root, (-1,) + (1,) * (len(sums.shape) - 1)))
 
 
+@needs_values("value_range", "nbins", gives=lambda a: like(a["values"], a["dtype"]))
 def histogram_fixed_width_bins(
     values: Any, value_range: Any, nbins: int = 100, dtype: Any = "int32", name: Any = None
 ) -> Tensor:
@@ -245,6 +274,7 @@ def histogram_fixed_width_bins(
     return ops.cast(ops.clip(scaled, 0, plain(nbins) - 1), dtype)
 
 
+@needs_values("value_range", "nbins", gives=lambda a: Spec((None,), as_dtype(a["dtype"])))
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: int = 100, dtype: Any = "int32", name: Any = None
 ) -> Tensor:
@@ -253,6 +283,7 @@ def histogram_fixed_width(
     return ops.cast(ops.bincount(bins, minlength=plain(nbins)), dtype)
 
 
+@needs_values("x", gives=_counted)
 def unique_with_counts(
     x: Any, out_idx: Any = "int32", name: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:

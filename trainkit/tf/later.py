@@ -1,0 +1,202 @@
+"""Functions whose result depends on values that a graph being traced does not have yet.
+
+How many different numbers a tensor holds, or a piece whose size is itself a tensor: such a call
+becomes one node, which runs the function on the values each time the graph runs. Gradients go
+through it: the node of the gradient runs the function again, under a tape.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from trainkit.core import nest, recorder
+from trainkit.core.abstract import eagerly
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, wrap
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Bound = dict[str, Any]
+
+
+class Call:
+    """A function as a setting of `with_values`.
+
+    Args:
+        name: what listings and errors call it.
+        function: takes the tensors, and gives a nest of tensors.
+        specs: of these, flat.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], specs: Sequence[Spec]) -> None:
+        self.name = name
+        self.function = function
+        self.specs = tuple(specs)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def results(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The results, flat."""
+        return [convert_to_tensor(y) for y in nest.flatten(self.function(*tensors))]
+
+
+def _rule(*inputs: Any, call: Call) -> tuple[Spec, ...]:
+    return call.specs
+
+
+@primitive(_rule, name="with_values")
+def with_values(xp: Any, *arrays: Any, call: Call) -> tuple[Any, ...]:
+    """Run a function of tensors whose result has a shape that no rule knows before."""
+    with eagerly(), recorder.silence():
+        results = call.results([wrap(a) for a in arrays])
+    for y, spec in zip(results, call.specs, strict=True):
+        if y.dtype != spec.dtype or not TensorShape(spec.shape).is_compatible_with(y.shape):
+            raise InvalidArgumentError(
+                f"{call.name}: gave {tuple(y.shape)} {y.dtype.name}, the graph was made for "
+                f"{tuple(spec.shape)} {spec.dtype.name}"
+            )
+    return tuple(y._array for y in results)
+
+
+with_values.primitive.passes_errors = True
+
+
+@with_values.joint_gradient
+def _gradient(g: Any, y: Any, *inputs: Any, call: Call) -> list[Any]:
+    upstream = [gx for gx, spec in zip(g, call.specs, strict=True) if _is_smooth(spec.dtype)]
+    places = [i for i, x in enumerate(inputs) if _is_smooth(x.dtype)]
+    if not upstream or not places:
+        return [None] * len(inputs)
+    specs = [Spec(inputs[i].shape, inputs[i].dtype) for i in places]
+    back = Call(f"{call.name}_gradient", _Backward(call, len(upstream), places), specs)
+    found = dict(zip(places, with_values(*upstream, *inputs, call=back), strict=True))
+    return [found.get(i) for i in range(len(inputs))]
+
+
+def _is_smooth(dtype: Any) -> bool:
+    return bool(dtype.is_floating or dtype.is_complex)
+
+
+class _Backward:
+    """The gradients of a call's inputs at `places`, as a function of upstream ones and inputs."""
+
+    def __init__(self, call: Call, upstream: int, places: list[int]) -> None:
+        self._call = call
+        self._upstream = upstream
+        self._places = places
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        upstream, inputs = tensors[: self._upstream], tensors[self._upstream :]
+        sources = [inputs[i] for i in self._places]
+        tape = recorder.new_tape()
+        with tape:
+            for source in sources:
+                tape.watch(source)
+            results = [y for y in self._call.results(inputs) if _is_smooth(y.dtype)]
+        grads: list[Tensor] = tape.gradient(
+            results, sources, list(upstream), unconnected_gradients="zero"
+        )
+        return grads
+
+
+class _Place:
+    """Stands for the input of that number in the arguments that a call keeps."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def later(function: Callable[..., Any], bound: Bound, specs: Any) -> Any:
+    """Call `function` when the graph that is being traced runs.
+
+    Args:
+        function: made of operations.
+        bound: its arguments by name; tensors anywhere inside become inputs of the node.
+        specs: nest of `Spec`s, like the result.
+
+    Returns:
+        The results, symbolic, nested like `specs`.
+    """
+    inputs: list[Tensor] = []
+
+    def place(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        inputs.append(leaf)
+        return _Place(len(inputs) - 1)
+
+    held = {
+        name: nest.map_structure(place, value._read() if hasattr(value, "_read") else value)
+        for name, value in bound.items()
+    }
+
+    def run(*tensors: Tensor) -> Any:
+        def value(leaf: Any) -> Any:
+            return tensors[leaf.number] if isinstance(leaf, _Place) else leaf
+
+        return function(**{name: nest.map_structure(value, x) for name, x in held.items()})
+
+    flat = nest.flatten(specs)
+    results = with_values(*inputs, call=Call(function.__name__, run, flat))
+    return nest.pack(specs, list(results))
+
+
+def needs_values(
+    *names: str, gives: Callable[[Bound], Any]
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function that has to know the values of the arguments `names`.
+
+    While a graph is traced, a call in which one of them is symbolic becomes a node.
+
+    Args:
+        *names: of arguments, which may be nests.
+        gives: from all arguments by name to the nest of `Spec`s of the result.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not recorder.THREAD.traces:
+                return function(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            wanted = [bound.arguments[name] for name in names]
+            if not any(_is_symbolic(x) for x in nest.flatten(wanted)):
+                return function(*args, **kwargs)
+            result: R = later(function, bound.arguments, gives(bound.arguments))
+            return result
+
+        return call
+
+    return decorate
+
+
+def _is_symbolic(x: Any) -> bool:
+    return isinstance(x, SymbolicTensor) or hasattr(type(x), "_is_variable")
+
+
+def like(x: Any, dtype: Any = None) -> Spec:
+    """The spec of a tensor, or of another element type."""
+    x = convert_to_tensor(x)
+    return Spec(x.shape, x.dtype if dtype is None else as_dtype(dtype))
+
+
+def unknown(x: Any, more: int = 0, dtype: Any = None) -> Spec:
+    """The spec of a tensor with `more` axes than `x`, all of unknown sizes."""
+    x = convert_to_tensor(x)
+    return Spec((None,) * (len(x.shape) + more), x.dtype if dtype is None else as_dtype(dtype))
+
+
+def rows(x: Any, skipped: int = 1) -> Spec:
+    """The spec of an unknown number of what is left of `x` without its first axes."""
+    x = convert_to_tensor(x)
+    return Spec((None, *x.shape[skipped:]), x.dtype)
