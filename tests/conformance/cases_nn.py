@@ -14,6 +14,7 @@ from trainkit.ops import (
     normalization,
     pooling,
     recurrence,
+    softmax_cross_entropy,
     transposed_convolution,
     unfolding,
 )
@@ -160,28 +161,28 @@ CASES = [
     # ---- cross-entropy
     case(
         "softmax_cross_entropy_with_logits",
-        cross_entropy.softmax_cross_entropy_with_logits,
+        softmax_cross_entropy.softmax_cross_entropy_with_logits,
         normal(3, 4),
         normal(3, 4),
         order=3,
     ),
     case(
         "softmax_cross_entropy_gradient",
-        cross_entropy.softmax_cross_entropy_gradient,
+        softmax_cross_entropy.softmax_cross_entropy_gradient,
         normal(3),
         SHARES,
         normal(3, 4),
     ),
     case(
         "sparse_softmax_cross_entropy_with_logits",
-        cross_entropy.sparse_softmax_cross_entropy_with_logits,
+        softmax_cross_entropy.sparse_softmax_cross_entropy_with_logits,
         LABELS,
         normal(3, 4),
         order=3,
     ),
     case(
         "sparse_softmax_cross_entropy_gradient",
-        cross_entropy.sparse_softmax_cross_entropy_gradient,
+        softmax_cross_entropy.sparse_softmax_cross_entropy_gradient,
         normal(3),
         LABELS,
         normal(3, 4),

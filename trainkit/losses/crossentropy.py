@@ -11,7 +11,10 @@ from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper
 from trainkit.losses.regression import EPSILON
 from trainkit.ops import cross_entropy
-from trainkit.ops.cross_entropy import check_labels
+from trainkit.ops.softmax_cross_entropy import (
+    check_labels,
+    sparse_softmax_cross_entropy_with_logits,
+)
 
 
 def _check_smoothing(name: str, value: float) -> None:
@@ -231,7 +234,7 @@ def _sparse_with_mask(
         labels = ops.squeeze(labels, axis)
     if ignore_class is None:
         if from_logits and axis in (-1, len(y_pred.shape) - 1):
-            return cross_entropy.sparse_softmax_cross_entropy_with_logits(labels, y_pred), None
+            return sparse_softmax_cross_entropy_with_logits(labels, y_pred), None
         return cross_entropy.sparse_categorical_crossentropy(
             labels, y_pred, from_logits, axis
         ), None

@@ -20,11 +20,11 @@ from trainkit.ops import softplus as softplus
 from trainkit.ops import softsign as softsign
 from trainkit.ops import tanh as tanh
 from trainkit.ops.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
-from trainkit.ops.cross_entropy import softmax_cross_entropy_with_logits as _softmax_loss
-from trainkit.ops.cross_entropy import (
+from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
+from trainkit.ops.softmax_cross_entropy import softmax_cross_entropy_with_logits as _softmax_loss
+from trainkit.ops.softmax_cross_entropy import (
     sparse_softmax_cross_entropy_with_logits as _sparse_softmax_loss,
 )
-from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
 from trainkit.tf.arrays import plain
 from trainkit.tf.blocks import depth_to_space as depth_to_space
 from trainkit.tf.blocks import space_to_batch as space_to_batch
