@@ -288,6 +288,7 @@ def losses_and_tables() -> list[Benchmark]:
             1e6,
             {"trainkit": compiled(lambda: softmax_cpu.gradient(g, labels, logits))},
         ),
+        *slopes(),
         Benchmark(
             "embedding gradient",
             "us",
@@ -298,6 +299,37 @@ def losses_and_tables() -> list[Benchmark]:
             },
         ),
     ]
+
+
+def slopes() -> list[Benchmark]:
+    """Cross-entropy and its gradient in one pass, with class numbers and with chances."""
+    from trainkit.kernels import softmax_cpu
+
+    logits, g = normal(1024, 256), normal(1024)
+    labels = np.random.default_rng(1).integers(0, 256, 1024)
+    chances = np.eye(256, dtype=np.float32)[labels]
+
+    def steps(kind: str, given: Any) -> Benchmark:
+        def step(torch: Any) -> Step:
+            x, y = torch.from_numpy(logits).requires_grad_(), torch.from_numpy(given)
+            weights = torch.from_numpy(g)
+
+            def run() -> object:
+                with torch.enable_grad():
+                    loss = torch.nn.functional.cross_entropy(x, y, reduction="none")
+                    return torch.autograd.grad(loss, x, weights)
+
+            return run
+
+        def both() -> Any:
+            run = softmax_cpu.loss_and_slopes
+            found = (run if given is labels else softmax_cpu.dense_loss_and_slopes)(given, logits)
+            return None if found is None else softmax_cpu.scaled_rows(g, found[1])
+
+        name = f"softmax cross-entropy and gradient, {kind}"
+        return Benchmark(name, "us", 1e6, {"trainkit": compiled(both), "torch": torch_step(step)})
+
+    return [steps("sparse", labels), steps("dense", chances)]
 
 
 def whole_cell(kind: str) -> Callable[[], Step]:

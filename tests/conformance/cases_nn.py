@@ -161,11 +161,19 @@ CASES = [
     # ---- cross-entropy
     case(
         "softmax_cross_entropy_with_logits",
-        softmax_cross_entropy.softmax_cross_entropy_with_logits,
+        PRIMITIVES["softmax_cross_entropy_with_logits"].op,
         normal(3, 4),
         normal(3, 4),
         order=3,
     ),
+    case(
+        "softmax_cross_entropy_and_slopes",
+        PRIMITIVES["softmax_cross_entropy_and_slopes"].op,
+        normal(3, 4),
+        normal(3, 4),
+        order=3,
+    ),
+    case("scaled_rows", softmax_cross_entropy.scaled_rows, normal(3), normal(3, 4), order=3),
     case(
         "softmax_cross_entropy_gradient",
         softmax_cross_entropy.softmax_cross_entropy_gradient,
@@ -175,7 +183,14 @@ CASES = [
     ),
     case(
         "sparse_softmax_cross_entropy_with_logits",
-        softmax_cross_entropy.sparse_softmax_cross_entropy_with_logits,
+        PRIMITIVES["sparse_softmax_cross_entropy_with_logits"].op,
+        LABELS,
+        normal(3, 4),
+        order=3,
+    ),
+    case(
+        "sparse_softmax_cross_entropy_and_slopes",
+        PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].op,
         LABELS,
         normal(3, 4),
         order=3,

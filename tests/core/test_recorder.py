@@ -109,3 +109,18 @@ def test_shape_runs_read_variables_and_change_none():
     with pytest.raises(ValueError, match="do not broadcast"):
         result_specs(f, Spec((3,), "float32"))
     assert recorder.current_trace() is None
+
+
+def test_follows_tells_whether_a_tape_of_this_thread_tracks_a_tensor():
+    x, other = tk.constant(2.0), tk.constant(3.0)
+    found = []
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        assert recorder.follows(x)
+        assert recorder.follows(x * other)
+        assert not recorder.follows(other)
+        thread = threading.Thread(target=lambda: found.append(recorder.follows(x)))
+        thread.start()
+        thread.join()
+    assert found == [False]
+    assert not recorder.follows(x)

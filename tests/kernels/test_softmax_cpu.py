@@ -20,6 +20,78 @@ def test_loss_and_gradient_equal_formulas(eager, rng):
     np.testing.assert_allclose(found, g[..., None] * (chance - hot), atol=1e-6)
 
 
+def expected_of(labels, logits):
+    """Losses and slopes by their formulas in float64."""
+    wide = logits.astype("float64")
+    chance = np.exp(wide - wide.max(-1, keepdims=True))
+    chance /= chance.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = -np.where(labels == 0, 0, labels * np.log(chance)).sum(-1)
+    return losses, chance * labels.sum(-1, keepdims=True) - labels
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 11), (2, 40), (1, 1), (70, 300)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_losses_and_slopes_come_in_one_pass(eager, rng, shape, turned):
+    logits = (rng.normal(size=shape) * 9).astype("float32")
+    labels = rng.integers(0, shape[-1], shape[:-1]).astype("int32")
+    if turned:
+        logits, labels = np.asfortranarray(logits), np.asfortranarray(labels)
+    losses, slopes = softmax_cpu.loss_and_slopes(labels, logits)
+    expected = expected_of(np.eye(shape[-1])[labels], logits)
+    np.testing.assert_allclose(losses, expected[0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(slopes, expected[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(90, 10, 11), (300, 40), (9000, 1), (70, 300)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_labels_may_be_chances(eager, rng, shape, turned):
+    logits, labels = (rng.normal(size=shape).astype("float32") for _ in range(2))
+    logits *= 9
+    labels[labels < 0] = 0
+    if turned:
+        logits, labels = np.asfortranarray(logits), np.asfortranarray(labels)
+    expected = expected_of(labels, logits)
+    losses, slopes = softmax_cpu.dense_loss_and_slopes(labels, logits)
+    for found in (losses, softmax_cpu.dense_loss(labels, logits)):
+        np.testing.assert_allclose(found, expected[0], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(slopes, expected[1], atol=1e-5 * max(1, labels.sum(-1).max()))
+
+
+@pytest.mark.parametrize("shape", [(90, 10, 11), (9000, 1)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_scaled_rows_have_the_bits_of_numpy(eager, rng, shape, turned):
+    slopes = rng.normal(size=shape).astype("float32")
+    g = rng.normal(size=shape[:-1]).astype("float32")
+    if turned:
+        slopes, g = np.asfortranarray(slopes), np.asfortranarray(g)
+    found = softmax_cpu.scaled_rows(g, slopes)
+    np.testing.assert_array_equal(found, slopes * g[..., None])
+    assert softmax_cpu.scaled_rows(g.astype("float64"), slopes) is None
+    assert softmax_cpu.scaled_rows(g[:3], slopes[:3]) is None
+
+
+def test_a_label_of_0_counts_nothing_even_where_the_chance_is_0(eager):
+    logits = np.zeros((200, 50), "float32")
+    logits[:, 3] = -np.inf
+    labels = np.zeros_like(logits)
+    labels[:, 0] = 1
+    losses, slopes = softmax_cpu.dense_loss_and_slopes(labels, logits)
+    np.testing.assert_allclose(losses, np.log(49), rtol=1e-6)
+    np.testing.assert_allclose(slopes[:, 3], 0)
+
+
+def test_dense_labels_of_other_dtypes_and_small_arrays_are_left_to_the_plain_version(eager, rng):
+    logits = rng.normal(size=(300, 40))
+    assert softmax_cpu.dense_loss(logits, logits) is None
+    logits = logits.astype("float32")
+    assert softmax_cpu.dense_loss(logits.astype("float64"), logits) is None
+    assert softmax_cpu.dense_loss_and_slopes(logits[:9], logits[:9]) is None
+    none = np.zeros((0, 40), "float32")
+    assert softmax_cpu.loss_and_slopes(np.zeros(0, "int32"), none) is None
+    assert softmax_cpu.dense_loss_and_slopes(none, none) is None
+
+
 def test_other_dtypes_are_left_to_the_plain_version(eager):
     assert softmax_cpu.loss(np.zeros(2, "int32"), np.zeros((2, 3))) is None
 

@@ -50,6 +50,11 @@ class _ThreadState(threading.local):
 THREAD = _ThreadState()
 
 
+def follows(x: Any) -> bool:
+    """Whether a tape of this thread tracks the tensor `x`."""
+    return any(x in tape.tracked and tape.thread == get_ident() for tape in TAPES)
+
+
 def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) -> None:
     """Add one entry to each active tape of this thread that tracks one of `inputs`.
 

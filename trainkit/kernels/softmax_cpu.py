@@ -15,10 +15,15 @@ _F32 = np.dtype(np.float32)
 SOFTMAX = registry.Family("softmax", "softmax", "softmax")
 SOFTMAX_GRADIENT = registry.Family("softmax_rows_gradient", "softmax", "softmax_gradient")
 LOSS = registry.Family("softmax_loss", "softmax", "loss")
+BOTH = registry.Family("softmax_loss_and_slopes", "softmax", "loss_and_slopes")
 GRADIENT = registry.Family("softmax_gradient", "softmax", "gradient")
+SCALED_ROWS = registry.Family("scaled_rows", "softmax", "scaled_rows", exact=True)
+DENSE_LOSS = registry.Family("softmax_dense_loss", "softmax", "dense_loss")
+DENSE_BOTH = registry.Family("softmax_dense_both", "softmax", "dense_loss_and_slopes")
 
 FEWEST = 1 << 13
-"""Smaller arrays are left to the plain softmax without a further look."""
+"""Smaller arrays are left to the plain softmax, and to the plain loss with dense labels, without a
+further look."""
 
 
 def _found(family: registry.Family, x: Array, passes: int = 8) -> Any:
@@ -65,6 +70,57 @@ def loss(labels: Array, logits: Array) -> Array | None:
     losses = np.empty(labels.shape, np.float32)
     run(*_rows(logits, labels), losses.reshape(-1))
     return losses
+
+
+def loss_and_slopes(labels: Array, logits: Array) -> tuple[Array, Array] | None:
+    """The same, and softmax less one at the label; or `None`."""
+    run = _found(BOTH, logits)
+    if run is None:
+        return None
+    losses, slopes = np.empty(labels.shape, np.float32), np.empty(logits.shape, np.float32)
+    flat, numbers = _rows(logits, labels)
+    run(flat, numbers, losses.reshape(-1), slopes.reshape(flat.shape))
+    return losses, slopes
+
+
+def _dense_found(family: registry.Family, labels: Array, logits: Array) -> Any:
+    if logits.size < FEWEST or labels.dtype is not _F32:
+        return None
+    return _found(family, logits)
+
+
+def dense_loss(labels: Array, logits: Array) -> Array | None:
+    """Cross-entropy with the chance of each class along the last axis, or `None`."""
+    run = _dense_found(DENSE_LOSS, labels, logits)
+    if run is None:
+        return None
+    losses, width = np.empty(logits.shape[:-1], np.float32), logits.shape[-1]
+    run(owned(logits).reshape(-1, width), owned(labels).reshape(-1, width), losses.reshape(-1))
+    return losses
+
+
+def dense_loss_and_slopes(labels: Array, logits: Array) -> tuple[Array, Array] | None:
+    """The same, and softmax times the sum of labels less the labels; or `None`."""
+    run = _dense_found(DENSE_BOTH, labels, logits)
+    if run is None:
+        return None
+    losses, width = np.empty(logits.shape[:-1], np.float32), logits.shape[-1]
+    slopes = np.empty(logits.shape, np.float32)
+    given = (owned(x).reshape(-1, width) for x in (logits, labels))
+    run(*given, losses.reshape(-1), slopes.reshape(-1, width))
+    return losses, slopes
+
+
+def scaled_rows(g: Array, slopes: Array) -> Array | None:
+    """Rows of slopes times the numbers `g`, or `None`; the same bits as NumPy's."""
+    if slopes.size < FEWEST or g.dtype is not _F32:
+        return None
+    run = _found(SCALED_ROWS, slopes, 3)
+    if run is None:
+        return None
+    result, width = np.empty(slopes.shape, np.float32), slopes.shape[-1]
+    run(owned(g).reshape(-1), owned(slopes).reshape(-1, width), result.reshape(-1, width))
+    return result
 
 
 def gradient(g: Array, labels: Array, logits: Array) -> Array | None:

@@ -12,7 +12,15 @@ from trainkit.kernels import elementwise_cpu, reductions_cpu, softmax_cpu
 
 _FEWEST = {
     **dict.fromkeys(elementwise_cpu.ROUNDED, elementwise_cpu.FEWEST),
-    **dict.fromkeys(("softmax", "softmax_gradient"), softmax_cpu.FEWEST),
+    **dict.fromkeys(
+        (
+            "softmax",
+            "softmax_gradient",
+            "softmax_cross_entropy_with_logits",
+            "softmax_cross_entropy_and_slopes",
+        ),
+        softmax_cpu.FEWEST,
+    ),
     **dict.fromkeys(
         ("max", "min", "sum", "sum_to_like", "mean", "dense_gradient"), reductions_cpu.FEWEST
     ),

@@ -1,6 +1,9 @@
 """Cross-entropy of softmax with labels, of chances or of class numbers, straight from logits.
 
-The gradient of each operation is an operation with gradients of its own.
+Where a tape follows the logits, one operation gives losses and slopes, softmax(logits) less the
+labels, in one pass; the way back only scales the slopes. Elsewhere, for sizes with which that does
+not pay, and for 16-bit floats, whose slopes would be rounded before they are scaled, there are
+operations for the loss and for its gradient, each with gradients of its own.
 """
 
 from __future__ import annotations
@@ -10,18 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes
+from trainkit.core import dtypes, recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels import softmax_cpu
 from trainkit.ops.axis_activations import log_softmax, softmax
 from trainkit.ops.elementwise import add, cast, multiply, negative, subtract
 from trainkit.ops.pooling import as_floats
 from trainkit.ops.reductions import sum as total
 from trainkit.ops.shaping import as_tensor, expand_dims, moveaxis
+
+FEWEST_KEPT = 1 << 10
+"""For fewer logits two short entries on the tape are faster than one with two results."""
+MOST_KEPT_BYTES = 1 << 23
+"""Writing more slopes and reading them again takes longer than another exponential, and memory.
+Dense labels take as much themselves, so with them slopes of all sizes are kept."""
 
 
 def _wide(x: Array) -> Array:
@@ -34,6 +43,29 @@ def _shifted(xp: ArrayModule, logits: Array) -> tuple[Array, Array]:
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted, xp.exp(shifted)
 
+
+def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
+    """Whether slopes come with the losses of the logits `x`."""
+    if not recorder.TAPES or not recorder.follows(x):
+        return False
+    shape, itemsize = x.shape, x.dtype.dtype.itemsize
+    if itemsize < 4:
+        return False
+    size = math.inf if None in shape else math.prod(shape)
+    return size >= FEWEST_KEPT and (size == math.inf or size * itemsize <= most_bytes)
+
+
+@primitive(lambda g, slopes: Spec(slopes.shape, slopes.dtype))
+def scaled_rows(xp: ArrayModule, g: Array, slopes: Array) -> Array:
+    """Rows of slopes (..., classes) times the numbers g (...)."""
+    found = softmax_cpu.scaled_rows(g, slopes) if xp is np else None
+    return slopes * xp.expand_dims(g, -1) if found is None else found
+
+
+scaled_rows.gradients(
+    lambda gg, y, g, slopes: total(multiply(gg, slopes), -1),
+    lambda gg, y, g, slopes: scaled_rows(g, gg),
+)
 
 # ------------------------------------------------------------------ dense labels, last axis
 
@@ -56,13 +88,46 @@ def compatible(a: Dims, b: Dims) -> bool:
 @primitive(_dense_rule, name="softmax_cross_entropy_with_logits", promotes=True)
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
+    _check_dense(labels, logits)
+    found = softmax_cpu.dense_loss(labels, logits) if xp is np else None
+    if found is not None:
+        return found
+    shifted, powers = _shifted(xp, _wide(logits))
+    losses = _dense_losses(xp, labels, shifted, powers.sum(axis=-1, keepdims=True))
+    return losses.astype(logits.dtype, copy=False)
+
+
+def _check_dense(labels: Array, logits: Array) -> None:
     if labels.shape != logits.shape or not logits.ndim:
         raise ValueError("shapes differ")  # the shape rule has the words
-    shifted, powers = _shifted(xp, _wide(logits))
-    shifted -= xp.log(powers.sum(axis=-1, keepdims=True))
+
+
+def _dense_losses(xp: ArrayModule, labels: Array, shifted: Array, sums: Array) -> Array:
+    """The losses, for which `shifted` is used up."""
+    shifted -= xp.log(sums)
     # A label of 0 counts nothing, even where the probability is 0.
     shifted = xp.where(labels == 0, shifted.dtype.type(0), shifted * _wide(labels))
-    return (-shifted.sum(axis=-1)).astype(logits.dtype, copy=False)
+    return -shifted.sum(axis=-1)
+
+
+def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
+    losses = _dense_rule(labels, logits)
+    return losses, Spec(logits.shape, losses.dtype)
+
+
+@primitive(_dense_pair_rule, name="softmax_cross_entropy_and_slopes", promotes=True)
+def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
+    """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
+    _check_dense(labels, logits)
+    found = softmax_cpu.dense_loss_and_slopes(labels, logits) if xp is np else None
+    if found is not None:
+        return found
+    shifted, powers = _shifted(xp, logits)
+    sums = powers.sum(axis=-1, keepdims=True)
+    losses = _dense_losses(xp, labels, shifted, sums)
+    powers *= labels.sum(axis=-1, keepdims=True) / sums
+    powers -= labels
+    return losses, powers
 
 
 def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
@@ -107,6 +172,37 @@ _dense.gradients(
 )
 softmax_cross_entropy_gradient.joint_gradient(_dense_second)
 
+
+def _dense_pair_joint(
+    g: Any, y: Any, labels: Tensor, logits: Tensor, *, needed: tuple[bool, bool]
+) -> Any:
+    by_labels: list[Tensor] = []
+    by_logits: list[Tensor] = []
+    by_losses, by_slopes = g
+    if by_losses is not None:
+        by_logits.append(scaled_rows(by_losses, y[1]))
+        if needed[0]:
+            by_labels.append(negative(scaled_rows(by_losses, log_softmax(logits))))
+    if by_slopes is not None:
+        chance = softmax(logits)
+        mass = total(labels, -1, True)
+        by_logits.append(multiply(mass, _softmax_back(by_slopes, chance)))
+        level = total(multiply(by_slopes, chance), -1, True)
+        by_labels.append(subtract(level, by_slopes))
+    return _sum_of(by_labels), _sum_of(by_logits)
+
+
+def _sum_of(parts: list[Tensor]) -> Tensor | None:
+    """The sum of up to two tensors; `None` for none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    result: Tensor = add(*parts)
+    return result
+
+
+_dense_pair.joint_gradient(_dense_pair_joint)
+PRIMITIVES["softmax_cross_entropy_and_slopes"].joint_sparse = True
+
 # ------------------------------------------------------------------ integer labels, last axis
 
 
@@ -141,32 +237,63 @@ def check_labels(labels: Array, classes: int) -> None:
         )
 
 
-def _picked(xp: ArrayModule, flat: Array, labels: Array) -> Any:
+def _picked(xp: ArrayModule, labels: Array) -> Any:
     """Index of the element of each row that its label names."""
-    return xp.arange(flat.shape[0]), labels.reshape(-1)
+    return xp.arange(labels.size), labels.reshape(-1)
 
 
 @primitive(_sparse_rule, name="sparse_softmax_cross_entropy_with_logits")
 def _sparse(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
+    _check_sparse(xp, labels, logits)
+    found = softmax_cpu.loss(labels, logits) if xp is np else None
+    if found is not None:
+        return found
+    shifted, powers = _shifted(xp, _wide(logits))
+    losses = _sparse_losses(xp, _picked(xp, labels), shifted, powers.sum(axis=-1))
+    if xp is not np:
+        losses = xp.where(_is_class(labels, logits), losses, math.nan)
+    return losses.astype(logits.dtype, copy=False)
+
+
+def _check_sparse(xp: ArrayModule, labels: Array, logits: Array) -> None:
     if labels.shape != logits.shape[:-1] or labels.dtype.kind not in "iu" or not logits.ndim:
         raise ValueError("labels do not fit")  # the shape rule has the words
     if xp is np:
         check_labels(labels, logits.shape[-1])
-        found = softmax_cpu.loss(labels, logits)
-        if found is not None:
-            return found
-    shifted, powers = _shifted(xp, _wide(logits))
-    flat = shifted.reshape(-1, logits.shape[-1])
-    loss = xp.log(powers.sum(axis=-1)) - flat[_picked(xp, flat, labels)].reshape(labels.shape)
-    if xp is not np:
-        loss = xp.where(_is_class(labels, logits), loss, math.nan)
-    return loss.astype(logits.dtype, copy=False)
 
 
 def _is_class(labels: Array, logits: Array) -> Array:
     """Which labels name a class; a GPU is not waited for to complain of the others."""
     return (labels >= 0) & (labels < logits.shape[-1])
+
+
+def _sparse_losses(xp: ArrayModule, place: Any, shifted: Array, sums: Array) -> Array:
+    return xp.log(sums) - shifted.reshape(-1, shifted.shape[-1])[place].reshape(sums.shape)
+
+
+def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
+    return _sparse_rule(labels, logits), Spec(logits.shape, logits.dtype)
+
+
+@primitive(_sparse_pair_rule, name="sparse_softmax_cross_entropy_and_slopes")
+def _sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
+    """The cross-entropy, and softmax(logits) - one_hot(labels)."""
+    _check_sparse(xp, labels, logits)
+    found = softmax_cpu.loss_and_slopes(labels, logits) if xp is np else None
+    if found is not None:
+        return found
+    shifted, powers = _shifted(xp, logits)
+    sums = powers.sum(axis=-1, keepdims=True)
+    place = _picked(xp, labels)
+    losses = _sparse_losses(xp, place, shifted, sums[..., 0])
+    powers /= sums
+    powers.reshape(-1, logits.shape[-1])[place] -= 1
+    if xp is not np:
+        known = _is_class(labels, logits)
+        losses = xp.where(known, losses, math.nan)
+        powers = xp.where(known[..., None], powers, math.nan)
+    return losses.astype(logits.dtype, copy=False), powers.astype(logits.dtype, copy=False)
 
 
 def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
@@ -184,7 +311,7 @@ def sparse_softmax_cross_entropy_gradient(
     _, powers = _shifted(xp, _wide(logits))
     powers /= powers.sum(axis=-1, keepdims=True)
     flat = powers.reshape(-1, logits.shape[-1])
-    flat[_picked(xp, flat, labels)] -= 1
+    flat[_picked(xp, labels)] -= 1
     powers *= g[..., None]
     if xp is not np:
         powers = xp.where(_is_class(labels, logits)[..., None], powers, math.nan)
@@ -201,6 +328,18 @@ _sparse.gradients(
     None, lambda g, y, labels, logits: sparse_softmax_cross_entropy_gradient(g, labels, logits)
 )
 sparse_softmax_cross_entropy_gradient.joint_gradient(_sparse_second)
+
+
+def _sparse_pair_joint(g: Any, y: Any, labels: Tensor, logits: Tensor) -> Any:
+    by_losses, by_slopes = g
+    parts = [] if by_losses is None else [scaled_rows(by_losses, y[1])]
+    if by_slopes is not None:
+        parts.append(_softmax_back(by_slopes, softmax(logits)))
+    return None, _sum_of(parts)
+
+
+_sparse_pair.joint_gradient(_sparse_pair_joint)
+PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].joint_sparse = True
 
 # ------------------------------------------------------------------ the functions
 
@@ -237,7 +376,7 @@ def softmax_cross_entropy_with_logits(
     z, x = pair_of_floats("softmax_cross_entropy_with_logits", labels, logits)
     if axis not in (-1, len(x.shape) - 1):
         z, x = moveaxis(z, axis, -1), moveaxis(x, axis, -1)
-    loss: Tensor = _dense(z, x)
+    loss: Tensor = _dense_pair(z, x)[0] if _keeps_slopes(x) else _dense(z, x)
     return loss
 
 
@@ -257,5 +396,7 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
             no integers.
         ShapeError: the shapes do not fit.
     """
-    loss: Tensor = _sparse(as_tensor(labels), as_floats(as_tensor(logits)))
+    z, x = as_tensor(labels), as_floats(as_tensor(logits))
+    with_slopes = _keeps_slopes(x, MOST_KEPT_BYTES)
+    loss: Tensor = _sparse_pair(z, x)[0] if with_slopes else _sparse(z, x)
     return loss

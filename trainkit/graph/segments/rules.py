@@ -21,10 +21,10 @@ _XP: Any = Namespace()
 _TRACED = frozenset(
     """
     broadcast_like broadcast_to cast dense dense_gradient einsum expand_dims full_like get_item
-    identity log_softmax logsumexp matmul max mean min ones_like reshape reshape_like
-    sigmoid_cross_entropy_with_logits slice softmax softmax_cross_entropy_gradient
-    softmax_cross_entropy_with_logits softmax_gradient split spread squeeze stop_gradient sum
-    sum_to_like transpose var zeros_like
+    identity log_softmax logsumexp matmul max mean min ones_like reshape reshape_like scaled_rows
+    sigmoid_cross_entropy_with_logits slice softmax softmax_cross_entropy_and_slopes
+    softmax_cross_entropy_gradient softmax_cross_entropy_with_logits softmax_gradient split spread
+    squeeze stop_gradient sum sum_to_like transpose var zeros_like
     """.split()
 )
 _DTYPES = "biuf"
@@ -99,6 +99,15 @@ def _sparse_loss(trace: Trace, labels: Traced, logits: Traced) -> Any:
     return np.log(powers.sum(axis=-1)) - picked
 
 
+def _sparse_pair(trace: Trace, labels: Traced, logits: Traced) -> Any:
+    chosen = _classes(trace, labels, logits)
+    shifted, powers = _powers(logits)
+    sums = powers.sum(axis=-1, keepdims=True)
+    picked = np.where(chosen, shifted, 0).sum(axis=-1)
+    shares = powers / sums
+    return np.log(sums[..., 0]) - picked, np.where(chosen, shares - 1, shares)
+
+
 def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) -> Any:
     chosen = _classes(trace, labels, logits)
     _, powers = _powers(logits)
@@ -108,5 +117,6 @@ def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) ->
 
 _RULES: dict[str, Rule] = {
     "sparse_softmax_cross_entropy_with_logits": _sparse_loss,
+    "sparse_softmax_cross_entropy_and_slopes": _sparse_pair,
     "sparse_softmax_cross_entropy_gradient": _sparse_gradient,
 }

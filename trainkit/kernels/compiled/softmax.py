@@ -78,6 +78,94 @@ def loss() -> Any:
     return run
 
 
+def loss_and_slopes() -> Any:
+    """`run(logits, labels, losses, slopes)`: the same, and softmax(row) - one_hot(label)."""
+
+    @compiled()
+    def run(logits, labels, losses, slopes):
+        classes = logits.shape[1]
+        for row in prange(logits.shape[0]):
+            top = _greatest(logits, row)
+            total = np.float32(0)
+            for c in range(classes):
+                power = exponential(logits[row, c] - top)
+                slopes[row, c] = power
+                total += power
+            losses[row] = np.log(total) - (logits[row, labels[row]] - top)
+            share = np.float32(1) / total
+            for c in range(classes):
+                slopes[row, c] *= share
+            slopes[row, labels[row]] -= np.float32(1)
+
+    run.compile(void(_MATRIX, int64[::1], _VECTOR, _MATRIX))
+    return run
+
+
+def scaled_rows() -> Any:
+    """`run(g, slopes, result)`: each row times its number."""
+
+    @compiled(exact=True)
+    def run(g, slopes, result):
+        for row in prange(slopes.shape[0]):
+            scale = g[row]
+            for c in range(slopes.shape[1]):
+                result[row, c] = slopes[row, c] * scale
+
+    run.compile(void(_VECTOR, _MATRIX, _MATRIX))
+    return run
+
+
+@inlined
+def _dense_loss(logits, labels, row, top, total):
+    """-sum(labels * (row - top - log(total))), nothing where the label is 0."""
+    level = np.log(total)
+    loss = np.float32(0)
+    for c in range(logits.shape[1]):
+        label = labels[row, c]
+        product = label * (logits[row, c] - top - level)
+        loss -= product if label != np.float32(0) else np.float32(0)
+    return loss
+
+
+def dense_loss() -> Any:
+    """`run(logits, labels, losses)`: -sum(labels * log(softmax(row)))."""
+
+    @compiled()
+    def run(logits, labels, losses):
+        for row in prange(logits.shape[0]):
+            top = _greatest(logits, row)
+            total = np.float32(0)
+            for c in range(logits.shape[1]):
+                total += exponential(logits[row, c] - top)
+            losses[row] = _dense_loss(logits, labels, row, top, total)
+
+    run.compile(void(_MATRIX, _MATRIX, _VECTOR))
+    return run
+
+
+def dense_loss_and_slopes() -> Any:
+    """`run(logits, labels, losses, slopes)`: the same, and softmax(row) * sum(labels) - labels."""
+
+    @compiled()
+    def run(logits, labels, losses, slopes):
+        classes = logits.shape[1]
+        for row in prange(logits.shape[0]):
+            top = _greatest(logits, row)
+            total, mass = np.float32(0), np.float32(0)
+            for c in range(classes):
+                power = exponential(logits[row, c] - top)
+                slopes[row, c] = power
+                total += power
+                mass += labels[row, c]
+            losses[row] = _dense_loss(logits, labels, row, top, total)
+            share = mass / total
+            for c in range(classes):
+                slopes[row, c] = slopes[row, c] * share - labels[row, c]
+
+    run.compile(void(_MATRIX, _MATRIX, _VECTOR, _MATRIX))
+    return run
+
+
 def gradient() -> Any:
     """`run(g, logits, labels, result)`: g * (softmax(row) - one_hot(label))."""
 
