@@ -194,3 +194,23 @@ def test_types_that_numpy_has_nothing_for_are_named_as_in_eager_execution(f):
             InvalidArgumentError, match=r"(sign|subtract): .*\n  input 0  \(2,\) bool"
         ):
             call(flags)
+
+
+@pytest.mark.parametrize(
+    ("f", "words"),
+    [
+        (lambda n: tk.ops.split(tk.ones(4), n), "split: the cuts must be known"),
+        (lambda n: tk.ops.roll(tk.ones(4), n), "roll: shift must be known"),
+        (lambda n: tk.ops.slice(tk.ones(4), [0], n), "slice: the shape must be known"),
+        (lambda n: tk.ops.transpose(tk.ones((2, 2)), n), "transpose: the axes must be known"),
+        (lambda n: tk.ops.scatter([[0]], [1.0], n), "scatter: the shape must be known"),
+    ],
+)
+def test_operations_of_keras_ask_for_python_numbers(f, words):
+    with pytest.raises(InvalidArgumentError, match=words):
+        tk.function(f)(tk.constant([1, 0]))
+
+
+def test_a_scalar_tensor_is_a_shape_of_one_axis():
+    for f in (tk.zeros, tk.ones, lambda n: tk.reshape(tk.ones((3, 1)), n)):
+        assert tk.function(f)(tk.constant(3)).shape == f(tk.constant(3)).shape == (3,)

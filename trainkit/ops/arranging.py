@@ -12,7 +12,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, is_tensor
-from trainkit.ops.shaping import as_tensor, filled, ravel, sizes_of, transpose
+from trainkit.ops.shaping import as_tensor, filled, known_sizes, ravel, sizes_of, transpose
 
 # ------------------------------------------------------------------ tile
 
@@ -299,8 +299,8 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
         ShapeError: an axis is out of range.
         InvalidArgumentError: the numbers of shifts and axes differ.
     """
-    moves = sizes_of(shift, "roll")[0]
-    places = None if axis is None else sizes_of(axis, "roll")[0]
+    moves = known_sizes(shift, "roll", "shift")
+    places = None if axis is None else known_sizes(axis, "roll", "the axes")
     one = len(moves) == 1 and (places is None or len(places) == 1)
     result: Tensor = _roll(
         x, shift=moves[0] if one else moves, axis=places[0] if one and places else places

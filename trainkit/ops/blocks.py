@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.ops.creation import zeros_like
-from trainkit.ops.shaping import as_tensor, filled, sizes_of
+from trainkit.ops.shaping import as_tensor, filled, known_sizes, sizes_of
 
 
 def _block(dims: Any, start: Sequence[Any], sizes: Sequence[Any], op: str) -> Any:
@@ -122,11 +122,7 @@ def slice(inputs: Any, start_indices: Any, shape: Any) -> Tensor:  # the name in
     """
     x = as_tensor(inputs)
     start, live = sizes_of(start_indices, "slice")
-    sizes, unknown = sizes_of(shape, "slice")
-    if unknown:
-        raise InvalidArgumentError(
-            "slice: the shape must be known while a graph is traced; use x[a:b]"
-        )
+    sizes = known_sizes(shape, "slice", "the shape")
     result: Tensor = _slice(x, *live, start=start, sizes=sizes)
     return result
 

@@ -16,7 +16,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
-from trainkit.ops.shaping import as_tensor, expand_dims, ravel, reshape, sizes_of
+from trainkit.ops.shaping import as_tensor, expand_dims, known_sizes, ravel, reshape
 
 # ------------------------------------------------------------------ concatenate
 
@@ -195,7 +195,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     [1.0, 2.0]
     """
     if is_tensor(indices_or_sections) or np.ndim(indices_or_sections):
-        parts: Any = sizes_of(indices_or_sections, "split")[0]
+        parts: Any = known_sizes(indices_or_sections, "split", "the cuts")
         if is_tensor(indices_or_sections) and not len(indices_or_sections.shape):
             parts = int(indices_or_sections)
     else:

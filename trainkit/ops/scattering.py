@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
@@ -18,7 +18,7 @@ from trainkit.ops.creation import ones_like, zeros, zeros_like
 from trainkit.ops.elementwise import cast, divide, equal, multiply, where
 from trainkit.ops.gathering import add_at, depth_of, gather_nd, positions, rows_as_index
 from trainkit.ops.reductions import sum_to_like
-from trainkit.ops.shaping import as_tensor, sizes_of
+from trainkit.ops.shaping import as_tensor, known_sizes
 
 
 def _fits(found: Dims, wanted: Dims) -> bool:
@@ -202,9 +202,7 @@ def scatter(indices: Any, values: Any, shape: Any) -> Tensor:
         ShapeError: shapes don't fit.
     """
     new = as_tensor(values)
-    sizes, unknown = sizes_of(shape, "scatter")
-    if unknown:
-        raise InvalidArgumentError("scatter: a graph needs a shape of Python ints")
+    sizes = known_sizes(shape, "scatter", "the shape")
     empty = zeros(sizes, dtype=new.dtype)
     result: Tensor = scatter_nd_add(empty, positions(indices, "scatter"), new)
     return result

@@ -53,12 +53,28 @@ def sizes_of(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
     return tuple(sizes), tuple(tensors)
 
 
+def known_sizes(numbers: Any, op: str, what: str) -> tuple[int, ...]:
+    """The numbers in `numbers`, see `sizes_of`, all of which must be known.
+
+    Raises:
+        InvalidArgumentError: one is known only when a graph runs, or is no whole number.
+    """
+    sizes, unknown = sizes_of(numbers, op)
+    if unknown:
+        raise InvalidArgumentError(
+            f"{op}: {what} must be known while a graph is traced; give Python ints"
+        )
+    return sizes
+
+
 def _entries(shape: Any, op: str) -> Any:
     if not is_tensor(shape):
         return shape if hasattr(shape, "__iter__") else (shape,)
     tensor = as_tensor(shape)
     if not isinstance(tensor, SymbolicTensor):
         return np.ravel(tensor.numpy()).tolist()
+    if not tensor.shape:
+        return [tensor]
     if len(tensor.shape) != 1 or tensor.shape[0] is None:
         raise ShapeError(
             f"{op}: the tensor of sizes must have one axis of known length, got {tensor.shape}"
@@ -302,7 +318,7 @@ def transpose(x: Any, axes: Any = None) -> Tensor:
     if axes is None:
         result: Tensor = _transpose(x)
     else:
-        order = sizes_of(axes, "transpose")[0]
+        order = known_sizes(axes, "transpose", "the axes")
         result = _transpose(x, axes=order)
     return result
 

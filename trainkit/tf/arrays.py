@@ -133,6 +133,8 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
 
 
 def _shape_arg(parts: Any) -> Any:
+    if isinstance(parts, SymbolicTensor) and not parts.shape:
+        return (parts,)
     if isinstance(parts, SymbolicTensor) and parts.shape[0] is not None:
         return tuple(parts[i] for i in builtins.range(parts.shape[0]))
     return parts
