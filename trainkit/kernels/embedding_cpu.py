@@ -27,5 +27,5 @@ def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
     if run is None:
         return None
     result = np.empty((count, rows.shape[1]), np.float32)
-    run(owned(rows), owned(ids.astype(np.int64, copy=False)), result, threads.core_count())
+    run(owned(rows), owned(ids.astype(np.int64, copy=False)), result, threads.compute_threads())
     return result

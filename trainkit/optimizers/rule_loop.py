@@ -16,7 +16,7 @@ import numpy as np
 
 from trainkit.kernels import registry
 from trainkit.kernels.addresses import data_offset
-from trainkit.kernels.threads import core_count
+from trainkit.kernels.threads import compute_threads
 from trainkit.optimizers.rule_calls import MOST, array_calls, number_calls
 from trainkit.optimizers.rule_program import RuleProgram
 from trainkit.optimizers.rule_statements import INFIX, statements
@@ -175,7 +175,7 @@ class HotProgram:
     def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
         items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)
         sizes = np.array([buffers[0].size for buffers in members], np.int64)
-        loop(items, data_offset(), sizes, core_count(), *self.numbers(scalars))
+        loop(items, data_offset(), sizes, compute_threads(), *self.numbers(scalars))
 
     def numbers(self, scalars: Sequence[Any]) -> list[Any]:
         """Scalars and what is computed from them, in the program's type."""
