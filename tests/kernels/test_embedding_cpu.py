@@ -16,7 +16,9 @@ def test_rows_are_added_up_by_their_id(eager, rng):
 
 def test_the_work_is_split_among_as_many_threads_as_were_chosen(monkeypatch):
     told = []
-    monkeypatch.setattr(embedding_cpu.SUM_BY_ID, "find", lambda *args: lambda *a: told.append(a[-1]))
+    monkeypatch.setattr(
+        embedding_cpu.SUM_BY_ID, "find", lambda *args: lambda *a: told.append(a[-1])
+    )
     monkeypatch.setattr(embedding_cpu.threads, "compute_threads", lambda: 5)
     embedding_cpu.sum_by_id(np.ones((2, 3), "float32"), np.zeros(2, "int32"), 4)
     assert told == [5]

@@ -92,3 +92,38 @@ def test_other_axes_and_small_arrays_are_left_to_numpy():
     assert reductions_cpu.spatial_sum(x[0], (), False) is None
     assert reductions_cpu.spatial_sum(x[:, ::2], (1, 2), False) is None
     assert reductions_cpu.spatial_sum(np.ones((2, 2, 2, 2), "float32"), (1, 2), False) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(FEWEST,), (FEWEST + 255,), (130, 127), (3, 70, 91)])
+def test_whole_sums_are_as_exact_as_numpys(rng, dtype, shape):
+    x = rng.uniform(size=shape).astype(dtype)
+    exact = x.astype("longdouble").sum()
+    error = 4 * np.finfo(dtype).eps * exact
+    for axis in (None, tuple(range(len(shape)))):
+        found = reductions_cpu.whole_sum(x, axis, False)
+        assert (found.dtype, found.shape) == (dtype, ())
+        assert abs(found - exact) <= error
+    assert tk.reduce_sum(tk.constant(x)).numpy() == found
+    kept = tk.reduce_sum(tk.constant(x), keepdims=True)
+    assert kept.shape == (1,) * len(shape)
+    assert kept.numpy().item() == found
+    np.testing.assert_allclose(tk.reduce_mean(tk.constant(x)).numpy(), x.mean(), rtol=1e-6)
+
+
+def test_whole_sums_of_other_arrays_are_left_to_numpy():
+    x = np.ones((200, 200), "float32")
+    assert reductions_cpu.whole_sum(x, 0, False) is None
+    assert reductions_cpu.whole_sum(x, (0, 0), False) is None
+    assert reductions_cpu.whole_sum(x.T[:, :150], None, False) is None
+    assert reductions_cpu.whole_sum(x[:5], None, False) is None
+    assert reductions_cpu.whole_sum(x.astype("int32"), None, False) is None
+
+
+def test_whole_sums_of_what_is_not_finite():
+    x = np.ones(FEWEST, "float32")
+    x[5] = np.inf
+    assert reductions_cpu.whole_sum(x, None, False) == np.inf
+    x[-1] = -np.inf
+    with pytest.warns(RuntimeWarning, match="invalid value"):  # as from NumPy's own
+        assert np.isnan(reductions_cpu.whole_sum(x, None, False))

@@ -1,4 +1,4 @@
-"""When compiled extremes of rows and running sums pay, and sums of columns by BLAS."""
+"""When compiled extremes of rows and running sums pay, and sums by BLAS."""
 
 from __future__ import annotations
 
@@ -67,6 +67,28 @@ def leading_sum(x: Array, count: int) -> Array:
     kept = x.shape[count:]
     flat = x.reshape(-1, math.prod(kept))
     return (np.ones(len(flat), x.dtype) @ flat).reshape(kept)
+
+
+_RUN = 256
+"""Elements that a whole sum adds up one after the other, in as many lanes as a register has."""
+
+
+def whole_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
+    """The sum of all elements of a large array of floats, else `None`.
+
+    Runs of elements are products with ones, for which BLAS uses all cores, and NumPy adds up their
+    sums in pairs. So the error stays as small as that of NumPy's own sum, in a third of its time.
+    """
+    if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return None
+    if axis is not None and axis != tuple(range(x.ndim)):
+        return None
+    flat = x.reshape(-1)
+    end = x.size // _RUN * _RUN
+    total = (flat[:end].reshape(-1, _RUN) @ np.ones(_RUN, x.dtype)).sum()
+    if end < x.size:
+        total = total + flat[end:].sum()
+    return np.full((1,) * x.ndim, total) if keepdims else total
 
 
 def spatial_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:

@@ -16,7 +16,13 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.reductions_cpu import FEWEST, leading_sum, row_extreme, spatial_sum
+from trainkit.kernels.reductions_cpu import (
+    FEWEST,
+    leading_sum,
+    row_extreme,
+    spatial_sum,
+    whole_sum,
+)
 from trainkit.ops.elementwise import (
     cast,
     divide,
@@ -92,6 +98,8 @@ def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
             if x.dtype not in _HALVES:
                 total = leading_sum(x, 1)
                 return total[None] if keepdims else total
+    if xp is np and x.size >= FEWEST and (found := whole_sum(x, axis, keepdims)) is not None:
+        return found
     if x.dtype is _F32:
         return xp.add.reduce(x, axis, None, None, keepdims)
     total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
@@ -209,7 +217,10 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     else:
         wanted = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
         summed = _F32 if dtype in _HALVES else wanted
-    total = spatial_sum(x, axis, keepdims) if xp is np and type(axis) is tuple else None
+    total = None
+    if xp is np and x.size >= FEWEST:
+        total = whole_sum(x, axis, keepdims)
+        total = spatial_sum(x, axis, keepdims) if total is None else total
     if total is None:
         total = xp.add.reduce(x, axis, summed, None, keepdims)
     count = x.size // total.size if total.size else 1
