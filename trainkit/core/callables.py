@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices, dtypes, recorder, shapes
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.variable import Variable
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ _FLOAT_DTYPES = frozenset(
 )
 
 
+WIDE: list[Callable[..., Any]] = []
+"""What calls ufuncs of large arrays instead, in programs that have any."""
+_LARGE = LARGE
+
+
 def wrapped(result: Any) -> Any:
     """A kernel's result, an array or a tuple of such, as tensors."""
     if type(result) is tuple:
@@ -42,7 +47,7 @@ def wrapped(result: Any) -> Any:
 
 
 def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
-    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
+    ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
     record_one, checked = recorder.record_one, prim.shape_rule is not shapes.unchanged_bool
 
     def op(x: Any) -> Any:
@@ -50,7 +55,10 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
             return slow(x)
         array = x._array
         try:
-            result = ufunc(array)
+            if wide and array.size >= _LARGE:
+                result = wide[0](ufunc, array)
+            else:
+                result = ufunc(array)
         except KERNEL_ERRORS as error:
             result = prim.again(error, (x,), {})
         if checked and result.dtype is not array.dtype:
@@ -65,13 +73,13 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
 
 
 def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
-    ufunc, slow, tapes = prim.kernel, prim.slow, _TAPES
+    ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
     record_two = recorder.record_two
     any_result = prim.shape_rule is shapes.broadcast_bool
 
     def op(x1: Any, x2: Any) -> Any:
         if type(x1) is Tensor:
-            one = x1._array
+            one = array = x1._array
             dtype = one.dtype
             if type(x2) is Tensor:
                 two = x2._array
@@ -88,13 +96,16 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
                 return slow(x1, x2)
         elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
             one, two = x1, x2._array
-            dtype = two.dtype
+            dtype, array = two.dtype, two
         elif type(x1) is Variable:
             return op(x1._read(), x2)
         else:
             return slow(x1, x2)
         try:
-            result = ufunc(one, two)
+            if wide and array.size >= _LARGE:
+                result = wide[0](ufunc, one, two)
+            else:
+                result = ufunc(one, two)
         except KERNEL_ERRORS as error:
             result = prim.again(error, (x1, x2), {})
         if result.dtype is not dtype and not any_result:

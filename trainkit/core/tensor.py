@@ -5,7 +5,7 @@ Operators are not defined here: the operations that `ops` puts into `PRIMITIVES`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -428,9 +428,22 @@ def convert_to_tensor(
     return wrap_on_device(array_of(value, wanted))
 
 
+LARGE = 1 << 17
+"""Elements from which single operations pay on several cores."""
+ON_LARGE: list[Callable[[], object]] = []
+"""What is called, once, when the first tensor of so many elements is made."""
+
+
+def notice(size: int) -> None:
+    """Take note of a tensor of `size` elements."""
+    if ON_LARGE and size >= LARGE:
+        ON_LARGE.pop()()
+
+
 def wrap_on_device(array: Any) -> Tensor:
     """A tensor on the NumPy `array` itself, or on its copy on the current device."""
     where = devices.current()
+    notice(array.size)
     return wrap(array if where is devices.CPU else devices.to_device(array, where))
 
 

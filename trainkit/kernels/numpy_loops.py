@@ -104,6 +104,35 @@ def python_function(name: str) -> int:
     return found
 
 
+class _Definition(ctypes.Structure):
+    """`PyMethodDef`."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_FAST_CALL = 0x80  # METH_FASTCALL: the arguments come as an array of pointers
+
+
+def forever(thing: Any) -> Any:
+    """`thing`, which lives as long as the process: functions refer to it that nobody counts."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
+
+
+def built_in(address: int) -> Any:
+    """A built-in function of the machine code at `address`, which takes an array of pointers."""
+    definition = forever(_Definition(b"segment", address, _FAST_CALL, None))
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p] * 3
+    return make(ctypes.addressof(definition), None, None)
+
+
 def _index(ufunc: Any, types: Any) -> int:
     """The row of the table for these dtypes, -1 where there is none."""
     chars = [np.dtype(t).char for t in types]

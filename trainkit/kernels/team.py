@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainkit.kernels import threads
+from trainkit.kernels.numpy_loops import built_in, python_function
 
 _SPINS = 2000
 """How often a helper that is done looks for more work before it sleeps: some ten microseconds."""
@@ -184,6 +185,22 @@ class Team:
             threading.Thread(target=serve, daemon=True, name="trainkit-team").start()
         self.most = threads.compute_threads()
         self.resize()
+
+    def python_function(self, text: str, name: str) -> Any:
+        """A built-in function of a module in LLVM's language, which takes an array of pointers.
+
+        Args:
+            text: the module; it may call `team_run`, and functions of Python's C interface.
+            name: the function in it.
+        """
+        import llvmlite.binding as llvm
+
+        llvm.add_symbol("team_run", self.run_address)
+        for called in ("PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread"):
+            llvm.add_symbol(called, python_function(called))
+        self._engine.add_module(llvm.parse_assembly(text))
+        self._engine.finalize_object()
+        return built_in(self._engine.get_function_address(name))
 
     def _field(self, name: str) -> Any:
         return ctypes.c_int64.from_address(self._places[name])

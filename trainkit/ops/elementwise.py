@@ -16,8 +16,11 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, wrap
+from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
+from trainkit.kernels.wide import begin
+
+ON_LARGE.append(begin)
 
 # ------------------------------------------------------------------ dtype and identity
 

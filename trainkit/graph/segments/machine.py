@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
 import tempfile
@@ -16,25 +15,7 @@ from trainkit.kernels.registry import cache_folder
 _FORMAT = 1
 """Changed when files that were kept before no longer serve."""
 _DIGEST_BYTES = 32
-_FAST_CALL = 0x80  # METH_FASTCALL: the arguments come as an array of pointers
 _LOCK = threading.Lock()
-
-
-class _Definition(ctypes.Structure):
-    """`PyMethodDef`."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
-def _forever(thing: Any) -> Any:
-    """`thing`, which lives as long as the process: functions refer to it that nobody counts."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
-    return thing
 
 
 class Machine:
@@ -52,7 +33,9 @@ class Machine:
         target = llvm.Target.from_default_triple()
         self._target = target.create_target_machine(cpu=processor, features=features, opt=3)
         self._facts = f"{_FORMAT}\n{llvmlite.__version__}\n{target.triple}\n{processor}\n{features}"
-        self._engine = _forever(llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._target))
+        self._engine = numpy_loops.forever(
+            llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._target)
+        )
         self._made: dict[str, Any] = {}
 
     def function(self, text: str, symbols: dict[str, int]) -> Any:
@@ -95,11 +78,7 @@ class Machine:
         address = self._engine.get_function_address(name)
         if not address:
             raise RuntimeError("the compiled code has no entry")
-        definition = _forever(_Definition(b"segment", address, _FAST_CALL, None))
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype = ctypes.py_object
-        make.argtypes = [ctypes.c_void_p] * 3
-        return make(ctypes.addressof(definition), None, None)
+        return numpy_loops.built_in(address)
 
 
 @lru_cache(maxsize=1)
