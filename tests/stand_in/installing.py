@@ -13,6 +13,7 @@ import numpy as np
 from tests.stand_in import cuda, functions, transfers
 from tests.stand_in.arrays import ndarray
 from tests.stand_in.facts import FILE, MODULES
+from tests.stand_in.kernels import RawKernel
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
 
@@ -37,7 +38,7 @@ def modules():
     for name, parameters in known["functions"].items():
         own = functions.OWN.get(name)
         _put(cupy, name, own or functions.function(name, parameters))
-    cupy.asnumpy = functions.asnumpy
+    cupy.asnumpy, cupy.RawKernel = functions.asnumpy, RawKernel
     for name, found in known["ufuncs"].items():
         _put(cupy, name, Ufunc(name, found))
     for name in _PLAIN.split():

@@ -34,6 +34,7 @@ class HotProgram:
         self.fused: Program | None = None
         self.gpu: Program | None = None
         self._spent = 0.0
+        self._fuses_on_gpu = jit_compile or (jit_compile is None and registry.mode() != "off")
         self._waiting = jit_compile is not False and registry.mode() != "off"
         if jit_compile or (jit_compile is None and registry.mode() == "eager"):
             self._fuse()
@@ -47,7 +48,7 @@ class HotProgram:
         """Run on arrays; assigned variables are stored."""
         if "cupy" in _MODULES and self._is_on_gpu(arrays):
             if self.gpu is None:
-                self.gpu = Program(self.graph, on_gpu=True)
+                self.gpu = self._for_gpu()
             return self.gpu(arrays)
         if self.fused is not None:
             return self.fused(arrays)
@@ -64,6 +65,15 @@ class HotProgram:
     def _is_on_gpu(self, arrays: list[Any]) -> bool:
         held = [v._value._array for v in self.plain.variables]
         return any(devices.XP_OF[type(a)] is not np for a in [*arrays, *held])
+
+    def _for_gpu(self) -> Program:
+        """The program for a GPU, where what can be one kernel is one from the start."""
+        if not self._fuses_on_gpu:
+            return Program(self.graph, on_gpu=True)
+        from trainkit.graph.cuda.kernel import CUDA
+        from trainkit.graph.fusion import fuse
+
+        return Program(fuse(self.graph, CUDA), on_gpu=True)
 
     def _fuse(self) -> None:
         """Make the program with fused loops, compiled."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,22 @@ class FusedKernel:
 # ------------------------------------------------------------------ which nodes, in what order
 
 
-def _traceable(nodes: list[Node]) -> set[Node]:
+@dataclass(frozen=True)
+class Target:
+    """What code is made for.
+
+    Attributes:
+        trace: makes a trace, which says what there is code for.
+        code: makes the code of a trace and its results; `None` where it is not worth a call.
+        kernel: makes what a fused node calls, of the code and the nodes as a graph of their own.
+    """
+
+    trace: Callable[[], Trace]
+    code: Callable[[Trace, list[Traced]], Any]
+    kernel: Callable[[Any, Graph], Any]
+
+
+def _traceable(nodes: list[Node], target: Target) -> set[Node]:
     """The nodes that can be compiled when their inputs lie in row-major order."""
     found = set()
     known: dict[Any, bool] = {}
@@ -103,14 +119,14 @@ def _traceable(nodes: list[Node]) -> set[Node]:
             specs = tuple(x._spec if isinstance(x, GraphTensor) else repr(x) for x in node.inputs)
             key = (node.primitive, specs, repr(node.settings), tuple(y._spec for y in node.outputs))
             if key not in known:
-                known[key] = _can_be_traced(node)
+                known[key] = _can_be_traced(node, target)
             if known[key]:
                 found.add(node)
     return found
 
 
-def _can_be_traced(node: Node) -> bool:
-    trace = Trace()
+def _can_be_traced(node: Node, target: Target) -> bool:
+    trace = target.trace()
     try:
         traced(trace, node, tuple(_given(trace, x) for x in node.inputs))
     except Unsupported:
@@ -122,7 +138,7 @@ def _given(trace: Trace, x: Any) -> Any:
     """An input of a node as an array of a trace; numbers as they are."""
     if not isinstance(x, GraphTensor):
         return x
-    if x.node.kind == "constant":
+    if x.node.kind == "constant" and trace.embeds:
         array = x.node.value._array
         if not isinstance(array, np.ndarray):
             raise Unsupported("a constant is on a GPU")
@@ -170,9 +186,10 @@ class _Run:
         outside: nodes that only look at an output in another way; they are done once more, outside.
     """
 
-    def __init__(self, nodes: list[Node], wanted: set[GraphTensor]) -> None:
+    def __init__(self, nodes: list[Node], wanted: set[GraphTensor], target: Target) -> None:
         self.nodes = nodes
-        self.trace = Trace()
+        self.target = target
+        self.trace = target.trace()
         self.inputs: list[GraphTensor] = []
         self.env: dict[GraphTensor, Traced] = {}
         self.aliases: dict[GraphTensor, GraphTensor] = {}
@@ -196,7 +213,7 @@ class _Run:
             return x
         if x not in self.env:
             self.env[x] = _given(self.trace, x)
-            if x.node.kind != "constant":
+            if x.node.kind != "constant" or not self.trace.embeds:
                 self.inputs.append(x)
         return self.env[x]
 
@@ -216,7 +233,7 @@ class _Run:
             source = sources.get(mine.buffer)
             if source is not None and _same(mine, self.env[source]):
                 self.aliases[y] = source
-            elif mine.buffer.kind == "constant" and mine.view.whole:
+            elif mine.buffer.kind == "constant" and mine.view.whole and self.trace.embeds:
                 self.constants[y] = mine.buffer.value[1].reshape(mine.array.shape)
             elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in given:
                 given[mine.buffer] = y
@@ -228,12 +245,11 @@ class _Run:
         self.outputs = list(given.values())
         self.outside = [node for node in self.nodes if node in outside]
 
-    def code(self) -> Code | None:
+    def code(self) -> Any:
         """The code of the run, `None` where it is not worth it."""
         if not self.outputs:
             return None
-        code = Code(self.trace, [self.env[y] for y in self.outputs])
-        return code if _worth(code) else None
+        return self.target.code(self.trace, [self.env[y] for y in self.outputs])
 
     def part(self) -> Graph:
         """The nodes of the run as a graph of their own."""
@@ -271,27 +287,31 @@ def _fills(x: Traced) -> bool:
     return bool(x.array.nbytes == x.buffer.size)
 
 
-def _worth(code: Code) -> bool:
-    """Whether a call of the code saves something."""
+def _code(trace: Trace, results: list[Traced]) -> Code | None:
+    """Code for the CPU, where a call of it saves something."""
+    code = Code(trace, results)
     steps = sum(len(s.members) if isinstance(s, Loop) else 1 for s in code.steps)
-    return steps >= _FEWEST_STEPS
+    return code if steps >= _FEWEST_STEPS else None
+
+
+CPU = Target(Trace, _code, FusedKernel)
 
 
 # ------------------------------------------------------------------ the pass
 
 
-def fuse(graph: Graph) -> Graph:
+def fuse(graph: Graph, target: Target = CPU) -> Graph:
     """Replace runs of nodes by one node each, `graph` itself where there are none."""
     nodes = needed_nodes(graph)
-    chosen = _traceable(nodes)
-    made: dict[int, tuple[_Run, Code]] = {}
+    chosen = _traceable(nodes, target)
+    made: dict[int, tuple[_Run, Any]] = {}
     while True:
         runs = _runs(nodes, chosen)
         wanted = _wanted(graph, runs)
         try:
             for i, run in enumerate(runs):
                 if run[0] in chosen and i not in made:
-                    found = _Run(run, wanted[i])
+                    found = _Run(run, wanted[i], target)
                     code = found.code()
                     if code is not None:
                         made[i] = found, code
@@ -320,7 +340,7 @@ def _wanted(graph: Graph, runs: list[list[Node]]) -> list[set[GraphTensor]]:
 
 
 def _replaced(
-    graph: Graph, nodes: list[Node], runs: list[list[Node]], made: dict[int, tuple[_Run, Code]]
+    graph: Graph, nodes: list[Node], runs: list[list[Node]], made: dict[int, tuple[_Run, Any]]
 ) -> Graph:
     new, env = rebuilt_frame(graph)
     for node in nodes:
@@ -341,9 +361,9 @@ def _copy(new: Graph, nodes: list[Node], env: dict[Any, Any]) -> None:
         env.update(zip(node.outputs, copied(new, node, inputs), strict=True))
 
 
-def _emit(new: Graph, run: _Run, code: Code, env: dict[Any, Any]) -> None:
+def _emit(new: Graph, run: _Run, code: Any, env: dict[Any, Any]) -> None:
     """Add the node of one run to the new graph."""
-    primitive = FusedKernel(code, run.part())
+    primitive = run.target.kernel(code, run.part())
     inputs = tuple(env[x] for x in run.inputs)
     specs = tuple(y._spec for y in run.outputs)
     node = Node(new, "op", "Fused", specs, primitive, inputs, {})

@@ -122,8 +122,8 @@ class _LoopWriter(_StepWriter):
         self._outs = {m.out for m in loop.members}
         views = dict.fromkeys([*sources_of(loop), *(m.out for m in loop.members)])
         self._touched = [v for v in views if v not in self._outs or self.held(v)]
-        strides = [_spread_strides(v, shape) for v in self._touched]
-        return coalesced(shape, strides, by=_spread_strides(loop.out, shape))
+        strides = [spread_strides(v, shape) for v in self._touched]
+        return coalesced(shape, strides, by=spread_strides(loop.out, shape))
 
     def _nest(
         self,
@@ -339,7 +339,7 @@ def write_check(text: Lines, check: LabelCheck, start: str) -> None:
         text.loop(view.size, body)
 
 
-def _spread_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
+def spread_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of a view that is broadcast to `shape`."""
     missing = len(shape) - len(view.shape)
     mine = [

@@ -31,13 +31,29 @@ from trainkit.kernels.numpy_loops import has_loop
 
 
 class Trace:
-    """The steps that kernels have asked for so far."""
+    """The steps that kernels have asked for so far.
+
+    Attributes:
+        embeds: arrays that are the same in all calls are part of the code; else they are inputs.
+        tuned: kernels for large arrays may have versions that are better left to them.
+    """
+
+    embeds = True
+    tuned = True
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.inputs: list[Buffer] = []
         self.specs: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
         self._constants: dict[int, Traced] = {}
+
+    def note(self, step: Step) -> None:
+        """Take a step in."""
+        self.steps.append(step)
+
+    def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
+        """Whether the code has an expression for the ufunc `name` of these operands."""
+        return is_exact(name, given)
 
     def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Traced:
         """An array that a call gives, in row-major order."""
@@ -171,7 +187,7 @@ class Traced(NDArrayOperatorsMixin):
     def copied(self) -> Traced:
         """The elements in row-major order in memory of their own."""
         made = self.trace.result(np.empty(self.array.shape, self.array.dtype))
-        self.trace.steps.append(Elementwise("copy", (self.view,), made.view))
+        self.trace.note(Elementwise("copy", (self.view,), made.view))
         return made
 
     def astype(self, dtype: Any, copy: bool = True) -> Traced:
@@ -186,7 +202,7 @@ class Traced(NDArrayOperatorsMixin):
         else:
             raise Unsupported(f"cast from {self.array.dtype} to {wanted}")
         made = self.trace.result(np.empty_like(self.array, wanted))
-        self.trace.steps.append(Elementwise(name, (self.view,), made.view))
+        self.trace.note(Elementwise(name, (self.view,), made.view))
         return made
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Traced:
@@ -288,13 +304,13 @@ def _called(trace: Trace, ufunc: Any, inputs: Any) -> Traced:
         raise Unsupported(f"{ufunc.__name__} of {types}")
     given = tuple(_operand(trace, x, t) for x, t in zip(inputs, types, strict=False))
     made = trace.result(_layout(inputs, types[-1]))
-    if is_exact(ufunc.__name__, given):
-        trace.steps.append(Elementwise(ufunc.__name__, given, made.view))
+    if trace.is_expression(ufunc.__name__, given):
+        trace.note(Elementwise(ufunc.__name__, given, made.view))
     else:
         _require_alike(ufunc, given, made.view)
         if not has_loop(ufunc, types):
             raise Unsupported(f"no loop of {ufunc.__name__} for {types}")
-        trace.steps.append(NumpyLoop(ufunc, given, made.view))
+        trace.note(NumpyLoop(ufunc, given, made.view))
     return made
 
 
@@ -343,7 +359,7 @@ def _reduced(trace: Trace, ufunc: Any, x: Traced, axis: Any, dtype: Any, keepdim
         raise Unsupported("an extreme along leading axes")
     shape = tuple(1 if i in reduced else n for i, n in enumerate(view.shape))
     made = trace.result(np.empty(shape, wanted))
-    trace.steps.append(Reduction(ufunc, view, reduced, made.view))
+    trace.note(Reduction(ufunc, view, reduced, made.view))
     if keepdims:
         return made
     final = tuple(n for i, n in enumerate(view.shape) if i not in reduced)
@@ -373,7 +389,7 @@ def _product(trace: Trace, a: Any, b: Any) -> Traced:
     out = np.empty((*batch, left.shape[-2], right.shape[-1]), a.array.dtype)
     made = trace.result(out)
     one, two = (Traced(trace, x, t.buffer, t._base).view for x, t in ((left, a), (right, b)))
-    trace.steps.append(Product(one, two, made.view))
+    trace.note(Product(one, two, made.view))
     return made
 
 
@@ -385,7 +401,7 @@ def check_labels(trace: Trace, labels: Traced, limit: int) -> None:
     """
     if labels.buffer.kind not in ("input", "constant"):
         raise Unsupported("labels that are computed")
-    trace.steps.append(LabelCheck(labels.view, limit))
+    trace.note(LabelCheck(labels.view, limit))
 
 
 # ------------------------------------------------------------------ functions of NumPy
@@ -400,7 +416,7 @@ def _where(trace: Trace, condition: Any, x: Any, y: Any) -> Traced:
         raise Unsupported("a condition that is no bool")
     given = (chosen.view, _operand(trace, x, dtype), _operand(trace, y, dtype))
     made = trace.result(_layout((condition, x, y), dtype))
-    trace.steps.append(Elementwise("where", given, made.view))
+    trace.note(Elementwise("where", given, made.view))
     return made
 
 
