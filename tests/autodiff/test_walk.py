@@ -237,3 +237,38 @@ def test_an_integer_target_has_no_gradient():
         tape.watch(x)
         y = tk.cast(x, "int32")
     assert tape.gradient(y, x) is None
+
+
+@pytest.mark.parametrize("activation", [None, "relu"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("dims", [(4, 5), (2, 3, 5), (1, 5)])
+def test_dense_layers_on_arrays_give_the_same_bits(rng, dims, dtype, activation):
+    shapes = (dims, (5, 3), (3,))
+    inputs = [convert_to_tensor(rng.normal(size=s).astype(dtype)) for s in shapes]
+    same_bits(lambda *xs: tk.ops.dense(*xs, activation) * 3.0, inputs)
+    same_bits(lambda x, kernel: tk.ops.dense(x, kernel, None, activation), inputs[:2])
+    x, kernel, bias = inputs
+    same_bits(lambda kernel: tk.ops.dense(x, kernel, bias, activation), [kernel])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_cross_entropy_of_class_numbers_on_arrays_gives_the_same_bits(rng, dtype):
+    logits = convert_to_tensor(rng.normal(size=(4, 3)).astype(dtype))
+    labels = tk.constant([0, 2, 1, 2])
+    loss = tk.nn.sparse_softmax_cross_entropy_with_logits
+    same_bits(lambda x: loss(labels, x) * 0.3, [logits])
+
+
+def test_a_joint_rule_on_arrays_may_decline(monkeypatch):
+    prim = PRIMITIVES["dense"]
+    asked = []
+
+    def declines(g, y, *inputs, needed, activation):
+        asked.append(needed)
+        return NotImplemented
+
+    monkeypatch.setattr(prim, "given_joint", declines)
+    x, kernel = tk.constant([[1.0, 2.0]]), tk.constant([[3.0], [4.0]])
+    (by_kernel,) = gradients(lambda k: tk.ops.dense(x, k), [kernel], False)
+    assert by_kernel.numpy().tolist() == [[1.0], [2.0]]
+    assert asked == [[False, True, False]]

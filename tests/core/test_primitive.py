@@ -232,3 +232,21 @@ def test_every_primitive_has_a_text_and_a_rule():
         assert isinstance(prim, Primitive)
         assert prim.op.__doc__, name
         assert callable(prim.shape_rule), name
+
+
+def test_numbers_between_float32_tensors_are_float32(declared):
+    seen = []
+
+    def promoted_here(xp, a, b, c):
+        seen.append((a.dtype, b.dtype, c.dtype))
+        return a + b + c
+
+    def plain_here(xp, a, b, c):
+        seen.append((a.dtype, b.dtype, c.dtype))
+        return a + b + c
+
+    a, c = tk.constant([1.0]), tk.Variable([2.0])
+    for kernel, promotes in ((promoted_here, True), (plain_here, False)):
+        op = declared(kernel, lambda a, b, c: a, promotes=promotes)
+        assert op(a, 3, c).numpy().tolist() == [6.0]
+    assert seen == [(np.float32, np.float32, np.float32)] * 2

@@ -21,7 +21,7 @@ class CustomRule:
     name = "custom_gradient"
     rules = None
     array_rules = NoArrayRules()
-    given_rules = None
+    given_rules = given_joint = None
     broadcasts = False
     joint_asks = False
     joint_sparse = False

@@ -286,9 +286,14 @@ def _by_other_rules(
 
     Rules on arrays are taken where there are any, else those on tensors.
     """
-    if entry[0].given_rules is not None and g.dtype in COMPUTED_IN:
-        if _by_given_rules(entry, output, g, grads, needed, sums):
-            return None
+    primitive = entry[0]
+    if g.dtype in COMPUTED_IN:
+        if primitive.given_joint is not None:
+            if _by_given_joint(entry, output, g, grads, needed, sums):
+                return None
+        elif primitive.given_rules is not None:
+            if _by_given_rules(entry, output, g, grads, needed, sums):
+                return None
     return _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
 
 
@@ -315,6 +320,22 @@ def _by_given_rules(
         if gx is NotImplemented:
             return False
         _deliver(x, gx, grads, sums)
+    return True
+
+
+def _by_given_joint(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> bool:
+    """Pass an entry by the joint rule on arrays beside its own, if that can do it."""
+    primitive, settings, *inputs = entry
+    arrays = [x._array if type(x) is Tensor else x for x in inputs]
+    wanted = [x in needed for x in inputs]
+    found = primitive.given_joint(g, output._array, *arrays, needed=wanted, **(settings or {}))
+    if found is NotImplemented:
+        return False
+    for x, gx, use in zip(inputs, found, wanted, strict=True):
+        if use and gx is not None:
+            _deliver(x, gx, grads, sums)
     return True
 
 

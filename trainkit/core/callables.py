@@ -24,6 +24,8 @@ KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.
 _ndarray = np.ndarray
 _TAPES = recorder.TAPES
 _XP = devices.XP_OF
+_READY = frozenset((Tensor, type(None)))
+_ON_CPU = frozenset((np.ndarray, type(None)))
 _F32 = np.dtype(np.float32)
 # Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is
 # float32 to NumPy, they run in float32.
@@ -187,40 +189,63 @@ def _binary(prim: Primitive) -> Callable[..., Any]:
 
 
 def _general(prim: Primitive) -> Callable[..., Any]:
-    slow, tapes = prim.slow, _TAPES
-    record, run = recorder.record, prim.run
+    """The function of any other kernel; inputs may be `None`."""
+    slow, mixed, tapes, record = prim.slow, _mixed(prim), _TAPES, recorder.record
+    kernel, run = prim.kernel, prim.run
+    one_dtype, floats_only = prim.promotes or prim.floats_only, prim.floats_only
 
     def op(*inputs: Any, **settings: Any) -> Any:
-        arrays = []
-        dtype = None
-        for x in inputs:
-            if type(x) is Tensor:
-                array = x._array
-                if prim.promotes or prim.floats_only:
-                    if dtype is None:
-                        dtype = array.dtype
-                        if prim.floats_only and dtype not in _FLOAT_DTYPES:
-                            return slow(*inputs, **settings)
-                    elif array.dtype is not dtype:
-                        return slow(*inputs, **settings)
-                arrays.append(array)
-            elif x is None:
-                arrays.append(None)
-            elif (type(x) is float or type(x) is int) and dtype is _F32 and type(array) is _ndarray:
-                number = Tensor()
-                number._array = np.float32(x)
-                inputs = tuple(number if x is other else other for other in inputs)
-                arrays.append(number._array)
-            else:
+        kinds = set(map(type, inputs))
+        if Variable in kinds:
+            inputs = tuple([x._read() if type(x) is Variable else x for x in inputs])
+            kinds = set(map(type, inputs))
+        if not kinds <= _READY:
+            return mixed(*inputs, **settings)
+        arrays = [None if x is None else x._array for x in inputs]
+        if one_dtype:
+            dtypes = {array.dtype for array in arrays if array is not None}
+            if len(dtypes) > 1 or (floats_only and not dtypes <= _FLOAT_DTYPES):
                 return slow(*inputs, **settings)
         try:
-            result = run(arrays, settings)
+            if _ON_CPU.issuperset(map(type, arrays)):
+                result = kernel(np, *arrays, **settings)
+            else:
+                result = run(arrays, settings)
         except KERNEL_ERRORS as error:
             result = prim.again(error, inputs, settings)
         y = wrapped(result)
         if tapes:
             record(prim, inputs, y, settings or None)
         return y
+
+    return op
+
+
+def _mixed(prim: Primitive) -> Callable[..., Any]:
+    """The function of a kernel for inputs with Python numbers.
+
+    Where inputs get one dtype, numbers behind a float32 tensor are float32.
+    """
+    slow = prim.slow
+    if not (prim.promotes or prim.floats_only):
+        return slow
+
+    def op(*inputs: Any, **settings: Any) -> Any:
+        dtype = None
+        ready = []
+        for x in inputs:
+            if type(x) is Tensor:
+                if dtype is None:
+                    array, dtype = x._array, x._array.dtype
+            elif x is not None:
+                is_number = type(x) is float or type(x) is int
+                if not (is_number and dtype is _F32 and type(array) is _ndarray):
+                    return slow(*inputs, **settings)
+                number = Tensor()
+                number._array = np.float32(x)
+                x = number
+            ready.append(x)
+        return prim.op(*ready, **settings)
 
     return op
 

@@ -63,6 +63,13 @@ class Operation(Protocol[P]):
     def joint_gradient(self, rule: AnyRule) -> AnyRule:
         """Give one rule that returns the gradients of all inputs."""
 
+    def joint_array_gradient(self, rule: AnyRule) -> AnyRule:
+        """Give one rule `(g, y, *inputs, needed, **settings)` on NumPy arrays, of the same bits.
+
+        It gives a gradient or `None` for each input, or `NotImplemented` for a case that it can't
+        do. `needed` says of each input whether its gradient is of use.
+        """
+
     def gpu_kernel(self, kernel: AnyRule) -> AnyRule:
         """Give a kernel that runs in place of the usual one on a GPU."""
 
@@ -77,6 +84,7 @@ class Primitive:
         rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a
             gradient; one rule serves all inputs when the primitive takes any number (`variadic`).
         given_rules: the same as functions of NumPy arrays, where they were given as such.
+        given_joint: the same as one function of arrays for all inputs.
         joint: one function that gives the gradients of all inputs at once, instead of `rules`.
         joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
         joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
@@ -96,6 +104,7 @@ class Primitive:
         self.joint_sparse = False
         self.array_rules: Any = None  # made from the rules by the walk back
         self.given_rules: tuple[Rule | None, ...] | None = None
+        self.given_joint: Rule | None = None
         self.broadcasts = shape_rule in (
             shapes.broadcast,
             shapes.broadcast_bool,
@@ -366,6 +375,10 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
         prim.joint_asks = "needed" in inspect.signature(rule).parameters
         return rule
 
+    def joint_array_gradient(rule: AnyRule) -> AnyRule:
+        prim.given_joint = rule
+        return rule
+
     def gpu_kernel(kernel: AnyRule) -> AnyRule:
         prim.gpu = kernel
         return kernel
@@ -377,6 +390,7 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
     op.gradients = gradients  # type: ignore[attr-defined]
     op.array_gradients = array_gradients  # type: ignore[attr-defined]
     op.joint_gradient = joint_gradient  # type: ignore[attr-defined]
+    op.joint_array_gradient = joint_array_gradient  # type: ignore[attr-defined]
     op.gpu_kernel = gpu_kernel  # type: ignore[attr-defined]
     operation = cast(Operation[Any], op)
     return operation

@@ -63,7 +63,7 @@ def leading_sum(x: Array, count: int) -> Array:
     Those of large arrays of floats are a product with ones, for which BLAS uses all cores.
     """
     if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
-        return x.sum(axis=tuple(range(count)))
+        return np.add.reduce(x, 0 if count == 1 else tuple(range(count)))
     kept = x.shape[count:]
     flat = x.reshape(-1, math.prod(kept))
     return (np.ones(len(flat), x.dtype) @ flat).reshape(kept)

@@ -72,9 +72,8 @@ class Dense(Layer):
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        bias = None if self.bias is None else self.bias.value()
         applied, left = split_activation(self.activation)
-        y = ops.dense(inputs, self.kernel.value(), bias, applied)
+        y = ops.dense(inputs, self.kernel, self.bias, applied)
         return y if left is None else left(y)
 
 

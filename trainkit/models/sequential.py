@@ -149,7 +149,8 @@ class Sequential(Model):
     def call(self, inputs: Any) -> Any:
         x = inputs
         for layer in self._layers:
-            x = layer(x)
+            if type(layer) is not InputLayer or type(x) is not Tensor:  # it gives tensors back
+                x = layer(x)
         return x
 
     # ------------------------------------------------------------------ config

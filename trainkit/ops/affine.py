@@ -16,8 +16,9 @@ from trainkit.kernels import pool_cpu
 from trainkit.kernels.reductions_cpu import leading_sum
 from trainkit.ops.activations import relu_gradient
 from trainkit.ops.elementwise import add, multiply
-from trainkit.ops.products import matmul
+from trainkit.ops.products import matmul, product
 
+_ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 ACTIVATIONS = (None, "relu")
 """What `dense` and `conv_with_bias` can apply to their result in place."""
 
@@ -92,7 +93,10 @@ def _dense(
     dtype = x.dtype
     if dtype.itemsize < 4:
         x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
-    y = xp.matmul(_rows(x), kernel)
+    if xp is np and x.ndim == 2 == kernel.ndim and dtype in _ZERO:
+        y = product(x, kernel)
+    else:
+        y = xp.matmul(_rows(x), kernel)
     if bias is not None:
         y += bias
     if activation == "relu":
@@ -190,7 +194,22 @@ def _second(
     return rectified(total), None, by_x, by_kernel
 
 
+def _joint_on_arrays(
+    g: Array, y: Array, x: Array, kernel: Array, bias: Any, *, activation: Any, needed: list[bool]
+) -> Any:
+    if not (x.ndim == 2 and x.dtype is g.dtype is kernel.dtype):
+        return NotImplemented
+    if activation == "relu":
+        g = np.multiply(g, np.greater(y, _ZERO[y.dtype]))
+    return (
+        product(g, kernel.T) if needed[0] else None,
+        product(x.T, g) if needed[1] else None,
+        leading_sum(g, 1) if needed[2] else None,
+    )
+
+
 _dense.joint_gradient(_joint)
+_dense.joint_array_gradient(_joint_on_arrays)
 dense_gradient.joint_gradient(_second)
 
 

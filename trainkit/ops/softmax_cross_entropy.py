@@ -221,13 +221,17 @@ def _sparse_rule(labels: Spec, logits: Spec) -> Spec:
     return Spec(labels.shape, logits.dtype)
 
 
+_UNSIGNED = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
 def check_labels(labels: Array, classes: int) -> None:
     """Raise unless all labels are in [0, classes).
 
     Raises:
         InvalidArgumentError: names the first label that is not, and its place.
     """
-    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+    # As unsigned numbers, labels below 0 are greater than all classes.
+    if labels.size and not labels.view(_UNSIGNED[labels.itemsize]).max() < classes:
         place = np.argwhere(np.asarray((labels < 0) | (labels >= classes)).reshape(labels.shape))[0]
         at = ", ".join(map(str, place))
         raise InvalidArgumentError(
@@ -327,6 +331,13 @@ def _sparse_second(gg: Tensor, y: Tensor, g: Tensor, labels: Tensor, logits: Ten
 _sparse.gradients(
     None, lambda g, y, labels, logits: sparse_softmax_cross_entropy_gradient(g, labels, logits)
 )
+_sparse.array_gradients(
+    None,
+    lambda g, y, labels, logits: (
+        _sparse_back(np, g, labels, logits) if logits.dtype is g.dtype else NotImplemented
+    ),
+)
+_sparse_back: Any = sparse_softmax_cross_entropy_gradient.primitive.kernel
 sparse_softmax_cross_entropy_gradient.joint_gradient(_sparse_second)
 
 

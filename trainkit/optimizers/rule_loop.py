@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ WIDE = 250_000
 _ROUNDED = {np.sqrt, np.absolute, np.sign, np.maximum, np.minimum, np.negative, np.square}
 """Functions whose result is exact or correctly rounded, so that it is the same everywhere."""
 
+_FLAT = methodcaller("reshape", -1)
 FIRST = [(0,) * rank for rank in range(65)]
 """The place of the only element, by rank."""
 
@@ -157,7 +159,7 @@ class HotProgram:
             if self._keys and seconds is not None:
                 loop = UPDATES.find(self._keys[size >= WIDE], seconds)
             if loop is not None:
-                loop(*[x if x.ndim == 1 else x.reshape(-1) for x in buffers], *numbers)
+                loop(*map(_FLAT, buffers), *numbers)
             elif size <= MOST:
                 self._of_arrays(*buffers, *numbers)
             else:

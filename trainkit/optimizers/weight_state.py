@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from trainkit.core import abstract, devices, dtypes
 from trainkit.core.devices import XP_OF
 from trainkit.core.tensor import wrap
 from trainkit.core.variable import Variable
+
+_DTYPE, _IN_ORDER = attrgetter("dtype"), attrgetter("flags.carray")
 
 
 class WeightState:
@@ -56,10 +59,9 @@ class WeightState:
             grad = np.asarray(grad)
         buffers = [self.weight._writable(), grad]
         buffers += [slot._writable() for slot in self.held]
-        for array in buffers:
-            if array.dtype is not self.dtype or not array.flags.carray:
-                return self._with_gradient_in_order(buffers)
-        return buffers
+        if set(map(_DTYPE, buffers)) == {self.dtype} and all(map(_IN_ORDER, buffers)):
+            return buffers
+        return self._with_gradient_in_order(buffers)
 
     def _with_gradient_in_order(self, buffers: list[Any]) -> list[Any] | None:
         """`buffers` with a gradient that was in another order or dtype, if all else will do."""
