@@ -141,6 +141,7 @@ def test_an_error_of_the_values_names_the_operation_and_the_line():
     ) as e:
         f(tk.constant([1.0, 2.0]), tk.constant([1, 2]))
     assert "test_later.py" in str(e.value)
+    assert str(e.value).endswith("in <lambda>")
 
 
 @pytest.mark.parametrize(

@@ -45,4 +45,4 @@ def line_text(line: Line | None) -> str:
     """A line as it stands in a text: `"file.py", line 3, in step`."""
     if line is None:
         return "an unknown line"
-    return f'"{line[0]}", line {line[1]}, in {line[2]}'
+    return f'"{line[0]}", line {line[1]}, in {line[2] or "<lambda>"}'
