@@ -1,12 +1,21 @@
-# Every target makes the virtual environment itself; only python3.11 is needed.
+# Every target makes the virtual environment itself; only python3.11 is needed. The GPU's targets
+# add what CUDA=cuda13 or cuda12 stands for, and NO_VENV=1 runs them with PYTHON as it is.
 PYTHON ?= python3.11
 VENV ?= .venv
 EXTRAS ?= dev
+CUDA ?= cuda13
 BIN := $(VENV)/bin
 ARGS ?=
+ifdef NO_VENV
+GPU_READY :=
+GPU_PYTHON := PYTHONPATH=. $(PYTHON)
+else
+GPU_READY := $(VENV)/.ready-$(CUDA)
+GPU_PYTHON := $(BIN)/python
+endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-gpu check lint types fast-tests bench clean
+.PHONY: train test test-gpu check lint types fast-tests bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -14,8 +23,8 @@ train: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest $(ARGS)
 
-test-gpu: $(VENV)/.ready
-	$(BIN)/python -m pytest -m gpu $(ARGS)
+test-gpu: $(GPU_READY)
+	$(GPU_PYTHON) -m pytest -m gpu $(ARGS)
 
 check: lint types fast-tests
 
@@ -32,6 +41,9 @@ fast-tests: $(VENV)/.ready
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
+bench-gpu: $(GPU_READY)
+	$(GPU_PYTHON) benchmarks/gpu.py $(ARGS)
+
 clean:
 	rm -rf $(VENV)
 
@@ -39,4 +51,8 @@ clean:
 $(VENV)/.ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	touch $@
+
+$(VENV)/.ready-$(CUDA): $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),$(CUDA)]"
 	touch $@

@@ -6,7 +6,6 @@ import sys
 import types
 from contextlib import contextmanager
 from functools import cache
-from unittest import mock
 
 import numpy as np
 
@@ -78,14 +77,21 @@ def _put(module, path, thing):
 @contextmanager
 def in_place():
     """CuPy is the stand-in here, a GPU is there and the default; gives a `Ledger` of copies."""
-    with mock.patch.dict(sys.modules, modules()):
-        _forget()
-        try:
-            with transfers.noted() as ledger:
-                yield ledger
-        finally:
-            devices.XP_OF.pop(ndarray, None)
+    before = {name: sys.modules.get(name) for name in modules()}
+    sys.modules.update(modules())
     _forget()
+    try:
+        with transfers.noted() as ledger:
+            yield ledger
+    finally:
+        for name, module in before.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
+        if before["cupy"] is not modules()["cupy"]:
+            devices.XP_OF.pop(ndarray, None)
+        _forget()
 
 
 def _forget():
