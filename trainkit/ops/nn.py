@@ -2,11 +2,8 @@
 
 from trainkit.ops.activations import celu as celu
 from trainkit.ops.activations import elu as elu
-from trainkit.ops.activations import gelu as gelu
 from trainkit.ops.activations import hard_shrink as hard_shrink
 from trainkit.ops.activations import hard_sigmoid as hard_sigmoid
-from trainkit.ops.activations import hard_silu as hard_silu
-from trainkit.ops.activations import hard_silu as hard_swish  # noqa: F401  (another name)
 from trainkit.ops.activations import hard_tanh as hard_tanh
 from trainkit.ops.activations import leaky_relu as leaky_relu
 from trainkit.ops.activations import log_sigmoid as log_sigmoid
@@ -14,8 +11,6 @@ from trainkit.ops.activations import relu as relu
 from trainkit.ops.activations import relu6 as relu6
 from trainkit.ops.activations import selu as selu
 from trainkit.ops.activations import sigmoid as sigmoid
-from trainkit.ops.activations import silu as silu
-from trainkit.ops.activations import silu as swish  # noqa: F401  (another name)
 from trainkit.ops.activations import soft_shrink as soft_shrink
 from trainkit.ops.activations import softplus as softplus
 from trainkit.ops.activations import softsign as softsign
@@ -43,6 +38,11 @@ from trainkit.ops.cross_entropy import (
 )
 from trainkit.ops.ctc import ctc_decode as ctc_decode
 from trainkit.ops.ctc import ctc_loss as ctc_loss
+from trainkit.ops.gated_activations import gelu as gelu
+from trainkit.ops.gated_activations import hard_silu as hard_silu
+from trainkit.ops.gated_activations import hard_silu as hard_swish  # noqa: F401  (another name)
+from trainkit.ops.gated_activations import silu as silu
+from trainkit.ops.gated_activations import silu as swish  # noqa: F401  (another name)
 from trainkit.ops.normalization import batch_normalization as batch_normalization
 from trainkit.ops.normalization import layer_normalization as layer_normalization
 from trainkit.ops.normalization import moments as moments
