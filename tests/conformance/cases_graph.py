@@ -5,9 +5,12 @@ import numpy as np
 import trainkit as tk
 from tests.conformance.table import case, normal, positive
 from trainkit import ops
+from trainkit.core.dtypes import int64
+from trainkit.core.shapes import Spec
 from trainkit.graph import loops, tensor_array
 from trainkit.graph.function import function
 from trainkit.graph.graph import replay
+from trainkit.tf.later import Call, with_values
 
 INDEX = np.array(1, np.int32)
 SIZES = np.array([2, 1], np.int32)
@@ -61,7 +64,16 @@ def growing(x):
     return ops.while_loop(lambda i, z: i < 3, grow, (start, x))[1]
 
 
+def cubes(x):
+    """Two of the cubes, by a call of which only the rank is known before."""
+    x = tk.convert_to_tensor(x)
+    specs = [Spec((None,), x.dtype), Spec((3,), int64)]
+    call = Call("cubes", lambda x, i: ((x * x * x)[:2], i + 1), specs)
+    return with_values(x, np.arange(3), call=call)[0]
+
+
 CASES = [
+    case("with_values", cubes, normal(3), order=3),
     case("cond", as_nodes(branch), positive(3), positive(3)),
     case("cond", as_nodes(other_branch), positive(3)),
     case("while_loop", as_nodes(loop), positive(3), positive(3)),
