@@ -159,13 +159,12 @@ def _binary(prim: Primitive) -> Callable[..., Any]:
     record, record_two, promotes = recorder.record, recorder.record_two, prim.promotes
 
     def op(x1: Any, x2: Any) -> Any:
+        if type(x1) is Variable:
+            x1 = x1._read()
+        if type(x2) is Variable:
+            x2 = x2._read()
         if type(x1) is not Tensor or type(x2) is not Tensor:
-            if type(x1) is Variable:
-                return op(x1._read(), x2)
-            if type(x2) is Variable and type(x1) is Tensor:
-                x2 = x2._read()
-            if type(x2) is not Tensor or type(x1) is not Tensor:
-                return general(x1, x2)
+            return general(x1, x2)
         one, two = x1._array, x2._array
         if type(one) is not _ndarray or type(two) is not _ndarray:
             return general(x1, x2)
