@@ -9,7 +9,7 @@ import pytest
 import trainkit as tk
 from tests.conformance.table import all_cases
 from trainkit.autodiff import array_rules
-from trainkit.autodiff.array_rules import SAME
+from trainkit.autodiff.way_back import SAME, way_back
 from trainkit.core import nest
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 
@@ -84,7 +84,7 @@ def test_rules_that_look_at_numbers_are_left_to_tensors():
 
 def test_rules_are_written_for_plain_floats_alone():
     rules = array_rules.ArrayRules(PRIMITIVES["add"])
-    assert rules[np.dtype("float32")][0] == (SAME, SAME)
+    assert all(map(callable, rules[np.dtype("float32")]))
     assert rules[np.dtype("float16")] is None
     assert rules[np.dtype("complex64")] is None
     assert array_rules.ArrayRules(PRIMITIVES["absolute"])[np.dtype("float32")] is None
@@ -272,3 +272,14 @@ def test_a_joint_rule_on_arrays_may_decline(monkeypatch):
     (by_kernel,) = gradients(lambda k: tk.ops.dense(x, k), [kernel], False)
     assert by_kernel.numpy().tolist() == [[1.0], [2.0]]
     assert asked == [[False, True, False]]
+
+
+def test_a_way_back_says_where_a_rule_declines_and_has_done_nothing():
+    back = way_back([SAME, lambda g, y, a, b: NotImplemented])
+    declines = way_back([lambda g, y, a, b: NotImplemented, None])
+    a, b, y = (tk.constant([float(i)]) for i in range(3))
+    grads = {}
+    assert declines(y, y.numpy(), a, b, {a, b}, grads, set())
+    assert grads == {}
+    assert not back(y, y.numpy(), a, b, {a}, grads, set())
+    assert list(grads) == [a]

@@ -9,23 +9,17 @@ arrays are overwritten by the next step that has no more use for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from trainkit.autodiff.way_back import NAMES, SAME, ArrayRule, Written, way_back
 from trainkit.core import devices, dtypes, recorder
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 
-ArrayRule = Callable[..., Any]
-
-SAME: Any = object()
-"""Stands for a rule that passes the gradient on as it is."""
-
 COMPUTED_IN = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 """Kernels run on these as they are, and numbers are weak beside them."""
-_NAMES = ("a", "b")
 _UNKNOWN: Any = object()
 
 
@@ -85,12 +79,11 @@ class _Step:
 
 
 class ArrayRules(dict[Any, Any]):
-    """The rules of one primitive by NumPy dtype, written out when they are first asked for.
+    """The ways back through one primitive by NumPy dtype, written out when first asked for.
 
-    A value is `None` where there are none; for one input its rule; for two inputs three pairs: the
-    rules when both are tensors, when the second is a Python number, and when the first is one. A
-    pair is `None` where it can't be had. Each rule takes `(g, y, *inputs)`; it may be `SAME`, and
-    `None` in a pair for an input that has no gradient.
+    A value is `None` where there are none; for one input its way back; for two inputs three: when
+    both are tensors, when the second is a Python number, and when the first is one. Each may be
+    `None`.
     """
 
     def __init__(self, primitive: Any) -> None:
@@ -110,20 +103,18 @@ class NoArrayRules(dict[Any, Any]):
 
 
 class GivenRules(dict[Any, Any]):
-    """The rules on arrays that a primitive of two inputs was declared with, as in `ArrayRules`.
-
-    They may give `NotImplemented`.
-    """
+    """The way back by the rules on arrays that a primitive of two inputs was declared with."""
 
     def __init__(self, rules: Any) -> None:
-        super().__init__({dtype: (rules, None, None) for dtype in COMPUTED_IN})
+        back = way_back(rules)
+        super().__init__({dtype: (back, None, None) for dtype in COMPUTED_IN})
 
     def __missing__(self, dtype: Any) -> None:
         return None
 
 
 def made_rules(primitive: Any) -> Any:
-    """The rules of `primitive` by dtype, which it keeps from now on."""
+    """The ways back through `primitive` by dtype, which it keeps from now on."""
     given = primitive.given_rules
     if given is not None and len(given) == 2:
         primitive.array_rules = GivenRules(given)
@@ -140,22 +131,21 @@ def _written(primitive: Any, dtype: Any) -> Any:
     count = len(primitive.rules)
     if dtype not in COMPUTED_IN or count > 2 or not _keeps_dtype(primitive, count):
         return None
-    first = _rule_on_arrays(primitive.rules[0], dtype, count, None)
+
+    def rule(place: int, number: int | None = None) -> Any:
+        return _rule_on_arrays(primitive.rules[place], dtype, count, place, number)
+
     if count == 1:
-        return None if first is _UNKNOWN else first
-    second = _rule_on_arrays(primitive.rules[1], dtype, count, None)
+        return _back([rule(0)])
     return (
-        None if _UNKNOWN in (first, second) else (first, second),
-        _of_one(_rule_on_arrays(primitive.rules[0], dtype, count, 1), 0),
-        _of_one(_rule_on_arrays(primitive.rules[1], dtype, count, 0), 1),
+        _back([rule(0), rule(1)]),
+        _back([rule(0, number=1), None], number=1),
+        _back([None, rule(1, number=0)], number=0),
     )
 
 
-def _of_one(rule: Any, place: int) -> Any:
-    """Rules of two inputs of which only that at `place` is no number."""
-    if rule is _UNKNOWN:
-        return None
-    return (rule, None) if place == 0 else (None, rule)
+def _back(rules: list[Any], number: int | None = None) -> Any:
+    return None if _UNKNOWN in rules else way_back(rules, number)
 
 
 def _keeps_dtype(primitive: Any, count: int) -> bool:
@@ -168,19 +158,20 @@ def _keeps_dtype(primitive: Any, count: int) -> bool:
     return type(result) is Spec and result.dtype is given
 
 
-def _rule_on_arrays(rule: Any, dtype: Any, count: int, number: int | None) -> Any:
-    """The rule as a function of arrays; `_UNKNOWN` if it can't be had so.
+def _rule_on_arrays(rule: Any, dtype: Any, count: int, place: int, number: int | None) -> Any:
+    """The rule on arrays, `Written` or `SAME`; `_UNKNOWN` if it can't be had so.
 
     Args:
         rule: takes `(g, y, *inputs)`.
         dtype: of all of them.
         count: of inputs.
+        place: that of the input whose gradient it gives.
         number: the place of an input that is a Python number instead.
     """
     if rule is None:
         return None
     steps: list[_Step] = []
-    given = [_StandIn(dtype, name, steps) for name in ("g", "y", *_NAMES[:count])]
+    given = [_StandIn(dtype, name, steps) for name in ("g", "y", *NAMES[:count])]
     try:
         with recorder.silence(), devices.device(devices.CPU):
             result = rule(*given)
@@ -192,7 +183,7 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, number: int | None) -> An
         return _UNKNOWN
     if number is not None and not _keeps_numbers_weak(steps, given[2 + number]):
         return _UNKNOWN
-    return _compiled(steps, given, result)
+    return _compiled(steps, given, result, place)
 
 
 def _keeps_numbers_weak(steps: list[_Step], number: _StandIn) -> bool:
@@ -201,36 +192,39 @@ def _keeps_numbers_weak(steps: list[_Step], number: _StandIn) -> bool:
     return all(any(isinstance(x, arrays) and x is not number for x in s.inputs) for s in steps)
 
 
-def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn) -> Any:
+def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn, place: int) -> Any:
     names: dict[str, Any] = {"__name__": __name__}
     # What has the shape of the result; an input of two may have been broadcast to it.
     full = {x.name for x in (given if len(given) == 3 else given[:2])}
     plain, thrifty = [], []
     for i, step in enumerate(steps):
-        operands = [_operand(x, step, names) for x in step.inputs]
+        operands = [_operand(x, step, names, place) for x in step.inputs]
         if any(operand is None for operand in operands):
             return _UNKNOWN
-        call = _call(step, [str(x) for x in operands], names, i)
-        plain.append(f"    {step.result.name} = {call})")
+        call = _call(step, [str(x) for x in operands], names, f"{i}_{place}")
+        plain.append(f"{step.result.name} = {call})")
         if any(isinstance(x, _StandIn) and x.name in full for x in step.inputs):
             full.add(step.result.name)
         spent = _spent(steps, i, full, result)
-        thrifty.append(
-            f"    {step.result.name} = {call}{'' if spent is None else f', {spent.name}'})"
-        )
-    end = f"    return {result.name}"
+        thrifty.append(f"{step.result.name} = {call}{'' if spent is None else f', {spent.name}'})")
+    end = f"return {result.name}"
     head = f"def rule({', '.join(x.name for x in given)}):"
-    lines = [head, *plain, end]
-    if plain != thrifty:
-        # NumPy's results of scalars are no arrays and can't be overwritten.
-        test = "    if not g.shape:\n        return scalar_rule(" + head[9:-2] + ")"
-        lines = [head.replace("rule", "scalar_rule"), *plain, end, "", head, test, *thrifty, end]
-    exec(compile("\n".join(lines), "<gradient rule>", "exec"), names)
-    made: ArrayRule = names["rule"]
+    if plain == thrifty:
+        return Written(_function(head, [*plain, end], names), plain, result.name, names)
+    # NumPy's results of scalars are no arrays and can't be overwritten.
+    names["scalar_rule"] = _function(head, [*plain, end], names)
+    test = ["if not g.shape:", "    return scalar_" + head[4:-1]]
+    return Written(_function(head, [*test, *thrifty, end], names), [], result.name, names)
+
+
+def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:
+    text = "\n".join([head, *[f"    {line}" for line in body]])
+    exec(compile(text, "<gradient rule>", "exec"), names)
+    made: ArrayRule = names.pop("rule")
     return made
 
 
-def _operand(x: Any, step: _Step, names: dict[str, Any]) -> str | None:
+def _operand(x: Any, step: _Step, names: dict[str, Any], place: int) -> str | None:
     if isinstance(x, _StandIn):
         return x.name
     value = x._array if type(x) is Tensor else x
@@ -238,7 +232,7 @@ def _operand(x: Any, step: _Step, names: dict[str, Any]) -> str | None:
         return None  # a constant on another device
     if type(value) in (int, float) and step.primitive.is_ufunc and len(step.inputs) == 2:
         value = _as_array(value, [x for x in step.inputs if isinstance(x, _StandIn)])
-    name = f"c{len(names)}"
+    name = f"c{len(names)}_{place}"
     names[name] = value
     return name
 
@@ -249,7 +243,7 @@ def _as_array(number: float, others: list[_StandIn]) -> Any:
     return np.array(number, dtype) if dtype in COMPUTED_IN else number
 
 
-def _call(step: _Step, operands: list[str], names: dict[str, Any], i: int) -> str:
+def _call(step: _Step, operands: list[str], names: dict[str, Any], i: str) -> str:
     """The call of a kernel, without the closing parenthesis."""
     names[f"k{i}"] = step.primitive.kernel
     if step.primitive.is_ufunc:

@@ -7,24 +7,18 @@ them are made in place, and the rules of element-wise operations are those of `a
 
 from __future__ import annotations
 
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from trainkit.autodiff.array_rules import COMPUTED_IN, SAME, made_rules
+from trainkit.autodiff.array_rules import COMPUTED_IN, made_rules
+from trainkit.autodiff.sums import deliver
 from trainkit.core import devices, dtypes
 from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
-from trainkit.ops.reductions import sum_to_like
 
-_add = np.add
-_summed: Any = sum_to_like.primitive.kernel
 _ONES = {d.dtype: d.dtype.type(1) for d in dtypes.ALL if d.is_differentiable}
 DIFFERENTIABLE = frozenset(_ONES)
 """NumPy dtypes of what has gradients."""
-_SMALL, _LARGE = 16, 1024
-"""Sums of fewer elements than the first are faster in new memory; from the second on it pays to
-find out whether the old memory is free to be used."""
 
 
 def entries_of(tracked: dict[Any, Any]) -> list[tuple[Any, tuple[Any, ...], Any, Any]]:
@@ -145,7 +139,7 @@ def _walk_arrays(
 ) -> Any:
     """The same, up to a rule that gives no plain tensors: what this rule gave, else `None`.
 
-    This is the hot path of the way back: operations of two inputs are unrolled.
+    This is the hot path of the way back; what is usual is done by functions written for it.
     """
     found: Any = grads.get
     take, drop = tracked.popitem, grads.pop
@@ -177,89 +171,27 @@ def _walk_arrays(
                     return odd
             continue
         primitive = entry[0]
-        rules = primitive.array_rules
-        if rules is None:
-            rules = made_rules(primitive)
-        rules = rules[g.dtype]
-        if rules is not None:
-            if len(entry) == 4:
-                _, settings, a, b = entry
-                if type(b) is not Tensor:
-                    rules, one, two = rules[1], a._array, b
-                elif type(a) is not Tensor:
-                    rules, one, two = rules[2], a, b._array
-                else:
-                    rules, one, two = rules[0], a._array, b._array
-                if rules is not None and settings is None:
-                    by_one, by_two = rules
-                    if by_one is not None and a in needed:
-                        gx = g if by_one is SAME else by_one(g, output._array, one, two)
-                        if gx is NotImplemented:
-                            odd = _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
-                            if odd is not None:
-                                return odd
-                            continue
-                        if gx.shape != one.shape:
-                            gx = _summed(np, gx, one)
-                        before = found(a)
-                        if before is None:
-                            grads[a] = gx
-                        elif before.size < _SMALL:
-                            grads[a] = _add(before, gx)
-                        elif id(a) in sums:
-                            _add(before, gx, before)
-                        else:
-                            grads[a] = _sum(before, gx, a, sums)
-                    if by_two is not None and b in needed:
-                        gx = g if by_two is SAME else by_two(g, output._array, one, two)
-                        if gx is NotImplemented:
-                            odd = _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
-                            if odd is not None:
-                                return odd
-                            continue
-                        if gx.shape != two.shape:
-                            gx = _summed(np, gx, two)
-                        before = found(b)
-                        if before is None:
-                            grads[b] = gx
-                        elif before.size < _SMALL:
-                            grads[b] = _add(before, gx)
-                        elif id(b) in sums:
-                            _add(before, gx, before)
-                        else:
-                            grads[b] = _sum(before, gx, b, sums)
-                    continue
-            elif entry[1] is None:
-                x = entry[2]
-                if x in needed:
-                    _deliver(
-                        x, g if rules is SAME else rules(g, output._array, x._array), grads, sums
-                    )
+        ways = primitive.array_rules
+        if ways is None:
+            ways = made_rules(primitive)
+        ways = ways[g.dtype]
+        if ways is not None and entry[1] is None:
+            if len(entry) == 3:
+                ways(output, g, entry[2], needed, grads, sums)
+                continue
+            _, _, a, b = entry
+            if type(b) is not Tensor:
+                back = ways[1]
+            elif type(a) is not Tensor:
+                back = ways[2]
+            else:
+                back = ways[0]
+            if back is not None and not back(output, g, a, b, needed, grads, sums):
                 continue
         odd = _by_other_rules(entry, output, g, grads, needed, sums)
         if odd is not None:
             return odd
     return None
-
-
-def _sum(before: Any, more: Any, x: Tensor, sums: set[int]) -> Any:
-    """The sum of two gradients by `x`, which `sums` holds from now on if that can be added to.
-
-    It is made in the memory of the first if that is large and nobody's else.
-    """
-    if before.dtype is not more.dtype or before.shape != more.shape:
-        return _add(before, more)
-    if (
-        before.size >= _LARGE
-        # in the dict of gradients, in the walk, here, and as the argument of this call
-        and getrefcount(before) == 4
-        and before.base is None
-    ):
-        sums.add(id(x))
-        return _add(before, more, before)
-    if before.size >= _SMALL:
-        sums.add(id(x))
-    return _add(before, more)
 
 
 def _of_many(
@@ -291,7 +223,7 @@ def _by_other_rules(
         if primitive.given_joint is not None:
             if _by_given_joint(entry, output, g, grads, needed, sums):
                 return None
-        elif primitive.given_rules is not None:
+        elif primitive.given_rules is not None and len(entry) == 3:
             if _by_given_rules(entry, output, g, grads, needed, sums):
                 return None
     return _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
@@ -305,7 +237,7 @@ def _by_rules_on_tensors(
         if type(gx) is not Tensor:
             return given
     for x, gx in given:
-        _deliver(x, gx._array, grads, sums)
+        deliver(x, gx._array, grads, sums)
     return None
 
 
@@ -319,7 +251,7 @@ def _by_given_rules(
         gx = rule(g, output._array, x._array, **(settings or {}))
         if gx is NotImplemented:
             return False
-        _deliver(x, gx, grads, sums)
+        deliver(x, gx, grads, sums)
     return True
 
 
@@ -335,18 +267,8 @@ def _by_given_joint(
         return False
     for x, gx, use in zip(inputs, found, wanted, strict=True):
         if use and gx is not None:
-            _deliver(x, gx, grads, sums)
+            deliver(x, gx, grads, sums)
     return True
-
-
-def _deliver(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> None:
-    before = grads.get(x)
-    if before is None:
-        grads[x] = gx
-    elif id(x) in sums and before.dtype is gx.dtype and before.shape == gx.shape:
-        _add(before, gx, before)
-    else:
-        grads[x] = _sum(before, gx, x, sums)
 
 
 def ones_like(x: Tensor) -> Tensor:
