@@ -406,6 +406,43 @@ def gru(reset_after: bool) -> list[Benchmark]:
     ]
 
 
+def dropout() -> list[Benchmark]:
+    """Dropout of a million numbers and its gradient, with the drawing of the mask."""
+    x = normal(1 << 20)
+
+    def step(mode: str) -> Callable[[], Step]:
+        def contestant() -> Step:
+            import trainkit as tk
+            from trainkit.kernels import registry
+
+            registry.set_mode(mode)
+            layer, inputs = tk.layers.Dropout(0.25, seed=1), tk.constant(x) * 1.0
+
+            def run() -> object:
+                with tk.GradientTape() as tape:
+                    tape.watch(inputs)
+                    y = layer(inputs, training=True)
+                return tape.gradient(y, inputs, output_gradients=inputs)
+
+            return run
+
+        return contestant
+
+    def in_torch(torch: Any) -> Step:
+        inputs = torch.from_numpy(x.copy()).requires_grad_()
+
+        def run() -> object:
+            with torch.enable_grad():
+                y = torch.nn.functional.dropout(inputs, 0.25, training=True)
+                return torch.autograd.grad(y, inputs, inputs)
+
+        return run
+
+    contestants = {"trainkit": step("eager"), "trainkit, plain": step("off")}
+    contestants["torch"] = torch_step(in_torch)
+    return [Benchmark("dropout and gradient", "us", 1e6, contestants)]
+
+
 BENCHMARKS = [
     *convolution("28x28 1-16", 32, (28, 28), 1, 16),
     *convolution("26x26 16-16", 32, (26, 26), 16, 16),
@@ -422,4 +459,5 @@ BENCHMARKS = [
     *normalization(),
     *losses_and_tables(),
     *recurrence(),
+    *dropout(),
 ]

@@ -18,7 +18,9 @@ from trainkit.ops import (
     transposed_convolution,
     unfolding,
 )
+from trainkit.ops.dropping import dropped
 
+KEPT = np.array([[True, False, True, True]])
 LABELS = np.array([2, 0, 3], np.int32)
 IDS = np.array([[1, 4], [1, 0]], np.int32)
 SHARES = np.array([[0.2, 0.5, 0.3, 0.0], [1.0, 0.0, 0.0, 0.0], [0.1, 0.2, 0.3, 0.4]])
@@ -158,6 +160,7 @@ CASES = [
         None,
         **LAYER,
     ),
+    case("dropped", lambda x: dropped(x, KEPT, scale=3.0), normal(3, 4), order=3),
     # ---- cross-entropy
     case(
         "softmax_cross_entropy_with_logits",

@@ -74,6 +74,14 @@ def test_small_work_is_left_to_the_plain_version(built):
     assert built == []
 
 
+def test_small_work_counts_for_kernels_that_wake_no_threads(built):
+    registry.set_mode("hot")
+    alone = registry.Family("test", "conv", "build", alone=True)
+    calls = int(registry.SWITCH_SECONDS / 1e-5)
+    assert all(alone.find((1,), 1e-5) is None for _ in range(calls - 2))
+    assert [alone.find((1,), 1e-5) for _ in range(4)][-1]() == (1,)
+
+
 def test_what_another_process_compiled_does_not_move_the_call_at_which_it_is_used(built):
     assert family("eager").find((1,), THIRD)() == (1,)
     later = family("hot")

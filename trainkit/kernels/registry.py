@@ -105,11 +105,15 @@ class Family:
         builder: the name of the function that compiles the kernel of a key, given as arguments.
         exact: the kernels give the bits of the plain version, so they may take over at any call;
             no call waits for them.
+        alone: the kernels wake no threads, so they pay in short calls too.
     """
 
-    def __init__(self, name: str, file: str, builder: str, exact: bool = False) -> None:
+    def __init__(
+        self, name: str, file: str, builder: str, exact: bool = False, alone: bool = False
+    ) -> None:
         self.name = name
         self.exact = exact
+        self.alone = alone
         self.file = file
         self.builder = builder
         self._ready: dict[Key, Any] = {}
@@ -128,7 +132,7 @@ class Family:
         kernel = self._ready.get(key)
         if kernel is not None:
             return kernel or None
-        if seconds < SMALLEST_SECONDS and _State.mode != "eager":
+        if seconds < SMALLEST_SECONDS and not self.alone and _State.mode != "eager":
             return None
         return self._warm(key, seconds)
 

@@ -16,6 +16,7 @@ from trainkit.core import dtypes, rng
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
+from trainkit.kernels import random_cpu
 from trainkit.ops.shaping import filled
 
 _LOW = 0xFFFFFFFF
@@ -54,8 +55,10 @@ def words_by_arithmetic(xp: ArrayModule, state: Array, count: int) -> Array:
 def words(xp: ArrayModule, state: Array, count: int) -> Array:
     """`count` words of 64 random bits from where `state` stands."""
     if xp is np:
-        low, high, key = (int(word) for word in state)
-        return rng.bits(key, low + (high << 64), count)
+        low, high, key = state.tolist()
+        counter = low + (high << 64)
+        found = random_cpu.words(key, counter, count)
+        return rng.bits(key, counter, count) if found is None else found
     return words_by_arithmetic(xp, state, count)
 
 
@@ -178,13 +181,26 @@ def philox_mask(
 
     Sixteen bits decide an element, so `rate` counts to the nearest multiple of 2**-16.
     """
-    dims = filled(shape, sizes)
+    kept, new = _kept(xp, state, filled(shape, sizes), rate)
+    wanted = dtypes.as_dtype(dtype).dtype
+    return xp.multiply(kept, wanted.type(scale), dtype=wanted), new
+
+
+def _kept(xp: ArrayModule, state: Array, dims: Any, rate: float) -> tuple[Array, Array]:
     raw, new = small_words(xp, state, count_of(dims), np.uint16)
     limit = min(max(round(rate * 65536), 0), 65536)
     kept = raw >= limit if limit < 65536 else xp.zeros(raw.shape, bool)
-    wanted = dtypes.as_dtype(dtype).dtype
-    mask = xp.multiply(kept, wanted.type(scale), dtype=wanted)
-    return mask.reshape(dims), new
+    return kept.reshape(dims), new
+
+
+def _kept_rule(state: Spec, *sizes: Any, shape: tuple[int | None, ...], rate: float) -> Any:
+    return Spec(shape, "bool"), Spec(state.shape, state.dtype)
+
+
+@primitive(_kept_rule)
+def philox_kept(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
+    """False with probability `rate`, by the bits of `philox_mask`, and the next state."""
+    return _kept(xp, state, filled(shape, sizes), rate)
 
 
 @primitive(lambda seed: Spec((3,), "uint64"))

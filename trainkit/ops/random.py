@@ -16,6 +16,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.ops import philox
+from trainkit.ops.dropping import dropped, serves
 from trainkit.ops.elementwise import add, cast, multiply
 from trainkit.ops.shaping import shape as shape_of
 from trainkit.ops.shaping import sizes_of
@@ -474,5 +475,9 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
     if noise_shape is not None:
         shape = tuple(n if m is None else m for n, m in zip(shape, noise_shape, strict=True))
     scale = 1 / (1 - rate) if rate < 1 else 0.0
-    dropped: Tensor = multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
-    return dropped
+    if noise_shape is None or serves(noise_shape, tuple(x.shape)):
+        kept = generator_of(seed).draw(philox.philox_kept, shape, rate=float(rate))
+        result: Tensor = dropped(x, kept, scale=scale)
+    else:  # the mask makes the result larger than the inputs
+        result = multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
+    return result

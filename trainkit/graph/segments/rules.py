@@ -115,7 +115,12 @@ def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) ->
     return np.where(chosen, shares - 1, shares) * np.expand_dims(g, -1)
 
 
+def _dropped(trace: Trace, x: Traced, kept: Traced, scale: float) -> Any:
+    return x * np.where(kept, x.dtype.type(scale), x.dtype.type(0))
+
+
 _RULES: dict[str, Rule] = {
+    "dropped": _dropped,
     "sparse_softmax_cross_entropy_with_logits": _sparse_loss,
     "sparse_softmax_cross_entropy_and_slopes": _sparse_pair,
     "sparse_softmax_cross_entropy_gradient": _sparse_gradient,

@@ -1,0 +1,44 @@
+"""The product of dropout: what is kept is scaled, the rest is 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import ShapeError
+from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.kernels import random_cpu
+
+
+def _dropped_rule(x: Spec, kept: Spec, scale: float) -> Spec:
+    if not serves(kept.shape, x.shape):
+        raise ShapeError(
+            f"dropped: the mask must broadcast to the shape of x.\n  x     {x.shape}\n"
+            f"  mask  {kept.shape}"
+        )
+    return x
+
+
+def serves(mask: Any, shape: Any) -> bool:
+    """Whether a mask of the shape `mask` broadcasts to `shape`; `None` stands for a size there."""
+    return len(mask) == len(shape) and all(
+        m in (1, None) or m == n for m, n in zip(mask, shape, strict=True)
+    )
+
+
+@primitive(_dropped_rule, elementwise=True)
+def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
+    """`x` times `scale` where the mask `kept` is true, else times 0.
+
+    A mask of a byte for each element is all that the way back needs.
+    """
+    found = random_cpu.dropped(x, kept, scale) if xp is np else None
+    if found is not None:
+        return found
+    return x * xp.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
+
+
+dropped.gradients(lambda g, y, x, kept, scale: dropped(g, kept, scale=scale), None)
