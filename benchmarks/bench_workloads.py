@@ -51,6 +51,7 @@ WORKLOADS: dict[str, tuple[str, float, bool, tuple[str, ...]]] = {
     "resnet_step": ("ms/step", 1e3, False, _CONV),
     "fit_epoch_quiet": ("s/epoch", 1, False, _FIT),
     "fit_epoch_progress": ("s/epoch", 1, False, _FIT),
+    "fit_epoch_bar": ("x a quiet epoch", 1, False, ("trainkit fit", *_KERAS)),
     "optimizer_100x100k": ("GB/s", 0.28, True, _ADAM),
     "optimizer_1x10m": ("GB/s", 0.28, True, _ADAM),
     "input_pipeline": (

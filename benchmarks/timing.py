@@ -7,8 +7,10 @@ A file `bench_NAME.py` in this folder holds a list `BENCHMARKS`; `run.py` finds 
 Each contestant is a function that prepares the work and returns the step to be timed, or a
 generator that yields the step and cleans up afterwards. One that raises ImportError is left out, so
 a peer takes part wherever it is installed. Every contestant has a process of its own
-(`contestant.py`), so that no framework's threads get in the way of another's. A file of many
-small benchmarks may say `SHARED_PROCESS = True`: then a contestant's process serves all of them.
+(`contestant.py`), so that no framework's threads get in the way of another's. A step with a method
+`measured` is asked for a number instead of being timed: the ratio of two times taken in turns, for
+instance, is told from noise only within one process. A file of many small benchmarks may say
+`SHARED_PROCESS = True`: then a contestant's process serves all of them.
 """
 
 import statistics

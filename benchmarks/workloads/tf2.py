@@ -1,6 +1,8 @@
 """trainkit and TensorFlow: the same lines, for whichever of them is handed in as `tk`."""
 
+import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -141,28 +143,51 @@ def optimizer_step(tk: Any, workload: str, mode: str) -> Step:
     return done
 
 
-def fit_epoch(tk: Any, progress: bool) -> Iterator[Step]:
-    """`fit` over 10,000 images."""
-    yield from fitting(tk, progress)
+PAIRS = 10
+"""Epochs with and without a bar, in turns, whose median is a sample."""
 
 
-def fitting(K: Any, progress: bool) -> Iterator[Step]:
-    """The same for any Keras; a bar is drawn on a terminal that nobody reads."""
+class BarCost:
+    """The time of an epoch with a bar, by that of a quiet one that follows or precedes it."""
+
+    def __init__(self, epoch: Callable[[int], float]) -> None:
+        self._epoch = epoch
+
+    def __call__(self) -> float:
+        """A quiet epoch and one with a bar; the loss."""
+        self._epoch(0)
+        return self._epoch(1)
+
+    def measured(self) -> float:
+        """The median over some pairs, every other one in the opposite order."""
+        ratios = []
+        for number in range(PAIRS):
+            seconds = {}
+            for verbose in (0, 1) if number % 2 else (1, 0):
+                start = time.perf_counter()
+                self._epoch(verbose)
+                seconds[verbose] = time.perf_counter() - start
+            ratios.append(seconds[1] / seconds[0])
+        return statistics.median(ratios)
+
+
+def fitting(K: Any, workload: str) -> Iterator[Step]:
+    """`fit` over 10,000 images, for any Keras; a bar is drawn on a terminal that nobody reads."""
     from workloads.terminal import Terminal
 
     x, y = inputs.flat_batch(10_000)
     model = mlp(K)
     model.compile(K.optimizers.Adam(1e-5), classes(K), metrics=["accuracy"])
 
-    def step() -> float:
-        history = model.fit(x, y, batch_size=32, epochs=1, verbose=int(progress))
+    def epoch(verbose: int) -> float:
+        history = model.fit(x, y, batch_size=32, epochs=1, verbose=verbose)
         return float(history.history["loss"][0])
 
-    if not progress:
-        yield step
+    if workload == "fit_epoch_quiet":
+        yield lambda: epoch(0)
         return
     with Terminal():
-        yield step
+        yield BarCost(epoch) if workload == "fit_epoch_bar" else lambda: epoch(1)
 
 
 def pipeline(tk: Any, mode: str) -> Step:
@@ -219,7 +244,7 @@ def start(tk: Any, workload: str, mode: str) -> Any:
     if workload.startswith("sgemm"):
         return product(tk, workload)
     if workload.startswith("fit_epoch"):
-        return fit_epoch(tk, workload.endswith("progress"))
+        return fitting(tk, workload)
     if workload.startswith("summary"):
         return summaries(tk, workload.endswith("histograms"))
     by_mode = {"linreg_step": linreg, "power_graph": power, "input_pipeline": pipeline}

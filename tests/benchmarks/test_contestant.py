@@ -43,6 +43,18 @@ def test_a_long_step_is_done_once(contestant, clock):
     assert len(log) == 4
 
 
+def test_a_step_may_measure_by_itself(contestant):
+    class Step:
+        def __call__(self):
+            return 0.5
+
+        def measured(self):
+            return 1.25
+
+    ready = contestant.Prepared(Step, seconds=0.1, warm_seconds=1.0)
+    assert (ready.first, ready.sample()) == (0.5, 1.25)
+
+
 def test_what_compiles_is_waited_for(contestant, clock, monkeypatch):
     log, answers = [], iter([True, True, False])
     monkeypatch.setattr(contestant, "compiling", lambda: next(answers))
