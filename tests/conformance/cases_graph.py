@@ -10,10 +10,11 @@ from trainkit.core.shapes import Spec
 from trainkit.graph import loops, tensor_array
 from trainkit.graph.function import function
 from trainkit.graph.graph import replay
-from trainkit.tf.later import Call, with_values
+from trainkit.ops.later import Call, with_values
 
 INDEX = np.array(1, np.int32)
 SIZES = np.array([2, 1], np.int32)
+NUMBERS = np.array([0.3, -1.2, 0.8])
 
 
 def as_nodes(python_function):
@@ -72,8 +73,13 @@ def cubes(x):
     return with_values(x, np.arange(3), call=call)[0]
 
 
+def called_back(x, y):
+    return tk.py_function(lambda a, b: a * a * b, [x, y], tk.TensorSpec(x.shape, x.dtype))
+
+
 CASES = [
-    case("with_values", cubes, normal(3), order=3),
+    case("with_values", cubes, NUMBERS, order=3),
+    case("py_call", as_nodes(called_back), NUMBERS, NUMBERS[::-1], order=3),
     case("cond", as_nodes(branch), positive(3), positive(3)),
     case("cond", as_nodes(other_branch), positive(3)),
     case("while_loop", as_nodes(loop), positive(3), positive(3)),

@@ -181,3 +181,33 @@ def test_py_function_sees_tensors_and_gives_several_results():
     a, b = f(tk.constant(1.0))
     assert float(a) == 2.0
     assert bool(b)
+
+
+def test_gradients_go_through_a_py_function_in_a_graph_too():
+    def cube(x):
+        return tk.py_function(lambda t: t * t * t, [x], tk.TensorSpec([None], tk.float32))
+
+    def second(x):
+        with tk.GradientTape() as outer:
+            outer.watch(x)
+            with tk.GradientTape() as inner:
+                inner.watch(x)
+                y = cube(x)
+            first = inner.gradient(y, x)
+        return first, outer.gradient(first, x)
+
+    x = tk.constant([1.0, 2.0])
+    for run in (second, tk.function(second)):
+        first, twice = run(x)
+        assert first.numpy().tolist() == [3.0, 12.0]
+        assert twice.numpy().tolist() == [6.0, 12.0]
+
+
+def test_gradients_stop_at_a_numpy_function():
+    def f(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = tk.numpy_function(lambda a: a * a, [x], tk.float32)
+        return tape.gradient(y, x, unconnected_gradients="zero")
+
+    assert float(f(tk.constant(3.0))) == float(tk.function(f)(tk.constant(3.0))) == 0.0

@@ -349,7 +349,7 @@ HOSTILE = {
         replaced(op="print", many=True, specs=[], settings={"template": "x"}),
         "more than compute|print",
     ),
-    "python call": (replaced(op="host_call", settings={"function": "x", "as_numpy": True}), ""),
+    "python call": (replaced(op="host_call", settings={"function": "x"}), ""),
     "forward reference": (replaced(inputs=[{"tensor": [2, 0]}, {"tensor": [1, 0]}]), ""),
     "negative reference": (replaced(inputs=[{"tensor": [-1, 0]}, {"tensor": [1, 0]}]), "no place"),
     "wrong shape": (replaced(specs=[[[3], "float32"]]), "would be|"),

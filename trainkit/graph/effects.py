@@ -19,6 +19,7 @@ from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line, origin_of
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.graph.origins import place_text
+from trainkit.ops.later import Call, gradient_of_call
 
 
 def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
@@ -209,14 +210,29 @@ class HostFunction:
         return getattr(self.function, "__name__", "function")
 
 
-def _host_rule(*inputs: Any, function: HostFunction, as_numpy: bool) -> tuple[Spec, ...]:
+def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
     return function.specs
 
 
 @primitive(_host_rule, name="host_call", effect=True)
-def _host_call(xp: Any, *arrays: Any, function: HostFunction, as_numpy: bool) -> tuple[Any, ...]:
-    """Call a Python function on the values of tensors."""
-    given = [devices.to_numpy(a) if as_numpy else wrap(a) for a in arrays]
+def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
+    """Call a Python function on the values of tensors as NumPy arrays."""
+    return _called_now(xp, [devices.to_numpy(a) for a in arrays], function)
+
+
+@primitive(_host_rule, name="py_call", effect=True)
+def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
+    """Call a Python function on the values of tensors as eager tensors."""
+    return _called_now(xp, [wrap(a) for a in arrays], function)
+
+
+@_py_call.joint_gradient
+def _py_gradient(g: Any, y: Any, *inputs: Any, function: HostFunction) -> list[Any]:
+    call = Call(repr(function), function.function, function.specs)
+    return gradient_of_call(g, inputs, call)
+
+
+def _called_now(xp: Any, given: list[Any], function: HostFunction) -> tuple[Any, ...]:
     with eagerly(), recorder.silence():
         result = function.function(*given)
     items = list(result) if isinstance(result, list | tuple) else [result]
@@ -258,10 +274,14 @@ def host_function(func: Callable[..., Any], inp: Any, Tout: Any, as_numpy: bool)
     """
     many = isinstance(Tout, list | tuple)
     specs = tuple(map(_spec_of, Tout if many else [Tout]))
-    settings = {"function": HostFunction(func, specs), "as_numpy": as_numpy}
-    trace = recorder.current_trace()
-    tensors = tuple(convert_to_tensor(x) for x in inp)
-    results = trace.apply(_host_call.primitive, tensors, settings)
+    operation = _host_call if as_numpy else _py_call
+    tensors = [convert_to_tensor(x) for x in inp]
+    function = HostFunction(func, specs)
+    results = recorder.current_trace().apply(
+        operation.primitive, tuple(tensors), {"function": function}
+    )
+    if recorder.TAPES:
+        recorder.record(operation.primitive, tuple(tensors), results, {"function": function})
     return list(results) if many else results[0]
 
 
@@ -272,7 +292,7 @@ def _spec_of(x: Any) -> Spec:
 def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None) -> Any:
     """Call a Python function of eager tensors, now or each time the graph runs.
 
-    Eagerly, gradients go through what `func` does; in a graph they stop at the call.
+    Gradients go through what `func` does; for them a graph calls it again, under a tape.
 
     Args:
         func: takes one tensor for each of `inp`.

@@ -16,7 +16,7 @@ from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
-from trainkit.tf.later import Bound, like, needs_values, unknown
+from trainkit.ops.later import Bound, like, needs_values, unknown
 
 newaxis = None
 

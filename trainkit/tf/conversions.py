@@ -14,8 +14,8 @@ from trainkit.core.dtypes import int32
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec, broadcast_dims
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.later import needs_values
 from trainkit.tf.arrays import plain
-from trainkit.tf.later import needs_values
 
 
 def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:

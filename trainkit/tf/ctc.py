@@ -14,7 +14,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import ctc_decode as _decode
 from trainkit.ops import ctc_loss as _loss
-from trainkit.tf.later import like, needs_values, unknown
+from trainkit.ops.later import like, needs_values, unknown
 from trainkit.tf.sequences import concrete
 
 

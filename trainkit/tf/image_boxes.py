@@ -15,8 +15,8 @@ from trainkit.core.dtypes import int32
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.later import Bound, needs_values, unknown
 from trainkit.tf.arrays import plain
-from trainkit.tf.later import Bound, needs_values, unknown
 from trainkit.tf.sequences import concrete
 
 Overlap = Callable[[int, int], float]

@@ -15,8 +15,8 @@ from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.later import like, needs_values, rows, unknown
 from trainkit.tf.arrays import plain
-from trainkit.tf.later import like, needs_values, rows, unknown
 
 
 @needs_values("begin", "size", gives=lambda a: unknown(a["input_"]))

@@ -9,9 +9,9 @@ from trainkit.core import dtypes
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.tensor import convert_to_tensor as _tensor
+from trainkit.ops.later import Bound, needs_values, rows
 from trainkit.ops.sorting import TopK
 from trainkit.tf.arrays import plain
-from trainkit.tf.later import Bound, needs_values, rows
 
 
 def confusion_matrix(

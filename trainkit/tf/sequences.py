@@ -11,8 +11,8 @@ from trainkit.core.dtypes import as_dtype, float32
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.ops.later import Bound, like, needs_values, rows
 from trainkit.tf.arrays import plain
-from trainkit.tf.later import Bound, like, needs_values, rows
 
 
 def concrete(x: Any, op: str) -> Any:

@@ -70,6 +70,11 @@ with_values.primitive.passes_errors = True
 
 @with_values.joint_gradient
 def _gradient(g: Any, y: Any, *inputs: Any, call: Call) -> list[Any]:
+    return gradient_of_call(g, inputs, call)
+
+
+def gradient_of_call(g: Any, inputs: tuple[Any, ...], call: Call) -> list[Any]:
+    """The gradients of the inputs of a call, `None` where there is none: it runs under a tape."""
     upstream = [gx for gx, spec in zip(g, call.specs, strict=True) if _is_smooth(spec.dtype)]
     places = [i for i, x in enumerate(inputs) if _is_smooth(x.dtype)]
     if not upstream or not places:
