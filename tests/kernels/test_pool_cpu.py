@@ -34,6 +34,17 @@ def test_max_pool_equals_the_plain_version(eager, rng, case):
     )
 
 
+@pytest.mark.parametrize("channels", [1, 15, 16, 17, 40])
+def test_the_gradient_of_max_pooling_for_any_number_of_channels(eager, rng, channels):
+    w = Windows((7, 6), (3, 2), (2, 1), "same", (1, 1))
+    x = rng.integers(-2, 2, (3, 7, 6, channels)).astype("float32")
+    g = rng.integers(-9, 9, (3, *w.out, channels)).astype("float32")  # whose sums are exact
+    y = pool_plain.max_pool(np, w, x)
+    np.testing.assert_array_equal(
+        pool_cpu.max_pool_gradient(w, g, x, y), pool_plain.max_pool_gradient(np, w, g, x, y)
+    )
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_average_pool_equals_the_plain_version(eager, rng, case):
     w, x, g = arrays(case, rng)

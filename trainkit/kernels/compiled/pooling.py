@@ -11,10 +11,13 @@ import numpy as np
 from numba import float32, int64, prange, void
 from numba.core.types import UniTuple
 
+from trainkit.kernels.compiled.largest import give_to_first
 from trainkit.kernels.compiled.options import compiled
+from trainkit.kernels.compiled.tiles import tiling
 
 _IMAGES = float32[:, :, :, ::1]
 _WINDOW = UniTuple(int64, 6)
+_LANES = tiling(1)[2]
 
 
 def max_pool() -> Any:
@@ -56,31 +59,39 @@ def max_pool_gradient() -> Any:
     def run(g, x, y, result, window):
         rows, columns, stride_h, stride_w, top, left = window
         height, width, channels = x.shape[1], x.shape[2], x.shape[3]
-        for n in prange(x.shape[0]):
-            left_over = np.empty(channels, np.float32)
+        high, wide = y.shape[1], y.shape[2]
+        pixel = 4 * channels
+        whole, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
+        for number in prange(x.shape[0]):
+            n = np.int64(number)  # prange counts in uint64, which with int64 would make floats
             for a in range(height):
                 for b in range(width):
                     for c in range(channels):
                         result[n, a, b, c] = 0
-            for i in range(y.shape[1]):
-                for j in range(y.shape[2]):
-                    for c in range(channels):
-                        left_over[c] = g[n, i, j, c]
-                    for a in range(
-                        max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
-                    ):
-                        for b in range(
-                            max(j * stride_w - left, 0), min(j * stride_w - left + columns, width)
-                        ):
-                            for c in range(channels):
-                                here = (
-                                    left_over[c]
-                                    if x[n, a, b, c] == y[n, i, j, c]
-                                    else np.float32(0)
-                                )
-                                result[n, a, b, c] += here
-                                if x[n, a, b, c] == y[n, i, j, c]:
-                                    left_over[c] = 0
+            for i in range(high):
+                first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+                for j in range(wide):
+                    start = max(j * stride_w - left, 0)
+                    stop = min(j * stride_w - left + columns, width)
+                    if first >= last or start >= stop:
+                        continue
+                    place = pixel * ((n * height + first) * width + start)
+                    here, there = x.ctypes.data + place, result.ctypes.data + place
+                    place = pixel * ((n * high + i) * wide + j)
+                    largest, given = y.ctypes.data + place, g.ctypes.data + place
+                    tall, long, line = last - first, stop - start, pixel * width
+                    for v in range(vectors):  # no unpacked tuples: they would hide the literals
+                        c = 4 * _LANES * v
+                        if v < whole:
+                            give_to_first(
+                                _LANES, 0, here + c, there + c, largest + c, given + c,
+                                tall, long, line, pixel, _LANES,
+                            )  # fmt: skip
+                        else:
+                            give_to_first(
+                                _LANES, 1, here + c, there + c, largest + c, given + c,
+                                tall, long, line, pixel, channels - _LANES * v,
+                            )  # fmt: skip
 
     run.compile(void(_IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW))
     return run
