@@ -169,6 +169,14 @@ def matmul(x1, x2, out=None, **options):
     return out
 
 
+def solve(a, b):
+    """The leading axes must be the same; singular matrices raise where `cupyx.errstate` asks."""
+    one, two = host_of(a, "solve"), host_of(b, "solve")
+    if two.ndim > 1 and one.shape[:-1] != two.shape[:-1]:
+        raise ValueError("a must have (..., M, M) shape and b must have (..., M, K)")
+    return wrapped(np.linalg.solve(one, two))
+
+
 def from_dlpack(array, device=None, copy=None):
     raise BufferError("no memory of others can be had by the stand-in")
 
@@ -181,7 +189,7 @@ def repeat(a, repeats, axis=None):
 
 
 OWN = {
-    f.__name__: f
+    {"solve": "linalg.solve"}.get(f.__name__, f.__name__): f
     for f in (
         array,
         asarray,
@@ -196,6 +204,7 @@ OWN = {
         copyto,
         matmul,
         from_dlpack,
+        solve,
         repeat,
     )
 }

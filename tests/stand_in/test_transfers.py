@@ -201,3 +201,33 @@ def test_segments_are_reduced_on_the_device(ledger):
     assert (ledger.to_host, ledger.to_device, ledger.waits) == ([], [], [])
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_array_equal(b.numpy(), a)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bfloat16", "complex64"])
+def test_what_atomic_operations_do_not_know_goes_through_a_wider_dtype(ledger, dtype):
+    def f(x):
+        found = [tk.math.unsorted_segment_sum(x, [1, 0, 1], 2)]
+        if not x.dtype.is_complex:
+            found.append(tk.math.unsorted_segment_max(x, [1, 0, 1], 2))
+        if x.dtype.is_differentiable:
+            with tk.GradientTape() as tape:
+                tape.watch(x)
+                y = tk.gather(x, [0, 2, 2], axis=1)
+            found.append(tape.gradient(y, x))
+        return found
+
+    values = np.arange(9).reshape(3, 3).astype("float32")
+    there = f(tk.cast(tk.constant(values), dtype))
+    with tk.device("/cpu:0"):
+        here = f(tk.cast(tk.constant(values), dtype))
+    for a, b in zip(here, there, strict=True):
+        assert (a.dtype, b.device) == (b.dtype, "/device:GPU:0")
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_systems_of_equations_broadcast(ledger):
+    a = tk.constant([[2.0, 0.0], [1.0, 4.0]])
+    b = tk.constant(np.arange(6.0, dtype="float32").reshape(3, 2, 1))
+    found = tk.linalg.solve(a, b)
+    assert found.shape == (3, 2, 1)
+    np.testing.assert_allclose(tk.matmul(a, found).numpy(), b.numpy(), rtol=1e-6)

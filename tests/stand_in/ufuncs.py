@@ -12,6 +12,17 @@ _WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
+_NUMBERS = {"int32", "int64", "uint32", "uint64", "float32", "float64"}
+# What atomic operations take: `_scatter_op_single` in `_routines_indexing.pyx`.
+_ATOMIC = {
+    "add": _NUMBERS | {"float16"},
+    "subtract": {"int32", "uint32"},
+    "maximum": _NUMBERS,
+    "minimum": _NUMBERS,
+    "bitwise": {"int32", "int64", "uint32", "uint64"},
+}
+
+
 def _dtype(char):
     return BFLOAT16 if char == "E" else np.dtype(char)
 
@@ -94,6 +105,8 @@ class Ufunc:
 
     def at(self, a, indices, b=None):
         self._has("at")
+        if a.dtype.name not in _ATOMIC.get(self.__name__, _ATOMIC["bitwise"]):
+            raise TypeError(f"cupy.{self.__name__}.at does not support {a.dtype}")
         key = a._key(indices)
         with np.errstate(all="ignore"):
             self._function.at(a._host, key, host_of(b, self.name))

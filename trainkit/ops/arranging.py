@@ -12,6 +12,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, is_tensor
+from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops.shaping import as_tensor, filled, known_sizes, ravel, sizes_of, transpose
 
 # ------------------------------------------------------------------ tile
@@ -169,7 +170,7 @@ def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
         return g.reshape(folded).sum(axis=place + 1, dtype=g.dtype)
     out = xp.zeros((*g.shape[:place], len(repeats), *g.shape[place + 1 :]), g.dtype)
     owner = np.repeat(np.arange(len(repeats)), repeats)
-    xp.add.at(out, (slice(None),) * place + (xp.asarray(owner),), g)
+    scatter_at(xp, "add", out, (slice(None),) * place + (xp.asarray(owner),), g)
     return out
 
 
@@ -388,7 +389,7 @@ def pad_sum(xp: ArrayModule, g: Array, *, pad_width: Any, mode: str) -> Array:
             continue
         source = np.pad(np.arange(n), width, mode)  # type: ignore[call-overload]
         out = xp.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
-        xp.add.at(out, (slice(None),) * axis + (xp.asarray(source),), g)
+        scatter_at(xp, "add", out, (slice(None),) * axis + (xp.asarray(source),), g)
         g = out
     return g
 

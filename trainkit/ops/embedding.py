@@ -13,6 +13,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import embedding_cpu
+from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops.gathering import take_on_gpu
 from trainkit.ops.shaping import as_tensor
 
@@ -59,7 +60,7 @@ def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> A
     if xp is not np:  # what has no row of its own goes to a row more, which is left out
         count = table.shape[0]
         result = xp.zeros((count + 1, rows.shape[1]), g.dtype)
-        xp.add.at(result, xp.where((flat >= 0) & (flat < count), flat, count), rows)
+        scatter_at(xp, "add", result, xp.where((flat >= 0) & (flat < count), flat, count), rows)
         return result[:count].reshape(table.shape)
     check_ids(flat, table.shape[0])
     found = embedding_cpu.sum_by_id(rows, flat, table.shape[0])

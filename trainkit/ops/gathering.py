@@ -17,6 +17,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops.elementwise import cast
 from trainkit.ops.shaping import as_tensor, ravel
 
@@ -123,7 +124,7 @@ def add_rows(xp: ArrayModule, out: Array, rows: Array, values: Array, wrap: bool
     n, d = out.shape
     if xp is not np:
         inside = (rows >= (-n if wrap else 0)) & (rows < n)
-        xp.add.at(out, xp.where(inside, rows, 0), xp.where(inside[:, None], values, 0))
+        scatter_at(xp, "add", out, xp.where(inside, rows, 0), xp.where(inside[:, None], values, 0))
         return
     rows = np.where(rows < 0, rows + n, rows)
     where = rows if d == 1 else (rows[:, None] * np.int64(d) + np.arange(d)).reshape(-1)
@@ -221,7 +222,7 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
 def take_along_axis_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
     """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
     out = xp.zeros(x.shape, g.dtype)
-    xp.add.at(out, _grid(xp, x.shape, xp.asarray(indices), axis % x.ndim), g)
+    scatter_at(xp, "add", out, _grid(xp, x.shape, xp.asarray(indices), axis % x.ndim), g)
     return out
 
 

@@ -15,6 +15,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Reading, Variable
+from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops import index_keys
 from trainkit.ops.index_keys import Key
 from trainkit.ops.shaping import as_tensor
@@ -69,7 +70,7 @@ def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) ->
     if index_keys.distinct(key, parts):
         out[live] = g
     else:
-        xp.add.at(out, live, g)
+        scatter_at(xp, "add", out, live, g)
     return out
 
 

@@ -14,6 +14,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
+from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops.creation import ones_like, zeros, zeros_like
 from trainkit.ops.elementwise import cast, divide, equal, multiply, where
 from trainkit.ops.gathering import add_at, depth_of, gather_nd, positions, rows_as_index
@@ -94,7 +95,7 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     _check(x, indices, updates)
     out = xp.array(x)
     where_: Any = rows_as_index(xp, x, indices, "scatter_max") or ...
-    xp.maximum.at(out, where_, updates)
+    scatter_at(xp, "maximum", out, where_, updates)
     return out
 
 
@@ -104,7 +105,7 @@ def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     _check(x, indices, updates)
     out = xp.array(x)
     where_: Any = rows_as_index(xp, x, indices, "scatter_min") or ...
-    xp.minimum.at(out, where_, updates)
+    scatter_at(xp, "minimum", out, where_, updates)
     return out
 
 

@@ -17,6 +17,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
+from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops.elementwise import cast, divide, equal, greater_equal, multiply, where
 from trainkit.ops.gathering import add_rows, first_outside, positions, take
 from trainkit.ops.shaping import as_tensor, reshape
@@ -79,7 +80,7 @@ def _by_ufunc(
     if name == "multiply" and xp is not np:
         _multiply_at(xp, out, flat, rows)
     else:
-        getattr(xp, name).at(out, flat, rows)
+        scatter_at(xp, name, out, flat, rows)
     return out[:count].reshape((count, *inner))
 
 
