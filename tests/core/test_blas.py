@@ -90,6 +90,12 @@ def test_a_loaded_openblas_at_work_is_left_alone(after_numpy):
     assert (after_numpy.told, blas.SET) == ([], {})
 
 
+def test_a_loaded_openblas_is_left_alone_by_request(after_numpy):
+    after_numpy.setenv("TRAINKIT_BLAS", "default")
+    assert "TRAINKIT_BLAS=default leaves it as it is" in blas.choose_kernels()
+    assert (after_numpy.told, blas.SET) == ([], {})
+
+
 def test_a_loaded_openblas_that_can_not_be_told(after_numpy):
     after_numpy.setattr(blas.openblas, "read_again", lambda: False)
     assert "an OpenBLAS that can't be told" in blas.choose_kernels()

@@ -40,7 +40,8 @@ def choose_kernels() -> str:
 
     No kernels are asked for when `OPENBLAS_CORETYPE` is set, when the processor has no AVX-512, or
     when `TRAINKIT_BLAS` is `"default"`. When NumPy is loaded already, all of it is done with the
-    loaded OpenBLAS, unless other threads may be computing with it.
+    loaded OpenBLAS, unless other threads may be computing with it or `TRAINKIT_BLAS` says
+    `"default"`.
 
     Returns:
         What was done, in words for a report.
@@ -49,6 +50,8 @@ def choose_kernels() -> str:
         return _ask()
     if openblas.blas_library() is None:
         return "NumPy was imported before trainkit, with another BLAS than OpenBLAS"
+    if os.environ.get("TRAINKIT_BLAS") == "default":
+        return "NumPy was imported before trainkit, TRAINKIT_BLAS=default leaves it as it is"
     if not openblas.others_wait():
         return "NumPy was imported before trainkit, and other threads were at work: nothing is set"
     said = _ask()
