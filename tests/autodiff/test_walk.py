@@ -259,6 +259,7 @@ def test_cross_entropy_of_class_numbers_on_arrays_gives_the_same_bits(rng, dtype
     same_bits(lambda x: loss(labels, x) * 0.3, [logits])
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_a_joint_rule_on_arrays_may_decline(monkeypatch):
     prim = PRIMITIVES["dense"]
     asked = []

@@ -240,7 +240,7 @@ class GradientTape:
                 "GradientTape.gradient can be called only once on a tape that is not persistent; "
                 "make it with GradientTape(persistent=True) to ask again"
             )
-        tracked, tensors_of = self.tracked, self._tensors_of
+        tracked, reads = self.tracked, self._reads
         targets = (
             [target]
             if type(target) is Tensor
@@ -252,18 +252,19 @@ class GradientTape:
         flat = sources if is_flat else nest.flatten(sources)
         leaves, wanted = [], set()
         for source in flat:
-            group = tensors_of(source)
+            known = reads.get(id(source))
+            group = self._tensors_of(source) if known is None else known[1]
             leaves.append(group)
             for t in group:
                 if t in tracked:
                     wanted.add(t)
-        known = [t for t in targets if t in tracked]
+        found = [t for t in targets if t in tracked]
         if self._recording and not self._persistent:
             self._stop()
         try:
             self._walk(grads, wanted, explain or self._persistent)
             if explain or grads.keys().isdisjoint(wanted):
-                self._explain(flat, leaves, targets, grads, wanted.union(known), explain)
+                self._explain(flat, leaves, targets, grads, wanted.union(found), explain)
         finally:
             if not self._persistent:
                 self._end()
@@ -272,8 +273,8 @@ class GradientTape:
             if len(group) == 1 and (t := group[0]) in wanted and t in grads:
                 results.append(grads[t])
             else:
-                found = [grads[t] for t in group if t in wanted and t in grads]
-                results.append(self._result(source, found, unconnected_gradients))
+                parts = [grads[t] for t in group if t in wanted and t in grads]
+                results.append(self._result(source, parts, unconnected_gradients))
         return results if is_flat else nest.pack(sources, results)
 
     def _explain(
@@ -340,13 +341,13 @@ class GradientTape:
                 seeds[t] = PRIMITIVES["add"].op(seeds[t], seed) if t in seeds else seed
         return seeds
 
-    def _tensors_of(self, source: Any) -> list[Tensor]:
-        """The tensors in the record that stand for a source."""
+    @staticmethod
+    def _tensors_of(source: Any) -> list[Tensor]:
+        """The tensors in the record that stand for a source which is no variable that was read."""
         if type(source) is Tensor:
             return [source]
         if isinstance(source, Variable):
-            known = self._reads.get(id(source))
-            return [] if known is None else known[1]
+            return []  # never read
         if not isinstance(source, Tensor):
             raise ValueError(
                 f"GradientTape.gradient: the source {source!r} is neither a tensor nor a variable"

@@ -48,6 +48,11 @@ def wrapped(result: Any) -> Any:
     return y
 
 
+def _settled_dtype(ufunc: np.ufunc) -> Any:
+    """float32 if that is what float32 gives, so that nobody need look at a result; else `None`."""
+    return _F32 if f"{'f' * ufunc.nin}->f" in ufunc.types else None
+
+
 def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
     ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
     record_one, checked = recorder.record_one, prim.shape_rule is not shapes.unchanged_bool
@@ -76,7 +81,7 @@ def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
 
 def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
     ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
-    record_two = recorder.record_two
+    record_two, settled = recorder.record_two, _settled_dtype(prim.kernel)
     any_result = prim.shape_rule is shapes.broadcast_bool
 
     def op(x1: Any, x2: Any) -> Any:
@@ -110,7 +115,7 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
                 result = ufunc(one, two)
         except KERNEL_ERRORS as error:
             result = prim.again(error, (x1, x2), {})
-        if result.dtype is not dtype and not any_result:
+        if dtype is not settled and result.dtype is not dtype and not any_result:
             return slow(x1, x2)
         y = Tensor()
         y._array = result
