@@ -20,7 +20,7 @@ from trainkit.kernels.registry import cache_folder
 _CACHE_VERSION = 2
 """Changed when files that were cached before no longer serve."""
 
-_LOADED: dict[tuple[str, str, bool], Any] = {}
+_LOADED: dict[tuple[str, str], Any] = {}
 
 
 def compiled_function(source: str, name: str, parallel: bool = False) -> Callable[..., Any]:
@@ -37,9 +37,10 @@ def compiled_function(source: str, name: str, parallel: bool = False) -> Callabl
     threads.calm()
     import numba
 
-    facts = f"{_CACHE_VERSION}\n{numba.__version__}\n{source}"
+    # Numba's cache on disk tells functions apart by file, name and types, not by `parallel`.
+    facts = f"{_CACHE_VERSION}\n{numba.__version__}\n{parallel}\n{source}"
     digest = hashlib.sha256(facts.encode()).hexdigest()[:24]
-    key = (digest, name, parallel)
+    key = (digest, name)
     found = _LOADED.get(key)
     if found is None:
         module = _imported(digest, source)
