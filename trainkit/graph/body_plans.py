@@ -11,10 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from trainkit.autodiff.tape import GradientTape
-from trainkit.core import recorder
+from trainkit.core import devices, recorder
 from trainkit.core.tensor import PRIMITIVES, wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node, replay
 from trainkit.graph.loops import cut_like, cut_to_sizes
@@ -414,7 +412,8 @@ class _Split:
 
 def _stand_in(x: GraphTensor) -> Any:
     """A tensor of the shape and dtype of `x` that takes no memory, for those who ask no more."""
-    return wrap(np.broadcast_to(np.zeros((), x.dtype.dtype), tuple(x.shape)))
+    xp = devices.current().xp
+    return wrap(xp.broadcast_to(xp.zeros((), x.dtype.dtype), tuple(x.shape)))
 
 
 # ---------------------------------------------------------------------- effects
