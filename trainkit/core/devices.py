@@ -208,8 +208,9 @@ def on_one_device(arrays: Sequence[Any]) -> Sequence[Any]:
     xp = next((XP_OF[type(a)] for a in arrays if XP_OF[type(a)] is not np), np)
     if xp is np:
         return arrays
-    return [xp.asarray(a) if _is_host_number(a) else a for a in arrays]
+    return [xp.asarray(a) if is_host_number(a) else a for a in arrays]
 
 
-def _is_host_number(a: Any) -> bool:
+def is_host_number(a: Any) -> bool:
+    """Whether `a` is a single number of the CPU, which goes along with a call on a GPU."""
     return isinstance(a, np.ndarray | np.generic) and not a.ndim

@@ -283,7 +283,8 @@ class Primitive:
 
     def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
         """The error of a kernel as one that names the operation and shows the inputs."""
-        if len(places := {x.device for x in inputs if type(x) is Tensor}) > 1:
+        placed = [x for x in inputs if type(x) is Tensor and not devices.is_host_number(x._array)]
+        if len(places := {x.device for x in placed}) > 1:
             return InvalidArgumentError(
                 f"{self.name}: the inputs are on {' and '.join(sorted(places))}; bring them to one "
                 f"device with .cpu() or .gpu()\n{_placed(inputs)}"
