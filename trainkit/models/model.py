@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from trainkit import optimizers
-from trainkit.autodiff.tape import GradientTape
 from trainkit.callbacks.callback import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints import weights
-from trainkit.core import devices, nest
+from trainkit.core import nest
 from trainkit.core.registry import serialize_object
-from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, is_tensor, wrap
-from trainkit.core.trackable import Trackable, tracked
+from trainkit.core.trackable import Trackable
 from trainkit.layers import tracking
 from trainkit.layers.layer import Layer
 from trainkit.layers.symbolic import KerasTensor, Operation
-from trainkit.metrics import Mean
-from trainkit.models import batches, training
-from trainkit.models.compiled_loss import CompiledLoss
-from trainkit.models.compiled_metrics import CompiledMetrics
-from trainkit.models.compiled_step import CompiledStep
+from trainkit.models import arguments, batches, training
 from trainkit.models.functional import Graph, graph_config, graph_from_config
-from trainkit.models.step_facts import StepFacts, held_metrics
-
-_UNTRACKED = {"training_run", "history", "_loss_tracker"}
+from trainkit.models.trained import Trained
 
 
-class Model(Layer):
+class Model(Trained):
     """A layer with a training loop.
 
     Made in three ways: from symbolic tensors, `Model(inputs, outputs)`; as a stack,
@@ -52,51 +42,6 @@ class Model(Layer):
     Raises:
         ValueError: the outputs do not depend on the inputs alone, or only one of the two is given.
     """
-
-    _untracked = Layer._untracked | _UNTRACKED
-    _graph: Graph | None
-    _compile_loss: CompiledLoss | None
-    _compile_metrics: CompiledMetrics | None
-    _compile_arguments: dict[str, Any] | None
-    _train_function: Any
-    _test_function: Any
-    _predict_function: Any
-    compiled: bool
-    optimizer: Any
-    loss: Any
-    history: Any
-    training_run: Any
-    stop_training: bool
-    stop_evaluating: bool
-    stop_predicting: bool
-    steps_per_execution: int
-    run_eagerly: bool
-    jit_compile: Any
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        model = super().__new__(cls, *args, **kwargs)
-        model.__dict__.update(
-            _graph=None,
-            training_run=None,
-            history=None,
-            stop_training=False,
-            stop_evaluating=False,
-            stop_predicting=False,
-            compiled=False,
-            optimizer=None,
-            loss=None,
-            steps_per_execution=1,
-            run_eagerly=False,
-            jit_compile="auto",
-            _compile_loss=None,
-            _compile_metrics=None,
-            _compile_arguments=None,
-            _train_function=None,
-            _test_function=None,
-            _predict_function=None,
-            _facts_of_steps=None,
-        )
-        return model
 
     def __init__(self, inputs: Any = None, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -120,7 +65,7 @@ class Model(Layer):
     def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super()._build_for(args, kwargs)
         if args and "_build_shapes" not in self.__dict__:
-            shape = nest.map_structure(_shape_of_any_batch, args[0])
+            shape = nest.map_structure(arguments.shape_of_any_batch, args[0])
             self.__dict__["_build_shapes"] = {"input_shape": shape}
 
     # ------------------------------------------------------------------ what it is made of
@@ -214,286 +159,6 @@ class Model(Layer):
 
         (print_fn or print)(summary_text(self, line_length, expand_nested, show_trainable))
 
-    # ------------------------------------------------------------------ compile
-
-    def compile(
-        self,
-        optimizer: Any = "rmsprop",
-        loss: Any = None,
-        loss_weights: Any = None,
-        metrics: Any = None,
-        weighted_metrics: Any = None,
-        run_eagerly: bool = False,
-        steps_per_execution: int = 1,
-        jit_compile: Any = "auto",
-        auto_scale_loss: bool = True,
-    ) -> None:
-        """Say how the model is trained.
-
-        Args:
-            optimizer: name or `Optimizer`.
-            loss: name, function or `Loss`; for several outputs a list, or a dict by output names.
-            loss_weights: what the loss of each output counts, a list or a dict.
-            metrics: list of names, functions or metrics; for several outputs a list of lists, or a
-                dict.
-            weighted_metrics: the same, for metrics that take sample weights into account.
-            run_eagerly: run each step operation by operation, never compiled.
-            steps_per_execution: so many batches between calls of callbacks.
-            jit_compile: whether compiled steps may fuse operations; `"auto"` where that pays.
-            auto_scale_loss: with a float16 policy, scale the loss so that gradients do not vanish.
-
-        Raises:
-            ValueError: an unknown name of an optimizer, loss or metric; the text lists those near
-                it.
-        """
-        if jit_compile not in ("auto", True, False):
-            raise ValueError(
-                f"compile: jit_compile must be True, False or 'auto', got {jit_compile!r}"
-            )
-        if steps_per_execution < 1:
-            raise ValueError(
-                f"compile: steps_per_execution must be at least 1, got {steps_per_execution}"
-            )
-        found = optimizers.get(optimizer)
-        names = None if self._graph is None else self._graph.output_names
-        held = tracked([])  # all metrics made by this call, for checkpoints
-        compiled_loss = (
-            None if loss is None else CompiledLoss(loss, loss_weights, names, held.append)
-        )
-        compiled_metrics = CompiledMetrics(metrics, weighted_metrics, names, held.append)
-        if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and found is not None:
-            if not isinstance(found, optimizers.LossScaleOptimizer):
-                found = optimizers.LossScaleOptimizer(found)
-        self.optimizer = found
-        self._loss_tracker = Mean(name="loss")
-        held.append(self._loss_tracker)
-        self._compiled_metrics = held
-        self.__dict__.update(
-            loss=loss,
-            _compile_loss=compiled_loss,
-            _compile_metrics=compiled_metrics,
-            run_eagerly=bool(run_eagerly),
-            steps_per_execution=int(steps_per_execution),
-            jit_compile=jit_compile,
-            stop_training=False,
-            compiled=True,
-            _train_function=None,
-            _test_function=None,
-            _predict_function=None,
-            _facts_of_steps=None,
-            _compile_arguments={
-                "optimizer": optimizer,
-                "loss": loss,
-                "loss_weights": loss_weights,
-                "metrics": metrics,
-                "weighted_metrics": weighted_metrics,
-                "run_eagerly": run_eagerly,
-                "steps_per_execution": steps_per_execution,
-                "jit_compile": jit_compile,
-            },
-        )
-
-    def _require_compiled(self, method: str) -> None:
-        if not self.compiled:
-            raise ValueError(f"model {self.name!r}: call compile() before {method}()")
-
-    def get_compile_config(self) -> dict[str, Any] | None:
-        """What `compile` was given, as plain values; `None` before it."""
-        given = self._compile_arguments
-        if given is None:
-            return None
-        return serialize_object({**given, "optimizer": self.optimizer})
-
-    def prepare(self, spec: Any) -> None:
-        """Make weights, metrics and slots for batches of these shapes, as a step would.
-
-        Args:
-            spec: nest of `TensorSpec`s, (x, y, sample_weight); `None` does nothing.
-        """
-        if spec is None:
-            return
-        x, y, _ = nest.map_structure(_core_spec, spec)
-        try:
-            y_pred = self.compute_output_spec(x)
-        except Exception:  # a call that looks at values; what is missing is made by the first step
-            return
-        if y is not None and self._compile_loss is not None:
-            self._compile_loss.build(y_pred)
-        if y is not None and self._compile_metrics is not None:
-            self._compile_metrics.build(y, y_pred)
-        if self.optimizer is not None and self.trainable_variables and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-
-    # ------------------------------------------------------------------ metrics
-
-    @property
-    def metrics(self) -> list[Any]:
-        """The metrics that `fit` shows: loss, those of `compile`, then those held as attributes."""
-        if not self.compiled:
-            return held_metrics(self, [])
-        found: list[Any] = [self._loss_tracker]
-        if self._compile_loss is not None:
-            found += list(self._compile_loss.trackers)
-        if self._compile_metrics is not None:
-            found += list(self._compile_metrics.metrics)
-        found += held_metrics(self, self._compiled_metrics)
-        return tracking.once(found)
-
-    @property
-    def metrics_names(self) -> list[str]:
-        """The names of `metrics`."""
-        return [metric.name for metric in self.metrics]
-
-    def reset_metrics(self) -> None:
-        """Put all metrics back to their beginning."""
-        self._clear_metrics()
-        self.__dict__["_facts_of_steps"] = None
-
-    def _clear_metrics(self) -> None:
-        for metric in self.metrics:
-            metric.reset_state()
-
-    def get_metrics_result(self) -> dict[str, Any]:
-        """The results of all metrics by name."""
-        results: dict[str, Any] = {}
-        own = type(self).metrics is Model.metrics and self.compiled
-        for metric in self._steps.all_metrics() if own else self.metrics:
-            if metric is self.__dict__.get("_loss_tracker") and not self._tracks_loss():
-                continue
-            value = metric.result()
-            results.update(value if isinstance(value, dict) else {metric.name: value})
-        return results
-
-    def _tracks_loss(self) -> bool:
-        return self._compile_loss is not None or bool(float(self._loss_tracker.count) > 0)
-
-    @property
-    def _steps(self) -> StepFacts:
-        """What steps need of the tree of layers, until the metrics are reset."""
-        facts = self.__dict__["_facts_of_steps"]
-        if facts is None:
-            facts = self.__dict__["_facts_of_steps"] = StepFacts(self)
-        return facts
-
-    # ------------------------------------------------------------------ one batch
-
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> Any:
-        """The loss of a batch: what `compile` was given, and the losses that layers added.
-
-        Args:
-            x: inputs.
-            y: targets.
-            y_pred: outputs of the model.
-            sample_weight: a weight for each sample.
-            training: whether it is for training.
-
-        Returns:
-            A scalar tensor.
-
-        Raises:
-            ValueError: there is no loss at all.
-        """
-        total = None
-        if self._compile_loss is not None:
-            if y is None:
-                raise ValueError(
-                    f"model {self.name!r} is compiled with a loss, but the data has no targets y"
-                )
-            total = self._compile_loss(y, y_pred, sample_weight)
-        for loss in self._steps.losses():
-            total = loss if total is None else total + loss
-        if total is None:
-            raise ValueError(
-                f"model {self.name!r} has no loss: give compile() one, or call add_loss in a layer"
-            )
-        return total
-
-    def compute_metrics(
-        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
-    ) -> dict[str, Any]:
-        """Take a batch into account in the metrics of `compile`; the results of all metrics."""
-        if self._compile_metrics is not None and y is not None:
-            self._compile_metrics.update(y, y_pred, sample_weight)
-        return self.get_metrics_result()
-
-    def train_step(self, data: Any) -> dict[str, Any]:
-        """Train on one batch; override it for training of another kind.
-
-        Args:
-            data: x, (x, y) or (x, y, sample_weight).
-
-        Returns:
-            Scalars by name, which the bar, `History` and callbacks show.
-        """
-        x, y, sample_weight = batches.unpack(data)
-        with GradientTape() as tape:
-            y_pred = self(x, training=True)
-            loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
-            scaled = self.optimizer.scale_loss(loss)
-        self._loss_tracker.update_state(loss, sample_weight=_batch_size(x))
-        variables = self._steps.trainable(tape.watched_variables())
-        if variables:
-            self.optimizer.apply(tape.gradient(scaled, variables), variables)
-        return self.compute_metrics(x, y, y_pred, sample_weight)
-
-    def test_step(self, data: Any) -> dict[str, Any]:
-        """Evaluate one batch.
-
-        Args:
-            data: x, (x, y) or (x, y, sample_weight).
-
-        Returns:
-            Scalars by name.
-        """
-        x, y, sample_weight = batches.unpack(data)
-        y_pred = self(x, training=False)
-        if self._compile_loss is not None or self._steps.losses():
-            loss = self.compute_loss(x, y, y_pred, sample_weight, training=False)
-            self._loss_tracker.update_state(loss, sample_weight=_batch_size(x))
-        return self.compute_metrics(x, y, y_pred, sample_weight)
-
-    def predict_step(self, data: Any) -> Any:
-        """The outputs for one batch.
-
-        Args:
-            data: x, (x, y) or (x, y, sample_weight).
-        """
-        return self(batches.unpack(data)[0], training=False)
-
-    # The three places where steps become functions, such as compiled ones.
-
-    def make_train_function(self) -> Callable[[Any], dict[str, Any]]:
-        """The function that `fit` calls for each batch; a new one when layers have been frozen."""
-        self._train_function = self._made(self._train_function, self.train_step)
-        return self._train_function[1]
-
-    def make_test_function(self) -> Callable[[Any], dict[str, Any]]:
-        """The function that `evaluate` calls for each batch."""
-        self._test_function = self._made(self._test_function, self.test_step)
-        return self._test_function[1]
-
-    def _made(self, made: Any, step: Callable[[Any], Any]) -> tuple[Any, Any]:
-        """A pair of what the compiled step depends on, and the step; `made` if it still holds."""
-        if self.run_eagerly:
-            return (None, step)
-        depends = tuple(id(v) for v in self.trainable_variables)
-        if made is not None and made[0] == depends:
-            return made
-        return depends, CompiledStep(step, self.jit_compile)
-
-    def make_predict_function(self) -> Callable[[Any], Any]:
-        """The function that `predict` calls for each batch."""
-        if self._predict_function is None:
-            self.__dict__["_predict_function"] = self.predict_step
-        return self._predict_function
-
     # ------------------------------------------------------------------ many batches
 
     def fit(
@@ -549,7 +214,9 @@ class Model(Layer):
         if validation_split:
             if validation_data is not None:
                 raise ValueError("fit: give either validation_split or validation_data")
-            x, y, sample_weight, validation_data = _split(x, y, sample_weight, validation_split)
+            x, y, sample_weight, validation_data = arguments.split(
+                x, y, sample_weight, validation_split
+            )
         feed = batches.feed(
             x,
             y,
@@ -559,15 +226,15 @@ class Model(Layer):
             steps=steps_per_epoch,
             class_weight=class_weight,
         )
-        held = _validation_feed(
+        held = arguments.validation_feed(
             validation_data, validation_batch_size or batch_size, validation_steps
         )
-        due = _due(validation_freq)
+        due = arguments.due_epochs(validation_freq)
         history = History()
         params = {
             "epochs": epochs,
             "steps": feed.steps,
-            "verbose": _verbosity(verbose),
+            "verbose": arguments.verbosity(verbose),
             "validation": held is not None,
         }
         called = self._callback_list(callbacks, history, ProgressBar, params)
@@ -613,11 +280,11 @@ class Model(Layer):
         """
         self._require_compiled("evaluate")
         feed = batches.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
-        params = {"steps": feed.steps, "verbose": _verbosity(verbose)}
+        params = {"steps": feed.steps, "verbose": arguments.verbosity(verbose)}
         called = self._callback_list(callbacks, None, LoopBar, params)
         self.__dict__["stop_evaluating"] = False
         values = training.run_evaluate(self, feed, called)
-        return values if return_dict else _in_order(values, self.metrics_names)
+        return values if return_dict else arguments.in_order(values, self.metrics_names)
 
     def predict(
         self,
@@ -640,7 +307,7 @@ class Model(Layer):
             ValueError: there is no data.
         """
         feed = batches.feed(x, batch_size=batch_size, steps=steps)
-        params = {"steps": feed.steps, "verbose": _verbosity(verbose)}
+        params = {"steps": feed.steps, "verbose": arguments.verbosity(verbose)}
         called = self._callback_list(callbacks, None, LoopBar, params)
         self.__dict__["stop_predicting"] = False
         outputs = training.run_predict(self, feed, called)
@@ -688,7 +355,7 @@ class Model(Layer):
             sample_weight = batches.weights_of_classes(
                 batches.as_arrays(y), sample_weight, class_weight
             )
-        logs = self.make_train_function()(_as_batch(x, y, sample_weight))
+        logs = self.make_train_function()(arguments.as_batch(x, y, sample_weight))
         return self._results(logs, return_dict)
 
     def test_on_batch(
@@ -697,17 +364,17 @@ class Model(Layer):
         """Evaluate one batch; the arguments and the result are those of `train_on_batch`."""
         self._require_compiled("test_on_batch")
         self._clear_metrics()
-        logs = self.make_test_function()(_as_batch(x, y, sample_weight))
+        logs = self.make_test_function()(arguments.as_batch(x, y, sample_weight))
         return self._results(logs, return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for one batch, as NumPy arrays."""
-        outputs = self.make_predict_function()(_as_batch(x, None, None))
+        outputs = self.make_predict_function()(arguments.as_batch(x, None, None))
         return nest.map_structure(np.array, outputs)
 
     def _results(self, logs: dict[str, Any], return_dict: bool) -> Any:
         values = {name: np.asarray(value)[()] for name, value in logs.items()}
-        return values if return_dict else _in_order(values, self.metrics_names)
+        return values if return_dict else arguments.in_order(values, self.metrics_names)
 
     # ------------------------------------------------------------------ saving
 
@@ -773,82 +440,3 @@ class Model(Layer):
         return cls(
             inputs, outputs, name=config.get("name"), trainable=config.get("trainable", True)
         )
-
-
-# ---------------------------------------------------------------------- arguments
-
-
-def _shape_of_any_batch(x: Any) -> Any:
-    return (None, *tuple(x.shape)[1:]) if hasattr(x, "shape") else None
-
-
-def _core_spec(spec: Any) -> Any:
-    return None if spec is None else Spec(spec.shape, spec.dtype)
-
-
-def _batch_size(x: Any) -> Any:
-    """How many samples a batch has."""
-    if type(x) is Tensor:
-        return x._array.shape[0]
-    first = next(leaf for leaf in nest.flatten(x) if leaf is not None)
-    return first.shape[0]
-
-
-def _split(x: Any, y: Any, sample_weight: Any, share: float) -> tuple[Any, Any, Any, Any]:
-    if not batches.is_arrays(x):
-        raise ValueError(
-            f"fit: validation_split needs arrays, x is a {type(x).__name__}; give validation_data"
-        )
-    parts = (batches.as_arrays(x), batches.as_arrays(y), batches.as_arrays(sample_weight))
-    kept, held = batches.split_arrays(parts, share)
-    return (*kept, held)
-
-
-def _validation_feed(data: Any, batch_size: int | None, steps: int | None) -> Any:
-    if data is None:
-        return None
-    if isinstance(data, tuple | list):
-        x, y, weight = batches.unpack(tuple(data))
-        return batches.feed(x, y, weight, batch_size=batch_size, steps=steps)
-    size = batch_size if batches.is_arrays(data) else None
-    return batches.feed(data, batch_size=size, steps=steps)
-
-
-def _due(freq: Any) -> Callable[[int], bool]:
-    """Whether an epoch, from 0, has a validation."""
-    if isinstance(freq, int):
-        if freq < 1:
-            raise ValueError(f"fit: validation_freq must be at least 1, got {freq}")
-        return lambda epoch: (epoch + 1) % freq == 0
-    if isinstance(freq, Iterable):
-        epochs = set(freq)
-        return lambda epoch: epoch + 1 in epochs
-    raise ValueError(f"fit: validation_freq must be a number or a list of epochs, got {freq!r}")
-
-
-def _verbosity(verbose: Any) -> int:
-    if verbose == "auto":
-        return 1
-    if verbose not in (0, 1, 2):
-        raise ValueError(f"verbose must be 0, 1, 2 or 'auto', got {verbose!r}")
-    return int(verbose)
-
-
-def _as_batch(x: Any, y: Any, sample_weight: Any) -> Any:
-    def tensor(value: Any) -> Any:
-        if value is None or is_tensor(value):
-            return value
-        return wrap(devices.to_device(np.array(value), devices.current()))
-
-    parts = [
-        batches.as_arrays(part) if not is_tensor(part) else part for part in (x, y, sample_weight)
-    ]
-    return tuple(nest.map_structure(tensor, part) for part in parts)
-
-
-def _in_order(values: dict[str, Any], names: list[str]) -> Any:
-    """Values by the order of names, those of other names last; one alone as it is."""
-    known = [name for name in names if name in values]
-    rest = [name for name in values if name not in known]
-    found = [values[name] for name in (*known, *rest)]
-    return found[0] if len(found) == 1 else found

@@ -74,7 +74,7 @@ POINTS = (
     Point("data.iterator", "DatasetIterator.__next__", "data", _always("dataset")),
     Point("models.training", "take", "data", _always("batch")),
     Point("models.compiled_step", "CompiledStep.__call__", "step", _always("compiled step")),
-    Point("models.model", "Model.train_step", "step", _always("train_step")),
+    Point("models.trained", "Trained.train_step", "step", _always("train_step")),
     Point("callbacks.callback", "CallbackList.call", "callbacks", _hook),
     Point("callbacks.callback", "CallbackList.batch_begin", "callbacks", _batch_hook("begin")),
     Point("callbacks.callback", "CallbackList.batch_end", "callbacks", _batch_hook("end")),
