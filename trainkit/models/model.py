@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable
 from typing import Any
@@ -424,6 +425,20 @@ class Model(Trained):
         from trainkit.models.saving import model_to_json
 
         return model_to_json(self, **kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle a model made of symbolic tensors as the file that `save` writes."""
+        if self._graph is None:
+            return super().__reduce_ex__(protocol)
+        from trainkit.models.saving import model_as_bytes, model_from_bytes
+
+        return model_from_bytes, (model_as_bytes(self),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return twin
 
     def get_config(self) -> dict[str, Any]:
         if self._graph is None or type(self) is not Model:

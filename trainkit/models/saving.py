@@ -103,6 +103,25 @@ def save_model(model: Model, filepath: Any, overwrite: bool = True) -> None:
         out.commit()
 
 
+def model_as_bytes(model: Model) -> bytes:
+    """What `save_model` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        save_model(model, path)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def model_from_bytes(data: bytes) -> Model:
+    """The model that `model_as_bytes` was given."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        with open(path, "wb") as file:
+            file.write(data)
+        model: Model = load_model(path)
+        return model
+
+
 def load_model(
     filepath: Any,
     custom_objects: dict[str, Any] | None = None,

@@ -79,6 +79,11 @@ class Trained(Layer):
         )
         return model
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles take over: not the compiled steps, which they make anew."""
+        made = ("_train_function", "_test_function", "_predict_function", "_facts_of_steps")
+        return {**super().__getstate__(), **dict.fromkeys((*made, "training_run"))}
+
     # ------------------------------------------------------------------ compile
 
     def compile(

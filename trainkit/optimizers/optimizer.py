@@ -9,7 +9,6 @@ or CuPy or, while a graph is traced, on tensors.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
 
@@ -24,6 +23,7 @@ from trainkit.core.variable import Variable
 from trainkit.optimizers.assigning import AssigningSteps, assigns
 from trainkit.optimizers.clipping import ClipLimits
 from trainkit.optimizers.gradient_pairs import checked_pairs, split_pairs, warn_of_missing
+from trainkit.optimizers.known_weights import KnownWeights
 from trainkit.optimizers.options import DEFAULTS, checked_options
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
 from trainkit.optimizers.step import apply_step, run_step
@@ -86,7 +86,7 @@ class Optimizer(AssigningSteps):
             if option != "name":
                 setattr(self, option, options[option])
         self._limits = ClipLimits(self.clipnorm, self.clipvalue, self.global_clipnorm)
-        self._states = _States()
+        self._states = KnownWeights()
         self._programs = Programs()
         with abstract.eagerly(), devices.device("/cpu:0"):
             self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iterations")
@@ -446,6 +446,20 @@ class Optimizer(AssigningSteps):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, {int(self._iterations)} steps>"
 
+    # Copies and pickles hold copies of the weights; programs and rules belong to one optimizer.
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_states": self._states.kept(), "_programs": None}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept, _programs=Programs(), _states=KnownWeights())
+        for weight, slots in self._states.take(kept["_states"]):
+            update = self.update_of(weight)
+            key = (update.__name__, self._states.excludes(weight))
+            state = WeightState(weight, self.slots_of(weight), _rule(self, weight, update), key)
+            state.take_slots(slots)
+            self._states.by_id[id(weight)] = state
+
 
 def _rule(optimizer: Optimizer, of: Variable, update: Callable[..., Any]) -> Callable[..., Any]:
     """`update` after weight decay; scalars are what `rates` gave, then the learning rate."""
@@ -461,39 +475,3 @@ def _rule(optimizer: Optimizer, of: Variable, update: Callable[..., Any]) -> Cal
         return new if type(new) is tuple else (new,)
 
     return rule
-
-
-class _States:
-    """The weights an optimizer knows."""
-
-    def __init__(self) -> None:
-        self.by_id: dict[int, WeightState] = {}
-        self.chosen: list[Variable] = []
-        self._excluded: set[int] = set()
-        self._patterns: list[str] = []
-        self._warned: set[str] = set()
-
-    def exclude(self, weights: list[Variable], patterns: list[str]) -> None:
-        """Take note of weights without decay."""
-        self._excluded |= {id(weight) for weight in weights}
-        self._patterns += patterns
-
-    def excludes(self, weight: Variable) -> bool:
-        """Whether `weight` has no decay."""
-        names = (weight.path, weight.name)
-        found = any(re.search(pattern, name) for pattern in self._patterns for name in names)
-        return found or id(weight) in self._excluded
-
-    def is_news(self, missing: list[str]) -> bool:
-        """Whether the user has not yet been told of all of these."""
-        news = not self._warned.issuperset(missing)
-        self._warned.update(missing)
-        return news
-
-    def slots_in_order(self) -> list[Variable]:
-        """Averages of all weights, then accumulated gradients, then the slots weight by weight."""
-        states = self.by_id.values()
-        first = [
-            s.slots[n] for n in ("average", "accumulated_gradient") for s in states if n in s.slots
-        ]
-        return first + [state.slots[name] for state in states for name in state.names]

@@ -47,9 +47,13 @@ class WeightState:
         with abstract.eagerly():
             slot = Variable(wrap(value), trainable=False, name=f"{path}_{name}")
         slot.path = f"{owner}/{slot.path}"
-        self.slots[name] = slot
-        self.held = [self.slots[n] for n in self.names if n in self.slots]
+        self.take_slots({**self.slots, name: slot})
         return slot
+
+    def take_slots(self, slots: dict[str, Variable]) -> None:
+        """Have these slots, in their order."""
+        self.slots = slots
+        self.held = [slots[name] for name in self.names if name in slots]
 
     def buffers(self, grad: Any) -> list[Any] | None:
         """Weight, gradient and slots to update in place, `None` where one can't be written so."""
