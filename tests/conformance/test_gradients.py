@@ -84,9 +84,8 @@ def test_gradient_has_shape_and_dtype_of_input(case):
                 assert (tuple(g.shape), g.dtype) == (tuple(x.shape), x.dtype)
 
 
-# A loop over a dataset has a rule only to say that gradients stop there; calls that wait for values
-# are nodes of graphs alone, whose gradients tests/graph/test_later.py looks at.
-ELSEWHERE = {"for_each", "with_values"}
+# A loop over a dataset has a rule only to say that gradients stop there.
+ELSEWHERE = {"for_each"}
 
 
 def test_every_differentiable_op_has_a_case():
