@@ -25,14 +25,13 @@ _FEWEST_STEPS = 2
 """Runs with fewer steps are left to NumPy: nothing is saved."""
 
 
-class FusedKernel:
-    """A run of nodes as one kernel: what a `fused` node calls.
+class FusedRun:
+    """A run of nodes as compiled code: what a `fused` node calls.
 
     Attributes:
-        code: the text of the function and what a call needs.
-        outputs: how many results it gives.
-        scratch: pieces of memory that no call uses at present.
+        code: its text and what a call needs.
         part: the same nodes as a graph of their own, for arrays that the code does not take.
+        outputs: how many results it gives.
     """
 
     name = "fused"
@@ -43,18 +42,45 @@ class FusedKernel:
     rules = None
     joint = None
     floats_only = False
+    on_gpu = False
 
-    def __init__(self, code: Code, part: Graph) -> None:
+    def __init__(self, code: Any, part: Graph) -> None:
         self.code = code
         self.part = part
         self.outputs = len(code.outputs)
-        self._function: Callable[..., bool] | None = None
-        self.scratch: list[Any] = []
 
     @property
     def source(self) -> str:
-        """The text of the function, in LLVM's language."""
-        return self.code.text
+        """The text that is compiled."""
+        text: str = self.code.text
+        return text
+
+    def interpreted(self, *arrays: Any) -> tuple[Any, ...]:
+        """The results by the nodes' own kernels, one by one; raises what they raise."""
+        if self.part._program is None:
+            from trainkit.graph.program import Program
+
+            self.part._program = Program(self.part, on_gpu=self.on_gpu)
+        return tuple(self.part._program(list(arrays)))
+
+    def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
+        """The error itself: it tells already which of the nodes it comes from."""
+        return error
+
+
+class FusedKernel(FusedRun):
+    """A run of nodes as one function in machine code.
+
+    Attributes:
+        scratch: pieces of memory that no call uses at present.
+    """
+
+    code: Code
+
+    def __init__(self, code: Code, part: Graph) -> None:
+        super().__init__(code, part)
+        self._function: Callable[..., bool] | None = None
+        self.scratch: list[Any] = []
 
     def compile(self) -> Callable[..., bool]:
         """The compiled function; from the cache on disk where an earlier process left it."""
@@ -74,18 +100,6 @@ class FusedKernel:
     def new_scratch(self) -> Any:
         """Memory for the results that stay inside; one piece for each call at a time."""
         return np.empty(self.code.scratch, np.uint8)
-
-    def interpreted(self, *arrays: Any) -> tuple[Any, ...]:
-        """The results by the nodes' own kernels, one by one; raises what they raise."""
-        if self.part._program is None:
-            from trainkit.graph.program import Program
-
-            self.part._program = Program(self.part)
-        return tuple(self.part._program(list(arrays)))
-
-    def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
-        """The error itself: it tells already which of the nodes it comes from."""
-        return error
 
     def run(self, arrays: Any, settings: Any) -> Any:
         """The results on arrays."""

@@ -12,7 +12,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.graph.cuda import expressions
 from trainkit.graph.cuda.source import KernelSource, source_of
-from trainkit.graph.fusion import Target
+from trainkit.graph.fusion import FusedRun, Target
 from trainkit.graph.graph import Graph
 from trainkit.graph.segments.loops import held_in_memory, joined
 from trainkit.graph.segments.segment import needed
@@ -92,34 +92,16 @@ def _code(trace: Trace, results: list[Traced]) -> CudaCode | None:
     return code if len(code.loops) < sum(len(loop.members) for loop in code.loops) else None
 
 
-class CudaKernel:
-    """A run of nodes as kernels of a GPU: what a `fused` node calls.
+class CudaKernel(FusedRun):
+    """A run of nodes as kernels of a GPU."""
 
-    Attributes:
-        code: the sources and what a call needs.
-        part: the same nodes as a graph of their own, for arrays that the code does not take.
-    """
-
-    name = "fused"
-    effect = False
-    elementwise = False
-    is_ufunc = False
-    gpu = None
-    rules = None
-    joint = None
-    floats_only = False
+    code: CudaCode
+    on_gpu = True
 
     def __init__(self, code: CudaCode, part: Graph) -> None:
-        self.code = code
-        self.part = part
-        self.outputs = len(code.outputs)
+        super().__init__(code, part)
         self._launches: list[Callable[..., Any]] | None = None
         self._failed = False
-
-    @property
-    def source(self) -> str:
-        """The text of the kernels."""
-        return self.code.text
 
     def run(self, arrays: Sequence[Any], settings: Any) -> Any:
         """The results on arrays of a GPU, each in row-major order; on others node by node."""
@@ -164,18 +146,6 @@ class CudaKernel:
             given = tuple(places[v.buffer.kind][v.buffer.index] for v in kernel.views)
             launch((blocks,), (THREADS,), given)
         return tuple(results)
-
-    def interpreted(self, *arrays: Any) -> tuple[Any, ...]:
-        """The results by the nodes' own kernels, one by one; raises what they raise."""
-        if self.part._program is None:
-            from trainkit.graph.program import Program
-
-            self.part._program = Program(self.part, on_gpu=True)
-        return tuple(self.part._program(list(arrays)))
-
-    def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
-        """The error itself: it tells already which of the nodes it comes from."""
-        return error
 
 
 def _made(xp: Any, view: View) -> Any:
