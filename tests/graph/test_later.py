@@ -179,6 +179,20 @@ def test_a_variable_may_hold_the_value():
     assert f(tk.constant([1])).shape == (1, 5)
 
 
+def test_a_variable_inside_of_a_list_has_the_value_of_its_place():
+    size = tk.Variable(1)
+
+    @tk.function
+    def f(x):
+        size.assign(2)
+        pieces = tk.slice(x, [0], [size])
+        size.assign(3)
+        return pieces
+
+    assert f(tk.constant([1.0, 2.0, 3.0])).shape == (2,)
+    assert int(size) == 3
+
+
 # ------------------------------------------------------------------ what a shape rule refuses
 
 

@@ -132,15 +132,14 @@ def later(function: Callable[..., Any], bound: Bound, specs: Any) -> Any:
     inputs: list[Tensor] = []
 
     def place(leaf: Any) -> Any:
+        if hasattr(type(leaf), "_is_variable"):
+            leaf = leaf._read()
         if not isinstance(leaf, Tensor):
             return leaf
         inputs.append(leaf)
         return _Place(len(inputs) - 1)
 
-    held = {
-        name: nest.map_structure(place, value._read() if hasattr(value, "_read") else value)
-        for name, value in bound.items()
-    }
+    held = {name: nest.map_structure(place, value) for name, value in bound.items()}
 
     def run(*tensors: Tensor) -> Any:
         def value(leaf: Any) -> Any:
