@@ -125,19 +125,11 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
     parts = (shape,) if isinstance(shape, int) else shape
     live = isinstance(parts, SymbolicTensor) or any(isinstance(n, SymbolicTensor) for n in parts)
     if live:
-        return ops.broadcast_to(ops.cast(convert_to_tensor(value), dtype), _shape_arg(parts))
+        return ops.broadcast_to(ops.cast(convert_to_tensor(value), dtype), parts)
     if is_tensor(value):
         return ops.broadcast_to(value, tuple(parts))
     filled: Tensor = ops.full(tuple(parts), value, dtype)
     return filled
-
-
-def _shape_arg(parts: Any) -> Any:
-    if isinstance(parts, SymbolicTensor) and not parts.shape:
-        return (parts,)
-    if isinstance(parts, SymbolicTensor) and parts.shape[0] is not None:
-        return tuple(parts[i] for i in builtins.range(parts.shape[0]))
-    return parts
 
 
 def zeros_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
@@ -230,8 +222,6 @@ def rank(input: Any, name: Any = None) -> Tensor:
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Tensor:
     """The same elements in another shape; one size may be -1."""
     dims = plain(shape)
-    if isinstance(dims, SymbolicTensor):
-        dims = _shape_arg(dims)
     return ops.reshape(tensor, (dims,) if isinstance(dims, int) else dims)
 
 
@@ -255,7 +245,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = Non
 
 def broadcast_to(input: Any, shape: Any, name: Any = None) -> Tensor:
     """Repeated to `shape` by NumPy's rule."""
-    return ops.broadcast_to(input, _shape_arg(plain(shape)))
+    return ops.broadcast_to(input, plain(shape))
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
