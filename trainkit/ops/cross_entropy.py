@@ -30,7 +30,6 @@ from trainkit.ops.reductions import mean
 from trainkit.ops.reductions import sum as total
 from trainkit.ops.shaping import as_tensor, moveaxis, squeeze
 from trainkit.ops.softmax_cross_entropy import (
-    compatible,
     pair_of_floats,
     softmax_cross_entropy_with_logits,
     sparse_softmax_cross_entropy_with_logits,
@@ -109,7 +108,7 @@ def weighted_cross_entropy_with_logits(
 
 
 def _check_alike(op: str, target: Tensor, output: Tensor) -> None:
-    if not compatible(tuple(target.shape), tuple(output.shape)):
+    if not target.shape.is_compatible_with(output.shape):
         raise ShapeError(
             f"{op}: target and output must have one shape.\n"
             f"  target  {tuple(target.shape)}\n  output  {tuple(output.shape)}"
@@ -202,7 +201,7 @@ def sparse_categorical_crossentropy(
     if len(labels.shape) == len(x.shape) and labels.shape[-1] == 1:
         labels = squeeze(labels, -1)
     rest = tuple(n for i, n in enumerate(x.shape) if i != along)
-    if not compatible(tuple(labels.shape), rest):
+    if not labels.shape.is_compatible_with(rest):
         raise ShapeError(
             "sparse_categorical_crossentropy: the target must have the shape of the output less "
             "its axis "

@@ -17,7 +17,7 @@ from trainkit.core import dtypes, recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
-from trainkit.core.shapes import Dims, Spec
+from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels import softmax_cpu
 from trainkit.ops.axis_activations import log_softmax, softmax
@@ -71,18 +71,13 @@ scaled_rows.gradients(
 
 
 def _dense_rule(labels: Spec, logits: Spec) -> Spec:
-    if not logits.shape or not compatible(labels.shape, logits.shape):
+    if not logits.shape or not TensorShape(labels.shape).is_compatible_with(logits.shape):
         raise ShapeError(
             "softmax_cross_entropy_with_logits: labels and logits must have one shape of at least "
             "one axis.\n"
             f"  labels  {labels.shape}\n  logits  {logits.shape}"
         )
     return Spec(logits.shape[:-1], dtypes.result_type(labels, logits))
-
-
-def compatible(a: Dims, b: Dims) -> bool:
-    """Whether two shapes may be one; `None` stands for any size."""
-    return len(a) == len(b) and all(None in (m, n) or m == n for m, n in zip(a, b, strict=True))
 
 
 @primitive(_dense_rule, name="softmax_cross_entropy_with_logits", promotes=True)
@@ -207,7 +202,7 @@ PRIMITIVES["softmax_cross_entropy_and_slopes"].joint_sparse = True
 
 
 def _sparse_rule(labels: Spec, logits: Spec) -> Spec:
-    if not logits.shape or not compatible(labels.shape, logits.shape[:-1]):
+    if not logits.shape or not TensorShape(labels.shape).is_compatible_with(logits.shape[:-1]):
         raise ShapeError(
             "sparse_softmax_cross_entropy_with_logits: the labels must have the shape of the "
             "logits less the last "
