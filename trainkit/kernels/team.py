@@ -235,3 +235,20 @@ def team() -> Team | None:
     threads.when_resized(made.resize)
     os.register_at_fork(after_in_child=made.be_alone)
     return made
+
+
+_MOST_PARTS = 64
+_PART_NANOSECONDS = 20_000
+"""Work that is worth the wait for a helper, which takes about as long to wake."""
+
+
+def shared(nanoseconds: float) -> tuple[int, int]:
+    """What a kernel that takes so long on one core is to be called with first: `team`, `parts`.
+
+    The number of parts depends on the work alone, so that any machine divides it in the same way.
+    """
+    parts = int(nanoseconds / _PART_NANOSECONDS)
+    if parts < 2:
+        return 0, 1
+    found = team()
+    return (found.run_address if found else 0), min(parts, _MOST_PARTS)

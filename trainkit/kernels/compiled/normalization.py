@@ -5,118 +5,151 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, int64, prange, void
+from numba import boolean, float32, void
 
 from trainkit.kernels.compiled.options import compiled
+from trainkit.kernels.compiled.spreading import TEAM, spread, stretch
 
 _MATRIX, _VECTOR = float32[:, ::1], float32[::1]
 
 
-def rows() -> Any:
-    """`run(x, scale, offset, epsilon, y)`: each row by its own mean and variance."""
+@compiled(parallel=False)
+def _rows_part(part, parts, x, scale, offset, epsilon, y):
+    features = x.shape[1]
+    first, last = stretch(part, parts, x.shape[0], 1)
+    for row in range(first, last):
+        mean = np.float32(0)
+        for f in range(features):
+            mean += x[row, f]
+        mean /= np.float32(features)
+        variance = np.float32(0)
+        for f in range(features):
+            variance += (x[row, f] - mean) * (x[row, f] - mean)
+        factor = np.float32(1) / np.sqrt(variance / np.float32(features) + epsilon)
+        for f in range(features):
+            y[row, f] = (x[row, f] - mean) * factor * scale[f] + offset[f]
 
-    @compiled()
-    def run(x, scale, offset, epsilon, y):
-        features = x.shape[1]
-        for row in prange(x.shape[0]):
+
+def rows() -> Any:
+    """`run(team, parts, x, scale, offset, epsilon, y)`: each row by its own mean and variance."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, scale, offset, epsilon, y):
+        spread(
+            team,
+            parts,
+            _rows_part,
+            (
+                x,
+                scale,
+                offset,
+                epsilon,
+                y,
+            ),
+        )
+
+    run.compile(void(*TEAM, _MATRIX, _VECTOR, _VECTOR, float32, _MATRIX))
+    return run
+
+
+@compiled(parallel=False)
+def _rows_gradient_part(part, parts, g, x, scale, epsilon, result, by_scale, by_offset):
+    count, features = x.shape
+    workers = by_scale.shape[0]
+    width = np.float32(features)
+    first, last = stretch(part, parts, workers, 1)
+    for worker in range(first, last):
+        for f in range(features):
+            by_scale[worker, f] = 0
+            by_offset[worker, f] = 0
+        first_row, last_row = stretch(np.int64(worker), workers, count, 1)
+        for row in range(first_row, last_row):
             mean = np.float32(0)
             for f in range(features):
                 mean += x[row, f]
-            mean /= np.float32(features)
+            mean /= width
             variance = np.float32(0)
             for f in range(features):
                 variance += (x[row, f] - mean) * (x[row, f] - mean)
-            factor = np.float32(1) / np.sqrt(variance / np.float32(features) + epsilon)
+            factor = np.float32(1) / np.sqrt(variance / width + epsilon)
+            level, slope = np.float32(0), np.float32(0)
             for f in range(features):
-                y[row, f] = (x[row, f] - mean) * factor * scale[f] + offset[f]
-
-    run.compile(void(_MATRIX, _VECTOR, _VECTOR, float32, _MATRIX))
-    return run
+                level += g[row, f] * scale[f]
+                slope += g[row, f] * scale[f] * ((x[row, f] - mean) * factor)
+            level /= width
+            slope /= width
+            for f in range(features):
+                normal = (x[row, f] - mean) * factor
+                by_scale[worker, f] += g[row, f] * normal
+                by_offset[worker, f] += g[row, f]
+                result[row, f] = (g[row, f] * scale[f] - level - normal * slope) * factor
 
 
 def rows_gradient() -> Any:
-    """`run(g, x, scale, epsilon, result, by_scale, by_offset)`; the last two of workers."""
+    """`run(team, parts, g, x, scale, epsilon, result, by_scale, by_offset)`.
 
-    @compiled()
-    def run(g, x, scale, epsilon, result, by_scale, by_offset):
-        count, features = x.shape
-        workers = by_scale.shape[0]
-        step = (count + workers - 1) // workers
-        width = np.float32(features)
-        for number in prange(workers):
-            worker = np.int64(number)
-            normal = np.empty(features, np.float32)
-            for f in range(features):
-                by_scale[worker, f] = 0
-                by_offset[worker, f] = 0
-            for row in range(worker * step, min((worker + 1) * step, count)):
-                mean = np.float32(0)
-                for f in range(features):
-                    mean += x[row, f]
-                mean /= width
-                variance = np.float32(0)
-                for f in range(features):
-                    variance += (x[row, f] - mean) * (x[row, f] - mean)
-                factor = np.float32(1) / np.sqrt(variance / width + epsilon)
-                level, slope = np.float32(0), np.float32(0)
-                for f in range(features):
-                    normal[f] = (x[row, f] - mean) * factor
-                    level += g[row, f] * scale[f]
-                    slope += g[row, f] * scale[f] * normal[f]
-                level /= width
-                slope /= width
-                for f in range(features):
-                    by_scale[worker, f] += g[row, f] * normal[f]
-                    by_offset[worker, f] += g[row, f]
-                    result[row, f] = (g[row, f] * scale[f] - level - normal[f] * slope) * factor
+    The last two are sums of each worker's share of the rows.
+    """
 
-    run.compile(void(_MATRIX, _MATRIX, _VECTOR, float32, _MATRIX, _MATRIX, _MATRIX))
+    @compiled(parallel=False)
+    def run(team, parts, g, x, scale, epsilon, result, by_scale, by_offset):
+        given = (g, x, scale, epsilon, result, by_scale, by_offset)
+        spread(team, parts, _rows_gradient_part, given)
+
+    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, float32, _MATRIX, _MATRIX, _MATRIX))
     return run
 
 
+@compiled(parallel=False)
+def _column_sums_part(part, parts, a, b, centre, one, two, product):
+    count, features = a.shape
+    workers = one.shape[0]
+    first, last = stretch(part, parts, workers, 1)
+    for worker in range(first, last):
+        for f in range(features):
+            one[worker, f] = 0
+            two[worker, f] = 0
+        first_row, last_row = stretch(np.int64(worker), workers, count, 1)
+        for row in range(first_row, last_row):
+            if product:
+                for f in range(features):
+                    one[worker, f] += a[row, f]
+                    two[worker, f] += a[row, f] * (b[row, f] - centre[f])
+            else:
+                for f in range(features):
+                    value = a[row, f] - centre[f]
+                    one[worker, f] += value
+                    two[worker, f] += value * value
+
+
 def column_sums() -> Any:
-    """`run(a, b, centre, one, two, product)`: sums of parts of columns.
+    """`run(team, parts, a, b, centre, one, two, product)`: sums of each worker's share of the rows.
 
     One sums a - centre, two its square; with `product` one sums a, and two a * (b - centre).
     """
 
-    @compiled()
-    def run(a, b, centre, one, two, product):
-        count, features = a.shape
-        workers = one.shape[0]
-        step = (count + workers - 1) // workers
-        for number in prange(workers):
-            worker = np.int64(number)
-            sums = np.zeros((2, features), np.float32)
-            for row in range(worker * step, min((worker + 1) * step, count)):
-                if product:
-                    for f in range(features):
-                        sums[0, f] += a[row, f]
-                        sums[1, f] += a[row, f] * (b[row, f] - centre[f])
-                else:
-                    for f in range(features):
-                        value = a[row, f] - centre[f]
-                        sums[0, f] += value
-                        sums[1, f] += value * value
-            for f in range(features):
-                one[worker, f] = sums[0, f]
-                two[worker, f] = sums[1, f]
+    @compiled(parallel=False)
+    def run(team, parts, a, b, centre, one, two, product):
+        spread(team, parts, _column_sums_part, (a, b, centre, one, two, product))
 
-    run.compile(void(_MATRIX, _MATRIX, _VECTOR, _MATRIX, _MATRIX, boolean))
+    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, _MATRIX, _MATRIX, boolean))
     return run
 
 
+@compiled(parallel=False)
+def _columns_part(part, parts, a, b, p, q, r, y):
+    first, last = stretch(part, parts, a.shape[0], 1)
+    for row in range(first, last):
+        for f in range(a.shape[1]):
+            y[row, f] = p[f] * a[row, f] + q[f] * b[row, f] + r[f]
+
+
 def columns() -> Any:
-    """`run(a, b, p, q, r, y, rows)`: y = p * a + q * b + r, a factor for each column."""
+    """`run(team, parts, a, b, p, q, r, y)`: y = p * a + q * b + r, a factor for each column."""
 
-    @compiled()
-    def run(a, b, p, q, r, y, rows):
-        count, features = a.shape
-        for part in prange((count + rows - 1) // rows):
-            first = np.int64(part) * rows
-            for row in range(first, min(first + rows, count)):
-                for f in range(features):
-                    y[row, f] = p[f] * a[row, f] + q[f] * b[row, f] + r[f]
+    @compiled(parallel=False)
+    def run(team, parts, a, b, p, q, r, y):
+        spread(team, parts, _columns_part, (a, b, p, q, r, y))
 
-    run.compile(void(_MATRIX, _MATRIX, _VECTOR, _VECTOR, _VECTOR, _MATRIX, int64))
+    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, _VECTOR, _VECTOR, _MATRIX))
     return run
