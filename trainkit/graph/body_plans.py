@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from trainkit.autodiff.tape import GradientTape
-from trainkit.core import devices, recorder
-from trainkit.core.tensor import PRIMITIVES, wrap
-from trainkit.graph.graph import Graph, GraphTensor, Node, replay
+from trainkit.core import recorder
+from trainkit.core.tensor import PRIMITIVES
+from trainkit.graph.graph import Graph, GraphTensor, replay
 from trainkit.graph.loops import cut_like, cut_to_sizes
-from trainkit.graph.passes import BEFORE_GRADIENTS, copied, optimised, prune, rebuild
+from trainkit.graph.passes import BEFORE_GRADIENTS, optimised, prune
+from trainkit.graph.splitting import Split, dependencies, quiet
 
 
 @dataclass
@@ -92,25 +93,6 @@ def plan_of(
     return found
 
 
-# ---------------------------------------------------------------------- what depends on what
-
-
-def _dependencies(graph: Graph) -> list[int]:
-    """For each output a set of the inputs that it has a gradient by, as the bits of an int."""
-    masks: dict[GraphTensor, int] = {
-        x: 1 << i if x.dtype.is_differentiable else 0 for i, x in enumerate(graph.inputs)
-    }
-    for node in graph.nodes:
-        if node.kind == "op" and node.primitive.recorded:
-            mask = 0
-            for x in node.inputs:
-                if isinstance(x, GraphTensor):
-                    mask |= masks.get(x, 0)
-            for y in node.outputs:
-                masks[y] = mask if y.dtype.is_differentiable else 0
-    return [masks.get(y, 0) for y in graph.outputs]
-
-
 def _bits(flags: Iterable[bool]) -> int:
     return sum(1 << i for i, flag in enumerate(flags) if flag)
 
@@ -124,7 +106,7 @@ class _Reach:
     """
 
     def __init__(self, body: Graph, count: int, needed: Any, given: Any) -> None:
-        depends = _dependencies(body)
+        depends = dependencies(body)
         floats = _bits(x.dtype.is_differentiable for x in body.inputs)
         wanted, results, reached = _bits(needed) & floats, _bits(given), 0
         while True:
@@ -140,32 +122,6 @@ class _Reach:
         self.wanted, self.reached = wanted, reached
         self.results = results & _bits(bool(mask & wanted) for mask in depends)
         self.carried = [i for i in range(count) if wanted >> i & 1 and (results >> i) & 1]
-
-
-# ---------------------------------------------------------------------- planning
-
-# Inputs of which an operation uses the shape alone.
-_SHAPE_ONLY = {
-    "sum_to_like": (1,),
-    "reshape_like": (1,),
-    "broadcast_like": (1,),
-    "zeros_like": (0,),
-    "ones_like": (0,),
-    "full_like": (0,),
-    "put_item": (1,),
-    "take_sum": (2,),
-    "tensor_array_without": (2,),
-    "tensor_array_padded": (2,),
-    "tensor_array_placed": (2,),
-    "padded_like": (1,),
-}
-# Views cost nothing, so it is what they look at that is kept.
-_VIEWS = frozenset({"transpose", "reshape", "expand_dims", "squeeze", "identity", "broadcast_to"})
-# Cheaper computed again than kept, if all they need is there anyway.
-_CHEAP = _VIEWS | frozenset(
-    "add subtract multiply negative square cast greater less greater_equal less_equal equal "
-    "not_equal logical_not relu get_item stop_gradient".split()
-)
 
 
 class _Planner:
@@ -194,7 +150,7 @@ class _Planner:
             return None
         joint = optimised(self._joint(), BEFORE_GRADIENTS)
         outs = len(self.body.outputs)
-        split = _Split(joint, self.count, self.fed, len(self.body.inputs))
+        split = Split(joint, self.count, self.fed, len(self.body.inputs))
         given = {
             y: k for k, y in enumerate(joint.outputs[self.count : outs]) if None not in y.shape
         }
@@ -266,7 +222,7 @@ class _Planner:
         return saving
 
     def _backward(
-        self, joint: Graph, split: _Split, stacks: dict[GraphTensor, int], sizes: Any
+        self, joint: Graph, split: Split, stacks: dict[GraphTensor, int], sizes: Any
     ) -> tuple[Graph, tuple[tuple[str, int], ...], tuple[int, ...]]:
         """The way back as a graph, what it is fed, and which captures it uses."""
         back = Graph("backward")
@@ -306,134 +262,3 @@ class _Planner:
         split.copy_into(back, env)
         back.outputs = [env[y] for y in joint.outputs[outs:]]
         return back, tuple(rows), tuple(captured)
-
-
-class _Split:
-    """The joint graph, split into the way there and the way back.
-
-    Attributes:
-        used: tensors of the way there that the way back takes as they are.
-    """
-
-    def __init__(self, joint: Graph, count: int, fed: int, inputs: int) -> None:
-        self.joint = joint
-        self.used: set[GraphTensor] = set()
-        self._late: set[Node] = {x.node for x in joint.inputs[inputs:]}
-        self._varies: set[Node] = {x.node for x in joint.inputs[: count + fed]}
-        self._rows = set(joint.inputs[count : count + fed])
-        for node in joint.nodes:
-            sources = [x.node for x in node.inputs if isinstance(x, GraphTensor)]
-            if not self._late.isdisjoint(sources):
-                self._late.add(node)
-            elif not self._varies.isdisjoint(sources):
-                self._varies.add(node)
-        self._copied: dict[Node, None] = {}
-        self._kept: dict[GraphTensor, None] = {}
-
-    def kept(self, grads: list[GraphTensor]) -> list[GraphTensor]:
-        """The tensors that the body must give for the way back to compute `grads`."""
-        for y in grads:
-            self._require(y)
-        self._leave_out_cheap()
-        return list(self._kept)
-
-    def _require(self, x: GraphTensor) -> None:
-        """Make sure that the way back has `x`."""
-        node = x.node
-        if node in self._copied or x in self._kept or node.kind == "constant":
-            return
-        if node.kind != "op":
-            self.used.add(x)
-            if node in self._varies and x not in self._rows:
-                self._kept[x] = None
-        elif self._again(node):
-            self._copied[node] = None
-            for source in self._values_of(node):
-                self._require(source)
-        else:
-            self._kept[x] = None
-
-    def _again(self, node: Node) -> bool:
-        """Whether the way back computes `node` itself."""
-        if node in self._late:
-            return True
-        if node.effect:
-            return False
-        if node not in self._varies:
-            return True
-        return node.primitive.name in _VIEWS or not self._values_of(node)
-
-    @staticmethod
-    def _values_of(node: Node) -> list[GraphTensor]:
-        """The inputs whose values count, not their shapes alone."""
-        ignored = _SHAPE_ONLY.get(node.primitive.name, ())
-        return [
-            x
-            for i, x in enumerate(node.inputs)
-            if isinstance(x, GraphTensor) and not (i in ignored and None not in tuple(x.shape))
-        ]
-
-    def _leave_out_cheap(self) -> None:
-        """Compute again what is cheap and made of what is there."""
-        for x in reversed(list(self._kept)):
-            node = x.node
-            if node.kind != "op" or node.primitive.name not in _CHEAP:
-                continue
-            if all(self._is_there(source, x) for source in self._values_of(node)):
-                del self._kept[x]
-                self._copied[node] = None
-
-    def _is_there(self, x: GraphTensor, but: GraphTensor) -> bool:
-        if x is but:
-            return False
-        return (
-            x in self._kept
-            or x in self.used
-            or x.node in self._copied
-            or (x.node.kind == "constant")
-        )
-
-    def copy_into(self, back: Graph, env: dict[Any, Any]) -> None:
-        """Add to `back` what it computes; `env` tells what stands for tensors in it so far."""
-        for node in self.joint.nodes:
-            if node.kind == "constant":
-                env[node.outputs[0]] = back.constant(node.value)
-            elif node in self._copied:
-                values = set(self._values_of(node))
-                inputs = tuple(
-                    (env[x] if x in values else back.constant(_stand_in(x)))
-                    if isinstance(x, GraphTensor)
-                    else x
-                    for x in node.inputs
-                )
-                for y, twin in zip(node.outputs, copied(back, node, inputs), strict=True):
-                    env.setdefault(y, twin)
-
-
-def _stand_in(x: GraphTensor) -> Any:
-    """A tensor of the shape and dtype of `x` that takes no memory, for those who ask no more."""
-    xp = devices.current().xp
-    return wrap(xp.broadcast_to(xp.zeros((), x.dtype.dtype), tuple(x.shape)))
-
-
-# ---------------------------------------------------------------------- effects
-
-
-def quiet(graph: Graph) -> Graph:
-    """`graph` without prints and assertions, also in its parts; itself if there are none."""
-    if not any(node.effect for node in graph.nodes):
-        return graph
-    part = Graph(graph.name)
-    part.nodes = [node for node in graph.nodes if node.outputs or not node.effect]
-    part.inputs, part.outputs = graph.inputs, graph.outputs
-    return rebuild(part, _quieter)
-
-
-def _quieter(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
-    if not node.subgraphs():
-        return None
-    outputs = copied(new, node, inputs)
-    outputs[0].node.settings = {
-        k: quiet(v) if isinstance(v, Graph) else v for k, v in node.settings.items()
-    }
-    return outputs
