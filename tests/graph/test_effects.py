@@ -211,3 +211,50 @@ def test_gradients_stop_at_a_numpy_function():
         return tape.gradient(y, x, unconnected_gradients="zero")
 
     assert float(f(tk.constant(3.0))) == float(tk.function(f)(tk.constant(3.0))) == 0.0
+
+
+def test_what_a_nested_function_prints_and_raises_without_tensors_happens_when_it_runs(capsys):
+    @tk.function
+    def inner(x):
+        tk.print("inside")
+        return x + 1.0
+
+    @tk.function
+    def outer(x):
+        return inner(x) * 2.0
+
+    outer.get_concrete_function(tk.constant(1.0))
+    assert printed(capsys) == []
+    for _ in range(2):
+        outer(tk.constant(1.0))
+    assert printed(capsys) == ["inside", "inside"]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_gradients_of_loops_and_branches_do_not_call_back_into_python_again(inside):
+    calls = []
+
+    def cosine(a):
+        calls.append(a)
+        return np.cos(a)
+
+    def loss(x):
+        y = x
+        for _ in tk.range(3):
+            y = y * tk.numpy_function(cosine, [x], tk.float32)
+        if x > 0:
+            y = y * tk.numpy_function(cosine, [x], tk.float32)
+        return y
+
+    traced = tk.function(loss)
+
+    def slope(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = (loss if inside else traced)(x)
+        return tape.gradient(y, x)
+
+    if inside:
+        slope = tk.function(slope)
+    assert float(slope(tk.constant(2.0))) == pytest.approx(np.cos(2.0) ** 4)
+    assert len(calls) == 4

@@ -268,6 +268,22 @@ def test_prints_and_assertions_in_a_loop_happen_once(capsys):
     assert capsys.readouterr().err == "round 0\nround 1\n"
 
 
+def test_a_loop_that_prints_is_not_run_again_for_its_gradient():
+    @tk.function
+    def slope(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for i in tk.range(2):
+                tk.print("round", i)
+                y = tk.exp(y) * x
+        return y, tape.gradient(y, x)
+
+    graph = optimised(slope.get_concrete_function(tk.constant(2.0)).graph)
+    loops = [node for node in graph.nodes if node.kind == "op" and node.type == "Scan"]
+    assert [loop.effect for loop in loops] == [True, False]  # there and back
+
+
 def test_random_numbers_in_a_loop_are_drawn_once():
     generator = tk.random.Generator.from_seed(3)
 

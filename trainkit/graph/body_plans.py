@@ -25,8 +25,9 @@ class Plan:
     """The two graphs, and what they take and give.
 
     Attributes:
-        base: the body that the plan extends, `None` if `saving` leaves out some of its effects.
-        saving: the body with more results.
+        base: the body that the plan extends.
+        saving: the body with more results, without prints and assertions.
+        loud: the same with them.
         padded: which of its stacked results may differ in size from round to round.
         backward: the way back through one round. It takes upstream gradients of loop variables,
             sums of gradients so far, rows, and captures; it gives the gradients, the sums, and
@@ -41,8 +42,9 @@ class Plan:
         asked: which gradients it was made for: by which inputs, from which results.
     """
 
-    base: Graph | None
+    base: Graph
     saving: Graph
+    loud: Graph
     padded: tuple[int, ...]
     backward: Graph
     carried: tuple[int, ...]
@@ -131,11 +133,10 @@ class _Planner:
         self, body: Graph, count: int, fed: int, padded: Any, needed: Any, given: Any
     ) -> None:
         self.body = body
-        self.quiet = quiet(body)
         self.count, self.fed = count, fed
         self.padded = padded
         self.asked = (needed, given)
-        reach = _Reach(self.quiet, count, needed, given)
+        reach = _Reach(body, count, needed, given)
         self.carried = tuple(reach.carried)
         self.given = tuple(
             k for k in range(len(body.outputs) - count) if reach.results >> (count + k) & 1
@@ -156,7 +157,8 @@ class _Planner:
         }
         needed = split.kept(joint.outputs[outs:])
         kept = [x for x in needed if x not in given]
-        saving = self._saving(joint, outs, kept)
+        loud = self._saving(joint, outs, kept)
+        saving = quiet(loud)
         first = outs - self.count
         ragged = [k for k, x in enumerate(kept) if None in tuple(x.shape)]
         stacks = {x: given[x] for x in needed if x in given}
@@ -164,8 +166,9 @@ class _Planner:
         sizes = {kept[k]: first + len(kept) + j for j, k in enumerate(ragged)}
         backward, rows, captured = self._backward(joint, split, stacks, sizes)
         plan = Plan(
-            base=self.body if self.quiet is self.body else None,
+            base=self.body,
             saving=saving,
+            loud=loud,
             padded=(*self.padded, *(first + k for k in ragged)),
             backward=backward,
             carried=self.carried,
@@ -176,7 +179,7 @@ class _Planner:
             captured=captured,
             asked=self.asked,
         )
-        saving.made_by = plan
+        saving.made_by = loud.made_by = plan
         return plan
 
     def _joint(self) -> Graph:
@@ -185,7 +188,7 @@ class _Planner:
         Inputs are those of the body, upstream gradients of loop variables and of stacked results,
         and sums so far; outputs are the results of the body, then gradients.
         """
-        joint, body, count = Graph("joint"), self.quiet, self.count
+        joint, body, count = Graph("joint"), self.body, self.count
         xs = [joint.add_input(x._spec, x.node.name) for x in body.inputs]
         seeded = [*self.carried, *(count + k for k in self.given)]
         gs: list[Any] = [
@@ -214,6 +217,7 @@ class _Planner:
         part = Graph(self.body.name)
         part.nodes, part.inputs = joint.nodes, joint.inputs[: len(self.body.inputs)]
         part.outputs = [*joint.outputs[:outs], *kept]
+        part.jit_compile = self.body.jit_compile
         saving = prune(part)
         shape = PRIMITIVES["shape"]
         for x in saving.outputs[outs:]:
@@ -226,6 +230,7 @@ class _Planner:
     ) -> tuple[Graph, tuple[tuple[str, int], ...], tuple[int, ...]]:
         """The way back as a graph, what it is fed, and which captures it uses."""
         back = Graph("backward")
+        back.jit_compile = self.body.jit_compile
         env: dict[Any, Any] = {}
         inputs, outs = len(self.body.inputs), len(self.body.outputs)
         upstream = joint.inputs[inputs:]

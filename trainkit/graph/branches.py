@@ -1,30 +1,17 @@
-"""`cond` as a primitive over graphs, and its gradient.
+"""`cond` as a primitive over graphs.
 
 Branches are graphs of their own. What they use from outside comes in as captures; a variable that
-they assign becomes one more result.
+they assign becomes one more result. Gradients are in `branch_gradients`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from trainkit.autodiff.walk import zeros_like
-from trainkit.core import nest, recorder
-from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, convert_to_tensor, is_tensor
-from trainkit.graph.graph import Graph, GraphTensor, replay
-from trainkit.graph.subgraphs import (
-    add_node,
-    as_output,
-    equal_values,
-    merged_dims,
-    scalar_pred,
-    trace_into,
-    vjp,
-)
+from trainkit.graph.graph import Graph
+from trainkit.graph.subgraphs import merged_dims
 
 
 def _cond_rule(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -> tuple[Spec, ...]:
@@ -43,127 +30,3 @@ def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, 
 
 
 cond_primitive.primitive.passes_errors = True
-
-
-@cond_primitive.joint_gradient
-def _cond_gradient(
-    g: Any, y: Any, pred: Any, *inputs: Any, true: Graph, false: Graph, split: int
-) -> tuple[Any, ...]:
-    here, there = inputs[:split], inputs[split:]
-    wanted = [i for i, x in enumerate(inputs) if x.dtype.is_differentiable]
-
-    def from_true() -> list[Any]:
-        grads = vjp(lambda *xs: replay(true, list(xs)), here, g)
-        return _only(wanted, grads + [zeros_like(x) for x in there])
-
-    def from_false() -> list[Any]:
-        grads = vjp(lambda *xs: replay(false, list(xs)), there, g)
-        return _only(wanted, [zeros_like(x) for x in here] + grads)
-
-    trace = recorder.current_trace()
-    if trace is not None and isinstance(pred, SymbolicTensor):
-        chosen = traced_cond(trace, pred, from_true, from_false)
-    else:
-        chosen = from_true() if bool(pred) else from_false()
-    result: list[Any] = [None] * len(inputs)
-    for i, gx in zip(wanted, chosen, strict=True):
-        result[i] = gx
-    return (None, *result)
-
-
-def _only(wanted: list[int], grads: list[Any]) -> list[Any]:
-    return [grads[i] for i in wanted]
-
-
-def traced_cond(
-    outer: Graph,
-    pred: Any,
-    true_fn: Callable[[], Any],
-    false_fn: Callable[[], Any],
-    merge: Callable[[Graph, Any, Graph, Any], Any] | None = None,
-) -> Any:
-    """Trace both branches and add one `cond` node.
-
-    Args:
-        outer: the graph being traced.
-        pred: symbolic scalar.
-        true_fn: function without arguments.
-        false_fn: the same; its result has the structure of that of `true_fn`.
-        merge: brings the raw results of both branches to one structure; by default they must agree.
-
-    Returns:
-        The structure of the branches' results; Python values that both give stay as they are.
-
-    Raises:
-        InvalidArgumentError: structures, ranks or dtypes of the branches differ.
-    """
-    pred = scalar_pred(pred)
-    true, false = Graph("true", outer), Graph("false", outer)
-    one = trace_into(true, true_fn)
-    two = trace_into(false, false_fn)
-    if merge is not None:
-        one, two = merge(true, one, false, two)
-    leaves_one, leaves_two = nest.flatten(one), nest.flatten(two)
-    if len(leaves_one) != len(leaves_two):
-        raise InvalidArgumentError(
-            f"cond: the branches return different structures, {_outline(one)} and "
-            f"{_outline(two)}; return the same structure from both"
-        )
-    places = []
-    for i, (a, b) in enumerate(zip(leaves_one, leaves_two, strict=True)):
-        if _same_python(a, b):
-            continue
-        with true:
-            a = as_output(true, a, b, "true")
-        with false:
-            b = as_output(false, b, a, "false")
-        a, b = _same_dtype(true, a, false, b, i)
-        true.outputs.append(a)
-        false.outputs.append(b)
-        places.append(i)
-    variables = {id(s.variable): s.variable for s in true.assigned + false.assigned}
-    for variable in variables.values():
-        true.outputs.append(true.lift(true.read_variable(variable)))
-        false.outputs.append(false.lift(false.read_variable(variable)))
-    if not true.outputs and not (true.has_effects or false.has_effects):
-        return one
-    _ensure_effect_output(true, false)
-    captured = (*true.captures, *false.captures)
-    settings = {"true": true, "false": false, "split": len(true.captures)}
-    outputs = add_node(outer, cond_primitive, (pred, *captured), settings)
-    for i, y in zip(places, outputs, strict=False):
-        leaves_one[i] = y
-    for variable, y in zip(variables.values(), outputs[len(places) :], strict=False):
-        outer.assign_variable(variable, y)
-    return nest.pack(one, leaves_one)
-
-
-def _ensure_effect_output(true: Graph, false: Graph) -> None:
-    """Give branches that only print or assert one output, since a node has at least one."""
-    if not true.outputs:
-        true.outputs.append(true.constant(convert_to_tensor(True)))
-        false.outputs.append(false.constant(convert_to_tensor(False)))
-
-
-def _same_python(a: Any, b: Any) -> bool:
-    if is_tensor(a) or is_tensor(b):
-        return a is b and not isinstance(a, GraphTensor)
-    return a is b or equal_values(a, b)
-
-
-def _outline(x: Any) -> str:
-    def word(leaf: Any) -> str:
-        return "a tensor" if is_tensor(leaf) else type(leaf).__name__
-
-    return str(nest.map_structure(word, x)).replace("'", "")
-
-
-def _same_dtype(true: Graph, a: GraphTensor, false: Graph, b: GraphTensor, place: int) -> Any:
-    if a.dtype != b.dtype:
-        raise InvalidArgumentError(
-            f"cond: result {place} has dtype {a.dtype.name} in the true branch and "
-            f"{b.dtype.name} in the false "
-            "branch; cast one of them"
-        )
-    merged_dims(a.shape, b.shape)
-    return a, b

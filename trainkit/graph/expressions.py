@@ -8,7 +8,7 @@ from typing import Any
 
 from trainkit.core import recorder
 from trainkit.core.tensor import PRIMITIVES, is_tensor
-from trainkit.graph.branches import traced_cond
+from trainkit.graph.branch_tracing import traced_cond
 from trainkit.graph.origins import RAISED_BY_USER
 from trainkit.graph.statements import is_symbolic
 

@@ -10,6 +10,7 @@ and order is a matter of data alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import recorder
@@ -246,7 +247,7 @@ class Graph(NodeList):
 
     def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Both branches as one node; what `ops.cond` does while tracing."""
-        from trainkit.graph.branches import traced_cond
+        from trainkit.graph.branch_tracing import traced_cond
 
         return traced_cond(self, pred, true_fn, false_fn)
 
@@ -360,12 +361,15 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
     for node in needed_nodes(graph):
         if node.kind == "op":
             ready = [env[x] if isinstance(x, GraphTensor) else x for x in node.inputs]
+            call = _as_node(node, ready) or node.primitive.op
             try:
-                result = node.primitive.op(*ready, **node.settings)
+                result = call(*ready, **node.settings)
             except Exception as error:
                 raise located(error, node) from None
             for symbol, y in zip(node.outputs, result if node.many else (result,), strict=True):
                 env[symbol] = y
+                if isinstance(y, GraphTensor):
+                    y.node.where = node.where
         elif node.kind == "constant":
             env[node.outputs[0]] = node.value
         elif node.kind == "variable":
@@ -374,6 +378,19 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
         for slot in graph.assigned:
             slot.variable.assign(env[slot.now])
     return [env[y] for y in graph.outputs]
+
+
+def _as_node(node: Node, inputs: list[Any]) -> Callable[..., Any] | None:
+    """What adds an effect without symbolic inputs to the graph being traced, which it belongs to.
+
+    Called as an operation it would happen while tracing.
+    """
+    trace = recorder.current_trace()
+    if not isinstance(trace, Graph) or not node.effect:
+        return None
+    if any(isinstance(x, SymbolicTensor) for x in inputs):
+        return None
+    return lambda *ready, **settings: trace.apply(node.primitive, ready, settings)
 
 
 def needed_nodes(graph: Graph) -> list[Node]:

@@ -12,6 +12,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.graph.body_plans import Plan, plan_of
 from trainkit.graph.graph import Graph
 from trainkit.graph.loops import scan_primitive, while_primitive
+from trainkit.graph.subgraphs import tracked_by_tapes
 
 
 def _plan(
@@ -147,13 +148,6 @@ for _operation in (while_primitive, scan_primitive):
 # ---------------------------------------------------------------------- eager tapes
 
 
-def _tracked(inputs: Sequence[Any]) -> tuple[bool, ...]:
-    """For each input whether a tape of this thread tracks it."""
-    me = recorder.get_ident()
-    tapes = [tape for tape in recorder.TAPES if tape.thread == me]
-    return tuple(any(x in tape.tracked for tape in tapes) for x in inputs)
-
-
 def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
     """`op` that keeps what gradients need at once when a tape looks on and no graph is traced.
 
@@ -166,7 +160,7 @@ def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., A
     def call(*inputs: Any, **settings: Any) -> Any:
         if not recorder.TAPES or recorder.current_trace() is not None:
             return op(*inputs, **settings)
-        tracked = _tracked(inputs)
+        tracked = tracked_by_tapes(inputs)
         if not any(tracked) or not all(type(x) is Tensor for x in inputs):
             return op(*inputs, **settings)
         body, count = settings["body"], settings["count"]
@@ -174,9 +168,9 @@ def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., A
         given = tuple(y.dtype.is_differentiable for y in body.outputs)
         fed, padded = settings.get("fed", 0), settings.get("padded", ())
         plan = plan_of(body, count, fed, padded, needed, given)
-        if plan is None or plan.base is None:
+        if plan is None:
             return op(*inputs, **settings)
-        more: dict[str, Any] = {"body": plan.saving, "padded": plan.padded}
+        more: dict[str, Any] = {"body": plan.loud, "padded": plan.padded}
         if op is while_primitive:
             more["stacked"] = len(plan.saving.outputs) - count
         results = op(*inputs, **{**settings, **more})

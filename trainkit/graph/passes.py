@@ -41,6 +41,7 @@ def rebuild(graph: Graph, visit: Visit) -> Graph:
 def rebuilt_frame(graph: Graph) -> tuple[Graph, dict[GraphTensor, Any]]:
     """A new graph with the inputs of `graph`, and what has become of each tensor so far."""
     new = Graph(graph.name, graph.outer)
+    new.jit_compile = graph.jit_compile
     return new, {x: new.add_input(x._spec, x.node.name) for x in graph.inputs}
 
 
@@ -223,12 +224,16 @@ _SIMPLER: dict[str, Callable[[Node, tuple[Any, ...]], Any]] = {
 }
 
 
-def merge_loops(graph: Graph) -> Graph:
-    """Let a loop that keeps more stand for the one that it was made from, on the same inputs."""
+def merge_calls(graph: Graph) -> Graph:
+    """Let a loop or a choice that keeps more stand for the one that it was made from.
+
+    Both must have the same inputs. Where one of them prints or asserts, what stands for both does.
+    """
     fullest = _fullest(graph)
     if not fullest:
         return graph
     done: dict[Node, tuple[GraphTensor, ...]] = {}
+    loud = {best for node, best in fullest.items() if node.effect}
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         best = fullest.get(node)
@@ -236,6 +241,8 @@ def merge_loops(graph: Graph) -> Graph:
             return None
         if best not in done:
             done[best] = copied(new, best, inputs)
+            if best in loud:
+                done[best][0].node.settings = _with_effects(best.settings)
         results, n = done[best], len(node.outputs)
         counts = node is not best and node.settings.get("stacked") is not None
         return (*results[: n - 1], results[-1]) if counts else results[:n]
@@ -243,25 +250,34 @@ def merge_loops(graph: Graph) -> Graph:
     return rebuild(graph, visit)
 
 
+_PARTS = {"while_loop": ("body",), "scan": ("body",), "cond": ("true", "false")}
+"""Which graphs of a node may be others that keep more."""
+
+
 def _fullest(graph: Graph) -> dict[Node, Node]:
-    """For loops that share inputs and a body, the one that keeps most."""
+    """For calls that share inputs and what they were made from, the one that keeps most."""
     groups: dict[Any, list[Node]] = {}
     for node in graph.nodes:
-        if node.kind == "op" and node.primitive.name in ("while_loop", "scan"):
+        if node.kind == "op" and node.primitive.name in _PARTS:
             groups.setdefault((node.primitive, node.inputs), []).append(node)
     found: dict[Node, Node] = {}
     for nodes in groups.values():
         for node in nodes:
-            bodies = node.settings["body"]
-            above = [other for other in nodes if _extends(other.settings["body"], bodies)]
-            best = max(above, key=lambda other: len(other.settings["body"].outputs))
+            above = [other for other in nodes if _extends(other, node)]
+            most = max(len(other.outputs) for other in above)
+            best = [other for other in above if len(other.outputs) == most][-1]
             if best is not node:
                 found[node] = found[best] = best
     return found
 
 
-def _extends(more: Graph, body: Graph) -> bool:
-    """Whether `more` gives all that `body` gives, and then what gradients need."""
+def _extends(more: Node, node: Node) -> bool:
+    """Whether `more` gives all that `node` gives, and then what gradients need."""
+    names = _PARTS[node.primitive.name]
+    return all(_is_made_from(more.settings[name], node.settings[name]) for name in names)
+
+
+def _is_made_from(more: Graph, body: Graph) -> bool:
     graph: Graph | None = more
     while graph is not None:
         if graph is body:
@@ -270,12 +286,20 @@ def _extends(more: Graph, body: Graph) -> bool:
     return False
 
 
+def _with_effects(settings: dict[str, Any]) -> dict[str, Any]:
+    """`settings` with graphs that print and assert in place of those made without."""
+    return {
+        name: getattr(value.made_by, "loud", value) if isinstance(value, Graph) else value
+        for name, value in settings.items()
+    }
+
+
 PASSES: list[Callable[[Graph], Graph]] = [
     prune,
     simplify,
     fold_constants,
     share,
-    merge_loops,
+    merge_calls,
     simplify,
     prune,
 ]
@@ -287,7 +311,7 @@ BEFORE_GRADIENTS: list[Callable[[Graph], Graph]] = [
     simplify_for_gradients,
     fold_constants,
     share,
-    merge_loops,
+    merge_calls,
     simplify_for_gradients,
     prune,
 ]

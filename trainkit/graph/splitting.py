@@ -27,6 +27,7 @@ _SHAPE_ONLY = {
     "tensor_array_padded": (2,),
     "tensor_array_placed": (2,),
     "padded_like": (1,),
+    "spread": (1,),
 }
 # Views cost nothing, so it is what they look at that is kept.
 _VIEWS = frozenset({"transpose", "reshape", "expand_dims", "squeeze", "identity", "broadcast_to"})
@@ -56,12 +57,24 @@ def dependencies(graph: Graph) -> list[int]:
 class Split:
     """The joint graph, split into the way there and the way back.
 
+    Args:
+        joint: the graph.
+        count: how many of its inputs are loop variables.
+        fed: how many after them are rows, or captures that the way back can have as they are.
+        inputs: how many inputs belong to the way there; those behind are upstream gradients.
+        there: the operations that the way there needs itself. Others are left to the way back,
+            whatever they depend on; by default those that no upstream gradient comes into belong to
+            the way there.
+
     Attributes:
         used: tensors of the way there that the way back takes as they are.
     """
 
-    def __init__(self, joint: Graph, count: int, fed: int, inputs: int) -> None:
+    def __init__(
+        self, joint: Graph, count: int, fed: int, inputs: int, there: set[Node] | None = None
+    ) -> None:
         self.joint = joint
+        self._there = there
         self.used: set[GraphTensor] = set()
         self._late: set[Node] = {x.node for x in joint.inputs[inputs:]}
         self._varies: set[Node] = {x.node for x in joint.inputs[: count + fed]}
@@ -75,11 +88,17 @@ class Split:
         self._copied: dict[Node, None] = {}
         self._kept: dict[GraphTensor, None] = {}
 
-    def kept(self, grads: list[GraphTensor]) -> list[GraphTensor]:
-        """The tensors that the body must give for the way back to compute `grads`."""
+    def kept(self, grads: list[GraphTensor], recompute: bool = True) -> list[GraphTensor]:
+        """The tensors that the body must give for the way back to compute `grads`.
+
+        Args:
+            grads: outputs of the joint graph.
+            recompute: what is cheap to compute again is not kept.
+        """
         for y in grads:
             self._require(y)
-        self._leave_out_cheap()
+        if recompute:
+            self._leave_out_cheap()
         return list(self._kept)
 
     def _require(self, x: GraphTensor) -> None:
@@ -100,7 +119,7 @@ class Split:
 
     def _again(self, node: Node) -> bool:
         """Whether the way back computes `node` itself."""
-        if node in self._late:
+        if node in self._late or (self._there is not None and node not in self._there):
             return True
         if node.effect:
             return False

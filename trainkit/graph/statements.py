@@ -9,7 +9,7 @@ from typing import Any
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import SymbolicTensor, is_tensor
-from trainkit.graph.branches import traced_cond
+from trainkit.graph.branch_tracing import traced_cond
 from trainkit.graph.effects import raise_when_run
 from trainkit.graph.graph import Graph
 from trainkit.graph.origins import RAISED_BY_USER, at_user_line

@@ -1,12 +1,10 @@
-"""Graphs of branches and loop bodies: tracing into them, what they give, their gradients."""
+"""Graphs of branches and loop bodies: tracing into them, what they give, who looks on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainkit.autodiff.tape import GradientTape
-from trainkit.autodiff.walk import zeros_like
 from trainkit.core import recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor, is_tensor
@@ -92,19 +90,8 @@ def as_output(graph: Graph, x: Any, other: Any, branch: str) -> GraphTensor:
         return graph.lift(convert_to_tensor(x, dtype=hint))
 
 
-def vjp(function: Callable[..., Any], inputs: Sequence[Any], g: Any) -> list[Any]:
-    """Gradients of `function`'s results, weighted by `g`, by each of `inputs`; zeros where none."""
-    floats = [x for x in inputs if x.dtype.is_differentiable]
-    with GradientTape() as tape:
-        tape.watch(floats)
-        ys = function(*inputs)
-    ys = list(ys) if isinstance(ys, list | tuple) else [ys]
-    gs = list(g) if isinstance(g, tuple) else [g]
-    pairs = [(y, gy) for y, gy in zip(ys, gs, strict=True) if y.dtype.is_differentiable]
-    if not pairs or not floats:
-        return [zeros_like(x) if x.dtype.is_differentiable else None for x in inputs]
-    grads = tape.gradient(
-        [y for y, _ in pairs], floats, [gy for _, gy in pairs], unconnected_gradients="zero"
-    )
-    found = iter(grads)
-    return [next(found) if x.dtype.is_differentiable else None for x in inputs]
+def tracked_by_tapes(inputs: Sequence[Any]) -> tuple[bool, ...]:
+    """For each input whether a tape of this thread tracks it."""
+    me = recorder.get_ident()
+    tapes = [tape for tape in recorder.TAPES if tape.thread == me]
+    return tuple(any(x in tape.tracked for tape in tapes) for x in inputs)

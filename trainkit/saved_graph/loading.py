@@ -14,7 +14,7 @@ from trainkit.core.errors import CheckpointError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, wrap_on_device
 from trainkit.core.variable import Variable
-from trainkit.graph import branches as branches  # registers cond
+from trainkit.graph import branch_gradients as branch_gradients  # registers cond
 from trainkit.graph import custom_rule as custom_rule
 from trainkit.graph import effects as effects
 from trainkit.graph import loop_gradients as loop_gradients  # registers while_loop and scan
