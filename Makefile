@@ -15,13 +15,17 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-gpu check lint types fast-tests bench bench-gpu clean
+.PHONY: train test test-kernels test-gpu check lint types fast-tests bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest $(ARGS)
+
+# Kernels are compiled at their first call, where the tests leave them out unless they ask for them.
+test-kernels: $(VENV)/.ready
+	TRAINKIT_JIT=eager $(BIN)/python -m pytest $(ARGS)
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest -m gpu $(ARGS)
