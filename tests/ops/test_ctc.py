@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 
@@ -73,6 +74,25 @@ def test_greedy_decoding_takes_the_best_class_at_each_time():
     np.testing.assert_allclose(score.numpy(), [[-24]])
     labels, _ = ops.ctc_decode(logits, [3], merge_repeated=False)
     np.testing.assert_array_equal(labels.numpy(), [[[1, 1, -1, -1, -1, -1]]])
+
+
+def test_decoding_in_a_graph_keeps_what_is_known_of_the_shapes(rng):
+    f = tk.function(
+        lambda x, n: ops.ctc_decode(x, n, "beam_search", beam_width=4, top_paths=2),
+        input_signature=[tk.TensorSpec([None, 5, 3]), tk.TensorSpec([None], tk.int32)],
+    )
+    assert f.get_concrete_function().output_shapes == ((2, None, 5), (None, 2))
+    logits = tk.constant(rng.normal(size=(2, 5, 3)).astype("float32"))
+    expected = ops.ctc_decode(logits, [5, 3], "beam_search", beam_width=4, top_paths=2)
+    for a, b in zip(f(logits, tk.constant([5, 3])), expected, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 4, 3)])
+def test_decoding_names_shapes_that_do_not_fit(shape):
+    words = r"ctc_decode: inputs must be \(batch, time, classes\), sequence_lengths \(batch,\)"
+    with pytest.raises(ShapeError, match=words):
+        ops.ctc_decode(np.zeros(shape, "float32"), [4])
 
 
 def test_beam_search_finds_the_likeliest_labels(rng):

@@ -66,8 +66,50 @@ def test_ctc_decoders_give_labels():
         np.testing.assert_array_equal(labels.indices, [[0, 0], [0, 1], [0, 2], [1, 0]])
         np.testing.assert_array_equal(labels.dense_shape, [2, 3])
         assert scores.shape == (2, 1)
-    with pytest.raises(tk.errors.InvalidArgumentError, match="beyond the 4 time steps"):
+    with pytest.raises(
+        tk.errors.InvalidArgumentError,
+        match=r"ctc_decode: sequence_lengths \[5, 3\] must lie in \[0, 4\]",
+    ):
         tk.nn.ctc_greedy_decoder(logits, [5, 3])
+
+
+def test_ctc_decoders_and_sparse_labels_are_nodes_of_a_graph():
+    logits = tk.constant(np.random.RandomState(0).normal(size=(6, 2, 4)).astype("float32"))
+    lengths = tk.constant([6, 4])
+
+    def decode(x, n):
+        (greedy,), scores = tk.nn.ctc_greedy_decoder(x, n)
+        beams, chances = tk.nn.ctc_beam_search_decoder(x, n, beam_width=5, top_paths=2)
+        loss = tk.nn.ctc_loss(greedy, x, None, n, blank_index=-1)
+        return greedy, scores, beams, chances, loss, beams[1].to_dense(-1)
+
+    graph = tk.function(decode)
+    expected = tk.nest.flatten(decode(logits, lengths))
+    for a, b in zip(tk.nest.flatten(graph(logits, lengths)), expected, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    shapes = [y.shape.as_list() for y in graph.get_concrete_function(logits, lengths).outputs]
+    assert shapes[:4] == [[None, 2], [None], [2], [2, 1]]
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"ctc_decode: sequence_lengths"):
+        graph(logits, tk.constant([6, 7]))
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_ctc_decoders_have_no_gradient(traced):
+    @tk.function if traced else lambda f: f
+    def slope(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            _, scores = tk.nn.ctc_greedy_decoder(x, [6, 6])
+        assert tape.gradient(scores, x) is None
+        return scores
+
+    slope(tk.ones([6, 2, 4]))
+
+
+def test_ctc_decoders_name_what_does_not_fit():
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"greedy_decoder: inputs must be"):
+        tk.nn.ctc_greedy_decoder(tk.ones([2, 4]), [2])
 
 
 def test_ctc_loss_takes_sparse_labels():
@@ -242,7 +284,8 @@ def test_graphs_give_what_eager_calls_give(script):
     np.testing.assert_allclose(graph(x), script(tk.constant(x)), rtol=1e-5, atol=1e-5)
 
 
-def test_work_on_values_says_so_in_a_graph():
-    graph = tk.function(lambda x: tk.nn.ctc_greedy_decoder(x, [1]))
-    with pytest.raises(tk.errors.InvalidArgumentError, match="decoder: works on values"):
-        graph(np.zeros((1, 1, 4), "float32"))
+def test_work_on_values_says_so_where_there_are_none():
+    leaked = []
+    tk.function(leaked.append).get_concrete_function(tk.TensorSpec([3], "int32"))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="dynamic_partition: works on values"):
+        tk.dynamic_partition([1.0, 2.0, 3.0], leaked[0], 2)

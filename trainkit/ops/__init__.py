@@ -115,8 +115,8 @@ from trainkit.ops.cross_entropy import psnr as psnr
 from trainkit.ops.cross_entropy import (
     sparse_categorical_crossentropy as sparse_categorical_crossentropy,
 )
-from trainkit.ops.ctc import ctc_decode as ctc_decode
 from trainkit.ops.ctc import ctc_loss as ctc_loss
+from trainkit.ops.ctc_decoding import ctc_decode as ctc_decode
 from trainkit.ops.cumulative import cumprod as cumprod
 from trainkit.ops.cumulative import cumsum as cumsum
 from trainkit.ops.cumulative import cumulative_logsumexp as cumulative_logsumexp

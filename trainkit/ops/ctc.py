@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: the loss of unaligned label sequences, and decoding.
+"""Connectionist temporal classification: the loss of unaligned label sequences.
 
 A path names one class for each time step; merging repeats and then dropping blanks turns it into
 labels.
@@ -15,8 +15,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, wrap_on_device
-from trainkit.kernels.beam_search import best_labels
+from trainkit.core.tensor import Tensor
 from trainkit.ops.axis_activations import log_softmax
 from trainkit.ops.elementwise import add, cast, negative, where
 from trainkit.ops.exponentials import logaddexp
@@ -94,7 +93,8 @@ def _backward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -
     return beta
 
 
-def _log_softmax(xp: ArrayModule, logits: Array) -> Array:
+def log_chances(xp: ArrayModule, logits: Array) -> Array:
+    """log(softmax(logits)) along the last axis."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
 
@@ -151,7 +151,7 @@ def _prepared(
     wide = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
     inside = xp.clip(target, 0, logits.shape[-1] - 1)
     states = _States(xp, inside, target_length, blank % logits.shape[-1])
-    return _log_softmax(xp, wide), states
+    return log_chances(xp, wide), states
 
 
 @primitive(_loss_rule, name="ctc_loss")
@@ -280,89 +280,3 @@ def ctc_loss(
     whole = [x if x.dtype.is_integer else cast(x, "int32") for x in labels]
     loss: Tensor = _ctc(as_floats(as_tensor(output)), *whole, blank=int(mask_index))
     return loss
-
-
-# ------------------------------------------------------------------ decoding
-
-
-def ctc_decode(
-    inputs: Any,
-    sequence_lengths: Any,
-    strategy: str = "greedy",
-    beam_width: int = 100,
-    top_paths: int = 1,
-    merge_repeated: bool = True,
-    mask_index: int = 0,
-) -> tuple[Tensor, Tensor]:
-    """The labels that a network's logits stand for.
-
-    Args:
-        inputs: logits, (batch, time, classes).
-        sequence_lengths: how many time steps count in each row, (batch,).
-        strategy: "greedy" takes the best class at each time; "beam_search" adds up the paths that
-            give the same labels and keeps the best prefixes.
-        beam_width: how many prefixes are kept.
-        top_paths: how many label sequences to give; 1 with "greedy".
-        merge_repeated: with "greedy", take a class that repeats itself for one label.
-        mask_index: the class that stands for a blank.
-
-    Returns:
-        Labels, (top_paths, batch, time), int32, -1 behind the end; and scores: with "greedy" the
-        sum of the best logits with its sign changed, (batch, 1), else log chances, (batch,
-        top_paths).
-
-    Raises:
-        InvalidArgumentError: the strategy is another, or `top_paths` does not fit it.
-        ShapeError: ranks or batch sizes do not fit.
-    """
-    logits = as_tensor(inputs).cpu().numpy()
-    lengths = np.asarray(as_tensor(sequence_lengths).cpu().numpy())
-    if logits.ndim != 3 or lengths.shape != logits.shape[:1]:
-        raise ShapeError(
-            "ctc_decode: inputs must be (batch, time, classes), sequence_lengths (batch,), got "
-            "shapes "
-            f"{logits.shape} and {lengths.shape}"
-        )
-    if strategy == "greedy":
-        if top_paths != 1:
-            raise InvalidArgumentError(f"ctc_decode: 'greedy' gives 1 path, top_paths={top_paths}")
-        labels, scores = _greedy(logits, lengths, merge_repeated, mask_index)
-    elif strategy == "beam_search":
-        if not 1 <= top_paths <= beam_width:
-            raise InvalidArgumentError(
-                f"ctc_decode: top_paths={top_paths} must lie in [1, beam_width={beam_width}]"
-            )
-        labels, scores = _beams(logits, lengths, beam_width, top_paths, mask_index)
-    else:
-        raise InvalidArgumentError(
-            f"ctc_decode: strategy={strategy!r} must be 'greedy' or 'beam_search'"
-        )
-    return wrap_on_device(labels), wrap_on_device(scores)
-
-
-def _greedy(logits: Any, lengths: Any, merge: bool, blank: int) -> tuple[Any, Any]:
-    batch, steps, classes = logits.shape
-    best = logits.argmax(axis=-1)
-    heard = np.arange(steps)[None, :] < lengths[:, None]
-    scores = -np.where(heard, logits.max(axis=-1), 0).sum(axis=1, keepdims=True)
-    kept = heard & (best != blank % classes)
-    if merge:
-        kept[:, 1:] &= best[:, 1:] != best[:, :-1]
-    labels = np.full((1, batch, steps), -1, np.int32)
-    for row in range(batch):
-        found = best[row, kept[row]]
-        labels[0, row, : found.size] = found
-    return labels, scores.astype(logits.dtype)
-
-
-def _beams(logits: Any, lengths: Any, width: int, paths: int, blank: int) -> tuple[Any, Any]:
-    batch, steps, classes = logits.shape
-    labels = np.full((paths, batch, steps), -1, np.int32)
-    scores = np.full((batch, paths), -np.inf, logits.dtype)
-    chances = _log_softmax(np, logits.astype(np.float64))
-    for row in range(batch):
-        found = best_labels(chances[row, : lengths[row]], blank % classes, width)[:paths]
-        for path, (sequence, score) in enumerate(found):
-            labels[path, row, : len(sequence)] = sequence
-            scores[row, path] = score
-    return labels, scores

@@ -36,8 +36,8 @@ from trainkit.ops.cross_entropy import psnr as psnr
 from trainkit.ops.cross_entropy import (
     sparse_categorical_crossentropy as sparse_categorical_crossentropy,
 )
-from trainkit.ops.ctc import ctc_decode as ctc_decode
 from trainkit.ops.ctc import ctc_loss as ctc_loss
+from trainkit.ops.ctc_decoding import ctc_decode as ctc_decode
 from trainkit.ops.gated_activations import gelu as gelu
 from trainkit.ops.gated_activations import hard_silu as hard_silu
 from trainkit.ops.gated_activations import hard_silu as hard_swish  # noqa: F401  (another name)

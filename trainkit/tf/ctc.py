@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.dtypes import int32, int64
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import ctc_decode as _decode
 from trainkit.ops import ctc_loss as _loss
@@ -33,9 +35,14 @@ class SparseLabels(NamedTuple):
 
     def to_dense(self, default_value: int = -1) -> Tensor:
         """The labels as (rows, length), filled up with `default_value`."""
-        rows = np.full(self.dense_shape.numpy(), default_value, np.int64)
-        rows[tuple(self.indices.numpy().T)] = self.values.numpy()
-        return convert_to_tensor(rows)
+        return _filled_rows(*self, default_value)
+
+
+@needs_values("indices", "values", "dense_shape", gives=lambda a: Spec((None, None), int64))
+def _filled_rows(indices: Any, values: Any, dense_shape: Any, default_value: int) -> Tensor:
+    rows = np.full(dense_shape.numpy(), default_value, np.int64)
+    rows[tuple(indices.numpy().T)] = values.numpy()
+    return convert_to_tensor(rows)
 
 
 def ctc_loss(
@@ -85,14 +92,25 @@ def ctc_loss(
 
 
 def _dense_labels(labels: SparseLabels) -> tuple[Tensor, Tensor]:
-    rows = labels.indices.numpy()[:, 0]
-    count = int(labels.dense_shape.numpy()[0])
-    lengths = np.bincount(rows, minlength=count).astype(np.int32)
-    return labels.to_dense(0), convert_to_tensor(lengths)
+    return labels.to_dense(0), _row_lengths(labels.indices, labels.dense_shape)
+
+
+@needs_values("indices", "dense_shape", gives=lambda a: Spec((None,), int32))
+def _row_lengths(indices: Any, dense_shape: Any) -> Tensor:
+    rows, count = indices.numpy()[:, 0], int(dense_shape.numpy()[0])
+    return convert_to_tensor(np.bincount(rows, minlength=count).astype(np.int32))
+
+
+_SPARSE = SparseLabels(Spec((None, 2), int64), Spec((None,), int64), Spec((2,), int64))  # type: ignore[arg-type]
+
+
+@needs_values("paths", gives=lambda a: [_SPARSE] * int(a["paths"].shape[0]))
+def _sparse_paths(paths: Any) -> list[SparseLabels]:
+    """Rows (paths, batch, time) filled up with -1, for each path as three arrays."""
+    return [_sparse(labels) for labels in paths.numpy()]
 
 
 def _sparse(labels: Any) -> SparseLabels:
-    """Rows filled up with -1 as three arrays."""
     there = labels >= 0
     indices = np.argwhere(there).astype(np.int64)
     longest = int(there.sum(axis=1).max(initial=0))
@@ -101,14 +119,12 @@ def _sparse(labels: Any) -> SparseLabels:
     return SparseLabels(*(convert_to_tensor(a) for a in (indices, values, shape)))
 
 
-def _by_batch(inputs: Any, sequence_length: Any, op: str) -> Tensor:
-    x = convert_to_tensor(concrete(inputs, op))
-    if len(x.shape) != 3:
-        raise ShapeError(f"{op}: inputs must be (time, batch, classes), got {tuple(x.shape)}")
-    lengths = concrete(sequence_length, op)
-    if lengths.size and lengths.max() > x.shape[0]:
-        raise InvalidArgumentError(
-            f"{op}: sequence_length {lengths.tolist()} goes beyond the {x.shape[0]} time steps"
+def _by_batch(inputs: Any, op: str) -> Tensor:
+    x = convert_to_tensor(inputs)
+    if len(x.shape) != 3 or x.shape[2] is None:
+        raise ShapeError(
+            f"{op}: inputs must be (time, batch, classes) with the classes known, got "
+            f"{tuple(x.shape)}"
         )
     return ops.transpose(x, (1, 0, 2))
 
@@ -134,12 +150,12 @@ def ctc_greedy_decoder(
         ShapeError: the shapes do not fit.
         InvalidArgumentError: a length is beyond the time steps.
     """
-    x = _by_batch(inputs, sequence_length, "ctc_greedy_decoder")
+    x = _by_batch(inputs, "ctc_greedy_decoder")
     blank = -1 if blank_index is None else int(blank_index)
     labels, scores = _decode(
         x, sequence_length, merge_repeated=merge_repeated, mask_index=blank % x.shape[-1]
     )
-    return [_sparse(labels.numpy()[0])], scores
+    return _sparse_paths(labels), scores
 
 
 def ctc_beam_search_decoder(
@@ -160,11 +176,11 @@ def ctc_beam_search_decoder(
         ShapeError: the shapes do not fit.
         InvalidArgumentError: `top_paths` is above `beam_width`, or a length beyond the time steps.
     """
-    x = _by_batch(inputs, sequence_length, "ctc_beam_search_decoder")
+    x = _by_batch(inputs, "ctc_beam_search_decoder")
     labels, scores = _decode(
         x, sequence_length, "beam_search", beam_width, top_paths, mask_index=x.shape[-1] - 1
     )
-    return [_sparse(path) for path in labels.numpy()], scores
+    return _sparse_paths(labels), scores
 
 
 @needs_values(
