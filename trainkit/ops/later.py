@@ -118,13 +118,14 @@ class _Place:
         self.number = number
 
 
-def later(function: Callable[..., Any], bound: Bound, specs: Any) -> Any:
+def later(function: Callable[..., Any], bound: Bound, specs: Any, name: str | None = None) -> Any:
     """Call `function` when the graph that is being traced runs.
 
     Args:
         function: made of operations.
         bound: its arguments by name; tensors anywhere inside become inputs of the node.
         specs: nest of `Spec`s, like the result.
+        name: what listings and errors call it; by default the function's own.
 
     Returns:
         The results, symbolic, nested like `specs`.
@@ -148,7 +149,7 @@ def later(function: Callable[..., Any], bound: Bound, specs: Any) -> Any:
         return function(**{name: nest.map_structure(value, x) for name, x in held.items()})
 
     flat = nest.flatten(specs)
-    results = with_values(*inputs, call=Call(function.__name__, run, flat))
+    results = with_values(*inputs, call=Call(name or function.__name__, run, flat))
     return nest.pack(specs, list(results))
 
 
@@ -182,6 +183,11 @@ def needs_values(
         return call
 
     return decorate
+
+
+def is_later(value: Any) -> bool:
+    """Whether something in the nest `value` has a value only when the graph being traced runs."""
+    return bool(recorder.THREAD.traces) and any(map(_is_symbolic, nest.flatten(value)))
 
 
 def _is_symbolic(x: Any) -> bool:

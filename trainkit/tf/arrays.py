@@ -16,7 +16,7 @@ from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
-from trainkit.ops.later import Bound, like, needs_values, unknown
+from trainkit.ops.later import Bound, is_later, later, like, needs_values, unknown
 
 newaxis = None
 
@@ -59,6 +59,9 @@ def _one_hot_spec(a: Bound) -> Spec:
 
 
 def _split_specs(a: Bound) -> list[Spec]:
+    number = a["num_or_size_splits"]
+    if isinstance(number, int):
+        return [unknown(a["value"])] * number
     counts = convert_to_tensor(a["num_or_size_splits"]).shape
     if len(counts) != 1 or counts[0] is None:
         raise InvalidArgumentError(
@@ -169,7 +172,7 @@ def range(
     return ops.arange(start, limit, delta, dtype=dtype)
 
 
-@needs_values("num", gives=_linspace_spec)
+@needs_values("num", "axis", gives=_linspace_spec)
 def linspace(start: Any, stop: Any, num: int, name: Any = None, axis: int = 0) -> Tensor:
     """`num` evenly spaced numbers from `start` to `stop`, both included."""
     result: Tensor = ops.linspace(start, stop, plain(num), axis=axis)
@@ -205,13 +208,19 @@ def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
     """The sizes of the axes as a 1-d tensor."""
     tensor = input if isinstance(input, Tensor) else convert_to_tensor(input)
     if tensor.shape.is_fully_defined():
-        return convert_to_tensor(np.array(tensor.shape, dtypes.as_dtype(out_type).dtype))
+        return convert_to_tensor(np.array(tensor.shape, _numpy_dtype(out_type)))
     return ops.cast(PRIMITIVES["shape"].op(tensor), out_type)
 
 
 def size(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
     """The number of elements as a scalar tensor."""
+    if isinstance(input, SymbolicTensor) and input.shape.is_fully_defined():
+        return convert_to_tensor(np.array(input.shape.num_elements(), _numpy_dtype(out_type)))
     return ops.cast(ops.size(input), out_type)
+
+
+def _numpy_dtype(dtype: Any) -> Any:
+    return dtypes.as_dtype(dtype).dtype
 
 
 def rank(input: Any, name: Any = None) -> Tensor:
@@ -227,6 +236,9 @@ def reshape(tensor: Any, shape: Any, name: Any = None) -> Tensor:
 
 def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
     """A new axis of size 1 at `axis`."""
+    if type(axis) is not int and is_later(axis):
+        result: Tensor = later(expand_dims, {"input": input, "axis": axis}, unknown(input, 1))
+        return result
     return ops.expand_dims(input, plain(axis))
 
 
@@ -256,6 +268,10 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
 def concat(values: Any, axis: Any, name: Any = None) -> Tensor:
     """Tensors one after the other along `axis`."""
     items = list(values) if isinstance(values, list | tuple) else [values]
+    if type(axis) is not int and is_later(axis):
+        spec = unknown(items[0], dtype=dtypes.result_type(*map(convert_to_tensor, items)))
+        result: Tensor = later(concat, {"values": items, "axis": axis}, spec)
+        return result
     return ops.concatenate(items, axis=plain(axis))
 
 
@@ -269,7 +285,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None)
     return list(ops.unstack(value, num, axis))
 
 
-@needs_values("num_or_size_splits", gives=_split_specs)
+@needs_values("num_or_size_splits", "axis", gives=_split_specs)
 def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
 ) -> list[Tensor]:

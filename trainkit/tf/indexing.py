@@ -13,9 +13,9 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.shapes import TensorShape, broadcast_dims
+from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
-from trainkit.ops.later import like, needs_values, rows, unknown
+from trainkit.ops.later import Bound, is_later, later, like, needs_values, rows, unknown
 from trainkit.tf.arrays import plain
 
 
@@ -105,7 +105,13 @@ def gather(
         InvalidArgumentError: an index is out of range.
     """
     params, indices = convert_to_tensor(params), convert_to_tensor(indices)
-    batch = int(batch_dims) if batch_dims >= 0 else len(indices.shape) + int(batch_dims)
+    if type(axis) is not int and is_later(axis):
+        rank = len(params.shape) + len(indices.shape) - 1 - _batch_axes(batch_dims, indices)
+        spec = Spec((None,) * rank, params.dtype)
+        bound = {"params": params, "indices": indices, "axis": axis, "batch_dims": batch_dims}
+        result: Tensor = later(gather, bound, spec)
+        return result
+    batch = _batch_axes(batch_dims, indices)
     axis = plain(batch if axis is None else axis)
     if not batch:
         return ops.gather(params, indices, axis=axis)
@@ -125,6 +131,10 @@ def gather(
         tuple(builtins.range(len(indices.shape), len(indices.shape) + axis - batch)),
         tuple(builtins.range(batch, axis)),
     )
+
+
+def _batch_axes(batch_dims: int, indices: Tensor) -> int:
+    return int(batch_dims) if batch_dims >= 0 else len(indices.shape) + int(batch_dims)
 
 
 def _check_range(indices: Tensor, size: int) -> None:
@@ -153,6 +163,12 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) 
     return ops.gather_nd(params, ops.concatenate([*rows, indices], axis=-1))
 
 
+def _masked_spec(a: Bound) -> Spec:
+    x, mask = convert_to_tensor(a["tensor"]), convert_to_tensor(a["mask"])
+    return Spec((None,) * (len(x.shape) - len(mask.shape) + 1), x.dtype)
+
+
+@needs_values("axis", gives=_masked_spec)
 def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: Any = None) -> Tensor:
     """The items at which `mask` is True, in order.
 

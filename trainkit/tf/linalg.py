@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
+from trainkit.core.dtypes import result_type
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops import cholesky as cholesky
 from trainkit.ops import cross as cross
 from trainkit.ops import det as det
@@ -14,10 +16,12 @@ from trainkit.ops import einsum as einsum
 from trainkit.ops import logdet as logdet
 from trainkit.ops import slogdet as slogdet
 from trainkit.ops import trace as _trace
+from trainkit.ops.later import Bound, needs_values
 from trainkit.ops.solving import expm as expm
 from trainkit.optimizers.clipping import joint_norm
 from trainkit.tf.arrays import eye as eye
 from trainkit.tf.arrays import plain
+from trainkit.tf.axes import count_of
 from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.math import l2_normalize as l2_normalize
 from trainkit.tf.matrix_functions import logm as logm
@@ -320,6 +324,20 @@ def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> T
     return x
 
 
+def _tensordot_spec(given: Bound) -> Spec:
+    a, b = convert_to_tensor(given["a"]), convert_to_tensor(given["b"])
+    axes = given["axes"]
+    dims = axes.shape if is_tensor(axes) else (2, count_of(axes[0], "tensordot"))
+    if len(dims) != 2 or dims[1] is None:
+        raise InvalidArgumentError(
+            "tensordot: the number of axes must be known while a graph is traced, axes is a tensor "
+            f"of shape {tuple(dims)}; give a pair of lists, or a tensor (2, n) with n known"
+        )
+    rank = len(a.shape) + len(b.shape) - 2 * int(dims[1])
+    return Spec((None,) * rank, result_type(a, b))
+
+
+@needs_values("axes", gives=_tensordot_spec)
 def tensordot(a: Any, b: Any, axes: Any, name: Any = None) -> Tensor:
     """Sum of products over `axes`: a number of last and first axes, or a pair of lists."""
     axes = plain(axes)

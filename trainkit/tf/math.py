@@ -92,8 +92,10 @@ from trainkit.ops import zeta as zeta
 from trainkit.ops.incomplete import betainc as betainc
 from trainkit.ops.incomplete import igamma as igamma
 from trainkit.ops.incomplete import igammac as igammac
+from trainkit.ops.later import like, needs_values
 from trainkit.tf import special as special
 from trainkit.tf.arrays import plain
+from trainkit.tf.axes import reduced
 from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.segments import confusion_matrix as confusion_matrix
 from trainkit.tf.segments import segment_max as segment_max
@@ -188,17 +190,25 @@ def reduce_sum(
     """Sum over the axes `axis`, all by default; the dtype stays."""
     x = input_tensor
     if type(x) is Tensor and x._array.dtype.kind == "f":
-        return ops.sum(x, None if axis is None else plain(axis), keepdims)
-    x = _tensor(x)
-    return ops.cast(ops.sum(x, axis=plain(axis), keepdims=keepdims), x.dtype)
+        if axis is None or type(axis) is int:
+            return ops.sum(x, axis, keepdims)
+        return reduced(ops.sum, x, axis, keepdims)
+    return reduced(_reduce_sum, _tensor(x), axis, keepdims)
+
+
+def _reduce_sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    return ops.cast(ops.sum(x, axis, keepdims), x.dtype)
 
 
 def reduce_prod(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Product over the axes `axis`, all by default; the dtype stays."""
-    x = _tensor(input_tensor)
-    return ops.cast(ops.prod(x, axis=plain(axis), keepdims=keepdims), x.dtype)
+    return reduced(_reduce_prod, _tensor(input_tensor), axis, keepdims)
+
+
+def _reduce_prod(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    return ops.cast(ops.prod(x, axis=axis, keepdims=keepdims), x.dtype)
 
 
 def reduce_mean(
@@ -207,69 +217,72 @@ def reduce_mean(
     """Mean over the axes `axis`, all by default; of integers an integer, rounded to zero."""
     x = input_tensor
     if type(x) is Tensor and x._array.dtype.kind == "f":
-        return ops.mean(x, None if axis is None else plain(axis), keepdims)
-    x = _tensor(x)
+        if axis is None or type(axis) is int:
+            return ops.mean(x, axis, keepdims)
+        return reduced(ops.mean, x, axis, keepdims)
+    return reduced(_reduce_mean, _tensor(x), axis, keepdims)
+
+
+def _reduce_mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
     if not x.dtype.is_integer:
-        return ops.mean(x, axis=plain(axis), keepdims=keepdims)
-    mean = ops.mean(ops.cast(x, "float64"), axis=plain(axis), keepdims=keepdims)
-    return ops.cast(mean, x.dtype)
+        return ops.mean(x, axis, keepdims)
+    return ops.cast(ops.mean(ops.cast(x, "float64"), axis, keepdims), x.dtype)
 
 
 def reduce_max(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Greatest value over the axes `axis`, all by default."""
-    return ops.max(input_tensor, axis=plain(axis), keepdims=keepdims)
+    return reduced(ops.max, input_tensor, axis, keepdims)
 
 
 def reduce_min(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Least value over the axes `axis`, all by default."""
-    return ops.min(input_tensor, axis=plain(axis), keepdims=keepdims)
+    return reduced(ops.min, input_tensor, axis, keepdims)
 
 
 def reduce_all(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Whether all elements hold."""
-    return ops.all(input_tensor, axis=plain(axis), keepdims=keepdims)
+    return reduced(ops.all, input_tensor, axis, keepdims)
 
 
 def reduce_any(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Whether any element holds."""
-    return ops.any(input_tensor, axis=plain(axis), keepdims=keepdims)
+    return reduced(ops.any, input_tensor, axis, keepdims)
 
 
 def reduce_logsumexp(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """log(sum(exp(x))) without overflow."""
-    return ops.logsumexp(input_tensor, axis=plain(axis), keepdims=keepdims)
+    return reduced(ops.logsumexp, input_tensor, axis, keepdims)
 
 
 def reduce_variance(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Variance over the axes `axis`, divided by n."""
-    return ops.var(input_tensor, axis=plain(axis), keepdims=keepdims)
+    return reduced(ops.var, input_tensor, axis, keepdims)
 
 
 def reduce_std(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """Standard deviation over the axes `axis`, divided by n."""
-    return ops.std(input_tensor, axis=plain(axis), keepdims=keepdims)
+    return reduced(ops.std, input_tensor, axis, keepdims)
 
 
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
     """sqrt(sum(x**2)) over the axes `axis`."""
-    squares = ops.square(_tensor(input_tensor))
-    return ops.sqrt(ops.sum(squares, axis=plain(axis), keepdims=keepdims))
+    return ops.sqrt(reduced(ops.sum, ops.square(_tensor(input_tensor)), axis, keepdims))
 
 
 def count_nonzero(
@@ -277,19 +290,20 @@ def count_nonzero(
 ) -> Tensor:
     """The number of elements that are not 0."""
     counted = ops.cast(ops.not_equal(input, 0), dtype)
-    return ops.cast(ops.sum(counted, axis=plain(axis), keepdims=keepdims), dtype)
+    return ops.cast(reduced(ops.sum, counted, axis, keepdims), dtype)
 
 
 def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
     """The position of the greatest value along `axis`, the first of equal ones."""
-    return ops.cast(ops.argmax(input, axis=plain(axis)), output_type)
+    return ops.cast(reduced(ops.argmax, input, axis, False), output_type)
 
 
 def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
     """The position of the least value along `axis`, the first of equal ones."""
-    return ops.cast(ops.argmin(input, axis=plain(axis)), output_type)
+    return ops.cast(reduced(ops.argmin, input, axis, False), output_type)
 
 
+@needs_values("axis", gives=lambda a: like(a["x"]))
 def cumsum(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
@@ -298,6 +312,7 @@ def cumsum(
     return _cumulative(ops.cumsum, x, plain(axis), exclusive, reverse, 0)
 
 
+@needs_values("axis", gives=lambda a: like(a["x"]))
 def cumprod(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
@@ -306,6 +321,7 @@ def cumprod(
     return _cumulative(ops.cumprod, x, plain(axis), exclusive, reverse, 1)
 
 
+@needs_values("axis", gives=lambda a: like(a["x"]))
 def cumulative_logsumexp(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
@@ -381,7 +397,7 @@ def bincount(
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None) -> Tensor:
     """`x / sqrt(max(sum(x**2), epsilon))` along `axis`."""
     x = _tensor(x)
-    squares = ops.sum(ops.square(x), axis=plain(axis), keepdims=True)
+    squares = reduced(ops.sum, ops.square(x), axis, True)
     return ops.multiply(x, ops.rsqrt(ops.maximum(squares, epsilon)))
 
 

@@ -21,6 +21,7 @@ from trainkit.ops import softsign as softsign
 from trainkit.ops import tanh as tanh
 from trainkit.ops.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
 from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
+from trainkit.ops.later import needs_values, unknown
 from trainkit.ops.softmax_cross_entropy import softmax_cross_entropy_with_logits as _softmax_loss
 from trainkit.ops.softmax_cross_entropy import (
     sparse_softmax_cross_entropy_with_logits as _sparse_softmax_loss,
@@ -82,10 +83,11 @@ def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
     return ops.gelu(features, approximate=approximate)
 
 
+@needs_values("axis", gives=lambda a: unknown(a["features"]))
 def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
     """relu(x) and relu(-x), one after the other along `axis`."""
     x = convert_to_tensor(features)
-    return ops.concatenate([ops.relu(x), ops.relu(ops.negative(x))], axis=axis)
+    return ops.concatenate([ops.relu(x), ops.relu(ops.negative(x))], axis=plain(axis))
 
 
 def dropout(
