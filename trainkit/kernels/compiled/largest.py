@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from trainkit.kernels.compiled.tiles import _literal, _Loop, _Tile
+from trainkit.kernels.compiled.vectors import Loop, Tile, literal
 
 
 @intrinsic(prefer_literal=True)
@@ -33,12 +33,12 @@ def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixe
         count: see `cut`.
     """
     literals = lanes, cut
-    size, masked = (_literal(kind) for kind in literals)
+    size, masked = (literal(kind) for kind in literals)
     signature = types.void(*literals, *(types.intp,) * 9)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, result, y, g, rows, columns, line, pixel, count = arguments[2:]
-        tile = _Tile(builder, 1, 1, size)
+        tile = Tile(builder, 1, 1, size)
         mask = tile.masks(count)[0] if masked else None
 
         def read(at: Any) -> Any:
@@ -49,8 +49,8 @@ def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixe
 
         none = ir.Constant(tile.vector, [0.0] * size)
         largest = read(y)
-        outer = _Loop(builder, rows, [x, result, read(g)])
-        inner = _Loop(builder, columns, outer.values)
+        outer = Loop(builder, rows, [x, result, read(g)])
+        inner = Loop(builder, columns, outer.values)
         here, there, left = inner.values
         found = builder.fcmp_ordered("==", read(here), largest)
         write(builder.fadd(read(there), builder.select(found, left, none)), there)

@@ -1,0 +1,171 @@
+"""LLVM's vectors of float32 in code that Numba compiles: rows of them, and loops that carry them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+F32, I64, I32 = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+BYTES = 4  # of a float32
+
+
+class Tile:
+    """Emits code for `rows` times `vectors` vectors of `lanes` float32."""
+
+    def __init__(self, builder: Any, rows: int, vectors: int, lanes: int) -> None:
+        self.builder, self.rows, self.vectors, self.lanes = builder, rows, vectors, lanes
+        self.vector = ir.VectorType(F32, lanes)
+        self.width = lanes * BYTES
+
+    def word(self, value: int) -> Any:
+        return ir.Constant(I64, value)
+
+    def plus(self, *terms: Any) -> Any:
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.builder.add(total, self.word(term) if isinstance(term, int) else term)
+        return total
+
+    def table(self, base: Any, index: int) -> Any:
+        """Entry `index` of a table of int64 at `base`."""
+        at = self.plus(base, 8 * index)
+        return self.builder.load(self.builder.inttoptr(at, I64.as_pointer()))
+
+    def weights(self, base: Any) -> list[Any]:
+        """A row of vectors from `base` on."""
+        return [self._load(self.plus(base, v * self.width)) for v in range(self.vectors)]
+
+    def _load(self, at: Any) -> Any:
+        load = self.builder.load(self.builder.inttoptr(at, self.vector.as_pointer()))
+        load.align = BYTES
+        return load
+
+    def store(self, value: Any, at: Any) -> None:
+        """Write a vector."""
+        store = self.builder.store(value, self.builder.inttoptr(at, self.vector.as_pointer()))
+        store.align = BYTES
+
+    def turned(self, rows: list[Any]) -> list[Any]:
+        """The transpose of a square: blocks beside the diagonal change places, ever larger ones."""
+        size = 1
+        while size < self.lanes:
+            left = [i if not i & size else i + self.lanes - size for i in range(self.lanes)]
+            right = [i + size if not i & size else i + self.lanes for i in range(self.lanes)]
+            for i in range(self.lanes):
+                if not i & size:
+                    pair = rows[i], rows[i + size]
+                    rows[i], rows[i + size] = (
+                        self.builder.shuffle_vector(*pair, self._order(order))
+                        for order in (left, right)
+                    )
+            size *= 2
+        return rows
+
+    def _order(self, lanes: list[int]) -> Any:
+        return ir.Constant(ir.VectorType(I32, self.lanes), lanes)
+
+    def spread(self, scalar: Any) -> Any:
+        """A vector of one number."""
+        first = ir.Constant(I32, 0)
+        one = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), scalar, first)
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(one, ir.Constant(self.vector, ir.Undefined), zeros)
+
+    def number(self, at: Any) -> Any:
+        """The float at `at` in all lanes."""
+        return self.spread(self.builder.load(self.builder.inttoptr(at, F32.as_pointer())))
+
+    def add_products(self, sums: list[Any], numbers: list[Any], weights: list[Any]) -> list[Any]:
+        """Sums plus numbers, a row of vectors for each row of sums, times the row of weights."""
+        fused = self.intrinsic("llvm.fma", self.vector, [self.vector] * 3)
+        return [
+            self.builder.call(fused, [numbers[row][v], weights[v], sums[row * self.vectors + v]])
+            for row in range(self.rows)
+            for v in range(self.vectors)
+        ]
+
+    def seen(self, at: Any, masks: list[Any] | None) -> list[Any]:
+        """A row of vectors of the input: one number in all lanes, or with masks what lies there."""
+        if masks is None:
+            return [self.number(at)] * self.vectors
+        return self.masked_row(at, masks)
+
+    def masked_row(self, at: Any, masks: list[Any]) -> list[Any]:
+        """A row of vectors, 0 in lanes that are masked out."""
+        return [self.masked_load(self.plus(at, v * self.width), m) for v, m in enumerate(masks)]
+
+    def intrinsic(self, name: str, result: Any, kinds: list[Any], suffix: str = "") -> Any:
+        full = f"{name}.v{self.lanes}f32{suffix}"
+        module = self.builder.module
+        return module.globals.get(full) or ir.Function(module, ir.FunctionType(result, kinds), full)
+
+    # ------------------------------------------------------------------ rows whose end may be cut
+
+    def masks(self, count: Any) -> list[Any]:
+        """For each vector of a row, which of its lanes lie among the first `count` numbers."""
+        found = []
+        for v in range(self.vectors):
+            lanes = [ir.Constant(I64, v * self.lanes + i) for i in range(self.lanes)]
+            index = ir.Constant(ir.VectorType(I64, self.lanes), lanes)
+            found.append(self.builder.icmp_signed("<", index, self._spread_word(count)))
+        return found
+
+    def _spread_word(self, value: Any) -> Any:
+        kind = ir.VectorType(I64, self.lanes)
+        first = ir.Constant(I32, 0)
+        one = self.builder.insert_element(ir.Constant(kind, ir.Undefined), value, first)
+        zeros = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), zeros)
+
+    def masked_load(self, at: Any, mask: Any) -> Any:
+        """A vector, 0 in lanes that are masked out, whose memory is not touched."""
+        pointer = self.builder.inttoptr(at, self.vector.as_pointer())
+        zeros = ir.Constant(self.vector, [0.0] * self.lanes)
+        given = [pointer, ir.Constant(I32, BYTES), mask, zeros]
+        kinds = [value.type for value in given]
+        return self.builder.call(
+            self.intrinsic("llvm.masked.load", self.vector, kinds, ".p0"), given
+        )
+
+    def masked_store(self, value: Any, at: Any, mask: Any) -> None:
+        """Write the lanes that are not masked out."""
+        pointer = self.builder.inttoptr(at, self.vector.as_pointer())
+        given = [value, pointer, ir.Constant(I32, BYTES), mask]
+        kinds = [value.type for value in given]
+        store = self.intrinsic("llvm.masked.store", ir.VoidType(), kinds, ".p0")
+        self.builder.call(store, given)
+
+
+class Loop:
+    """A loop of at least one round over `count`, with values that each round replaces."""
+
+    def __init__(self, builder: Any, count: Any, values: list[Any]) -> None:
+        self.builder, self.count = builder, count
+        before = builder.block
+        self.body = builder.append_basic_block("loop")
+        builder.branch(self.body)
+        builder.position_at_end(self.body)
+        self.index = builder.phi(I64)
+        self.index.add_incoming(ir.Constant(I64, 0), before)
+        self.values = []
+        for value in values:
+            phi = builder.phi(value.type)
+            phi.add_incoming(value, before)
+            self.values.append(phi)
+
+    def close(self, values: list[Any]) -> list[Any]:
+        """End the round with new values; they are those after the loop, too."""
+        builder, last = self.builder, self.builder.block
+        following = builder.add(self.index, ir.Constant(I64, 1))
+        self.index.add_incoming(following, last)
+        for phi, value in zip(self.values, values, strict=True):
+            phi.add_incoming(value, last)
+        after = builder.append_basic_block("after")
+        builder.cbranch(builder.icmp_signed("<", following, self.count), self.body, after)
+        builder.position_at_end(after)
+        return values
+
+
+def literal(kind: Any) -> int:
+    return int(kind.literal_value)
