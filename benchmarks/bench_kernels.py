@@ -453,6 +453,17 @@ BENCHMARKS = [
     *convolution("16x16 128-256 strided", 16, (16, 16), 128, 256, stride=2, padding="same"),
     *convolution("32x32 64-128 pointwise", 16, (32, 32), 64, 128, window=1),
     *convolution("32x32 64 by channel", 16, (32, 32), 64, 64, padding="same", groups=64),
+    *convolution("112x112 32 by channel", 8, (112, 112), 32, 32, padding="same", groups=32),
+    *convolution("56x56 128 by channel", 8, (56, 56), 128, 128, padding="same", groups=128),
+    *convolution("28x28 256 by channel", 32, (28, 28), 256, 256, padding="same", groups=256),
+    *convolution("14x14 512 by channel", 32, (14, 14), 512, 512, padding="same", groups=512),
+    *convolution(
+        "56x56 128 strided by channel", 8, (56, 56), 128, 128, 3, 2, padding="same", groups=128
+    ),
+    *convolution(
+        "28x28 240 5x5 strided by channel", 16, (28, 28), 240, 240, 5, 2, "same", groups=240
+    ),
+    *convolution("28x28 64-128 by channel", 32, (28, 28), 64, 128, padding="same", groups=64),
     *convolution("32x32 64-64 grouped", 16, (32, 32), 64, 64, padding="same", groups=4),
     *convolution("16x16x16 8-16", 4, (16, 16, 16), 8, 16, padding="same"),
     *pooling(),

@@ -40,6 +40,10 @@ def conv(x, kernel, bias=None):
     return ops.conv_with_bias(x, kernel, bias, strides=2, padding="same", activation="relu")
 
 
+def depthwise_conv(x, kernel, bias):
+    return ops.depthwise_conv_with_bias(x, kernel, bias, padding="same", activation="relu")
+
+
 def through_lstm(projected, h, c, kernel):
     """The gradients that `lstm` sends back, as functions of its inputs."""
     results = PRIMITIVES["lstm"].op(projected, h, c, kernel)
@@ -78,6 +82,7 @@ CASES = [
     case("conv", ops.conv, normal(1, 4, 4, 4), normal(2, 2, 2, 4), dilation_rate=2),
     case("conv", conv, normal(1, 5, 4, 2), normal(2, 2, 2, 3), normal(3)),
     case("conv", ops.depthwise_conv, normal(1, 5, 4, 2), normal(2, 2, 2, 3)),
+    case("conv", depthwise_conv, normal(1, 5, 4, 2), normal(3, 3, 2, 1), normal(2)),
     case(
         "conv_input_gradient",
         convolution.conv_input_gradient,

@@ -31,6 +31,25 @@ def test_both_data_formats_agree(kind):
     np.testing.assert_allclose(np.moveaxis(first(FIRST).numpy(), 1, -1), y, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("activation", ["relu", "tanh", None])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda **more: layers.DepthwiseConv2D(3, 2, "same", depth_multiplier=2, **more),
+        lambda **more: layers.SeparableConv2D(5, 3, depth_multiplier=2, **more),
+    ],
+    ids=["depthwise", "separable"],
+)
+def test_bias_and_activation_come_after_the_sums(kind, activation):
+    layer = kind(activation=activation, bias_initializer="random_normal")
+    y = layer(IMAGE)
+    sums = kind(use_bias=False)
+    sums(IMAGE)
+    sums.set_weights(layer.get_weights()[:-1])
+    expected = layer.activation(sums(IMAGE) + layer.bias.value())
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_causal_convolution_sees_no_later_step():
     layer = layers.Conv1D(2, 3, padding="causal", dilation_rate=2)
     x = np.random.default_rng(1).normal(size=(1, 8, 3)).astype("float32")

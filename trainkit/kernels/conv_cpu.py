@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels import conv_plans, registry
+from trainkit.kernels import conv_plans, depthwise_cpu, registry
 from trainkit.kernels.conv_plans import Geometry, PixelPlan
 from trainkit.kernels.windows import Windows
 
@@ -96,9 +96,12 @@ def forward(
     if not _fits(w, x, kernel):
         return None
     batch, channels, filters = x.shape[0], x.shape[-1], kernel.shape[-1]
+    seconds = _plain_seconds(w, batch, channels, filters, groups)
+    if depthwise_cpu.serves(w, channels, filters, groups):
+        return depthwise_cpu.forward(w, x, kernel, bias, rectify, seconds)
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(filters if each else filters // groups)
-    run = PIXELS.find((sixteens, int(each)), _plain_seconds(w, batch, channels, filters, groups))
+    run = PIXELS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
     g = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
@@ -120,9 +123,12 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
     batch, channels = g.shape[0], inside * groups
     if channels < FEWEST_CHANNELS:
         return None
+    seconds = _plain_seconds(w, batch, channels, filters, groups)
+    if depthwise_cpu.serves(w, channels, filters, groups):
+        return depthwise_cpu.input_gradient(w, g, kernel, channels, seconds)
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(channels if each else inside)
-    run = PIXELS.find((sixteens, int(each)), _plain_seconds(w, batch, channels, filters, groups))
+    run = PIXELS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
     geometry = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
@@ -168,10 +174,13 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
     if not _fits(w, x, g):
         return None
     batch, channels, filters = x.shape[0], x.shape[-1], g.shape[-1]
+    seconds = _plain_seconds(w, batch, channels, filters, groups)
+    if depthwise_cpu.serves(w, channels, filters, groups):
+        return depthwise_cpu.kernel_gradient(w, x, g, seconds)
     each = _by_channel(channels, filters, groups)
     # by channel a tile has a row for each tap, of which there are seldom more than 9
     sixteens = _sixteens(filters, 2) if each else _sixteens(filters // groups)
-    run = WEIGHTS.find((sixteens, int(each)), _plain_seconds(w, batch, channels, filters, groups))
+    run = WEIGHTS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
     geometry = _geometry(w, batch, channels, filters, groups, sixteens, _threads())

@@ -356,16 +356,19 @@ class _DepthwiseConv(_Windowed):
         self.bias = self._bias_for(channels * self.depth_multiplier)
 
     def call(self, inputs: Any) -> Any:
-        return self._finished(
-            ops.depthwise_conv(
-                inputs,
-                self.kernel.value(),
-                self.strides,
-                self.padding,
-                self.data_format,
-                self.dilation_rate,
-            )
+        bias = None if self.bias is None else self.bias.value()
+        applied, left = split_activation(self.activation)
+        y = ops.depthwise_conv_with_bias(
+            inputs,
+            self.kernel.value(),
+            bias,
+            self.strides,
+            self.padding,
+            self.data_format,
+            self.dilation_rate,
+            applied,
         )
+        return y if left is None else left(y)
 
 
 class DepthwiseConv1D(_DepthwiseConv):  # noqa: D101 - it has the docstring of its base
@@ -445,17 +448,24 @@ class _SeparableConv(_Windowed):
         self.bias = self._bias_for(self.filters)
 
     def call(self, inputs: Any) -> Any:
-        return self._finished(
-            ops.separable_conv(
-                inputs,
-                self.depthwise_kernel.value(),
-                self.pointwise_kernel.value(),
-                self.strides,
-                self.padding,
-                self.data_format,
-                self.dilation_rate,
-            )
+        each = ops.depthwise_conv(
+            inputs,
+            self.depthwise_kernel.value(),
+            self.strides,
+            self.padding,
+            self.data_format,
+            self.dilation_rate,
         )
+        bias = None if self.bias is None else self.bias.value()
+        applied, left = split_activation(self.activation)
+        y = ops.conv_with_bias(
+            each,
+            self.pointwise_kernel.value(),
+            bias,
+            data_format=self.data_format,
+            activation=applied,
+        )
+        return y if left is None else left(y)
 
 
 class SeparableConv1D(_SeparableConv):  # noqa: D101 - it has the docstring of its base

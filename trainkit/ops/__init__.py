@@ -93,6 +93,7 @@ from trainkit.ops.conversion import view as view
 from trainkit.ops.convolution import conv as conv
 from trainkit.ops.convolution import conv_with_bias as conv_with_bias
 from trainkit.ops.convolution import depthwise_conv as depthwise_conv
+from trainkit.ops.convolution import depthwise_conv_with_bias as depthwise_conv_with_bias
 from trainkit.ops.convolution import separable_conv as separable_conv
 from trainkit.ops.creation import arange as arange
 from trainkit.ops.creation import empty as empty

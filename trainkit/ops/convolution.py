@@ -327,6 +327,40 @@ def depthwise_conv(
     Raises:
         ShapeError: ranks or channels do not fit.
     """
+    return depthwise_conv_with_bias(
+        inputs, kernel, None, strides, padding, data_format, dilation_rate
+    )
+
+
+def depthwise_conv_with_bias(
+    inputs: Any,
+    kernel: Any,
+    bias: Any = None,
+    strides: int | Sequence[int] = 1,
+    padding: Any = "valid",
+    data_format: str | None = None,
+    dilation_rate: int | Sequence[int] = 1,
+    activation: str | None = None,
+) -> Tensor:
+    """`depthwise_conv`, bias and rectifier in one operation.
+
+    Args:
+        inputs: as for `depthwise_conv`.
+        kernel: as for `depthwise_conv`.
+        bias: (channels * multiplier,), or `None`.
+        strides: as for `conv`.
+        padding: as for `conv`.
+        data_format: as for `conv`.
+        dilation_rate: as for `conv`.
+        activation: `None`, or "relu", which is applied in place.
+
+    Returns:
+        (batch, out..., channels * multiplier): the filters of channel 0 first.
+
+    Raises:
+        ShapeError: ranks, channels or bias do not fit.
+        InvalidArgumentError: a setting is none of those above.
+    """
     x, weights = as_tensor(inputs), as_tensor(kernel)
     checked_ranks("depthwise_conv", x, weights)
     channels = x.shape[1 if is_channels_first(data_format, "depthwise_conv") else -1]
@@ -337,7 +371,9 @@ def depthwise_conv(
             f"  input   {tuple(x.shape)}\n  kernel  {tuple(weights.shape)}"
         )
     grouped = reshape(weights, (*window, 1, inside * multiplier))
-    return conv(x, grouped, strides, padding, data_format, dilation_rate)
+    return conv_with_bias(
+        x, grouped, bias, strides, padding, data_format, dilation_rate, activation
+    )
 
 
 def separable_conv(

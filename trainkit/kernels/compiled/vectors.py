@@ -1,4 +1,4 @@
-"""LLVM's vectors of float32 in code that Numba compiles: rows of them, and loops that carry them."""
+"""Vectors of float32 in LLVM's language, for code that Numba compiles, and loops over them."""
 
 from __future__ import annotations
 
@@ -168,4 +168,5 @@ class Loop:
 
 
 def literal(kind: Any) -> int:
+    """The number that is the literal argument of an intrinsic."""
     return int(kind.literal_value)
