@@ -8,7 +8,8 @@ import functools
 import ml_dtypes
 import numpy as np
 
-from tests.stand_in import transfers
+from tests.stand_in import memory, streams, transfers
+from tests.stand_in.streams import work
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 CHARS = set("?bBhHiIlLqQefdFD")
@@ -28,7 +29,13 @@ def wrapped(host, base=None):
     host = np.asarray(host)
     checked_dtype(host.dtype)
     array = object.__new__(ndarray)
-    array._host, array._base = host, base
+    kept = memory.found(host) if base is None else base._memory
+    if kept is None and base is None:
+        streams.check_allocation()
+        kept = memory.allocated(host, array)
+    elif base is None:
+        base = kept.owner()
+    array._host, array._base, array._memory = host, base, kept
     return array
 
 
@@ -41,6 +48,7 @@ def host_of(x, what="argument"):
     return x
 
 
+@work
 def new_array(x, dtype=None, copy=True, order="K", ndmin=0):
     """`cupy.array`: a copy of an array, a list (of arrays too), or a number on the device."""
     if dtype is not None:
@@ -119,23 +127,22 @@ class _Device:
         return "<stand-in for CUDA Device 0>"
 
 
-class _Memory:
-    """What `array.data` is: a place of memory of the device."""
-
-    def __init__(self, host):
-        self.ptr, self.device_id, self.device = host.ctypes.data, 0, _Device()
-
-
 class ndarray:
     """`cupy.ndarray`; its values can be had by `get` and by nothing else."""
 
-    __slots__ = ("__weakref__", "_base", "_host")
+    __slots__ = ("__weakref__", "_base", "_host", "_memory")
     __array_priority__ = 100
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
-        if memptr is not None or strides is not None:
-            raise NotImplementedError("the stand-in makes arrays on memory of its own only")
-        self._host, self._base = np.empty(shape, checked_dtype(dtype), order or "C"), None
+        if strides is not None:
+            raise NotImplementedError("the stand-in has no arrays with strides of their own")
+        self._base = None
+        if memptr is not None:
+            self._memory, self._host = memptr.mem, memptr.array(shape, checked_dtype(dtype))
+            return
+        streams.check_allocation()
+        self._host = np.empty(shape, checked_dtype(dtype), order or "C")
+        self._memory = memory.allocated(self._host, self)
 
     # ------------------------------------------------------------------ what it is
 
@@ -151,7 +158,9 @@ class ndarray:
     flags = property(lambda self: self._host.flags)
     base = property(lambda self: self._base)
     device = property(lambda self: _Device())
-    data = property(lambda self: _Memory(self._host))
+    data = property(
+        lambda self: memory.MemoryPointer(self._memory, self._host.ctypes.data - self._memory.ptr)
+    )
     T = property(lambda self: self._view(self._host.T))
     mT = property(lambda self: self._view(self._host.mT))
 
@@ -160,6 +169,7 @@ class ndarray:
         return self._view(self._host.real)
 
     @real.setter
+    @work(writes=True)
     def real(self, value):
         self._host.real = host_of(value, "real")
 
@@ -170,6 +180,7 @@ class ndarray:
         return wrapped(np.zeros_like(self._host))
 
     @imag.setter
+    @work(writes=True)
     def imag(self, value):
         if self.dtype.kind != "c":
             raise TypeError("cupy.ndarray does not have imaginary part to set")
@@ -193,6 +204,7 @@ class ndarray:
         out[...] = self._host
         return out
 
+    @work(writes=True)
     def set(self, arr, stream=None):
         if not isinstance(arr, np.ndarray):
             raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
@@ -265,6 +277,7 @@ class ndarray:
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(self.shape[0]))
 
+    @work
     def __getitem__(self, key):
         result = self._host[self._key(key)]
         if isinstance(result, np.ndarray) and np.may_share_memory(result, self._host):
@@ -275,6 +288,7 @@ class ndarray:
                 return self._view(self._host[(*self._key(simple), ...)])
         return wrapped(result)
 
+    @work(writes=True)
     def __setitem__(self, key, value):
         if isinstance(value, np.ndarray):
             whole = type(key) is slice and key == slice(None)
@@ -346,6 +360,7 @@ class ndarray:
 
     # ------------------------------------------------------------------ methods
 
+    @work
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
         dtype = checked_dtype(dtype)
         if not copy and dtype == self.dtype:
@@ -353,6 +368,7 @@ class ndarray:
         with np.errstate(all="ignore"):
             return wrapped(self._host.astype(dtype, order=order))
 
+    @work
     def copy(self, order="C"):
         return wrapped(self._host.copy(order))
 
@@ -365,20 +381,24 @@ class ndarray:
     def view(self, dtype=None, array_class=None):
         return self._view(self._host.view() if dtype is None else self._host.view(dtype))
 
+    @work(writes=True)
     def fill(self, value):
         value = host_of(value)
         if np.ndim(value):
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         self._host.fill(value)
 
+    @work
     def reshape(self, *shape, order="C", copy=None):
         host = self._host.reshape(*shape, order=order)
         return self._view(host) if np.may_share_memory(host, self._host) else wrapped(host)
 
+    @work
     def ravel(self, order="C"):
         host = self._host.ravel(order)
         return self._view(host) if np.may_share_memory(host, self._host) else wrapped(host)
 
+    @work
     def flatten(self, order="C"):
         return wrapped(self._host.flatten(order))
 
@@ -396,9 +416,12 @@ class ndarray:
 
     def nonzero(self):
         transfers.note_wait("nonzero")
+        streams.refuse_wait("nonzero")
         return tuple(map(wrapped, self._host.nonzero()))
 
+    @work(writes=True)
     def sort(self, axis=-1, kind=None):
+        streams.refuse_wait("sort")
         self._host.sort(axis)
 
     def conj(self):
@@ -418,6 +441,7 @@ def _index(k):
             raise IndexError("arrays used as indices must be of integer or boolean type")
         if k.dtype.kind == "b":
             transfers.note_wait("a mask as an index")
+            streams.refuse_wait("a mask as an index")
         return k._host
     if k is None or k is Ellipsis or isinstance(k, slice | int | np.integer):
         return k

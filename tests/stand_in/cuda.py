@@ -3,6 +3,7 @@
 import contextlib
 import threading
 
+from tests.stand_in import memory, streams
 from tests.stand_in.arrays import _Device
 
 
@@ -22,19 +23,7 @@ class Device(_Device):
         pass
 
     def synchronize(self):
-        pass
-
-
-class Stream:
-    """`cupy.cuda.Stream`."""
-
-    ptr = 0
-
-    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
-        pass
-
-    def synchronize(self):
-        pass
+        streams.refuse_wait("synchronize")
 
 
 class _Errors(threading.local):
@@ -55,6 +44,8 @@ def errstate(*, linalg=None, fallback_mode=None):
 
 
 class _Runtime:
+    CUDARuntimeError = streams.CUDARuntimeError
+
     @staticmethod
     def getDeviceCount():
         return 1
@@ -66,13 +57,16 @@ class _Runtime:
 
 def modules():
     """What the modules hold beside the functions that are NumPy's too."""
-    null = Stream()
     return {
         "cupy.cuda": {
             "Device": Device,
-            "Stream": Stream,
-            "get_current_stream": lambda: null,
+            "Graph": streams.Graph,
+            "MemoryPointer": memory.MemoryPointer,
+            "MemoryPool": memory.MemoryPool,
+            "Stream": streams.Stream,
+            "get_current_stream": streams.current_stream,
             "runtime": _Runtime,
+            "using_allocator": memory.using_allocator,
         },
         "cupyx": {"errstate": errstate},
         "cupyx.scipy": {},

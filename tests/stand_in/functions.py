@@ -5,8 +5,9 @@ import inspect
 
 import numpy as np
 
-from tests.stand_in import transfers
+from tests.stand_in import streams, transfers
 from tests.stand_in.arrays import checked_dtype, host_of, ndarray, new_array, wrapped
+from tests.stand_in.streams import work
 
 # Results that stay on the host, as CuPy's do.
 _ON_HOST = {"shape", "ndim", "size", "result_type", "can_cast", "promote_types", "isscalar"}
@@ -26,6 +27,7 @@ def function(name, parameters):
     short = name.split(".")[-1]
     signature = _signature(parameters)
 
+    @work
     def call(*args, **kwargs):
         if signature is not None:
             try:
@@ -34,6 +36,8 @@ def function(name, parameters):
                 raise TypeError(f"cupy.{name}: {error}") from None
         if short in _WAITING:
             transfers.note_wait(short)
+            streams.refuse_wait(short)
+        streams.refuse_function(name, list(streams.arrays_in((args, kwargs))))
         given = [_inside(x, name) for x in args]
         named = {k: _inside(x, name) for k, x in kwargs.items()}
         out = kwargs.get("out")
@@ -98,6 +102,7 @@ def asfortranarray(a, dtype=None):
     return _in_order(a, dtype, "F")
 
 
+@work
 def _in_order(a, dtype, order):
     a = new_array(a, dtype, False)
     host = np.asarray(a._host, order=order)
@@ -108,6 +113,7 @@ def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a.get(stream, order, out) if isinstance(a, ndarray) else np.asarray(a, order=order)
 
 
+@work(writes=True)
 def take(a, indices, axis=None, out=None):
     """Positions outside wrap around."""
     if not np.isscalar(indices) and not isinstance(indices, ndarray):
@@ -119,6 +125,7 @@ def take(a, indices, axis=None, out=None):
     return out
 
 
+@work
 def take_along_axis(a, indices, axis):
     """Positions outside wrap around."""
     host, where = host_of(a), host_of(indices)
@@ -129,11 +136,14 @@ def take_along_axis(a, indices, axis):
     return wrapped(np.take_along_axis(host, where % max(host.shape[axis], 1), axis))
 
 
+@work
 def argsort(a, axis=-1, kind=None):
     """Stable, as CuPy's is."""
+    streams.refuse_function("argsort", [a])
     return wrapped(np.argsort(host_of(a), axis, kind="stable"))
 
 
+@work
 def where(condition, x=None, y=None):
     """Where `condition` holds; with two values the choice of them, which CuPy makes by a ufunc."""
     if (x is None) != (y is None):
@@ -146,6 +156,7 @@ def where(condition, x=None, y=None):
     return wrapped(np.where(condition, host_of(x, "where"), host_of(y, "where")))
 
 
+@work(writes=True)
 def copyto(dst, src, casting="same_kind", where=None):
     if not isinstance(dst, ndarray):
         raise TypeError("dst must be an array of the device")
@@ -156,8 +167,10 @@ def copyto(dst, src, casting="same_kind", where=None):
     np.copyto(dst._host, source, casting=casting, where=chosen)
 
 
+@work
 def matmul(x1, x2, out=None, **options):
     """Short floats are multiplied and summed as float32, then rounded."""
+    streams.refuse_function("matmul", [x1, x2])
     a, b = host_of(x1, "matmul"), host_of(x2, "matmul")
     dtype = np.result_type(a.dtype, b.dtype)
     if dtype.itemsize < 4 and dtype.kind not in "iub":
@@ -169,8 +182,10 @@ def matmul(x1, x2, out=None, **options):
     return out
 
 
+@work
 def solve(a, b):
     """The leading axes must be the same; singular matrices raise where `cupyx.errstate` asks."""
+    streams.refuse_function("linalg.solve", [a, b])
     one, two = host_of(a, "solve"), host_of(b, "solve")
     if two.ndim > 1 and one.shape[:-1] != two.shape[:-1]:
         raise ValueError("a must have (..., M, M) shape and b must have (..., M, K)")
@@ -181,6 +196,7 @@ def from_dlpack(array, device=None, copy=None):
     raise BufferError("no memory of others can be had by the stand-in")
 
 
+@work
 def repeat(a, repeats, axis=None):
     """The numbers of copies are on the host, and no array."""
     if isinstance(repeats, np.ndarray | ndarray):

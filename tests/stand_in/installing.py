@@ -9,16 +9,19 @@ from functools import cache
 
 import numpy as np
 
-from tests.stand_in import cuda, functions, transfers
+from tests.stand_in import cublas, cuda, functions, transfers
 from tests.stand_in.arrays import ndarray
 from tests.stand_in.facts import FILE, MODULES
 from tests.stand_in.kernels import RawKernel
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
+from trainkit.kernels import products_gpu
 
 _PLAIN = "pi e inf nan newaxis float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32"
 _PLAIN += " uint64 bool_ complex64 complex128 dtype finfo iinfo integer floating complexfloating"
 _PLAIN += " inexact number generic signedinteger unsignedinteger s_ index_exp"
+
+CUBLAS = cublas.Library()
 
 
 def facts():
@@ -80,10 +83,12 @@ def in_place():
     before = {name: sys.modules.get(name) for name in modules()}
     sys.modules.update(modules())
     _forget()
+    library, products_gpu.library = products_gpu.library, lambda xp: CUBLAS
     try:
         with transfers.noted() as ledger:
             yield ledger
     finally:
+        products_gpu.library = library
         for name, module in before.items():
             if module is None:
                 del sys.modules[name]

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.stand_in.arrays import ndarray
+from tests.stand_in.streams import work
 
 SHIM = """
 #define __global__
@@ -65,6 +66,7 @@ class RawKernel:
     def compile(self, log_stream=None):
         self._function = _built(self.code, self.name)
 
+    @work(writes=True)
     def __call__(self, grid, block, args, *, shared_mem=0, stream=None):
         if self._function is None:
             self.compile()
@@ -72,7 +74,7 @@ class RawKernel:
         for x in args:
             if isinstance(x, np.ndarray) or not isinstance(x, ndarray):
                 raise TypeError(f"an argument is no array of the device: {type(x)}")
-            pointers.append(ctypes.c_void_p(x.data.ptr))
+            pointers.append(ctypes.c_void_p(x._host.ctypes.data))
         self._function(grid[0], block[0], *pointers)
 
 

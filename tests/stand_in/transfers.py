@@ -2,6 +2,8 @@
 
 from contextlib import contextmanager
 
+from tests.stand_in import streams
+
 
 class Ledger:
     """Copies that were made: shapes and dtypes, in order.
@@ -39,12 +41,14 @@ def _what(array):
 
 
 def note_read(array):
+    streams.refuse("D2H")
     for ledger in _OPEN[1:]:
         ledger.to_host.append(_what(array))
 
 
 def note_sent(array):
     if array.ndim:
+        streams.refuse("H2D")
         for ledger in _OPEN[1:]:
             ledger.to_device.append(_what(array))
 

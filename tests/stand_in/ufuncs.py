@@ -7,6 +7,7 @@ does not change the kind. Source: `_Ops.guess_routine` in `cupy/_core/_kernel.py
 import numpy as np
 
 from tests.stand_in.arrays import BFLOAT16, checked_dtype, host_of, ndarray, wrapped
+from tests.stand_in.streams import work
 
 _WEAK = {int: np.dtype("int64"), float: np.dtype("float64"), complex: np.dtype("complex128")}
 _KINDS = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
@@ -46,6 +47,7 @@ class Ufunc:
     def __repr__(self):
         return f"<stand-in for cupy.{self.__name__}>"
 
+    @work
     def __call__(self, *args, out=None, dtype=None, casting="same_kind", **unknown):
         if unknown:
             raise TypeError(f"Wrong arguments {unknown}")
@@ -103,6 +105,7 @@ class Ufunc:
         if method not in self._methods:
             raise NotImplementedError(f"`{self.name}.{method}` is not supported yet")
 
+    @work(writes=True)
     def at(self, a, indices, b=None):
         self._has("at")
         if a.dtype.name not in _ATOMIC.get(self.__name__, _ATOMIC["bitwise"]):

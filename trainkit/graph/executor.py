@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from trainkit.core import devices
 from trainkit.graph.graph import Graph
 from trainkit.graph.program import Program
 from trainkit.kernels import registry
+
+if TYPE_CHECKING:
+    from trainkit.graph.cuda.program import GpuProgram
 
 _MODULES = sys.modules
 
@@ -32,9 +35,10 @@ class HotProgram:
         self.graph = optimised(graph)
         self.plain = Program(self.graph)
         self.fused: Program | None = None
-        self.gpu: Program | None = None
+        self.gpu: GpuProgram | None = None
         self._spent = 0.0
-        self._fuses_on_gpu = jit_compile or (jit_compile is None and registry.mode() != "off")
+        self._fuses_on_gpu = bool(jit_compile or (jit_compile is None and registry.mode() != "off"))
+        self._captures_on_gpu = jit_compile is not False
         self._waiting = jit_compile is not False and registry.mode() != "off"
         if jit_compile or (jit_compile is None and registry.mode() == "eager"):
             self._fuse()
@@ -66,14 +70,11 @@ class HotProgram:
         held = [v._value._array for v in self.plain.variables]
         return any(devices.XP_OF[type(a)] is not np for a in [*arrays, *held])
 
-    def _for_gpu(self) -> Program:
-        """The program for a GPU, where what can be one kernel is one from the start."""
-        if not self._fuses_on_gpu:
-            return Program(self.graph, on_gpu=True)
-        from trainkit.graph.cuda.kernel import CUDA
-        from trainkit.graph.fusion import fuse
+    def _for_gpu(self) -> GpuProgram:
+        """The program for a GPU."""
+        from trainkit.graph.cuda.program import GpuProgram
 
-        return Program(fuse(self.graph, CUDA), on_gpu=True)
+        return GpuProgram(self.graph, self._fuses_on_gpu, self._captures_on_gpu)
 
     def _fuse(self) -> None:
         """Make the program with fused loops, compiled."""

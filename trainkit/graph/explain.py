@@ -123,7 +123,11 @@ def difference(arguments: Arguments, earlier: list[Any], key: Any) -> str:
 
 
 def table(
-    name: str, arguments: Arguments, keys: list[Any], places: Sequence[Line | None] = ()
+    name: str,
+    arguments: Arguments,
+    keys: list[Any],
+    places: Sequence[Line | None] = (),
+    on_gpu: Sequence[str | None] = (),
 ) -> str:
     """Some lines for each trace: the call, then what was new about it and how to avoid that.
 
@@ -132,6 +136,7 @@ def table(
         arguments: its parameters.
         keys: of the calls that were traced, in order.
         places: the user's lines that made these calls.
+        on_gpu: how each trace runs on a GPU, `None` where it has not.
     """
     lines = [f"{name}: {len(keys)} trace{'s' * (len(keys) != 1)}"]
     for i, key in enumerate(keys):
@@ -140,7 +145,8 @@ def table(
         if i == 0:
             given = ", ".join(f"{k}: {_text(v)}" for k, v in _parts(key, arguments).items())
             lines.append(f"     first call: {given or 'no arguments'}")
-            continue
         for argument, before, now, advice in _changes(arguments, keys[:i], key):
             lines += [f"     {argument}: {before} -> {now}", f"       {advice}"]
+        if i < len(on_gpu) and on_gpu[i]:
+            lines.append(f"     on the GPU: {on_gpu[i]}")
     return "\n".join(lines)

@@ -350,12 +350,16 @@ class Function:
         return "\n\n".join(parts)
 
     def explain(self) -> str:
-        """A table of the traces: what was new about each call, and how to avoid the trace."""
+        """A table of the traces: what was new about each call, and how to avoid the trace.
+
+        After calls on a GPU also how each graph runs there: as a CUDA graph, or why not.
+        """
         from trainkit.graph.explain import table
 
         keys = [key for key, _ in self._history]
         places = [concrete.called_at for _, concrete in self._history]
-        return table(self._name, self._arguments, keys, places)
+        on_gpu = [concrete.graph.told_of_gpu() for _, concrete in self._history]
+        return table(self._name, self._arguments, keys, places, on_gpu)
 
     def _warn_of_many(self, key: Any) -> None:
         if len(self._history) == 4:

@@ -333,6 +333,11 @@ class Graph(NodeList):
             self._program = compile_graph(self, self.jit_compile)
         return self._program
 
+    def told_of_gpu(self) -> str | None:
+        """How it runs on a GPU, in words; `None` before it has."""
+        gpu = getattr(self._program, "gpu", None)
+        return None if gpu is None else str(gpu.told())
+
     def __enter__(self) -> Graph:
         recorder.THREAD.traces.append(self)
         return self

@@ -36,9 +36,9 @@ class Program:
         run: the function made of it: arrays by position, a list of arrays back.
     """
 
-    def __init__(self, graph: Graph, on_gpu: bool = False) -> None:
+    def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
         self.graph = graph
-        writer = _Writer(graph, on_gpu)
+        writer = _Writer(graph, on_gpu, watched)
         self.source = writer.source()
         self._nodes = writer.line_nodes
         namespace = writer.namespace
@@ -54,14 +54,7 @@ class Program:
 
     def _explained(self, error: Exception) -> Exception:
         """A kernel's error with the operation, the shapes and the user's line."""
-        traceback = error.__traceback__
-        node = None
-        while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename == f"<graph {self.graph.name}>":
-                node = self._nodes.get(traceback.tb_lineno)
-                values = traceback.tb_frame.f_locals
-                break
-            traceback = traceback.tb_next
+        node, values = self._place_of(error)
         if node is None or node.primitive is None:
             return error
         inputs = tuple(
@@ -70,6 +63,20 @@ class Program:
         )
         settings = {k: v for k, v in node.settings.items() if not isinstance(v, Graph)}
         return located(node.primitive.explained(error, inputs, settings), node)
+
+    def node_of(self, error: BaseException) -> Node | None:
+        """The node whose kernel raised `error`, `None` where it is not from a node."""
+        return self._place_of(error)[0]
+
+    def _place_of(self, error: BaseException) -> tuple[Node | None, dict[str, Any]]:
+        """The node that was at work, with the locals of the program."""
+        traceback = error.__traceback__
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == f"<graph {self.graph.name}>":
+                values = traceback.tb_frame.f_locals
+                return self._nodes.get(traceback.tb_lineno), values
+            traceback = traceback.tb_next
+        return None, {}
 
 
 def _local(x: GraphTensor) -> str:
@@ -102,9 +109,10 @@ def _counts() -> tuple[int, int, int]:
 class _Writer:
     """Writes the text of a program and collects what it refers to."""
 
-    def __init__(self, graph: Graph, on_gpu: bool = False) -> None:
+    def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
         self.graph = graph
         self._on_gpu = on_gpu
+        self._watched = watched
         self.namespace: dict[str, Any] = {
             "np": np,
             "__name__": "trainkit.graph.program",
@@ -190,7 +198,8 @@ class _Writer:
 
     def _write(self, node: Node) -> None:
         kernel = f"k{len(self._lines)}"
-        self.namespace[kernel] = bound_kernel(node, self._on_gpu)
+        bound = bound_kernel(node, self._on_gpu)
+        self.namespace[kernel] = bound if self._watched is None else self._watched(node, bound)
         values = ", ".join(
             _local(x) if isinstance(x, GraphTensor) else self._literal(x) for x in node.inputs
         )
@@ -295,6 +304,8 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     """The kernel of a node with its settings, as a function of arrays alone."""
     primitive = node.primitive
     inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
+    if on_gpu and primitive.name in _CONTROLLED:
+        return functools.partial(_run_controlled, primitive, node.settings, _known(node.inputs[0]))
     if on_gpu or any(x.dtype is bfloat16 for x in inputs):
         return functools.partial(_run, primitive, node.settings)
     if primitive.is_ufunc:
@@ -314,6 +325,26 @@ def _is_plain_product(inputs: list[GraphTensor]) -> bool:
         len(x.shape) == 2 and x.dtype.name in ("float32", "float64", "int32", "int64")
         for x in inputs
     )
+
+
+_CONTROLLED = ("cond", "scan")
+"""Primitives whose first input says what is run, so it is of use on the CPU alone."""
+
+
+def _known(x: Any) -> Any:
+    """The number that a constant is, read once, so that no call waits for it; else `None`."""
+    constant = isinstance(x, GraphTensor) and x.node.kind == "constant"
+    return devices.to_numpy(x.node.value._array).item() if constant else None
+
+
+def _run_controlled(
+    primitive: Any, settings: dict[str, Any], known: Any, first: Any, *arrays: Any
+) -> Any:
+    if known is not None:
+        first = known
+    elif devices.is_host_number(first):
+        first = first.item()
+    return primitive.run([first, *devices.on_one_device(arrays)], settings)
 
 
 def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.kernels.products_gpu import matmul
 from trainkit.kernels.windows import Windows
 
 Array = Any
@@ -69,9 +70,10 @@ def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
             columns = _columns(xp, w, padded, inputs)
             matrix = kernel[..., filters].reshape(columns.shape[1], -1)
             if groups == 1:
-                xp.matmul(columns, matrix, out=y[part].reshape(-1, kernel.shape[-1]))
+                matmul(xp, columns, matrix, out=y[part].reshape(-1, kernel.shape[-1]))
             else:
-                y[part][..., filters] = (columns @ matrix).reshape(*y[part].shape[:-1], -1)
+                made = matmul(xp, columns, matrix)
+                y[part][..., filters] = made.reshape(*y[part].shape[:-1], -1)
     return y.astype(dtype, copy=False)
 
 
@@ -89,7 +91,8 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
     for part in _chunks(xp, g.shape[0], each):
         for inputs, filters in _groups(kernel, groups):
             matrix = kernel[..., filters].reshape(taps * kernel.shape[-2], -1)
-            columns = g[part][..., filters].reshape(-1, matrix.shape[1]) @ matrix.T
+            rows = g[part][..., filters].reshape(-1, matrix.shape[1])
+            columns = matmul(xp, rows, matrix.T)
             if _is_pointwise(w):
                 result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
                 continue
@@ -123,7 +126,8 @@ def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -
         for inputs, filters in _groups(result, groups):
             columns = _columns(xp, w, padded, inputs)
             matrix = g[part][..., filters].reshape(columns.shape[0], -1)
-            result[..., filters] += (columns.T @ matrix).reshape(*w.window, inside, -1)
+            made = matmul(xp, columns.T, matrix)
+            result[..., filters] += made.reshape(*w.window, inside, -1)
     return result.astype(dtype, copy=False)
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.kernels.products_gpu import matmul
+
 Array = Any
 
 
@@ -38,7 +40,7 @@ def lstm(xp: Any, projected: Array, h: Array, c: Array, kernel: Array) -> tuple[
     half[2 * units : 3 * units] = 1
     shift = 1 - half
     for t in range(steps):
-        z = h @ kernel
+        z = matmul(xp, h, kernel)
         z += projected[:, t]
         z *= half
         xp.tanh(z, out=z)
@@ -86,8 +88,8 @@ def lstm_gradient(
         z[:, 2 * units : 3 * units] = by_c * i * (1 - g * g)
         z[:, 3 * units :] = by_h * squashed * o * (1 - o)
         by_c = by_c * f
-        by_h = z @ turned
-    by_kernel = rows(before(xp, h, hidden)).T @ rows(slopes)
+        by_h = matmul(xp, z, turned)
+    by_kernel = matmul(xp, rows(before(xp, h, hidden)).T, rows(slopes))
     return slopes, by_h, by_c, by_kernel
 
 
@@ -106,7 +108,7 @@ def gru(
     hidden = xp.empty((batch, steps, units), projected.dtype)
     gates = xp.empty((batch, steps, 4 * units), projected.dtype)
     for t in range(steps):
-        inner = h @ (kernel if reset_after else kernel[:, : 2 * units])
+        inner = matmul(xp, h, kernel if reset_after else kernel[:, : 2 * units])
         if bias is not None:
             inner += bias
         both = projected[:, t, : 2 * units] + inner[:, : 2 * units]
@@ -116,7 +118,7 @@ def gru(
         both += 0.5
         update, reset = both[:, :units], both[:, units:]
         share = inner[:, 2 * units :] if reset_after else reset * h
-        kept = reset * share if reset_after else share @ kernel[:, 2 * units :]
+        kept = reset * share if reset_after else matmul(xp, share, kernel[:, 2 * units :])
         new = xp.tanh(projected[:, t, 2 * units :] + kept)
         h = new + update * (h - new)
         hidden[:, t] = h
@@ -159,8 +161,8 @@ def _after_gradient(
         slopes[:, t, 2 * units :] = by_new
         inner[:, t, : 2 * units] = slopes[:, t, : 2 * units]
         inner[:, t, 2 * units :] = by_new * r
-        by_h = by_h * z + inner[:, t] @ turned
-    by_kernel = rows(earlier).T @ rows(inner)
+        by_h = by_h * z + matmul(xp, inner[:, t], turned)
+    by_kernel = matmul(xp, rows(earlier).T, rows(inner))
     return slopes, by_h, by_kernel, rows(inner).sum(axis=0)
 
 
@@ -179,11 +181,11 @@ def _before_gradient(
         z, r, new = (gates[:, t, n * units : (n + 1) * units] for n in range(3))
         by_h = by_h + by_hidden[:, t]
         slopes[:, t, 2 * units :] = by_h * (1 - z) * (1 - new * new)
-        by_share = slopes[:, t, 2 * units :] @ by_new
+        by_share = matmul(xp, slopes[:, t, 2 * units :], by_new)
         slopes[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
         slopes[:, t, units : 2 * units] = by_share * earlier[:, t] * r * (1 - r)
-        by_h = by_h * z + by_share * r + slopes[:, t, : 2 * units] @ by_gates
+        by_h = by_h * z + by_share * r + matmul(xp, slopes[:, t, : 2 * units], by_gates)
     flat = rows(slopes)
-    parts = [rows(earlier).T @ flat[:, : 2 * units]]
-    parts.append(rows(gates)[:, 3 * units :].T @ flat[:, 2 * units :])
+    parts = [matmul(xp, rows(earlier).T, flat[:, : 2 * units])]
+    parts.append(matmul(xp, rows(gates)[:, 3 * units :].T, flat[:, 2 * units :]))
     return slopes, by_h, xp.concatenate(parts, axis=1), xp.zeros(3 * units, gates.dtype)

@@ -12,7 +12,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels import pool_cpu
+from trainkit.kernels import pool_cpu, products_gpu
 from trainkit.kernels.reductions_cpu import leading_sum
 from trainkit.ops.activations import relu_gradient
 from trainkit.ops.elementwise import add, multiply
@@ -96,7 +96,7 @@ def _dense(
     if xp is np and x.ndim == 2 == kernel.ndim and dtype in _ZERO:
         y = product(x, kernel)
     else:
-        y = xp.matmul(_rows(x), kernel)
+        y = products_gpu.matmul(xp, _rows(x), kernel)
     if bias is not None:
         y += bias
     if activation == "relu":
@@ -133,10 +133,10 @@ def dense_gradient(
     flat = _rows(g)
     result = []
     if wanted[0]:
-        by_x = xp.matmul(flat, kernel.T)
+        by_x = products_gpu.matmul(xp, flat, kernel.T)
         result.append(by_x if x.ndim == 2 else by_x.reshape(x.shape))
     if wanted[1]:
-        result.append(xp.matmul(_rows(x).T, flat))
+        result.append(products_gpu.matmul(xp, _rows(x).T, flat))
     if wanted[2]:
         result.append(leading_sum(flat, 1) if xp is np else flat.sum(axis=0))
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)

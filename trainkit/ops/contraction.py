@@ -19,6 +19,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.kernels import products_gpu
 from trainkit.ops.diagonals import diagonal
 from trainkit.ops.einsum_formula import parsed
 from trainkit.ops.elementwise import conjugated
@@ -103,11 +104,12 @@ def _pair_product(xp: ArrayModule, a: Array, b: Array, subscripts: str) -> Array
         left = a.reshape((*batch_dims, *first_dims, *(1,) * second))
         right = b.reshape((*batch_dims, *(1,) * first, *second_dims))
         return (left * right).transpose(order_out)
-    if batch and not first and not second and a.dtype.kind != "b":
+    if xp is np and batch and not first and not second and a.dtype.kind != "b":
         names = _LETTERS[: batch + joined]
-        return xp.einsum(f"{names},{names}->{names[:batch]}", a, b).transpose(order_out)
+        return np.einsum(f"{names},{names}->{names[:batch]}", a, b).transpose(order_out)
     n, k, m = math.prod(first_dims), math.prod(inner), math.prod(second_dims)
-    product = xp.matmul(a.reshape((*batch_dims, n, k)), b.reshape((*batch_dims, k, m)))
+    a, b = a.reshape((*batch_dims, n, k)), b.reshape((*batch_dims, k, m))
+    product = products_gpu.matmul(xp, a, b)
     return product.reshape((*batch_dims, *first_dims, *second_dims)).transpose(order_out)
 
 

@@ -18,6 +18,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.kernels import products_gpu
 from trainkit.ops.elementwise import along, cast, conjugated, multiply
 from trainkit.ops.shaping import as_tensor, expand_dims, reshape, squeeze, swap_last_axes
 
@@ -77,9 +78,9 @@ def _matmul(xp: ArrayModule, a: Array, b: Array) -> Array:
     ):  # one large product, not many small ones
         rows = math.prod(a.shape[:-1])
         if a.shape[-1] == b.shape[0]:
-            product = xp.matmul(a.reshape(rows, a.shape[-1]), b)
+            product = products_gpu.matmul(xp, a.reshape(rows, a.shape[-1]), b)
             return product.reshape((*a.shape[:-1], b.shape[1]))
-    return xp.matmul(a, b)
+    return products_gpu.matmul(xp, a, b)
 
 
 def _matmul_gradient_1(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Tensor:
