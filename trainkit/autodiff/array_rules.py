@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit.autodiff.way_back import NAMES, SAME, ArrayRule, Written, way_back
 from trainkit.core import devices, dtypes, recorder
+from trainkit.core.native import Step
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 
@@ -78,8 +79,19 @@ class _Step:
         return any(x is given for given in self.inputs)
 
 
-class ArrayRules(dict[Any, Any]):
-    """The ways back through one primitive by NumPy dtype, written out when first asked for.
+class Rules(dict[Any, Any]):
+    """The ways back through one primitive by NumPy dtype.
+
+    Attributes:
+        compiled: those for the compiled walk, once this has asked: for one input that by float32
+            and that by float64, for two the three of each.
+    """
+
+    compiled: tuple[Any, ...] | None = None
+
+
+class ArrayRules(Rules):
+    """Ways back that are written out when first asked for.
 
     A value is `None` where there are none; for one input its way back; for two inputs three: when
     both are tensors, when the second is a Python number, and when the first is one. Each may be
@@ -95,14 +107,14 @@ class ArrayRules(dict[Any, Any]):
         return found
 
 
-class NoArrayRules(dict[Any, Any]):
+class NoArrayRules(Rules):
     """The rules of a primitive that has none, whatever the dtype."""
 
     def __missing__(self, dtype: Any) -> None:
         return None
 
 
-class GivenRules(dict[Any, Any]):
+class GivenRules(Rules):
     """The way back by the rules on arrays that a primitive of two inputs was declared with."""
 
     def __init__(self, rules: Any) -> None:
@@ -111,6 +123,22 @@ class GivenRules(dict[Any, Any]):
 
     def __missing__(self, dtype: Any) -> None:
         return None
+
+
+def compiled_ways(primitive: Any) -> tuple[Any, ...]:
+    """The ways back through `primitive` as the compiled walk has them."""
+    rules = primitive.array_rules
+    if rules is None:
+        rules = made_rules(primitive)
+    if rules.compiled is None:
+        found: list[Any] = []
+        for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+            ways = rules[dtype]
+            for back in ways if type(ways) is tuple else (ways,):
+                found.append(None if back is None else back.compiled)
+        rules.compiled = tuple(found)
+    made: tuple[Any, ...] = rules.compiled
+    return made
 
 
 def made_rules(primitive: Any) -> Any:
@@ -210,11 +238,34 @@ def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn, place
     end = f"return {result.name}"
     head = f"def rule({', '.join(x.name for x in given)}):"
     if plain == thrifty:
-        return Written(_function(head, [*plain, end], names), plain, result.name, names)
+        made = _function(head, [*plain, end], names)
+        return Written(made, plain, result.name, names, _steps(steps, result, place))
     # NumPy's results of scalars are no arrays and can't be overwritten.
     names["scalar_rule"] = _function(head, [*plain, end], names)
     test = ["if not g.shape:", "    return scalar_" + head[4:-1]]
-    return Written(_function(head, [*test, *thrifty, end], names), [], result.name, names)
+    made = _function(head, [*test, *thrifty, end], names)
+    return Written(made, [], result.name, names, _steps(steps, result, place))
+
+
+def _steps(steps: list[_Step], result: _StandIn, place: int) -> list[Step] | None:
+    """The rule for the compiled walk, if it is of steps that this can do."""
+    if result is not steps[-1].result or any(len(step.inputs) > 2 for step in steps):
+        return None
+    known = {name: i for i, name in enumerate(("g", "y", *NAMES))}
+    known |= {step.result.name: len(known) + i for i, step in enumerate(steps)}
+    found = []
+    for step in steps:
+        places, given = [], []
+        for x in step.inputs:
+            constant: dict[str, Any] = {}
+            name = _operand(x, step, constant, place)
+            places.append(-1 if constant else known[str(name)])
+            given.append(next(iter(constant.values()), None))
+        kind = "ufunc" if step.primitive.is_ufunc else "kernel"
+        found.append(
+            Step(kind, step.primitive.kernel, tuple(places), tuple(given), step.settings or None)
+        )
+    return found
 
 
 def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.autodiff.array_rules import COMPUTED_IN, made_rules
+from trainkit.autodiff.array_rules import COMPUTED_IN, compiled_ways, made_rules
 from trainkit.autodiff.sums import deliver
 from trainkit.core import devices, dtypes
+from trainkit.core.native import NATIVE
 from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
 
 _ONES = {d.dtype: d.dtype.type(1) for d in dtypes.ALL if d.is_differentiable}
@@ -125,7 +126,10 @@ def walk_arrays(
     """Do what `walk_back` does, on NumPy arrays; no tape and no trace may be listening."""
     for x, seed in grads.items():
         grads[x] = seed._array
-    odd = _walk_arrays(tracked, grads, needed, kept)
+    if NATIVE is None or not NATIVE.is_on():
+        odd = _walk_arrays(tracked, grads, needed, kept)
+    else:
+        odd = NATIVE.walk(tracked, grads, needed, kept, compiled_ways, _of_many, _by_other_rules)
     for x, g in grads.items():
         grads[x] = wrap(g)
     if odd:  # a rule gave something that is no plain tensor

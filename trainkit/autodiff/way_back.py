@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.autodiff.sums import SMALL, sum_of
+from trainkit.core.native import NATIVE, Step
 from trainkit.ops.reductions import sum_to_like
 
 ArrayRule = Callable[..., Any]
@@ -36,12 +37,14 @@ class Written(NamedTuple):
         lines: its statements, none where it is not to stand in other text.
         result: what they give.
         names: what they refer to.
+        steps: the same for the compiled walk; `None` if that can't do it.
     """
 
     rule: ArrayRule
     lines: list[str]
     result: str
     names: dict[str, Any]
+    steps: list[Step] | None
 
 
 _ADDED = """\
@@ -87,7 +90,24 @@ def way_back(rules: Sequence[Any], number: int | None = None) -> Callable[..., A
     lines += [f"    {line}" for line in (*head, *body)]
     exec(compile("\n".join(lines), "<way back>", "exec"), names)
     back: Callable[..., Any] = names["back"]
+    if NATIVE is not None:
+        steps = list(map(_steps_of, rules))
+        known = None if _UNKNOWN in steps else steps
+        back.compiled = NATIVE.Back(back, known, _summed)  # type: ignore[attr-defined]
     return back
+
+
+_UNKNOWN: Any = object()
+
+
+def _steps_of(rule: Any) -> Any:
+    """A rule for the compiled walk: steps, `None` for no gradient, `_UNKNOWN` for another rule."""
+    if rule is None:
+        return None
+    if rule is SAME:
+        return []
+    steps = getattr(rule, "steps", None)
+    return _UNKNOWN if steps is None else steps
 
 
 def _computed(i: int, rule: Any, count: int, names: dict[str, Any]) -> list[str]:

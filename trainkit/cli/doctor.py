@@ -15,6 +15,7 @@ CHECKS: dict[str, Check] = {
     "blas": processor.check_blas,
     "threads": processor.check_threads,
     "gpu": gpu.check,
+    "eager path": compiler.check_native,
     "numba": compiler.check,
     "hdf5": storage.check_hdf5,
     "tensorboard": storage.check_events,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices, dtypes, recorder, shapes
+from trainkit.core.native import NATIVE
 from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.variable import Variable
 
@@ -34,9 +35,22 @@ _FLOAT_DTYPES = frozenset(
 )
 
 
+MOST_BY_DOT = 4096
+"""Elements of a matrix up to which `dot`'s shorter way to the call of BLAS counts."""
+
 WIDE: list[Callable[..., Any]] = []
 """What calls ufuncs of large arrays instead, in programs that have any."""
 _LARGE = LARGE
+
+
+def _called(ufunc: np.ufunc, *arrays: Any) -> Any:
+    """What a ufunc gives; compiled functions call it here, where NumPy's warnings are dropped."""
+    return ufunc(*arrays)
+
+
+if NATIVE is not None:
+    NATIVE.bind(Tensor, Variable, recorder.TAPES, WIDE, LARGE, KERNEL_ERRORS, _called)
+    NATIVE.switch(True)
 
 
 def wrapped(result: Any) -> Any:
@@ -254,6 +268,17 @@ def _mixed(prim: Primitive) -> Callable[..., Any]:
     return op
 
 
+def _compiled(
+    kind: str, prim: Primitive, reference: Callable[..., Any], *facts: Any
+) -> Callable[..., Any]:
+    """The compiled function that takes the usual calls before `reference`, where there is one."""
+    if NATIVE is None:
+        return reference
+    op: Callable[..., Any] = getattr(NATIVE, kind)(prim, reference, *facts)
+    op.__wrapped__ = reference  # type: ignore[attr-defined]
+    return op
+
+
 def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Callable[..., Any]:
     """The function that is called in place of the kernel of `prim`.
 
@@ -262,8 +287,12 @@ def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Call
         arity: how many inputs it takes, `None` for any number.
         has_settings: whether it takes settings besides.
     """
+    if prim.is_ufunc and arity == 1:
+        return _compiled("unary_ufunc", prim, _unary_ufunc(prim))
     if prim.is_ufunc:
-        return _unary_ufunc(prim) if arity == 1 else _binary_ufunc(prim)
+        return _compiled("binary_ufunc", prim, _binary_ufunc(prim))
     if arity == 2 and not has_settings and not prim.floats_only:
+        if prim.name == "matmul":
+            return _compiled("matmul", prim, _binary(prim), MOST_BY_DOT)
         return _binary(prim)
     return _unary(prim) if arity == 1 else _general(prim)

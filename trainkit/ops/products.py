@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
+from trainkit.core.callables import MOST_BY_DOT
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import ShapeError
+from trainkit.core.native import A, B, G, Step
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -25,8 +27,6 @@ from trainkit.ops.shaping import as_tensor, expand_dims, reshape, squeeze, swap_
 SHORT_FLOATS = frozenset(d.dtype for d in (dtypes.float16, dtypes.bfloat16))
 _INT8 = np.dtype(np.int8)
 _BY_DOT = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64))
-_MOST_BY_DOT = 4096
-"""Elements of an input up to which `dot`'s shorter way to the same BLAS call counts."""
 
 
 def product_dtype(*inputs: Any) -> DType:
@@ -50,7 +50,7 @@ def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """
     dtype = x1.dtype
     if xp is np and x1.ndim == 2 == x2.ndim and dtype in _BY_DOT:
-        if 1 < x1.size <= _MOST_BY_DOT >= x2.size and x1.flags.forc and x2.flags.forc:
+        if 1 < x1.size <= MOST_BY_DOT >= x2.size and x1.flags.forc and x2.flags.forc:
             return x1.dot(x2)  # `product`, without its call
         return np.matmul(x1, x2)
     if dtype in SHORT_FLOATS and xp is np:
@@ -67,7 +67,7 @@ def product(a: Array, b: Array) -> Array:
     For small ones in a third of its time: `dot` makes the same call of BLAS without the machinery
     of ufuncs. Only of two single numbers it keeps the sign of a zero, which `matmul` does not.
     """
-    if 1 < a.size <= _MOST_BY_DOT >= b.size and a.flags.forc and b.flags.forc:
+    if 1 < a.size <= MOST_BY_DOT >= b.size and a.flags.forc and b.flags.forc:
         return a.dot(b)
     return np.matmul(a, b)
 
@@ -137,6 +137,12 @@ def _of_matrices_2(g: Array, y: Array, a: Array, b: Array) -> Any:
     return product(a.T, g) if a.ndim == 2 == b.ndim else NotImplemented
 
 
+_of_matrices_1.steps = [  # type: ignore[attr-defined]
+    Step("product", MOST_BY_DOT, (G, B), settings={"turned": (False, True)})
+]
+_of_matrices_2.steps = [  # type: ignore[attr-defined]
+    Step("product", MOST_BY_DOT, (A, G), settings={"turned": (True, False)})
+]
 matmul.gradients(_matmul_gradient_1, _matmul_gradient_2)
 matmul.array_gradients(_of_matrices_1, _of_matrices_2)
 

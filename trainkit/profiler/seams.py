@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from trainkit.core import recorder
+from trainkit.core import native, recorder
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
 from trainkit.profiler.programs import timed_program
 from trainkit.profiler.session import Label, Session
 
-Undo = Callable[[], None]
+Undo = Callable[[], object]
 Namer = Callable[[tuple[Any, ...]], str]
 
 
@@ -90,7 +90,7 @@ def look_in(session: Session) -> Undo:
     """Have all seams note spans in `session`; the result puts everything back."""
     undo: list[Undo] = []
     try:
-        for exchange in (_operations, _gradients, _points, _kernels, _programs):
+        for exchange in (_python_ways, _operations, _gradients, _points, _kernels, _programs):
             undo.extend(exchange(session))
     except BaseException:
         _all(undo)
@@ -105,8 +105,15 @@ def _all(undo: list[Undo]) -> None:
 
 def _operations(session: Session) -> Iterator[Undo]:
     for primitive in list(PRIMITIVES.values()):
-        if isinstance(primitive.op, types.FunctionType):
-            yield exchanged(primitive.op, _operation(session, primitive))
+        function = getattr(primitive.op, "__wrapped__", primitive.op)
+        if isinstance(function, types.FunctionType):
+            yield exchanged(function, _operation(session, primitive))
+
+
+def _python_ways(session: Session) -> Iterator[Undo]:
+    """Compiled ways can't be exchanged: the functions that they stand before do all the work."""
+    before = native.switch(False)
+    yield lambda: native.switch(before)
 
 
 def _operation(session: Session, primitive: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -30,6 +30,24 @@ def test_all_is_well(numba, tmp_path):
     assert found[1].text == f"0.0 MB of compiled code in {tmp_path}"
 
 
+def test_an_eager_path_that_is_compiled(monkeypatch):
+    monkeypatch.setattr(compiler.native, "FAILURE", None)
+    (found,) = compiler.check_native()
+    assert (found.level, found.text) == ("ok", "the eager path is compiled")
+
+
+def test_an_eager_path_that_is_not_compiled(monkeypatch):
+    monkeypatch.delenv("TRAINKIT_NATIVE", raising=False)
+    monkeypatch.setattr(compiler.native, "FAILURE", "No module named 'trainkit.core._native'")
+    (found,) = compiler.check_native()
+    assert found.level == "warning"
+    assert found.text.endswith("take longer: No module named 'trainkit.core._native'")
+    assert found.mend.startswith("pip install --force-reinstall --no-deps trainkit")
+    monkeypatch.setenv("TRAINKIT_NATIVE", "0")
+    (found,) = compiler.check_native()
+    assert found.mend == "unset TRAINKIT_NATIVE"
+
+
 def test_numba_that_is_missing(numba):
     (found,) = numba({"failure": "No module named 'numba'"})
     assert found.level == "problem"

@@ -1,4 +1,4 @@
-"""Numba, which compiles kernels, and the folders where it keeps them."""
+"""What is compiled: the eager path at installation, kernels by Numba, and where these are kept."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
+from trainkit.core import native
 from trainkit.kernels import registry
 
 _NUMBA = """
@@ -29,6 +30,18 @@ note("compiles", lambda: numba.njit(lambda x: x + 1)(1) == 2)
 
 LARGE_BYTES = 1 << 30
 _SUFFIXES = (".nbi", ".nbc", ".o")
+
+
+def check_native() -> Iterator[Finding]:
+    """The compiled half of the eager path is there and in use."""
+    if native.FAILURE is None:
+        yield Finding("ok", "the eager path is compiled", facts={"compiled": True})
+        return
+    text = f"the eager path is Python alone, small eager steps take longer: {native.FAILURE}"
+    mend = "pip install --force-reinstall --no-deps trainkit  # where there is a C compiler"
+    if os.environ.get("TRAINKIT_NATIVE") == "0":
+        mend = "unset TRAINKIT_NATIVE"
+    yield Finding("warning", text, mend, {"compiled": False})
 
 
 def check() -> Iterator[Finding]:

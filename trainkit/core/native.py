@@ -1,0 +1,66 @@
+"""The door to the compiled half of the eager path, which may not be there.
+
+`_native.pyx` is compiled when the package is installed where there is a C compiler. Without it, or
+with `TRAINKIT_NATIVE=0` in the environment, the Python functions that it stands before do all the
+work, with the same results.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+VERSION = 1
+"""That of `_native` which this trainkit was written for."""
+
+FAILURE: str | None = None
+"""Why the compiled half is not in use; `None` where it is."""
+
+
+G, Y, A, B = range(4)
+"""What the operands of a `Step` are called: the gradient, the result, and the inputs."""
+
+
+class Step(NamedTuple):
+    """One step of a gradient rule on arrays, for the compiled walk back.
+
+    Attributes:
+        kind: `"ufunc"`; `"kernel"`, called as `kernel(np, *operands, **settings)`; `"product"` of
+            matrices, `settings["turned"]` saying which of them are transposed.
+        kernel: the function; for a product the most elements of a matrix.
+        places: of each operand `G`, `Y`, `A`, `B`, 4 + i for the result of step i, or -1 for a
+            constant.
+        given: for each operand the constant, if it is one; may be left out if none is.
+        settings: keyword arguments.
+    """
+
+    kind: str
+    kernel: Any
+    places: tuple[int, ...]
+    given: tuple[Any, ...] = ()
+    settings: dict[str, Any] | None = None
+
+
+def _loaded() -> Any:
+    global FAILURE
+    if os.environ.get("TRAINKIT_NATIVE", "1") == "0":
+        FAILURE = "TRAINKIT_NATIVE=0 is set"
+        return None
+    try:
+        from trainkit.core import _native
+    except (ImportError, RuntimeError, ValueError) as error:  # not built, or for another NumPy
+        FAILURE = str(error)
+        return None
+    if _native.VERSION != VERSION:
+        FAILURE = f"it was compiled for another trainkit ({_native.VERSION}, not {VERSION})"
+        return None
+    return _native
+
+
+NATIVE: Any = _loaded()
+"""The compiled module, or `None`."""
+
+
+def switch(on: bool) -> bool:
+    """Take the compiled ways or leave them; gives what was before."""
+    return bool(NATIVE.switch(on)) if NATIVE is not None else False
