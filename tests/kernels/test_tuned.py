@@ -55,15 +55,39 @@ def test_a_graph_and_eager_calls_agree_on_values_and_gradients(function, mode, r
 
 def test_small_arrays_and_other_operations_have_one_kernel():
     large = np.zeros(SHAPE, "float32")
-    assert may_be_tuned("sigmoid", [large])
-    assert not may_be_tuned("sigmoid", [large[:10]])
-    assert not may_be_tuned("add", [large, large])
+    assert may_be_tuned("sigmoid", [large], {})
+    assert not may_be_tuned("sigmoid", [large[:10]], {})
+    assert not may_be_tuned("add", [large, large], {})
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "tuned"),
+    [
+        ("sum", None, True),
+        ("sum", (0, 1, 2), True),
+        ("sum", 0, True),
+        ("sum", 1, False),
+        ("sum", -1, False),
+        ("sum", (1,), False),
+        ("sum", (1, 2), False),
+        ("mean", None, True),
+        ("mean", (1,), True),
+        ("mean", 0, False),
+        ("mean", -1, False),
+        ("mean", (1, 2), False),
+        ("max", -1, True),
+    ],
+)
+def test_reductions_are_told_by_their_axes(name, axis, tuned):
+    large = np.zeros((4, 100, 100), "float32")
+    assert may_be_tuned(name, [large], {"axis": axis}) == tuned
+    assert not may_be_tuned(name, [large[:1]], {"axis": axis})
 
 
 def test_a_dense_layer_is_told_by_the_gradient_that_is_summed():
     large = np.zeros(SHAPE, "float32")
-    assert may_be_tuned("dense_gradient", [large, large, large, large])
-    assert not may_be_tuned("dense_gradient", [large[:10], large[:10], large[:10], large])
+    assert may_be_tuned("dense_gradient", [large, large, large, large], {})
+    assert not may_be_tuned("dense_gradient", [large[:10], large[:10], large[:10], large], {})
 
 
 def test_a_small_batch_through_a_large_dense_layer_has_the_eager_bits(mode, rng):

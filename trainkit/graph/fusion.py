@@ -304,7 +304,7 @@ def _fills(x: Traced) -> bool:
 def _code(trace: Trace, results: list[Traced]) -> Code | None:
     """Code for the CPU, where a call of it saves something."""
     code = Code(trace, results)
-    steps = sum(len(s.members) if isinstance(s, Loop) else 1 for s in code.steps)
+    steps = sum(len(s.members) + len(s.ends) if isinstance(s, Loop) else 1 for s in code.steps)
     return code if steps >= _FEWEST_STEPS else None
 
 

@@ -91,6 +91,15 @@ def whole_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     return np.full((1,) * x.ndim, total) if keepdims else total
 
 
+def may_use_blas(rank: int, axis: Any, name: str) -> bool:
+    """Whether the "sum" or "mean" of an array of so many axes along `axis` may be products."""
+    if axis is None or axis == tuple(range(rank)):
+        return True
+    if name == "mean":
+        return bool(axis) and axis == tuple(range(1, rank - 1))
+    return bool(axis == 0 and rank > 1)
+
+
 def spatial_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     """Sums over all axes but the first and the last, as products with ones, else `None`.
 

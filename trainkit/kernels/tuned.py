@@ -5,7 +5,7 @@ A graph that compiles plain formulas leaves these alone, so that it gives the bi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainkit.kernels import elementwise_cpu, reductions_cpu, softmax_cpu
@@ -27,10 +27,14 @@ _FEWEST = {
 }
 
 
-def may_be_tuned(name: str, arrays: Iterable[Any]) -> bool:
+def may_be_tuned(name: str, arrays: Sequence[Any], settings: Mapping[str, Any]) -> bool:
     """Whether the operation `name` may run another kernel than the plain one on `arrays`."""
     fewest = _FEWEST.get(name)
     if fewest is None:
+        return False
+    if name in ("sum", "mean") and not reductions_cpu.may_use_blas(
+        arrays[0].ndim, settings["axis"], name
+    ):
         return False
     sizes = [getattr(x, "size", 0) for x in arrays]
     # a dense layer's kernel may be large: what is summed is the gradient of its result, the first

@@ -99,6 +99,6 @@ def held_in_memory(order: list[Step], outputs: set[Buffer]) -> set[Buffer]:
     needed = set(outputs)
     for step in order:
         needed.update(v.buffer for v in sources_of(step))
-        if not isinstance(step, Loop):
-            needed.update(v.buffer for v in results_of(step))
+        made = step.ends if isinstance(step, Loop) else [step]
+        needed.update(v.buffer for part in made for v in results_of(part))
     return needed

@@ -71,7 +71,7 @@ class Module:
             count: the addresses, which come first.
             more: further parameters, each with its type.
         """
-        key = "\n".join([str(count), *more, *body.lines, *body.metadata])
+        key = "\n".join([str(count), str(body.rows), *more, *body.lines, *body.metadata])
         found = self._functions.get(key)
         if found is None:
             found = self._functions[key] = f"@step{len(self._functions)}"
@@ -104,6 +104,7 @@ class Module:
         for name, text in zip(names, body.metadata, strict=True):
             self._metadata.append(f"!{name} = {text.format(*names)}")
         cells = [f"  %cells = alloca [{body.cells} x ptr], align 8"] if body.cells else []
+        cells += [f"  %row{i} = alloca [{n} x i8], align 64" for i, n in enumerate(body.rows)]
         lines = [line.format(*names) if "!{" in line else line for line in body.lines]
         self._bodies += [head, "entry:", *cells, *lines, *end, "}"]
 

@@ -63,7 +63,7 @@ def traced(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> tuple[Traced, .
 
 
 def _run(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> Any:
-    if trace.tuned and may_be_tuned(node.primitive.name, arrays):
+    if trace.tuned and may_be_tuned(node.primitive.name, arrays, node.settings):
         raise Unsupported("arrays for which there may be a tuned kernel")
     rule = _RULES.get(node.primitive.name)
     if rule is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit.graph.segments.buffers import places, reusable_inputs
 from trainkit.graph.segments.loops import held_in_memory, joined
+from trainkit.graph.segments.rows import with_rows_reduced
 from trainkit.graph.segments.steps import (
     Buffer,
     LabelCheck,
@@ -41,7 +42,7 @@ class Code:
         for i, result in enumerate(results):
             result.buffer.kind, result.buffer.index = "output", i
             outputs[result.buffer] = result.view
-        self.steps = needed(joined(trace.steps), set(outputs))
+        self.steps = with_rows_reduced(needed(joined(trace.steps), set(outputs)))
         held = held_in_memory(self.steps, set(outputs))
         offsets, self.scratch = places(self.steps, held)
         constants = [b for b in _constants(self.steps) if b.size > EMBEDDED_BYTES]

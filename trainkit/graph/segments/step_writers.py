@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from trainkit.graph.segments import expressions
 from trainkit.graph.segments.expressions import literal, type_of
 from trainkit.graph.segments.module import Module
+from trainkit.graph.segments.rows import first_inside
 from trainkit.graph.segments.steps import (
     LabelCheck,
     Loop,
@@ -39,7 +41,8 @@ def write_step(module: Module, step: Step, held: Any) -> tuple[Lines, list[View]
         step: the step.
         held: function of a view to whether it has memory.
     """
-    writer = _WRITERS[type(step)](module, step, held)
+    made = _RowsWriter if isinstance(step, Loop) and step.ends else _WRITERS[type(step)]
+    writer = made(module, step, held)
     writer.write()
     return writer.text, writer.views
 
@@ -55,7 +58,7 @@ def write_part(module: Module, step: Loop, held: Any) -> tuple[Lines, list[View]
     Returns:
         The body, the views whose addresses it takes, and how many turns there are.
     """
-    writer = _LoopWriter(module, step, held)
+    writer = (_RowsWriter if step.ends else _LoopWriter)(module, step, held)
     turns = writer.write_part()
     return writer.text, writer.views, turns
 
@@ -99,6 +102,15 @@ class _StepWriter:
         function, data = self.module.numpy_loop(ufunc, types)
         words = [self.module.constant(np.array(x, np.int64).tobytes()) for x in (dims, steps)]
         text.do(f"call void {function}(ptr %cells, ptr {words[0]}, ptr {words[1]}, ptr {data})")
+
+    def reduce(self, step: Reduction, count: int, far: int, source: str, out: str) -> None:
+        """Reduce a run of elements into one place, which holds a zero already for sums."""
+        text, dtype = self.text, step.source.dtype
+        if step.ufunc is not np.add:  # the first element is where it starts
+            kind = memory_type(dtype)
+            text.store(kind, text.load(kind, source), out)
+            count, source = count - 1, text.at(source, far)
+        self.call(step.ufunc, [dtype] * 3, [out, source, out], [count], [0, far, 0])
 
 
 class _LoopWriter(_StepWriter):
@@ -173,6 +185,70 @@ class _LoopWriter(_StepWriter):
                 text.put(v.dtype, values[v], pointers[v])
 
 
+class _RowsWriter(_LoopWriter):
+    """Element-wise steps over one row after the other, and reductions of each row."""
+
+    def write(self) -> None:
+        self._rows(part=False)
+
+    def write_part(self) -> int:
+        """Write the rows from `%first` to `%after` of the outermost loop; how many there are."""
+        return self._rows(part=True)
+
+    def _rows(self, part: bool) -> int:
+        self._dims()
+        shape, first = self.step.out.shape, first_inside(self.step.ends[0])
+        ends = [end.out for end in self.step.ends]
+        self._touched += ends
+        self._outs.update(ends)
+        self._brief = [
+            v for v in dict.fromkeys(e.source for e in self.step.ends) if not self.held(v)
+        ]
+        self._touched += self._brief
+        strides = [spread_strides(v, shape) for v in self._touched]
+        by = spread_strides(self.step.out, shape)
+        outer = [
+            (0,) * first if v in self._brief else s[:first]
+            for v, s in zip(self._touched, strides, strict=True)
+        ]
+        dims = coalesced(shape[:first], outer, by=by[:first])
+        self._inside = coalesced(shape[first:], [s[first:] for s in strides], by=by[first:])
+        pointers = {v: self.pointer(v) for v in self._touched if v not in self._brief}
+        for v in self._brief:
+            pointers[v] = f"%row{len(self.text.rows)}"
+            self.text.rows.append(math.prod(shape[first:]) * v.dtype.itemsize)
+        self._each_row(dims, pointers, part)
+        return dims[0][0]
+
+    def _each_row(self, dims: Dims, pointers: dict[View, str], part: bool = False) -> None:
+        if not dims:
+            self._row(pointers)
+            return
+        text, (count, steps) = self.text, dims[0]
+
+        def body(i: str) -> None:
+            moved = {
+                v: text.moved(pointers[v], i, steps[k], v.dtype)
+                for k, v in enumerate(self._touched)
+            }
+            self._each_row(dims[1:], moved)
+
+        if part:
+            text.loop("%after", body, first="%first")
+        else:
+            text.loop(count, body)
+
+    def _row(self, pointers: dict[View, str]) -> None:
+        """Compute one row, and reduce it."""
+        self._nest(self._inside, pointers, {})
+        for end in self.step.ends:
+            source, out = end.source, pointers[end.out]
+            count = math.prod(source.shape[first_inside(end) :])
+            if end.ufunc is np.add:
+                self.text.store(memory_type(source.dtype), literal(0, source.dtype), out)
+            self.reduce(end, count, source.dtype.itemsize, pointers[source], out)
+
+
 class _NumpyWriter(_StepWriter):
     """NumPy's loop, over everything at once."""
 
@@ -229,13 +305,7 @@ class _ReductionWriter(_StepWriter):
         text.loop(count, body)
 
     def _run(self, count: int, far: int, source: str, out: str) -> None:
-        """A run of elements into one place."""
-        text, dtype = self.text, self.step.source.dtype
-        if self.step.ufunc is not np.add:  # the first element is where it starts
-            kind = memory_type(dtype)
-            text.store(kind, text.load(kind, source), out)
-            count, source = count - 1, text.at(source, far)
-        self.call(self.step.ufunc, [dtype] * 3, [out, source, out], [count], [0, far, 0])
+        self.reduce(self.step, count, far, source, out)
 
     def _accumulate(self, count: int, source: str, out: str) -> None:
         """Add a row of elements to a row of places."""

@@ -125,9 +125,15 @@ class LabelCheck:
 
 @dataclass(eq=False)
 class Loop:
-    """Element-wise steps over one shape, done together for each element."""
+    """Element-wise steps over one shape, done together for each element.
+
+    Attributes:
+        members: the steps.
+        ends: reductions of rows of results, done when a row is complete.
+    """
 
     members: list[Elementwise] = field(default_factory=list)
+    ends: list[Reduction] = field(default_factory=list)
 
     @property
     def out(self) -> View:
@@ -156,5 +162,5 @@ def sources_of(step: Any) -> list[View]:
 def results_of(step: Any) -> list[View]:
     """The views that a step writes."""
     if isinstance(step, Loop):
-        return [m.out for m in step.members]
+        return [m.out for m in step.members] + [end.out for end in step.ends]
     return [] if isinstance(step, LabelCheck) else [step.out]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trainkit.graph.segments.steps import Buffer, Loop, Step, sources_of
+from trainkit.graph.segments.steps import Buffer, Loop, Step, results_of, sources_of
 
 FEWEST_BYTES = 1 << 23
 """What loops must read and write for several threads to pay. The weights of small models stay in
@@ -89,7 +89,7 @@ def teams(
         if not isinstance(step, Loop) or 0 in step.out.shape:
             found.append(step)
             continue
-        made = [m.out for m in step.members if m.out.buffer in held]
+        made = [v for v in results_of(step) if v.buffer in held]
         outs = {v.buffer for v in made}
         read = _Memory(places).add(v.buffer for v in sources_of(step))
         written = _Memory(places).add([*outs, *(b for out, b in reusable if out in outs)])

@@ -22,12 +22,14 @@ class Lines:
         lines: the instructions so far.
         metadata: nodes that they refer to as `!{0}`, `!{1}`, ..., each as its text.
         cells: how many pointers have room on the stack, from `%cells` on.
+        rows: bytes of the pieces of memory on the stack that are called `%row0`, `%row1`, ...
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.metadata: list[str] = []
         self.cells = 0
+        self.rows: list[int] = []
         self._count = 0
         self._block = "entry"
         self._inner: str | None = None  # what marks the accesses in the loop that is written
