@@ -7,6 +7,7 @@ from trainkit import ops
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
 from trainkit.ops import (
     affine,
+    attending,
     convolution,
     cross_entropy,
     ctc,
@@ -20,6 +21,7 @@ from trainkit.ops import (
 )
 from trainkit.ops.dropping import dropped
 
+SEEN = np.array([True, False, True, True, True, False] * 5).reshape(2, 1, 3, 5)
 KEPT = np.array([[True, False, True, True]])
 LABELS = np.array([2, 0, 3], np.int32)
 IDS = np.array([[1, 4], [1, 0]], np.int32)
@@ -164,6 +166,35 @@ CASES = [
         None,
         None,
         **LAYER,
+    ),
+    # ---- attention
+    case(
+        "attention",
+        attending.attend,
+        normal(2, 3, 4, 3),
+        normal(2, 5, 2, 3),
+        normal(2, 5, 2, 2),
+        SEEN,
+        scale=0.7,
+        causal=True,
+    ),
+    case(
+        "attention",
+        lambda q, k, v: attending.attend(q, k, v, scale=0.7),
+        normal(2, 3, 2, 3),
+        normal(2, 5, 2, 3),
+        normal(2, 5, 2, 2),
+    ),
+    case(
+        "attention_gradient",
+        attending.attention_gradient,
+        normal(2, 3, 2, 2),
+        normal(2, 3, 2, 3),
+        normal(2, 5, 1, 3),
+        normal(2, 5, 1, 2),
+        None,
+        scale=0.7,
+        causal=True,
     ),
     case("dropped", lambda x: dropped(x, KEPT, scale=3.0), normal(3, 4), order=3),
     # ---- cross-entropy

@@ -58,6 +58,35 @@ def test_multi_head_attention_by_hand():
     np.testing.assert_allclose(layer(QUERY, VALUE).numpy(), weights @ VALUE, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "layer",
+    [layers.MultiHeadAttention(2, 3), layers.GroupedQueryAttention(3, 4, 2)],
+    ids=["multi_head", "grouped"],
+)
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mask", ["none", "value_mask", "query_mask", "attention_mask"])
+def test_the_output_is_the_same_with_and_without_weights(layer, causal, mask):
+    seen = RNG.random((2, 3, 5)) < 0.5
+    seen[1, 1] = False
+    masks = {
+        "none": {},
+        "value_mask": {"value_mask": MASK},
+        "query_mask": {"query_mask": MASK[:, :3]},
+        "attention_mask": {"attention_mask": seen},
+    }
+    given = {"use_causal_mask": causal, **masks[mask]}
+    y = layer(QUERY, VALUE, **given)
+    expected, _ = layer(QUERY, VALUE, return_attention_scores=True, **given)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_weights_are_dropped_only_while_training():
+    layer = layers.MultiHeadAttention(2, 3, dropout=0.9, seed=1)
+    still, _ = layer(QUERY, VALUE, return_attention_scores=True)
+    np.testing.assert_allclose(layer(QUERY, VALUE), still, rtol=1e-4, atol=1e-6)
+    assert np.abs(layer(QUERY, VALUE, training=True).numpy() - still.numpy()).max() > 1e-3
+
+
 def test_masks_of_embeddings_reach_attention():
     embedding = layers.Embedding(6, 4, mask_zero=True)
     tokens = np.array([[1, 2, 0, 3, 0], [1, 2, 3, 4, 5]])

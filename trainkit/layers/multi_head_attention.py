@@ -13,6 +13,7 @@ from trainkit.layers.arguments import keep, share, whole
 from trainkit.layers.dense import EinsumDense
 from trainkit.layers.dropout import Dropout
 from trainkit.layers.layer import Layer
+from trainkit.ops.attending import attend, is_served
 
 _OPTIONS = ("initializer", "regularizer", "constraint")
 
@@ -90,7 +91,7 @@ class MultiHeadAttention(_Projecting):
         output_shape: sizes of the output after the targets; the query's by default.
         attention_axes: axes of query and key over which to attend; all but batch and features by
             default.
-        flash_attention: `None` or `False`; there is no such kernel.
+        flash_attention: `None` or `False`: a kernel is chosen by itself.
         kernel_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, bias_regularizer: penalties on the weights.
         activity_regularizer: penalty on the output.
@@ -198,8 +199,16 @@ class MultiHeadAttention(_Projecting):
     ) -> Any:
         key = value if key is None else key
         given = {"query": query_mask, "value": value_mask, "key": key_mask}
-        mask = self._joined_mask(query, value, given, use_causal_mask, attention_mask)
         heads = (self.query_dense(query), self.key_dense(key), self.value_dense(value))
+        alone = not return_attention_scores and self._axes == (1,)
+        if alone and _in_one(self.dropout, training, *heads):
+            mask = self._joined_mask(query, value, given, False, attention_mask)
+            if mask is None or len(mask.shape) in (3, 4):
+                scale = 1 / math.sqrt(self.key_dim)
+                mask = _spread(mask, 4, 1)
+                y = attend(*heads, mask, scale=scale, causal=use_causal_mask)
+                return self.output_dense(y)
+        mask = self._joined_mask(query, value, given, use_causal_mask, attention_mask)
         y, weights = self._attended(*heads, mask, training)
         y = self.output_dense(y)
         return (y, weights) if return_attention_scores else y
@@ -209,7 +218,7 @@ class MultiHeadAttention(_Projecting):
         scores_formula, values_formula = _formulas(len(query.shape), self._axes)
         query = ops.multiply(query, 1 / math.sqrt(self.key_dim))
         scores = ops.einsum(scores_formula, key, query)
-        weights = self._softmax(scores, mask=_spread(mask, scores, len(self._axes)))
+        weights = self._softmax(scores, mask=_spread(mask, len(scores.shape), len(self._axes)))
         dropped = self._dropout(weights, training=training)
         return ops.einsum(values_formula, dropped, value), weights
 
@@ -232,11 +241,16 @@ def _formulas(rank: int, axes: tuple[int, ...]) -> tuple[str, str]:
     return f"{key},{target}->{scores}", f"{scores},{source}->{target[:-1]}{source[-1]}"
 
 
-def _spread(mask: Any, scores: Any, count: int) -> Any:
-    """`mask` with axes for the heads before its steps, so that it broadcasts with `scores`."""
+def _in_one(dropout: float, training: Any, *heads: Any) -> bool:
+    """Whether nothing happens to the weights, so that one operation may do without them."""
+    return (not dropout or training is False) and is_served(*heads)
+
+
+def _spread(mask: Any, rank: int, count: int) -> Any:
+    """`mask` with axes for the heads before its steps, to broadcast with scores of `rank`."""
     if mask is None:
         return None
-    missing = len(scores.shape) - len(mask.shape)
+    missing = rank - len(mask.shape)
     for _ in range(missing):
         mask = ops.expand_dims(
             mask, len(mask.shape) - 2 * count if len(mask.shape) > 2 * count else 1
@@ -258,7 +272,7 @@ class GroupedQueryAttention(_Projecting):
         num_key_value_heads: number of heads of keys and values.
         dropout: share of the weights that is dropped while training.
         use_bias: whether projections have biases.
-        flash_attention: `None` or `False`; there is no such kernel.
+        flash_attention: `None` or `False`: a kernel is chosen by itself.
         kernel_initializer, bias_initializer: what the weights start with.
         kernel_regularizer, bias_regularizer: penalties on the weights.
         activity_regularizer: penalty on the output.
@@ -341,11 +355,17 @@ class GroupedQueryAttention(_Projecting):
     ) -> Any:
         key = value if key is None else key
         given = {"query": query_mask, "value": value_mask, "key": key_mask}
-        mask = self._joined_mask(query, value, given, use_causal_mask, attention_mask)
         group = self.num_query_heads // self.num_key_value_heads
-        q = self.query_dense(query)
-        k = ops.repeat(self.key_dense(key), group, axis=2)
-        v = ops.repeat(self.value_dense(value), group, axis=2)
+        q, k, v = self.query_dense(query), self.key_dense(key), self.value_dense(value)
+        if not return_attention_scores and _in_one(self.dropout, training, q, k, v):
+            mask = self._joined_mask(query, value, given, False, attention_mask)
+            if mask is None or len(mask.shape) == 3:
+                scale = 1 / math.sqrt(self.head_dim)
+                y = attend(q, k, v, _spread(mask, 4, 1), scale=scale, causal=use_causal_mask)
+                return self.output_dense(y)
+        mask = self._joined_mask(query, value, given, use_causal_mask, attention_mask)
+        k = ops.repeat(k, group, axis=2)
+        v = ops.repeat(v, group, axis=2)
         scores = ops.einsum("bquh,bkuh->buqk", ops.multiply(q, 1 / math.sqrt(self.head_dim)), k)
         mask = None if mask is None else ops.expand_dims(mask, 1)
         weights = self._softmax(scores, mask=mask)

@@ -10,17 +10,13 @@ import numpy as np
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import repeat
+from trainkit.ops.attending import attend, by_head, causal_mask, is_served
 from trainkit.ops.axis_activations import softmax
 from trainkit.ops.elementwise import add, cast, divide, multiply, tanh, where
 from trainkit.ops.products import matmul
 from trainkit.ops.shaping import as_tensor, transpose
 
 _FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
-
-
-def _by_head(x: Tensor) -> Tensor:
-    """(batch, length, heads, size) to (batch, heads, length, size), and back."""
-    return transpose(x, (0, 2, 1, 3))
 
 
 def _checked_heads(query: Tensor, key: Tensor, value: Tensor) -> int:
@@ -42,17 +38,6 @@ def _checked_heads(query: Tensor, key: Tensor, value: Tensor) -> int:
     if key.shape[1] != value.shape[1] and None not in (key.shape[1], value.shape[1]):
         raise ShapeError(f"dot_product_attention: key and value must have one length.\n{shapes}")
     return int(heads // shared)
-
-
-def _causal(scores: Tensor) -> Any:
-    """True where a position may look: at itself and at earlier ones."""
-    rows, columns = scores.shape[-2], scores.shape[-1]
-    if rows is None or columns is None:
-        raise ShapeError(
-            f"dot_product_attention: is_causal needs known lengths, the scores have shape "
-            f"{tuple(scores.shape)}"
-        )
-    return np.tril(np.ones((1, 1, rows, columns), bool))
 
 
 def _seen(scores: Tensor, mask: Any) -> Tensor:
@@ -85,7 +70,8 @@ def dot_product_attention(
         mask: bool, broadcasts like `bias`; a query sees a source where it is true.
         scale: 1 / sqrt(size) by default.
         is_causal: a query sees only sources up to its own position.
-        flash_attention: `None` or `False`; `True` asks for a kernel that is not there.
+        flash_attention: `None` or `False`; `True` asks for a kernel that is not there. Where there
+            is no mask, bias or cap the CPU holds but a part of the scores at a time anyway.
         attn_logits_soft_cap: scores become cap * tanh(score / cap).
 
     Returns:
@@ -101,12 +87,15 @@ def dot_product_attention(
         )
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
     group = _checked_heads(q, k, v)
+    factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+    plain = bias is None and mask is None and attn_logits_soft_cap is None
+    if plain and isinstance(factor, float | int) and is_served(q, k, v):
+        return attend(q, k, v, scale=factor, causal=is_causal)
     if group > 1:
         k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
-    factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
-    scores = matmul(multiply(_by_head(q), factor), transpose(k, (0, 2, 3, 1)))
+    scores = matmul(multiply(by_head(q), factor), transpose(k, (0, 2, 3, 1)))
     scores = _adjusted(scores, bias, mask, is_causal, attn_logits_soft_cap)
-    return _by_head(matmul(softmax(scores), _by_head(v)))
+    return by_head(matmul(softmax(scores), by_head(v)))
 
 
 def _adjusted(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float | None) -> Tensor:
@@ -123,5 +112,5 @@ def _adjusted(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float 
             )
         scores = _seen(scores, mask)
     if is_causal:
-        scores = _seen(scores, _causal(scores))
+        scores = _seen(scores, causal_mask(scores))
     return scores

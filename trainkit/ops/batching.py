@@ -230,6 +230,19 @@ def _folded(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     return _reshaped(y, (*dims[:2], *tuple(y.shape)[1:]))
 
 
+def _attention(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Query, key and value that are all stacks, and a mask that is none and has no batch axis."""
+    *heads, mask = inputs
+    if not all(isinstance(x, BatchedTensor) for x in heads) or isinstance(mask, BatchedTensor):
+        return NotImplemented
+    if mask is not None and mask.shape[0] != 1:
+        return NotImplemented
+    dims = tuple(heads[0].stacked.shape)
+    flat = [_reshaped(x.stacked, (dims[0] * dims[1], *x.stacked.shape[2:])) for x in heads]
+    y = primitive.op(*flat, mask, **settings)
+    return _reshaped(y, (*dims[:2], *tuple(y.shape)[1:]))
+
+
 def _like(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     return primitive.op(inputs[0].stacked, **settings)
 
@@ -264,6 +277,7 @@ RULES: dict[str, Rule] = {
         _elementwise,
     ),
     **dict.fromkeys(["dense", "conv", "max_pool", "average_pool"], _folded),
+    "attention": _attention,
     "get_item": _get_item,
     "put_item": _put_item,
     "pad": _pad,

@@ -540,6 +540,21 @@ def _normalization(x, scale, offset, axis, epsilon, over_batch):
     return y, mean.reshape(vector), variance.reshape(vector)
 
 
+def _attention(q, k, v, mask, scale, causal):
+    group = q.shape[2] // k.shape[2]
+    q, k, v = (x.transpose(0, 2, 1, 3) for x in (q, k, v))
+    k, v = k.repeat(group, axis=1), v.repeat(group, axis=1)
+    scores = np.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
+    seen = np.tril(np.ones(scores.shape[2:], bool)) if causal else np.ones((1, 1), bool)
+    seen = seen if mask is None else seen & mask
+    scores = np.where(seen, scores, scores.dtype.type(-np.inf))
+    top = scores.max(axis=-1, keepdims=True)
+    powers = np.exp(scores - np.where(top == -np.inf, top.dtype.type(0), top))
+    total = powers.sum(axis=-1, keepdims=True)
+    shares = powers / np.where(total == 0, total.dtype.type(1), total)
+    return np.matmul(shares, v).transpose(0, 2, 1, 3)
+
+
 def _lstm(projected, h, c, kernel):
     hidden, memory, gates = [], [], []
     for t in range(projected.shape[1]):
@@ -749,6 +764,7 @@ OPERATIONS.update(
         "max_pool": _max_pool,
         "average_pool": _average_pool,
         "fused_normalization": _normalization,
+        "attention": _attention,
         "lstm": _lstm,
         "gru": _gru,
     }

@@ -14,38 +14,9 @@ from numba import float32, prange, void
 
 from trainkit.kernels.compiled.activations import sigmoid, tanh
 from trainkit.kernels.compiled.options import compiled
-from trainkit.kernels.compiled.tiles import product_tile, product_tiling
+from trainkit.kernels.compiled.products import add_product
 
 CUBE, MATRIX = float32[:, :, ::1], float32[:, ::1]
-_ROWS, _VECTORS, _LANES = product_tiling()
-_WIDE = _VECTORS * _LANES
-
-
-@compiled(parallel=False)
-def add_product(x, x_step, w, w_step, depth, start, start_step, rows, y, y_step, width):
-    """Write start + x @ w to y, all given by addresses and the bytes from row to row.
-
-    x and y have memory for rows up to the next multiple of 8. `start` has as many as there are; it
-    may be y itself, or with a step of 0 one row for all.
-    """
-    for f in range(0, width, _WIDE):
-        for q in range(0, rows, _ROWS):
-            product_tile(
-                _ROWS,
-                _VECTORS,
-                _LANES,
-                x + q * x_step,
-                x_step,
-                w + 4 * f,
-                w_step,
-                depth,
-                start + q * start_step + 4 * f,
-                start_step,
-                rows - 1 - q,
-                y + q * y_step + 4 * f,
-                y_step,
-                width - f,
-            )
 
 
 def lstm(units: int) -> Any:
@@ -67,6 +38,7 @@ def lstm(units: int) -> Any:
                 add_product(
                     before,
                     4 * units,
+                    4,
                     kernel.ctypes.data,
                     4 * width,
                     units,
@@ -157,6 +129,7 @@ def lstm_gradient(units: int) -> Any:
                 add_product(
                     slope,
                     4 * width,
+                    4,
                     turned.ctypes.data,
                     4 * units,
                     width,

@@ -9,7 +9,8 @@ from numba import float32, prange, void
 
 from trainkit.kernels.compiled.activations import sigmoid, tanh
 from trainkit.kernels.compiled.options import compiled
-from trainkit.kernels.compiled.recurrent import CUBE, MATRIX, add_product
+from trainkit.kernels.compiled.products import add_product
+from trainkit.kernels.compiled.recurrent import CUBE, MATRIX
 
 _ROW = float32[::1]
 
@@ -33,6 +34,7 @@ def gru(units: int) -> Any:
                 add_product(
                     before,
                     4 * units,
+                    4,
                     kernel.ctypes.data,
                     4 * width,
                     units,
@@ -81,6 +83,7 @@ def gru_reset_before(units: int) -> Any:
                 add_product(
                     before,
                     4 * units,
+                    4,
                     kernel.ctypes.data,
                     4 * width,
                     units,
@@ -105,6 +108,7 @@ def gru_reset_before(units: int) -> Any:
                 add_product(
                     kept[worker].ctypes.data,
                     4 * units,
+                    4,
                     kernel.ctypes.data + 8 * units,
                     4 * width,
                     units,
@@ -177,6 +181,7 @@ def gru_gradient(units: int) -> Any:
                 add_product(
                     slope,
                     4 * width,
+                    4,
                     turned.ctypes.data,
                     4 * units,
                     width,
@@ -228,6 +233,7 @@ def gru_reset_before_gradient(units: int) -> Any:
                 add_product(
                     slope + 8 * units,
                     4 * width,
+                    4,
                     turned.ctypes.data + 8 * units * units,
                     4 * units,
                     units,
@@ -250,6 +256,7 @@ def gru_reset_before_gradient(units: int) -> Any:
                 add_product(
                     slope,
                     4 * width,
+                    4,
                     turned.ctypes.data,
                     4 * units,
                     2 * units,

@@ -35,15 +35,6 @@ def tiling(sixteens: int) -> tuple[int, int, int]:
     return 6, 4, 4
 
 
-@lru_cache
-def product_tiling() -> tuple[int, int, int]:
-    """(rows, vectors, lanes) of a tile of `product_tile`; its rows divide 8."""
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
-        return 8, 2, 16
-    return (4, 3, 8) if features.get("avx") else (4, 2, 4)
-
-
 @intrinsic(prefer_literal=True)
 def pixel_tile(
     typing,
@@ -203,75 +194,6 @@ def weight_tile(
             _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(slope, g_step), *sums])
         for i, total in enumerate(sums):
             place = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
-            tile.masked_store(total, place, masks[i % tile.vectors])
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
-@intrinsic(prefer_literal=True)
-def product_tile(
-    typing,
-    rows,
-    vectors,
-    lanes,
-    x,
-    x_step,
-    w,
-    w_step,
-    depth,
-    start,
-    start_step,
-    last,
-    y,
-    y_step,
-    count,
-):
-    """Some rows and columns of a matrix product, added to what is there.
-
-    y[q] = start[min(q, last)] + sum over k below depth of x[q, k] * w[k]
-
-    Args:
-        typing: Numba's.
-        rows: a literal.
-        vectors: of a row; a literal.
-        lanes: numbers of a vector; a literal.
-        x: address of the rows' numbers; may not lie in y.
-        x_step: bytes from one row of x to the next.
-        w: address of the weights.
-        w_step: bytes from one row of weights to the next.
-        depth: numbers of a row of x, at least 1.
-        start: address of the rows that sums start from; it may be y.
-        start_step: bytes from one of them to the next.
-        last: the last of them that there is.
-        y: address of the results.
-        y_step: bytes from one row of results to the next.
-        count: how many numbers of a row there are in w, start and y.
-    """
-    literals = rows, vectors, lanes
-    sizes = [literal(kind) for kind in literals]
-    signature = types.void(*literals, *(types.intp,) * 11)
-
-    def codegen(context, builder, signature, arguments):
-        x, x_step, w, w_step, depth, start, start_step, last, y, y_step, count = arguments[3:]
-        tile = Tile(builder, *sizes)
-        masks = tile.masks(count)
-        numbered = [tile.word(q) for q in range(tile.rows)]
-        sums = []
-        for q in numbered:
-            row = builder.select(builder.icmp_signed("<", q, last), q, last)
-            sums += tile.masked_row(tile.plus(start, builder.mul(row, start_step)), masks)
-        apart = [builder.mul(q, x_step) for q in numbered]
-        loop = Loop(builder, depth, [x, w, *sums])
-        at, weight, *sums = loop.values
-        row = tile.masked_row(weight, masks)
-        numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
-        sums = tile.add_products(sums, numbers, row)
-        following = [tile.plus(at, BYTES), tile.plus(weight, w_step)]
-        _, _, *sums = loop.close([*following, *sums])
-        for i, total in enumerate(sums):
-            row = builder.mul(numbered[i // tile.vectors], y_step)
-            place = tile.plus(y, row, i % tile.vectors * tile.width)
             tile.masked_store(total, place, masks[i % tile.vectors])
         return context.get_dummy_value()
 

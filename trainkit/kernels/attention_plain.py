@@ -1,0 +1,105 @@
+"""Attention and its gradient over `xp`, some samples at a time where there are many scores.
+
+The reference that the compiled kernels are compared with, and what runs when there is none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+Piece = tuple[Array, ...]
+
+MOST_SCORES = 1 << 22
+"""How many scores are there at a time, if a single sample has no more."""
+
+
+def _pieces(xp: Any, q: Array, k: Array) -> list[slice]:
+    """Stretches of samples whose scores are made together."""
+    each = max(1, q.shape[1] * q.shape[2] * k.shape[1])
+    count = max(1, MOST_SCORES // each) if xp is np else max(1, len(q))
+    return [slice(i, i + count) for i in range(0, max(1, len(q)), count)]
+
+
+def _of(mask: Array | None, piece: slice) -> Array | None:
+    return mask if mask is None or len(mask) == 1 else mask[piece]
+
+
+def _by_head(x: Array, heads: int) -> Array:
+    """(batch, length, heads, size) as (batch, heads, length, size); shared heads are repeated."""
+    group = heads // x.shape[2]
+    x = x.transpose(0, 2, 1, 3)
+    return x if group == 1 else x.repeat(group, axis=1)
+
+
+def shares(xp: Any, q: Array, k: Array, mask: Array | None, scale: float, causal: bool) -> Array:
+    """What part of each value a query takes, (batch, heads, targets, sources); 0 if it sees none.
+
+    Both are by head. A row with NaN in it is NaN.
+    """
+    s = xp.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
+    if causal:
+        seen = xp.tril(xp.ones(s.shape[2:], bool))
+        mask = seen if mask is None else mask & seen
+    if mask is not None:
+        s = xp.where(mask, s, s.dtype.type(-np.inf))
+    top = s.max(axis=-1, keepdims=True)
+    s -= xp.where(top == -np.inf, top.dtype.type(0), top)
+    s = xp.exp(s, out=s)
+    total = s.sum(axis=-1, keepdims=True)
+    s /= xp.where(total == 0, total.dtype.type(1), total)
+    return s
+
+
+def attention(
+    xp: Any, q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool
+) -> Array:
+    """(batch, targets, heads, value size), laid out in this order."""
+    y = xp.empty((*q.shape[:3], v.shape[3]), q.dtype)
+    heads = q.shape[2]
+    for piece in _pieces(xp, q, k):
+        one, two, values = (_by_head(x[piece], heads) for x in (q, k, v))
+        p = shares(xp, one, two, _of(mask, piece), scale, causal)
+        y[piece] = xp.matmul(p, values).transpose(0, 2, 1, 3)
+    return y
+
+
+def attention_gradient(
+    xp: Any,
+    g: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    scale: float,
+    causal: bool,
+) -> tuple[Array, Array, Array]:
+    """Gradients by q, k and v."""
+    results = tuple(xp.empty(x.shape, x.dtype) for x in (q, k, v))
+    for piece in _pieces(xp, q, k):
+        given = tuple(x[piece] for x in (g, q, k, v))
+        found = _gradient(xp, given, _of(mask, piece), scale, causal)
+        for result, part in zip(results, found, strict=True):
+            result[piece] = _summed(part, result.shape[2])
+    return results
+
+
+def _gradient(xp: Any, given: Piece, mask: Array | None, scale: float, causal: bool) -> Piece:
+    g, q, k, v = (_by_head(x, given[1].shape[2]) for x in given)
+    p = shares(xp, q, k, mask, scale, causal)
+    by_v = xp.matmul(p.swapaxes(2, 3), g)
+    slopes = xp.matmul(g, v.swapaxes(2, 3))
+    slopes *= p
+    slopes -= p * slopes.sum(axis=-1, keepdims=True)
+    slopes *= slopes.dtype.type(scale)
+    return xp.matmul(slopes, k), xp.matmul(slopes.swapaxes(2, 3), q), by_v
+
+
+def _summed(x: Array, heads: int) -> Array:
+    """(batch, length, heads, size) of what is by head, heads that share one summed."""
+    batch, every, length, size = x.shape
+    if every != heads:
+        x = x.reshape(batch, heads, every // heads, length, size).sum(axis=2)
+    return x.transpose(0, 2, 1, 3)
