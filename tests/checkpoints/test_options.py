@@ -98,6 +98,7 @@ def peak_of(action):
         tracemalloc.stop()
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_saving_needs_no_more_than_one_variable(tmp_path):
     checkpoint = Checkpoint(large())
     one = 4 << 20
@@ -106,6 +107,7 @@ def test_saving_needs_no_more_than_one_variable(tmp_path):
     assert peak_of(lambda: checkpoint.write(tmp_path / "b", options)) < 1.25 * one
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_loading_streams_into_the_variables(tmp_path):
     checkpoint = Checkpoint(large())
     path = checkpoint.write(tmp_path / "a")

@@ -553,6 +553,7 @@ def test_all_ways_to_run_agree_bit_for_bit(jit_compile, rng):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize(("jit_compile", "steps"), [(False, 2000), (True, 20_000)])
 def test_replaying_does_not_grow_memory(jit_compile, steps):
     v = tk.Variable(tk.zeros([50]))

@@ -201,6 +201,7 @@ def test_shapes_that_do_not_fit_name_the_operation():
         tk.function(lambda a, b: a + b)(tk.ones(2), tk.ones(3))
 
 
+@pytest.mark.usefixtures("on_cpu")
 @pytest.mark.parametrize("f", [tk.sign, lambda b: b - b], ids=["sign", "subtract"])
 def test_types_that_numpy_has_nothing_for_are_named_as_in_eager_execution(f):
     flags = tk.constant([True, False])

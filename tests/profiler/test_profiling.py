@@ -99,6 +99,7 @@ def test_fused_nodes_show_what_is_in_them():
     assert counts(p, "node") == {("fused multiply exp add", "(4, 4)"): 1}
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_gradients_of_operations_are_rows_of_their_own():
     x = tk.Variable(tk.ones((4, 4)))
 
@@ -126,6 +127,7 @@ def test_the_body_of_a_loop_is_a_program_of_its_own():
     assert counts(p, "tracing")
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_an_error_in_a_function_ends_its_spans():
     @tk.function
     def f(x, i):

@@ -133,6 +133,7 @@ def test_a_span_that_can_not_be_named_ends_all_the_same():
     assert label.name.endswith("work")
 
 
+@pytest.mark.usefixtures("on_cpu")
 def test_rules_that_are_written_out_in_a_profile_are_the_usual_ones():
     """They are found by running rules on stand-ins, which the profile must not disturb."""
     x = tk.Variable(tk.ones((4, 4)))

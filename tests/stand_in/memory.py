@@ -114,3 +114,8 @@ def around(place):
         if memory.ptr <= place < memory.ptr + max(memory.size, 1):
             return memory
     return None
+
+
+def count():
+    """How many pieces of memory there are."""
+    return len(list(_OF_HOST.values()))

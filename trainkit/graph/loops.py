@@ -55,7 +55,9 @@ class Rows:
             room = (16 if self._size is None else self._size, *row.shape)
             self._xp = devices.XP_OF[type(row)]
             buffer = self.buffer = self._xp.empty(room, row.dtype)
-        elif buffer.shape[1:] != row.shape:
+        elif type(row) is not type(buffer):  # sizes are made on the CPU
+            row = devices.to_device(row, devices.device_of(buffer))
+        if buffer.shape[1:] != row.shape:
             self._put_other(i, row)
             return
         elif i >= len(buffer):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.graph.fusion import FusedKernel
+from trainkit.graph.fusion import FusedRun
 from trainkit.profiler.session import Label, Session, ThreadRecord, wait_for_gpu
 
 
@@ -69,7 +69,7 @@ class _Lines:
 
 def node_label(node: Any) -> str:
     """The operation of a node and the user's line that made it; of a fused one all operations."""
-    if isinstance(node.primitive, FusedKernel):
+    if isinstance(node.primitive, FusedRun):
         inside = [n.primitive.name for n in node.primitive.part.nodes if n.kind == "op"]
         return f"fused {' '.join(dict.fromkeys(inside))}"
     if node.where is None:

@@ -69,6 +69,7 @@ POINTS = (
     Point("optimizers.optimizer", "Optimizer.apply", "optimizer", _class_name),
     Point("layers.layer", "Layer.__call__", "layer", _layer),
     Point("graph.function", "Function._trace", "tracing", lambda args: str(args[0]._name)),
+    Point("graph.cuda.capture", "Capture.replay", "node", _always("CUDA graph")),
     Point("graph.executor", "HotProgram._fuse", "compiling", lambda args: args[0].graph.name),
     Point("kernels.registry", "Family._compile", "compiling", _family),
     Point("data.iterator", "DatasetIterator.__next__", "data", _always("dataset")),

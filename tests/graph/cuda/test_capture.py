@@ -1,5 +1,6 @@
 """A function on a GPU is captured as a CUDA graph after a few calls, and means what it meant."""
 
+import gc
 import re
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
+from tests.stand_in import memory
+from tests.stand_in.installing import CUBLAS
 from trainkit.graph.cuda.program import CALLS_BEFORE_CAPTURE
 
 # the first call looks, the next ones run in parts, the last of them is captured
@@ -418,3 +421,38 @@ def test_fit_replays_its_training_step():
     x, y = np.repeat(X, 10, 0), np.repeat(Y, 10, 0)
     history = model.fit(x, y, batch_size=8, epochs=3, verbose=0)
     assert history.history["loss"][-1] < history.history["loss"][0]
+
+
+def test_a_profile_shows_replays():
+    double = tk.function(lambda x: x * 2 + 1)
+    for _ in range(CALLS):
+        double(tk.constant(1.0))
+    with tk.profiler.profile() as p:
+        double(tk.constant(1.0))
+    assert [row.name for row in p.rows if row.kind == "node"] == ["CUDA graph"]
+
+
+def test_replays_keep_no_memory():
+    _count, step = a_counter()
+    for _ in range(CALLS + 1):
+        step(tk.constant(ONES))
+    gc.collect()
+    before = memory.count()
+    for _ in range(50):
+        step(tk.constant(ONES))
+    gc.collect()
+    assert memory.count() == before
+    assert replays(step) == 52
+
+
+def test_a_function_gives_its_memory_back():
+    found = []
+    for _ in range(3):
+        count, step = a_counter()
+        for _ in range(CALLS + 1):
+            step(tk.constant(ONES))
+        assert replays(step) == 2
+        del count, step
+        gc.collect()
+        found.append((memory.count(), len(CUBLAS.open)))
+    assert found[1] == found[2]

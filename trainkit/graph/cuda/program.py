@@ -159,7 +159,7 @@ class _Plan:
 
     def _launched(self, arrays: list[Any], numbers: Sequence[Any]) -> list[Any]:
         """The results of the GPU's part, one operation after the other."""
-        results: list[Any] = self._device.run(*self._device_sources(arrays), *numbers)
+        results = self._device([*self._device_sources(arrays), *numbers])
         for variable, on_device, i in self._stored:
             if on_device:
                 variable._take(results[i])
