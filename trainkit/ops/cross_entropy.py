@@ -24,8 +24,8 @@ from trainkit.ops.elementwise import (
     square,
     subtract,
 )
+from trainkit.ops.extremes import max as largest
 from trainkit.ops.pooling import as_floats
-from trainkit.ops.reductions import max as largest
 from trainkit.ops.reductions import mean
 from trainkit.ops.reductions import sum as total
 from trainkit.ops.shaping import as_tensor, moveaxis, squeeze

@@ -10,6 +10,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive, ufunc
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.elementwise import (
     add,
@@ -25,6 +26,8 @@ from trainkit.ops.elementwise import (
     square,
     subtract,
 )
+from trainkit.ops.extremes import extreme
+from trainkit.ops.reductions import Axis, axis_setting, check_axes, spread
 
 exp2 = ufunc("exp2", np.exp2, shapes.floating, "Power 2**x.")
 exp2.gradients(lambda g, y, x: along(g, multiply(y, math.log(2))))
@@ -123,3 +126,51 @@ xdivy.gradients(
 def _nonzero(x: Any) -> Tensor:
     """1 where `x` is not 0, else 0."""
     return cast(not_equal(x, 0), x.dtype)
+
+
+def _logsumexp_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype))
+
+
+_GREATEST = {d.dtype: d.max for d in dtypes.ALL if d.is_floating}
+
+
+@primitive(_logsumexp_rule, name="logsumexp")
+def _logsumexp(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Logarithm of the sum of exponentials along axes."""
+    check_axes(x, axis, "logsumexp")
+    if x.dtype.kind in "iub":
+        x = x.astype(dtypes.floatx())
+    if not x.size:
+        return xp.log(xp.add.reduce(x, axis, None, None, keepdims))
+    top = extreme(xp, "max", x, axis, True)
+    limit = _GREATEST[x.dtype]
+    top = xp.minimum(xp.maximum(top, -limit), limit)  # inf - inf would be NaN
+    total = xp.log(xp.add.reduce(xp.exp(x - top), axis, None, None, keepdims))
+    return total + top.reshape(total.shape)
+
+
+def _logsumexp_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool
+) -> Tensor | None:
+    if not x.dtype.is_differentiable:
+        return None
+    settings = {"axis": axis, "keepdims": keepdims, "mean": False}
+    return multiply(spread(g, x, **settings), exp(subtract(x, spread(y, x, **settings))))  # type: ignore[no-any-return]
+
+
+_logsumexp.gradients(_logsumexp_gradient)
+
+
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) along `axis`, without overflow.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`, or of the default float if that is no float.
+    """
+    return _logsumexp(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops import predicates, reductions
+from trainkit.ops import extremes, predicates, reductions
 from trainkit.ops.cumulative import cumprod, cumsum, prod
 from trainkit.ops.elementwise import (
     cast,
@@ -159,7 +159,7 @@ def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) -> Tensor:
-    reduce = getattr(reductions, name)
+    reduce = getattr(extremes, name)
     values, missing = _split_off(x, worst)
     if missing is None:
         return reduce(values, axis, keepdims)  # type: ignore[no-any-return]
@@ -196,7 +196,7 @@ def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _nan_position(x: Any, axis: int | None, keepdims: bool, name: str, worst: float) -> Tensor:
-    find = getattr(reductions, name)
+    find = getattr(extremes, name)
     values, missing = _split_off(x, worst)
     if missing is None:
         return find(values, axis, keepdims)  # type: ignore[no-any-return]

@@ -31,10 +31,10 @@ from trainkit.ops.elementwise import (
     square,
     subtract,
 )
+from trainkit.ops.extremes import max as largest
+from trainkit.ops.extremes import min as smallest
 from trainkit.ops.pooling import as_floats
-from trainkit.ops.reductions import max as largest
 from trainkit.ops.reductions import mean, var
-from trainkit.ops.reductions import min as smallest
 from trainkit.ops.reductions import sum as total
 from trainkit.ops.replay import replayed_second_gradient
 from trainkit.ops.shaping import as_tensor, reshape

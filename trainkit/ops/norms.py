@@ -18,9 +18,9 @@ from trainkit.ops.elementwise import (
     square,
     subtract,
 )
+from trainkit.ops.extremes import max as max_
+from trainkit.ops.extremes import min as min_
 from trainkit.ops.matrices import same_type
-from trainkit.ops.reductions import max as max_
-from trainkit.ops.reductions import min as min_
 from trainkit.ops.reductions import sum as sum_
 from trainkit.ops.shaping import as_tensor, expand_dims, moveaxis, squeeze
 from trainkit.ops.singular_values import singular_values

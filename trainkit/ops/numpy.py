@@ -104,6 +104,12 @@ from trainkit.ops.exponentials import log2 as log2
 from trainkit.ops.exponentials import log10 as log10
 from trainkit.ops.exponentials import logaddexp as logaddexp
 from trainkit.ops.exponentials import logaddexp2 as logaddexp2
+from trainkit.ops.extremes import argmax as argmax
+from trainkit.ops.extremes import argmin as argmin
+from trainkit.ops.extremes import max as amax  # noqa: F401  (another name)
+from trainkit.ops.extremes import max as max
+from trainkit.ops.extremes import min as amin  # noqa: F401  (another name)
+from trainkit.ops.extremes import min as min
 from trainkit.ops.finiteness import allclose as allclose
 from trainkit.ops.finiteness import isclose as isclose
 from trainkit.ops.finiteness import isneginf as isneginf
@@ -148,13 +154,7 @@ from trainkit.ops.products import matmul as matmul
 from trainkit.ops.products import outer as outer
 from trainkit.ops.products import tensordot as tensordot
 from trainkit.ops.products import vdot as vdot
-from trainkit.ops.reductions import argmax as argmax
-from trainkit.ops.reductions import argmin as argmin
-from trainkit.ops.reductions import max as amax  # noqa: F401  (another name)
-from trainkit.ops.reductions import max as max
 from trainkit.ops.reductions import mean as mean
-from trainkit.ops.reductions import min as amin  # noqa: F401  (another name)
-from trainkit.ops.reductions import min as min
 from trainkit.ops.reductions import std as std
 from trainkit.ops.reductions import sum as sum
 from trainkit.ops.reductions import var as var

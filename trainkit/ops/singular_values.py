@@ -16,9 +16,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.diagonals import matrix_with_diagonal
 from trainkit.ops.elementwise import add, cast, greater, multiply, subtract
+from trainkit.ops.extremes import max as max_
 from trainkit.ops.matrices import adjoint, lapack, matrices, safe_reciprocal, times
 from trainkit.ops.products import matmul
-from trainkit.ops.reductions import max as max_
 from trainkit.ops.reductions import sum as sum_
 from trainkit.ops.shaping import expand_dims
 from trainkit.ops.solving import default_cutoff

@@ -13,9 +13,9 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.elementwise import cast, divide, multiply, not_equal, promoted, subtract
+from trainkit.ops.extremes import max as greatest
+from trainkit.ops.extremes import min as least
 from trainkit.ops.reductions import Axis, axis_setting, check_axes, mean
-from trainkit.ops.reductions import max as greatest
-from trainkit.ops.reductions import min as least
 from trainkit.ops.reductions import sum as total
 
 # ------------------------------------------------------------------ quantiles
