@@ -55,6 +55,20 @@ class _Runtime:
         return 13000
 
 
+class _Precision:
+    compute = 1
+
+
+def get_compute_type(dtype):
+    """`cupy._core.get_compute_type`, of float32."""
+    return _Precision.compute
+
+
+def set_compute_type(dtype, compute_type):
+    """`cupy._core.set_compute_type`, of float32."""
+    _Precision.compute = compute_type
+
+
 def modules():
     """What the modules hold beside the functions that are NumPy's too."""
     return {
@@ -68,6 +82,7 @@ def modules():
             "runtime": _Runtime,
             "using_allocator": memory.using_allocator,
         },
+        "cupy._core": {"get_compute_type": get_compute_type, "set_compute_type": set_compute_type},
         "cupyx": {"errstate": errstate},
         "cupyx.scipy": {},
         "cupyx.scipy.special": {},

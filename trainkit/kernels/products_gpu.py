@@ -31,6 +31,7 @@ _REAL = {
     bfloat16.dtype: (14, 68, ctypes.c_float),
 }
 _COMPUTE_TF32 = 77
+_CUPY_FULL, _CUPY_TF32 = 1, 7  # `COMPUTE_TYPE_DEFAULT` and `COMPUTE_TYPE_TF32` of CuPy
 _PLAIN, _TURNED = 0, 1
 _DEFAULT_ALGORITHM = -1
 
@@ -42,18 +43,17 @@ class _Thread(threading.local):
 _THREAD = _Thread()
 
 
-class _Precision:
-    tf32 = False
+def takes_tf32(xp: Any) -> bool:
+    """Whether CuPy multiplies float32 matrices as TensorFloat-32, with 10 bits of mantissa."""
+    return bool(xp._core.get_compute_type(np.float32) == _CUPY_TF32)
 
 
-def tf32() -> bool:
-    """Whether float32 matrices may be multiplied with 10 bits of mantissa on a GPU."""
-    return _Precision.tf32
+def set_tf32(xp: Any, enabled: bool) -> None:
+    """Let CuPy multiply float32 matrices as TensorFloat-32 or in full.
 
-
-def set_tf32(enabled: bool) -> None:
-    """Let float32 products on a GPU take TensorFloat-32, in graphs captured from here on."""
-    _Precision.tf32 = enabled
+    CUDA graphs that were captured before stay as they are.
+    """
+    xp._core.set_compute_type(np.float32, _CUPY_TF32 if enabled else _CUPY_FULL)
 
 
 def matmul(xp: Any, a: Array, b: Array, out: Array | None = None) -> Array:
@@ -157,7 +157,7 @@ class Products:
             y.fill(0)
             return
         kind, compute, number = _REAL[a.dtype]
-        if kind == 0 and tf32():
+        if kind == 0 and takes_tf32(self._xp):
             compute = _COMPUTE_TF32
         one, zero = number(1), number(0)
         first, second = _Operand(self._xp, a, batch), _Operand(self._xp, b, batch)

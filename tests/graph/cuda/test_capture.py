@@ -448,7 +448,8 @@ def test_replays_keep_no_memory():
 def test_a_function_gives_its_memory_back():
     found = []
     for _ in range(3):
-        count, step = a_counter()
+        count = tk.Variable(np.zeros(3, "float32"))
+        step = tk.function(count.assign_add, autograph=False)
         for _ in range(CALLS + 1):
             step(tk.constant(ONES))
         assert replays(step) == 2
@@ -456,3 +457,18 @@ def test_a_function_gives_its_memory_back():
         gc.collect()
         found.append((memory.count(), len(CUBLAS.open)))
     assert found[1] == found[2]
+
+
+def test_products_take_tensor_float_32_where_it_is_asked_for():
+    chosen = tk.config.experimental
+    x = tk.ones((4, 4))
+    for enabled, compute in ((False, 68), (True, 77), (False, 68)):
+        chosen.enable_tensor_float_32_execution(enabled)
+        assert chosen.tensor_float_32_execution_enabled() is enabled
+        product = tk.function(lambda x: x @ x)
+        CUBLAS.computed_in.clear()
+        for _ in range(CALLS):
+            assert float(product(x)[0, 0]) == 4
+        assert CUBLAS.computed_in == {compute}
+    with pytest.raises(TypeError, match="enabled must be a bool, got 1"):
+        chosen.enable_tensor_float_32_execution(1)

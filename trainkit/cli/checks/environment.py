@@ -12,6 +12,7 @@ from trainkit.core import blas
 MEANINGS = {
     "TRAINKIT_BLAS": '"default" leaves the choice of its kernels to OpenBLAS',
     "TRAINKIT_CACHE": "folder of downloads and of generated kernels",
+    "TRAINKIT_CUDA_GRAPHS": '"0" captures no CUDA graphs',
     "TRAINKIT_DATA": "folder of your own copies of data sets",
     "TRAINKIT_JIT": '"0" compiles no kernels, "eager" compiles each at its first call',
     "TRAINKIT_KEEP_MEMORY": '"0" gives freed memory back at once',
