@@ -138,3 +138,17 @@ def test_a_function_of_large_arrays_gives_the_bits_of_eager_calls(reduce, axis):
     left = [node.type for node in program.fused.graph.nodes if node.kind == "op"]
     by_blas = axis is None or (axis == 0 and reduce is tk.reduce_sum)
     assert (left == ["Fused"]) != by_blas
+
+
+@pytest.mark.parametrize("reduce", [np.add, np.maximum])
+def test_rows_of_a_large_input_are_a_loop_of_their_own(monkeypatch, reduce):
+    monkeypatch.setattr(teams, "FEWEST_BYTES", 1 << 14)
+    monkeypatch.setattr("trainkit.graph.segments.writer.PART_BYTES", 1 << 10)
+
+    def f(x):
+        return reduce.reduce(np.exp(x), -1) * 2, reduce.reduce(x, -1, keepdims=True) - x
+
+    code = assert_same_bits(f, numbers(100, 50))
+    assert kinds(code).count(Loop) == 4
+    assert Reduction not in kinds(code)
+    assert kinds(assert_same_bits(f, numbers(10, 50))).count(Reduction) == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from trainkit.graph.segments import teams
 from trainkit.graph.segments.steps import Buffer, Loop, Reduction, Step, View, results_of
 
 FEWEST_BYTES = 1 << 17
@@ -17,37 +18,50 @@ FEWEST_ELEMENTS = 32
 """Of a row, for the same reason."""
 MOST_BYTES = 1 << 14
 """Of a row; it has to fit into the nearest cache beside what it is computed from."""
+_MOST_ENDS = 8
+"""Reductions in one loop, each of which may need a row on the stack."""
 
 
 def with_rows_reduced(order: list[Step]) -> list[Step]:
-    """The same work with reductions of rows done by the loops that make the rows."""
+    """The same work with reductions of rows done by the loops that make the rows.
+
+    Where no loop does, as for an input, rows of a large array are a loop of their own, which is
+    shared out to several threads.
+    """
     made: dict[Buffer, Step] = {}
     found: list[Step] = []
     for step in order:
-        if isinstance(step, Reduction) and _joins(made.get(step.source.buffer), step):
-            home = made[step.source.buffer]
-            assert isinstance(home, Loop)
-            home.ends.append(step)
-        else:
-            found.append(step)
-            made.update((v.buffer, step) for v in results_of(step))
+        if isinstance(step, Reduction) and _has_rows(step):
+            home = made.get(step.source.buffer)
+            if isinstance(home, Loop) and _joins(home, step):
+                home.ends.append(step)
+                continue
+            if _bytes_of(step.source) >= teams.FEWEST_BYTES:
+                step = Loop(ends=[step])
+        found.append(step)
+        made.update((v.buffer, step) for v in results_of(step))
     return found
 
 
-def _joins(loop: Step | None, step: Reduction) -> bool:
-    """Whether `loop` makes the rows that `step` reduces, and may do so one by one."""
-    source = step.source
-    if not isinstance(loop, Loop) or all(m.out != source for m in loop.members):
-        return False
-    first = first_inside(step)
-    rows, width = math.prod(source.shape[:first]), math.prod(source.shape[first:])
+def _has_rows(step: Reduction) -> bool:
+    """Whether `step` reduces rows that are worth being taken one by one."""
+    shape, first = step.source.shape, first_inside(step)
+    width = math.prod(shape[first:])
     return (
-        all(n == 1 or i in step.axes for i, n in enumerate(source.shape) if i >= first)
-        and all(first_inside(end) == first for end in loop.ends)
-        and rows > 1
+        all(n == 1 or i in step.axes for i, n in enumerate(shape) if i >= first)
+        and math.prod(shape[:first]) > 1
         and width >= FEWEST_ELEMENTS
-        and width * source.dtype.itemsize <= MOST_BYTES
-        and _bytes_of(source) >= FEWEST_BYTES
+        and width * step.source.dtype.itemsize <= MOST_BYTES
+        and _bytes_of(step.source) >= FEWEST_BYTES
+    )
+
+
+def _joins(loop: Loop, step: Reduction) -> bool:
+    """Whether `loop` makes what `step` reduces, and takes it row by row or may do so."""
+    return (
+        any(m.out == step.source for m in loop.members)
+        and len(loop.ends) < _MOST_ENDS
+        and all(first_inside(end) == first_inside(step) for end in loop.ends)
     )
 
 

@@ -240,7 +240,8 @@ class _RowsWriter(_LoopWriter):
 
     def _row(self, pointers: dict[View, str]) -> None:
         """Compute one row, and reduce it."""
-        self._nest(self._inside, pointers, {})
+        if self.step.members:
+            self._nest(self._inside, pointers, {})
         for end in self.step.ends:
             source, out = end.source, pointers[end.out]
             count = math.prod(source.shape[first_inside(end) :])

@@ -137,8 +137,8 @@ class Loop:
 
     @property
     def out(self) -> View:
-        """The first result, which has the layout of all."""
-        return self.members[0].out
+        """The first result, which has the layout of all; without members what is reduced."""
+        return self.members[0].out if self.members else self.ends[0].source
 
 
 Step = Elementwise | NumpyLoop | Reduction | Product | LabelCheck | Loop
@@ -148,7 +148,7 @@ def sources_of(step: Any) -> list[View]:
     """The views that a step reads."""
     if isinstance(step, Loop):
         made = {id(m.out.buffer) for m in step.members}
-        found = [v for m in step.members for v in sources_of(m)]
+        found = [v for part in (*step.members, *step.ends) for v in sources_of(part)]
         return [v for v in found if id(v.buffer) not in made]
     if isinstance(step, Elementwise | NumpyLoop):
         return [x for x in step.inputs if isinstance(x, View)]
