@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import layers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.layers.dense import joined_axes
 
 X = np.random.default_rng(1).normal(size=(3, 5)).astype("float32")
 
@@ -94,3 +96,59 @@ def test_einsum_dense_explains_wrong_equations(equation, output_shape, bias_axes
     with pytest.raises(ShapeError, match=text):
         layer.build(shape)
     assert not layer.built
+
+
+@pytest.mark.parametrize(
+    ("equation", "bias_axes", "joined"),
+    [
+        ("abc,cd->abd", "d", 1),
+        ("abx,xst->abst", "st", 1),
+        ("abx,xst->abst", None, 1),
+        ("abst,stu->abu", "u", 2),
+        ("abx,xst->abst", "t", 0),
+        ("abx,xst->abts", "st", 0),
+        ("abx,sx->abs", "s", 0),
+        ("abx,bxs->abs", "s", 0),
+        ("ab,bc->c", "c", 0),
+        ("...x,xy->...y", "y", 0),
+        ("ab,cd->abcd", "cd", 0),
+    ],
+)
+def test_which_equations_are_one_product_of_matrices(equation, bias_axes, joined):
+    assert joined_axes(equation, bias_axes) == joined
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "tanh"])
+@pytest.mark.parametrize(
+    ("equation", "shape", "output_shape", "bias_axes"),
+    [
+        ("abx,xst->abst", (2, 3, 5), (3, 4, 2), "st"),
+        ("abst,stu->abu", (2, 3, 4, 2), (3, 5), "u"),
+        ("ax,xst->ast", (2, 5), (4, 2), None),
+    ],
+)
+def test_a_product_of_matrices_equals_einsum(equation, shape, output_shape, bias_axes, activation):
+    layer = layers.EinsumDense(
+        equation, output_shape, activation, bias_axes, bias_initializer="normal"
+    )
+    x = tk.constant(np.random.default_rng(2).normal(size=shape).astype("float32"))
+    with tk.GradientTape() as tape:
+        y = layer(x)
+    found = tape.gradient(y, layer.weights)
+    with tk.GradientTape() as tape:
+        expected = ops.einsum(equation, x, layer.kernel)
+        if bias_axes:
+            expected = expected + layer.bias
+        expected = layer.activation(expected)
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+    for a, b in zip(found, tape.gradient(expected, layer.weights), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_an_einsum_of_unknown_batch_and_length_is_traced():
+    layer = layers.EinsumDense("abx,xst->abst", (None, 4, 2), bias_axes="st")
+    x = np.random.default_rng(3).normal(size=(2, 3, 5)).astype("float32")
+    expected = layer(x)
+    for dims in ((None, 3, 5), (None, None, 5)):
+        traced = tk.function(layer, [tk.TensorSpec(dims)])
+        np.testing.assert_allclose(traced(x), expected, rtol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Any
 
 from trainkit import ops
@@ -154,10 +156,45 @@ class EinsumDense(Layer):
         )
 
     def call(self, inputs: Any, training: Any = None) -> Any:
+        joined = joined_axes(self.equation, self.bias_axes)
+        if joined and sum(n is None for n in inputs.shape[:-joined]) < 2:
+            return self._as_matrices(inputs, joined)
         y = ops.einsum(self.equation, inputs, self.kernel.value())
         if self.bias is not None:
             y = ops.add(y, self.bias.value())
         return self.activation(y)
+
+    def _as_matrices(self, inputs: Any, joined: int) -> Any:
+        """One product of matrices, to which the bias is added in place."""
+        applied, left = split_activation(self.activation)
+        free = [-1 if n is None else n for n in inputs.shape[:-joined]]
+        size, units = self.kernel.shape[:joined], self.kernel.shape[joined:]
+        if joined > 1:
+            inputs = ops.reshape(inputs, (*free, math.prod(size)))
+        kernel = ops.reshape(self.kernel, (math.prod(size), math.prod(units)))
+        bias = None if self.bias is None else ops.reshape(self.bias, (-1,))
+        y = ops.dense(inputs, kernel, bias, applied)
+        if len(units) > 1:
+            y = ops.reshape(y, (*free, *units))
+        return y if left is None else left(y)
+
+
+@lru_cache(maxsize=1024)
+def joined_axes(equation: str, bias_axes: str | None) -> int:
+    """How many trailing axes of the input are summed with the kernel's first, as in `ops.dense`.
+
+    It is 0 where the equation is another, or the bias does not vary along all that is new.
+    """
+    left, _, result = equation.replace(" ", "").partition("->")
+    given, _, kernel = left.partition(",")
+    if "." in equation or any(len(set(s)) != len(s) for s in (given, kernel, result)):
+        return 0
+    count = len(given) - len([s for s in given if s in result])
+    units = kernel[count:]
+    if not count or not units or kernel[:count] != given[-count:]:
+        return 0
+    same = result == given[:-count] + units and not set(units) & set(given)
+    return count if same and len(given) > count and bias_axes in (None, "", units) else 0
 
 
 def einsum_shapes(
