@@ -82,12 +82,9 @@ class RawKernel:
 def _built(code, name):
     if not has_compiler():
         raise RuntimeError("g++ is not here")
-    count = re.search(rf"{name}\((.*?)\) \{{", code, re.S)[1].count("__restrict__")
-    parameters = ", ".join(f"void* a{i}" for i in range(count))
-    types = [
-        p.strip().rpartition(" __restrict__")[0]
-        for p in re.search(rf"{name}\((.*?)\) \{{", code, re.S)[1].split(",")
-    ]
+    found = re.search(rf"{name}\((.*?)\) \{{", code, re.S)[1].replace("__restrict__ ", "")
+    types = [p.strip().rpartition(" ")[0] for p in found.split(",")]
+    parameters = ", ".join(f"void* a{i}" for i in range(len(types)))
     given = ", ".join(f"({t})a{i}" for i, t in enumerate(types))
     text = f"""{shim()}
 {code}

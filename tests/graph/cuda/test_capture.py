@@ -10,6 +10,7 @@ import trainkit as tk
 from tests import stand_in
 from tests.stand_in import memory
 from tests.stand_in.installing import CUBLAS
+from tests.stand_in.kernels import has_compiler
 from trainkit.graph.cuda.program import CALLS_BEFORE_CAPTURE
 
 # the first call looks, the next ones run in parts, the last of them is captured
@@ -472,3 +473,103 @@ def test_products_take_tensor_float_32_where_it_is_asked_for():
         assert CUBLAS.computed_in == {compute}
     with pytest.raises(TypeError, match="enabled must be a bool, got 1"):
         chosen.enable_tensor_float_32_execution(1)
+
+
+# ---------------------------------------------------------------------- written in place
+
+
+def captured_calls(function):
+    """The names of what the CUDA graph of a function does."""
+    plans = function._history[0][1].graph._program.gpu._plans
+    (plan,) = plans.values()
+    return [step[0].__qualname__ for step in plan._capture._graph._steps]
+
+
+needs_compiler = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
+
+
+@needs_compiler
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_kernels_write_new_values_over_the_old_ones(optimizer):
+    weights = [tk.Variable(np.full(n, 2.0, "float32")) for n in (3, 5)]
+    twins = [tk.Variable(w) for w in weights]
+    rule, other = OPTIMIZERS[optimizer](), OPTIMIZERS[optimizer]()
+
+    @tk.function(jit_compile=True)
+    def step(x):
+        grads = [w * x + 1.0 for w in weights]
+        rule.apply(grads, weights)
+
+    for i in range(CALLS + 4):
+        x = tk.constant(float(i))
+        step(x)
+        other.apply([w * x + 1.0 for w in twins], twins)
+    assert replays(step) == 5
+    assert not any("setitem" in name for name in captured_calls(step))
+    for w, twin in zip(weights, twins, strict=True):
+        np.testing.assert_allclose(w.numpy(), twin.numpy(), rtol=1e-5)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("change", "result"),
+    [
+        (lambda a, b, x: (a * x + 1.0, b * x + a), lambda a, b: None),
+        (lambda a, b, x: (b * x + 1.0, a * x + 1.0), lambda a, b: None),
+        (lambda a, b, x: (a * x + 1.0, tk.reshape(a, (3,)) * x - 1.0), lambda a, b: None),
+        (lambda a, b, x: (a[::-1] * x + 1.0, b), lambda a, b: None),
+        (lambda a, b, x: (a * x + 1.0, b * x + 1.0), lambda a, b: (a, tk.reshape(b, (3, 1)))),
+        (lambda a, b, x: (a * x + 1.0, tk.reduce_sum(a) * x + b), lambda a, b: a[1:]),
+        (lambda a, b, x: (tk.cumsum(a) * x + a, a), lambda a, b: b),
+        (lambda a, b, x: (a, b), lambda a, b: None),
+    ],
+)
+def test_old_values_are_written_over_only_where_nothing_reads_them(change, result):
+    def run(wrap):
+        a, b = tk.Variable([1.0, 2.0, 3.0]), tk.Variable([4.0, 5.0, 6.0])
+
+        def step(x):
+            old = result(a.value(), b.value())
+            new = change(a.value(), b.value(), x)
+            a.assign(new[0])
+            b.assign(new[1])
+            return old
+
+        step = wrap(step)
+        found = []
+        for i in range(CALLS + 4):
+            results = step(tk.constant(0.1 * i))
+            found += [
+                y.numpy().tolist() for y in (*tk.nest.flatten(results), a, b) if y is not None
+            ]
+        return found, step
+
+    found, step = run(lambda f: tk.function(f, jit_compile=True, autograph=False))
+    assert replays(step) == 5
+    for got, expected in zip(found, run(lambda f: f)[0], strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+@needs_compiler
+def test_a_whole_step_of_training_copies_no_weight():
+    layers = tk.layers
+    model = tk.Sequential(
+        [layers.Conv2D(3, 3, activation="relu"), layers.Flatten(), layers.Dense(3)]
+    )
+    rule = tk.optimizers.Adam(0.01)
+    step = tk.function(a_step(model, rule), jit_compile=True)
+    images = tk.constant(np.random.default_rng(1).normal(size=(3, 5, 5, 2)).astype("float32"))
+    labels = tk.constant([0, 1, 2])
+    for _ in range(CALLS + 1):
+        step(images, labels)
+    assert replays(step) == 2
+    weights = model.trainable_variables
+    homes = {w._value._array.data.ptr for w in weights}
+    plans = step._history[0][1].graph._program.gpu._plans
+    (plan,) = plans.values()
+    copied = [
+        args[0]._host.ctypes.data
+        for function, args, *_ in plan._capture._graph._steps
+        if "setitem" in function.__qualname__
+    ]
+    assert homes.isdisjoint(copied)

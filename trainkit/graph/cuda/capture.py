@@ -20,6 +20,7 @@ import numpy as np
 
 from trainkit.core.devices import XP_OF
 from trainkit.core.tensor import wrap
+from trainkit.graph.cuda.in_place import writing_in_place
 from trainkit.graph.cuda.placing import node_text
 from trainkit.graph.program import Program
 from trainkit.kernels.products_gpu import Products
@@ -161,7 +162,7 @@ class Capture:
             inputs = iter(self._inputs)
             read = [next(inputs) if v is None else self._homes[id(v)].array() for v in variables]
             self._graph, self._results = self._captured(
-                program, [*read, *self._numbers], assigned, results
+                program, variables, [*read, *self._numbers], assigned, results
             )
 
     def _check_device(self, arrays: list[Any]) -> None:
@@ -170,13 +171,19 @@ class Capture:
             raise NotCaptured(f"not all arrays are on the current GPU, {here}")
 
     def _captured(
-        self, program: Program, given: list[Any], assigned: Any, results: Sequence[int]
+        self,
+        program: Program,
+        variables: Sequence[Any],
+        given: list[Any],
+        assigned: Any,
+        results: Sequence[int],
     ) -> Any:
+        in_place = writing_in_place(program, variables, assigned)
         stream = self._xp.cuda.Stream(non_blocking=True)
         stream.begin_capture()
         try:
             with stream, self._products:
-                values = program.run(*given)
+                values = in_place.run(*given)
                 handed = [self._apart(values[i], given) for i in results]
                 self._write(values, assigned)
         except BaseException as error:
@@ -184,7 +191,7 @@ class Capture:
                 stream.end_capture()
             if not isinstance(error, Exception):
                 raise
-            raise NotCaptured(_reason(program, error)) from error
+            raise NotCaptured(_reason(in_place, error)) from error
         return stream.end_capture(), handed
 
     def _apart(self, y: Any, given: list[Any]) -> Any:
@@ -199,6 +206,8 @@ class Capture:
         homes = self._homes.values()
         pairs = []
         for y, variables in zip(values, assigned, strict=True):
+            if len(variables) == 1 and self._homes[id(variables[0])].array() is y:
+                continue  # written already
             if variables and any(home.has(y) for home in homes):
                 y = y.copy()  # a value from before the writing
             pairs += [(variable, y) for variable in variables]

@@ -14,6 +14,7 @@ from trainkit.graph.cuda import expressions
 from trainkit.graph.cuda.source import KernelSource, source_of
 from trainkit.graph.fusion import FusedRun, Target
 from trainkit.graph.graph import Graph
+from trainkit.graph.segments.buffers import reusable_inputs
 from trainkit.graph.segments.loops import held_in_memory, joined
 from trainkit.graph.segments.segment import needed
 from trainkit.graph.segments.steps import (
@@ -64,6 +65,7 @@ class CudaCode:
         inputs: a (shape, dtype) of each array that a call gives.
         outputs: the views that are its results.
         inside: buffers that one kernel writes and another reads.
+        reusable: pairs (output, input): the output may be written over the input.
     """
 
     def __init__(self, trace: Trace, results: Sequence[Traced]) -> None:
@@ -73,7 +75,11 @@ class CudaCode:
         made = {v.buffer for v in self.outputs}
         self.loops = [s for s in needed(joined(trace.steps), made) if isinstance(s, Loop)]
         held = held_in_memory(list(self.loops), made)
-        self.kernels = [source_of(loop, held) for loop in self.loops if 0 not in loop.out.shape]
+        pairs = reusable_inputs(list(self.loops), {v.buffer: v for v in self.outputs})
+        self.reusable = {(made.index, source.index) for made, source in pairs}
+        shared = {buffer for pair in pairs for buffer in pair}
+        loops = [loop for loop in self.loops if 0 not in loop.out.shape]
+        self.kernels = [source_of(loop, held, shared) for loop in loops]
         self.inputs = list(trace.specs)
         used = dict.fromkeys(v.buffer for k in self.kernels for v in k.views)
         self.inside = [b for b in used if b.kind == "temporary"]
@@ -103,14 +109,17 @@ class CudaKernel(FusedRun):
         self._launches: list[Callable[..., Any]] | None = None
         self._failed = False
 
-    def run(self, arrays: Sequence[Any], settings: Any) -> Any:
-        """The results on arrays of a GPU, each in row-major order; on others node by node."""
+    def run(self, arrays: Sequence[Any], settings: Any, over: Any = None) -> Any:
+        """The results on arrays of a GPU, each in row-major order; on others node by node.
+
+        `over` may say, by their places, over which inputs which outputs are written.
+        """
         if self._failed or not arrays or not self._fits(arrays):
             return self.interpreted(*arrays)
         xp = devices.XP_OF[type(arrays[0])]
         if self._launches is None and not self._compile(xp):
             return self.interpreted(*arrays)
-        return self._launched(xp, arrays)
+        return self._launched(xp, arrays, over or {})
 
     def _fits(self, arrays: Sequence[Any]) -> bool:
         return all(
@@ -136,8 +145,11 @@ class CudaKernel(FusedRun):
             return False
         return True
 
-    def _launched(self, xp: Any, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        results = [_made(xp, view) for view in self.code.outputs]
+    def _launched(self, xp: Any, arrays: Sequence[Any], over: dict[int, int]) -> tuple[Any, ...]:
+        results = [
+            arrays[over[i]] if i in over else _made(xp, view)
+            for i, view in enumerate(self.code.outputs)
+        ]
         inside = [xp.empty(max(b.size, 1), np.uint8) for b in self.code.inside]
         places = {"input": arrays, "output": results, "temporary": inside}
         assert self._launches is not None

@@ -45,19 +45,21 @@ class KernelSource:
     size: int
 
 
-def source_of(loop: Loop, held: set[Buffer]) -> KernelSource:
+def source_of(loop: Loop, held: set[Buffer], shared: set[Buffer]) -> KernelSource:
     """The kernel of a loop.
 
     Args:
         loop: its steps.
         held: the buffers that need memory.
+        shared: those of them that may lie in one place with another.
     """
-    return _Writer(loop, held).written()
+    return _Writer(loop, held, shared).written()
 
 
 class _Writer:
-    def __init__(self, loop: Loop, held: set[Buffer]) -> None:
+    def __init__(self, loop: Loop, held: set[Buffer], shared: set[Buffer]) -> None:
         self.loop = loop
+        self.shared = shared
         made = dict.fromkeys(m.out for m in loop.members)
         self.sources = [v for v in dict.fromkeys(sources_of(loop)) if v.buffer.kind != "constant"]
         self.results = [v for v in made if v.buffer in held]
@@ -83,7 +85,8 @@ class _Writer:
 
     def _kernel(self, size: int, index: str, views: tuple[View, ...]) -> KernelSource:
         parameters = [
-            f"{'const ' if k < len(self.sources) else ''}{type_of(v.dtype)}* __restrict__ p{k}"
+            f"{'const ' if k < len(self.sources) else ''}{type_of(v.dtype)}* "
+            f"{'' if v.buffer in self.shared else '__restrict__ '}p{k}"
             for k, v in enumerate(views)
         ]
         body = "\n".join(f"    {line}" for line in self.lines)
