@@ -272,6 +272,37 @@ def list_in_python_loop(x):
     return tk.stack(found)
 
 
+def argument_anew_in_a_branch(x):
+    y = x * 2.0
+    if y > 0.0:
+        if y > 1.0:
+            x = y
+        else:
+            x = -y
+        x = x * 2.0
+        y = x
+    return y
+
+
+def argument_anew_in_a_loop_in_a_branch(x):
+    y = x * 2.0
+    if y > 0.0:
+        for _ in tk.range(2):
+            x = y * 3.0
+            y = y + x
+    return y
+
+
+def argument_anew_in_while_in_a_branch(x):
+    y = x * 2.0
+    if y > 0.0:
+        while y < 20.0:
+            x = y * 3.0
+            y = y + x
+        y = -y
+    return y
+
+
 CONSTRUCTS = [f for name, f in list(globals().items()) if getattr(f, "__module__", "") == __name__]
 
 

@@ -19,6 +19,7 @@ from trainkit.graph.statements import (
     filled,
     is_symbolic,
     label,
+    reader,
     staged_if,
     undefined,
 )
@@ -42,7 +43,8 @@ def while_stmt(
         if not decision:
             return
         body()
-    _staged_loop(outer, test, lambda: body(), get_state, set_state, symbol_names, None)
+    read = reader(get_state, symbol_names)
+    _staged_loop(outer, test, lambda: body(), read, set_state, symbol_names, None)
 
 
 def _staged_loop(

@@ -35,12 +35,48 @@ def undefined(x: Any) -> bool:
 
 
 class State:
-    """The names that a loop changes: `get` and `put` their values, `names` for texts."""
+    """The names that a statement changes: `get` and `put` their values, `names` for texts."""
 
     def __init__(self, get: Callable[[], Any], put: Callable[[Any], None], names: Any) -> None:
-        self.get = get
+        self.get = reader(get, names)
         self.put = put
         self.names = names
+
+
+def reader(get: Callable[[], Any], names: tuple[str, ...]) -> Callable[[], Any]:
+    """`get` that gives `Undefined` for names without a value.
+
+    The rewriting says beforehand which names have none yet, but for those that are arguments of the
+    function and are assigned anew in a branch: inside they are the branch's own.
+    """
+
+    def values() -> Any:
+        try:
+            return get()
+        except NameError:
+            return _from_cells(get, names)
+
+    return values
+
+
+def _from_cells(get: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The values of what the function `get` reads, `Undefined` for empty cells.
+
+    Raises:
+        NameError: there are more than plain names.
+    """
+    from malt.operators.variables import Undefined
+
+    cells = dict(zip(get.__code__.co_freevars, get.__closure__ or (), strict=True))
+    if not all(name in cells for name in names):
+        return tuple(get())
+    found = []
+    for name in names:
+        try:
+            found.append(cells[name].cell_contents)
+        except ValueError:
+            found.append(Undefined(name))
+    return tuple(found)
 
 
 def at_line(trace: Callable[..., Any], *args: Any) -> Any:
