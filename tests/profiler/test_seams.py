@@ -76,7 +76,7 @@ def test_every_point_is_there(point):
 
 def test_every_operation_is_looked_in_at_and_put_back():
     # What stands before a Python function in machine code is out of the way meanwhile.
-    functions = {n: getattr(p.op, "__wrapped__", p.op) for n, p in PRIMITIVES.items()}
+    functions = {n: native.python_function(p.op) for n, p in PRIMITIVES.items()}
     codes = {n: f.__code__ for n, f in functions.items() if hasattr(f, "__code__")}
     assert len(codes) > 100
     undo = seams.look_in(Session())
@@ -92,7 +92,7 @@ def test_every_operation_is_looked_in_at_and_put_back():
 def test_a_seam_that_is_missing_leaves_all_as_it_was(monkeypatch):
     point = seams.Point("core.tensor", "Tensor.no_such_method", "x", lambda args: "x")
     monkeypatch.setattr(seams, "POINTS", (*seams.POINTS, point))
-    add = getattr(PRIMITIVES["add"].op, "__wrapped__", PRIMITIVES["add"].op)
+    add = native.python_function(PRIMITIVES["add"].op)
     before = add.__code__
     with pytest.raises(KeyError, match="no_such_method"), tk.profiler.profile():
         pass

@@ -27,6 +27,7 @@ from trainkit.autodiff.walk import (
 )
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.native import NATIVE
 from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.variable import Variable
@@ -511,3 +512,5 @@ class _Pause:
 
 
 recorder.new_tape = GradientTape
+if NATIVE is not None:
+    NATIVE.bind_tape(GradientTape)

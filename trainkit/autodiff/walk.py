@@ -129,7 +129,8 @@ def walk_arrays(
     if NATIVE is None or not NATIVE.is_on():
         odd = _walk_arrays(tracked, grads, needed, kept)
     else:
-        odd = NATIVE.walk(tracked, grads, needed, kept, compiled_ways, _of_many, _by_other_rules)
+        ways = compiled_ways, _of_many, _by_other_rules, _by_rules_on_tensors
+        odd = NATIVE.walk(tracked, grads, needed, kept, *ways)
     for x, g in grads.items():
         grads[x] = wrap(g)
     if odd:  # a rule gave something that is no plain tensor

@@ -10,7 +10,9 @@ NumPy would hand them over, so the bits are the same.
 """
 
 cimport numpy as cnp
-from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_SetItem
+from cpython.dict cimport (
+    PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_SetItem, PyDict_Size,
+)
 from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF, Py_TYPE
@@ -24,6 +26,7 @@ cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident()
     unsigned long PyLong_AsUnsignedLong(object x) except? -1
     Py_ssize_t Py_REFCNT(object x)
+    object PyLong_FromVoidPtr(void *p)
     long long PyLong_AsLongLongAndOverflow(object x, int *overflow) except? -1
     ctypedef struct PyMemberDef:
         Py_ssize_t offset
@@ -65,7 +68,7 @@ cdef enum:
     DIRECT = 4096
     MOST_INPUTS = 8
 
-VERSION = 1
+VERSION = 2
 """Raised when a name or an argument here changes; `core.native` takes none other."""
 
 cdef bint enabled = False
@@ -74,7 +77,10 @@ cdef bint enabled = False
 cdef PyTypeObject *TENSOR = NULL
 cdef PyTypeObject *VARIABLE = NULL
 cdef Py_ssize_t ARRAY = 0
+cdef PyTypeObject *TAPE = NULL
 cdef list TAPES = None
+cdef object THREAD = None
+cdef object WRAPPED = None
 cdef list WIDE = None
 cdef Py_ssize_t LARGE = 0
 cdef object KERNEL_ERRORS = ()
@@ -94,23 +100,31 @@ cdef cnp.PyArray_Descr *I64 = <cnp.PyArray_Descr *><PyObject *>DTYPE_I64
 cdef cnp.PyArray_Descr *BOOL = <cnp.PyArray_Descr *><PyObject *>DTYPE_BOOL
 
 
-def bind(tensor, variable, list tapes, list wide, Py_ssize_t large, errors, call):
+def bind(tensor, variable, recorder, list wide, Py_ssize_t large, errors, call, wrapped):
     """Learn of the classes and lists of the Python side; called once.
 
     Args:
         tensor: `Tensor`, whose slot `_array` is read in place.
         variable: `Variable`.
-        tapes: `recorder.TAPES`.
+        recorder: the module.
         wide: `callables.WIDE`.
         large: elements from which `wide` is asked.
         errors: what kernels raise when inputs do not fit.
         call: calls a ufunc, in a file whose warnings are dropped.
+        wrapped: makes tensors of what a kernel gives.
     """
-    global TENSOR, VARIABLE, ARRAY, TAPES, WIDE, LARGE, KERNEL_ERRORS, CALL
+    global TENSOR, VARIABLE, ARRAY, TAPES, THREAD, WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED
     TENSOR, VARIABLE = <PyTypeObject *>tensor, <PyTypeObject *>variable
     slot = tensor.__dict__["_array"]
     ARRAY = (<PyMemberDescrObject *><PyObject *>slot).d_member.offset
-    TAPES, WIDE, LARGE, KERNEL_ERRORS, CALL = tapes, wide, large, errors, call
+    TAPES, THREAD = recorder.TAPES, recorder.THREAD
+    WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED = wide, large, errors, call, wrapped
+
+
+def bind_tape(tape):
+    """Learn of the class `GradientTape`, whose record is written to in place."""
+    global TAPE
+    TAPE = <PyTypeObject *>tape
 
 
 def switch(bint on):
@@ -373,8 +387,45 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
 
 
 cdef object read(object variable):
-    """The value of a variable, which tapes hear of."""
-    return variable._read()
+    """The value of a variable, which tapes hear of, as `Variable._read` gives it."""
+    if THREAD.traces:
+        return variable._read()
+    value = variable._value
+    if PyList_GET_SIZE(TAPES):
+        for tape in TAPES:
+            if is_mine(tape):
+                note(tape, variable, value)
+    return value
+
+
+cdef int note(object tape, object variable, object value) except -1:
+    """Tell a tape of a read; a first read of the usual kind is noted here."""
+    cdef dict reads, tracked
+    cdef list seen
+    cdef cnp.PyArray_Descr *descr
+    if Py_TYPE(tape) is TAPE:
+        reads = tape._reads
+        key = PyLong_FromVoidPtr(<PyObject *>variable)
+        known = reads.get(key)
+        if known is None:
+            if not tape._watches_variables or not variable.trainable:
+                return 0
+            array = array_of(value) if Py_TYPE(value) is TENSOR else None
+            if is_array(array):
+                descr = PyArray_DESCR(<PyArrayObject *>array)
+                if descr is F32 or descr is F64:
+                    reads[key] = (variable, [value])
+                    (<list>tape._variables).append(variable)
+                    tracked = tape.tracked
+                    tracked.setdefault(value)
+                    (<set>tape._leaves).add(value)
+                    return 0
+        else:
+            seen = <list>(<tuple>known)[1]
+            if seen[PyList_GET_SIZE(seen) - 1] is value:
+                return 0
+    tape.note_variable(variable, value)
+    return 0
 
 
 cdef inline bint is_mine(object tape) except -1:
@@ -390,7 +441,7 @@ cdef class Op:
     cdef Loops loops
     cdef bint has_rules
 
-    def __cinit__(self, primitive, reference):
+    def __cinit__(self, primitive, reference, *facts):
         self.primitive, self.reference = primitive, reference
 
     cdef bint differentiable(self) except -1:
@@ -500,6 +551,132 @@ def binary_ufunc(primitive, reference):
             if y is not None:
                 return y
         return self.reference(x1, x2)
+
+    return op
+
+
+# ---------------------------------------------------------------------- other kernels
+
+
+cdef class Kernel(Op):
+    """A kernel `(np, *arrays, **settings)` of NumPy arrays, called on tensors.
+
+    Args:
+        primitive, reference: as for `Op`.
+        one_dtype: inputs of several dtypes are not for this module.
+        floats_only: nor are inputs of other dtypes than float32 and float64.
+    """
+
+    cdef object kernel
+    cdef bint one_dtype
+    cdef bint floats_only
+
+    def __init__(self, primitive, reference, one_dtype, floats_only):
+        self.kernel = primitive.kernel
+        self.one_dtype, self.floats_only = one_dtype, floats_only
+
+    cdef object run(self, tuple inputs, dict settings):
+        """The result, or `None` if the call is not usual."""
+        cdef Py_ssize_t i, count = PyTuple_GET_SIZE(inputs)
+        cdef cnp.PyArray_Descr *descr
+        cdef cnp.PyArray_Descr *first = NULL
+        cdef list ready = [np]
+        cdef bint has_variable = False
+        for i in range(count):
+            if Py_TYPE(<object>PyTuple_GET_ITEM(inputs, i)) is VARIABLE:
+                has_variable = True
+        if has_variable:
+            inputs = tuple([read(x) if Py_TYPE(x) is VARIABLE else x for x in inputs])
+        for i in range(count):
+            x = <object>PyTuple_GET_ITEM(inputs, i)
+            if x is None:
+                ready.append(None)
+                continue
+            if Py_TYPE(x) is not TENSOR:
+                return None
+            array = array_of(x)
+            if not is_array(array):
+                return None
+            descr = PyArray_DESCR(<PyArrayObject *>array)
+            if self.floats_only and descr is not F32 and descr is not F64:
+                return None
+            if first is NULL:
+                first = descr
+            elif self.one_dtype and descr is not first:
+                return None
+            ready.append(array)
+        try:
+            if PyDict_Size(settings):
+                result = self.kernel(*ready, **settings)
+            else:
+                result = self.kernel(*ready)
+        except KERNEL_ERRORS as error:
+            result = self.primitive.again(error, inputs, settings)
+        y = WRAPPED(result) if type(result) is tuple else wrap(result)
+        if PyList_GET_SIZE(TAPES):
+            self.record(inputs, y, settings)
+        return y
+
+    cdef int record(self, tuple inputs, object y, dict settings) except -1:
+        cdef dict tracked
+        for tape in TAPES:
+            tracked = tape.tracked
+            for x in inputs:
+                if PyDict_Contains(tracked, x):
+                    break
+            else:
+                continue
+            if not is_mine(tape):
+                continue
+            if not self.differentiable():
+                tape.note_exit(self.primitive.name, inputs)
+                continue
+            given = settings if PyDict_Size(settings) else None
+            PyDict_SetItem(tracked, y, (self.primitive, given) + inputs)
+            if type(y) is tuple:
+                for part in y:
+                    PyDict_SetItem(tracked, part, None)
+        return 0
+
+
+def unary(primitive, reference, bint floats_only):
+    """The function of a kernel of one input with settings."""
+    cdef Kernel self = Kernel(primitive, reference, False, floats_only)
+
+    def op(x, **settings):
+        if enabled:
+            y = self.run((x,), settings)
+            if y is not None:
+                return y
+        return self.reference(x, **settings)
+
+    return op
+
+
+def binary(primitive, reference, bint one_dtype):
+    """The function of a kernel of two inputs without settings."""
+    cdef Kernel self = Kernel(primitive, reference, one_dtype, False)
+
+    def op(x1, x2):
+        if enabled and x1 is not None and x2 is not None:
+            y = self.run((x1, x2), {})
+            if y is not None:
+                return y
+        return self.reference(x1, x2)
+
+    return op
+
+
+def general(primitive, reference, bint one_dtype, bint floats_only):
+    """The function of any other kernel; inputs may be `None`."""
+    cdef Kernel self = Kernel(primitive, reference, one_dtype, floats_only)
+
+    def op(*inputs, **settings):
+        if enabled:
+            y = self.run(inputs, settings)
+            if y is not None:
+                return y
+        return self.reference(*inputs, **settings)
 
     return op
 
@@ -828,7 +1005,7 @@ cdef int add_to(object total, object more) except -1:
     return 0
 
 
-def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other):
+def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other, on_tensors):
     """Do what `autodiff.walk._walk_arrays` does.
 
     Args:
@@ -839,6 +1016,7 @@ def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other):
         ways_of: gives the ways back of a primitive whose rules have none yet.
         of_many: passes an entry that gave several results.
         other: passes any other entry.
+        on_tensors: passes one by its rules on tensors.
 
     Returns:
         What a rule gave that are no plain tensors, else `None`.
@@ -863,7 +1041,13 @@ def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other):
                 PyDict_DelItem(grads, output)
             if passed(entry, output, g, needed, grads, sums, ways_of):
                 continue
-            odd = other(entry, output, g, grads, needed, sums)
+            rule = (<object>PyTuple_GET_ITEM(entry, 0)).given_joint
+            if rule is None or plain(g) is None:
+                odd = other(entry, output, g, grads, needed, sums)
+            elif jointly(rule, entry, output, g, needed, grads):
+                continue
+            else:
+                odd = on_tensors(entry, output, wrap(g), grads, needed, sums)
         elif type(output) is tuple:
             odd = of_many(entry, output, grads, needed, kept, sums)
         else:
@@ -871,6 +1055,40 @@ def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other):
         if odd is not None:
             return odd
     return None
+
+
+cdef bint jointly(
+    object rule, tuple entry, object output, object g, needed, dict grads
+) except -1:
+    """Pass an entry by its joint rule on arrays; False if that declines."""
+    cdef Py_ssize_t i, count = PyTuple_GET_SIZE(entry)
+    given, wanted = [g, array_of(output)], []
+    for i in range(2, count):
+        x = <object>PyTuple_GET_ITEM(entry, i)
+        given.append(array_of(x) if Py_TYPE(x) is TENSOR else x)
+        wanted.append(x in needed)
+    settings = <object>PyTuple_GET_ITEM(entry, 1)
+    found = rule(*given, needed=wanted, **(settings or {}))
+    if found is NotImplemented:
+        return False
+    i = 2
+    for gx in found:
+        if wanted[i - 2] and gx is not None:
+            deliver_any(grads, <object>PyTuple_GET_ITEM(entry, i), gx)
+        i += 1
+    if i != count:
+        name = (<object>PyTuple_GET_ITEM(entry, 0)).name
+        raise ValueError(f"{name}: the joint rule gave {i - 2} gradients for {count - 2} inputs")
+    return True
+
+
+cdef int deliver_any(dict grads, object x, object gx) except -1:
+    """`deliver` of an array of any dtype."""
+    cdef PyObject *held
+    if is_array(gx) and plain(gx) is not None:
+        return deliver(grads, x, gx)
+    held = PyDict_GetItemWithError(grads, x)
+    return PyDict_SetItem(grads, x, gx if held is NULL else np.add(<object>held, gx))
 
 
 cdef bint passed(

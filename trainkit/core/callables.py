@@ -48,11 +48,6 @@ def _called(ufunc: np.ufunc, *arrays: Any) -> Any:
     return ufunc(*arrays)
 
 
-if NATIVE is not None:
-    NATIVE.bind(Tensor, Variable, recorder.TAPES, WIDE, LARGE, KERNEL_ERRORS, _called)
-    NATIVE.switch(True)
-
-
 def wrapped(result: Any) -> Any:
     """A kernel's result, an array or a tuple of such, as tensors."""
     if type(result) is tuple:
@@ -60,6 +55,11 @@ def wrapped(result: Any) -> Any:
     y = Tensor()
     y._array = result
     return y
+
+
+if NATIVE is not None:
+    NATIVE.bind(Tensor, Variable, recorder, WIDE, LARGE, KERNEL_ERRORS, _called, wrapped)
+    NATIVE.switch(True)
 
 
 def _settled_dtype(ufunc: np.ufunc) -> Any:
@@ -294,5 +294,8 @@ def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Call
     if arity == 2 and not has_settings and not prim.floats_only:
         if prim.name == "matmul":
             return _compiled("matmul", prim, _binary(prim), MOST_BY_DOT)
-        return _binary(prim)
-    return _unary(prim) if arity == 1 else _general(prim)
+        return _compiled("binary", prim, _binary(prim), prim.promotes)
+    if arity == 1:
+        return _compiled("unary", prim, _unary(prim), prim.floats_only)
+    one_dtype = prim.promotes or prim.floats_only
+    return _compiled("general", prim, _general(prim), one_dtype, prim.floats_only)

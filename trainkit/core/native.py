@@ -8,9 +8,10 @@ work, with the same results.
 from __future__ import annotations
 
 import os
+import types
 from typing import Any, NamedTuple
 
-VERSION = 1
+VERSION = 2
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None
@@ -59,6 +60,11 @@ def _loaded() -> Any:
 
 NATIVE: Any = _loaded()
 """The compiled module, or `None`."""
+
+
+def python_function(op: Any) -> Any:
+    """The Python function behind an operation; itself if it is one."""
+    return op if isinstance(op, types.FunctionType) else getattr(op, "__wrapped__", op)
 
 
 def switch(on: bool) -> bool:

@@ -106,7 +106,7 @@ def _all(undo: list[Undo]) -> None:
 
 def _operations(session: Session) -> Iterator[Undo]:
     for primitive in list(PRIMITIVES.values()):
-        function = getattr(primitive.op, "__wrapped__", primitive.op)
+        function = native.python_function(primitive.op)
         if isinstance(function, types.FunctionType):
             yield exchanged(function, _operation(session, primitive))
 
