@@ -72,9 +72,12 @@ class RawKernel:
             self.compile()
         pointers = []
         for x in args:
-            if isinstance(x, np.ndarray) or not isinstance(x, ndarray):
+            if isinstance(x, np.ndarray) and x.size == 1:  # goes along by value
+                pointers.append(ctypes.c_void_p(x.ctypes.data))
+            elif isinstance(x, ndarray):
+                pointers.append(ctypes.c_void_p(x._host.ctypes.data))
+            else:
                 raise TypeError(f"an argument is no array of the device: {type(x)}")
-            pointers.append(ctypes.c_void_p(x._host.ctypes.data))
         self._function(grid[0], block[0], *pointers)
 
 
@@ -85,7 +88,7 @@ def _built(code, name):
     found = re.search(rf"{name}\((.*?)\) \{{", code, re.S)[1].replace("__restrict__ ", "")
     types = [p.strip().rpartition(" ")[0] for p in found.split(",")]
     parameters = ", ".join(f"void* a{i}" for i in range(len(types)))
-    given = ", ".join(f"({t})a{i}" for i, t in enumerate(types))
+    given = ", ".join(f"({t})a{i}" if "*" in t else f"*({t}*)a{i}" for i, t in enumerate(types))
     text = f"""{shim()}
 {code}
 extern "C" void run(unsigned int blocks, unsigned int threads, {parameters}) {{

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trainkit.core.tensor import Tensor
+from trainkit.kernels import registry
 from trainkit.optimizers.rule_loop import FIRST, HotProgram
 from trainkit.optimizers.rule_program import NotElementwise, RuleProgram
 from trainkit.optimizers.weight_state import WeightState
+
+if TYPE_CHECKING:  # imports what writes the kernels of GPUs
+    from trainkit.optimizers.rule_cuda import RuleKernel
 
 _ON_CPU = (np.ndarray, np.generic)
 _TENSORS = frozenset((Tensor,))
@@ -25,20 +30,24 @@ class StepPlan:
         programs: that of each weight, `None` where there is none.
     """
 
-    def __init__(self, states: list[WeightState], programs: list[HotProgram | None]) -> None:
+    def __init__(
+        self, states: list[WeightState], programs: list[HotProgram | RuleKernel | None]
+    ) -> None:
         self.states = states
         self._weights = [state.weight for state in states]
         self._dtypes = [state.dtype for state in states]
         self._shapes = [state.weight._value._array.shape for state in states]
         self._is_fixed = all(weight._shape is None for weight in self._weights)
         groups: dict[Any, list[int]] = {}
+        # on a GPU weights of all sizes share a launch
         # A weight that comes again starts from what it has become.
         once = len(set(map(id, states))) == len(states)
         for i, program in enumerate(programs):
-            key = (program, states[i].weight._value._array.size == 1)
+            is_number = not states[i].is_on_gpu and states[i].weight._value._array.size == 1
+            key = (program, is_number)
             groups.setdefault(key if once and program is not None else i, []).append(i)
         self._groups = [
-            _Group(programs[places[0]], [(i, states[i]) for i in places])
+            _group(programs[places[0]], [(i, states[i]) for i in places])
             for places in groups.values()
         ]
 
@@ -63,6 +72,36 @@ class StepPlan:
         """Update weights and slots with the arrays `grads`."""
         for group in self._groups:
             group.update(grads, scalars)
+
+
+def _group(program: Any, members: list[tuple[int, WeightState]]) -> _Group | _GpuGroup:
+    on_gpu = program is not None and not isinstance(program, HotProgram)
+    return _GpuGroup(program, members) if on_gpu else _Group(program, members)
+
+
+class _GpuGroup:
+    """Weights of one program on a GPU.
+
+    Args:
+        kernel: the program's.
+        members: place of the gradient and state of each.
+    """
+
+    def __init__(self, kernel: RuleKernel, members: list[tuple[int, WeightState]]) -> None:
+        self._kernel = kernel
+        self._members = members
+
+    def update(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        """Update weights and slots with the arrays `grads`."""
+        from trainkit.optimizers.rule_cuda import gpu_buffers
+
+        found = [(i, state, gpu_buffers(state, grads[i])) for i, state in self._members]
+        buffers = [arrays for _, _, arrays in found if arrays is not None]
+        done = not buffers or self._kernel.update(buffers, scalars)
+        del buffers
+        for i, state, arrays in found:
+            if arrays is None or not done:
+                state.update_plainly(grads[i], scalars)
 
 
 class _Group:
@@ -121,6 +160,7 @@ class Programs:
 
     def __init__(self) -> None:
         self._programs: dict[Any, HotProgram | None] = {}
+        self._kernels: dict[Any, RuleKernel | None] = {}
         self.plan: StepPlan | None = None
 
     def of(self, state: WeightState, n_scalars: int) -> HotProgram | None:
@@ -138,11 +178,30 @@ class Programs:
     def plan_of(self, states: list[WeightState], n_scalars: int) -> StepPlan:
         """The plan of a step over `states`: that of the last one, if these are the same."""
         if self.plan is None or not self.plan.is_over(states):
-            programs = [self.of(s, n_scalars) if s.is_in_place else None for s in states]
+            programs = [self._chosen(s, n_scalars) for s in states]
             self.plan = StepPlan(states, programs)
         return self.plan
+
+    def _chosen(self, state: WeightState, n_scalars: int) -> HotProgram | RuleKernel | None:
+        if state.is_in_place:
+            return self.of(state, n_scalars)
+        on_gpu = state.is_on_gpu and registry.mode() != "off"
+        return self.on_gpu(state, n_scalars) if on_gpu else None
+
+    def on_gpu(self, state: WeightState, n_scalars: int) -> RuleKernel | None:
+        """The kernel of a weight's rule on a GPU, made when it is first asked for."""
+        if state.key not in self._kernels:
+            from trainkit.optimizers.rule_cuda import RuleKernel
+
+            kernel = None
+            with contextlib.suppress(NotElementwise):
+                rule = RuleProgram(state.rule, len(state.names), n_scalars, state.dtype)
+                kernel = RuleKernel(rule)
+            self._kernels[state.key] = kernel
+        return self._kernels[state.key]
 
     def forget(self) -> None:
         """Drop all programs: a setting that they hold as a number has changed."""
         self._programs.clear()
+        self._kernels.clear()
         self.plan = None

@@ -81,6 +81,12 @@ class WeightState:
         array = self.weight._value._array
         return type(array) is np.ndarray and array.dtype is self.dtype
 
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether the weight is on a GPU, in the dtype that is computed in."""
+        array = self.weight._value._array
+        return XP_OF[type(array)] is not np and array.dtype == self.dtype
+
     def update_plainly(self, grad: Any, scalars: Sequence[Any]) -> None:
         """Compute new arrays from the old, and keep those."""
         weight = self.weight._value._array
