@@ -22,7 +22,7 @@ _FEWEST = {
         softmax_cpu.FEWEST,
     ),
     **dict.fromkeys(
-        ("max", "min", "sum", "sum_to_like", "mean", "dense_gradient"), reductions_cpu.FEWEST
+        ("max", "min", "sum", "sum_to_like", "mean", "var", "dense_gradient"), reductions_cpu.FEWEST
     ),
 }
 
@@ -33,7 +33,7 @@ def may_be_tuned(name: str, arrays: Sequence[Any], settings: Mapping[str, Any]) 
     if fewest is None:
         return False
     if name in ("sum", "mean") and not reductions_cpu.may_use_blas(
-        arrays[0].ndim, settings["axis"], name
+        arrays[0].ndim, settings["axis"]
     ):
         return False
     sizes = [getattr(x, "size", 0) for x in arrays]

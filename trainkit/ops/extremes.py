@@ -14,7 +14,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.reductions_cpu import FEWEST, row_extreme
+from trainkit.kernels.reductions_cpu import FEWEST, axis_extreme
 from trainkit.ops.elementwise import cast, divide, equal, keep_where
 from trainkit.ops.reductions import Axis, axis_setting, check_axes, spread
 from trainkit.ops.reductions import sum as total
@@ -25,7 +25,7 @@ def _reduced_extreme(
 ) -> Array:
     check_axes(x, axis, name)
     if x.size >= FEWEST and initial is None:
-        found = row_extreme(name, x, axis, keepdims)
+        found = axis_extreme(name, x, axis, keepdims)
         if found is not None:
             return found
     if initial is None:

@@ -12,16 +12,12 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, shapes
+from trainkit.core.callables import WIDE
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
-from trainkit.kernels.reductions_cpu import (
-    FEWEST,
-    leading_sum,
-    spatial_sum,
-    whole_sum,
-)
+from trainkit.core.tensor import LARGE, Tensor
+from trainkit.kernels.reductions_cpu import FEWEST, axis_sum
 from trainkit.ops.elementwise import (
     cast,
     multiply,
@@ -89,11 +85,7 @@ def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Sum along axes."""
     if axis is not None:
         check_axes(x, axis, "sum")
-        if axis == 0 and xp is np and x.ndim > 1 and x.size >= FEWEST and x.dtype.kind == "f":
-            if x.dtype not in _HALVES:
-                total = leading_sum(x, 1)
-                return total[None] if keepdims else total
-    if xp is np and x.size >= FEWEST and (found := whole_sum(x, axis, keepdims)) is not None:
+    if xp is np and x.size >= FEWEST and (found := axis_sum(x, axis, keepdims)) is not None:
         return found
     if x.dtype is _F32:
         return xp.add.reduce(x, axis, None, None, keepdims)
@@ -175,9 +167,8 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     axes = tuple(range(added)) + tuple(
         i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
     )
-    if xp is np and g.size >= FEWEST and axes == tuple(range(len(axes))) and axes:
-        if g.dtype not in _HALVES:
-            return leading_sum(g, len(axes)).reshape(wanted)
+    if xp is np and g.size >= FEWEST and axes and (y := axis_sum(g, axes, True)) is not None:
+        return y.reshape(wanted)
     dtype = _SUMMED_IN[g.dtype] if g.dtype in _HALVES else g.dtype
     total = xp.add.reduce(g, axes, dtype) if axes else g
     if total.shape != wanted:
@@ -212,10 +203,7 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     else:
         wanted = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
         summed = _F32 if dtype in _HALVES else wanted
-    total = None
-    if xp is np and x.size >= FEWEST:
-        total = whole_sum(x, axis, keepdims)
-        total = spatial_sum(x, axis, keepdims) if total is None else total
+    total = axis_sum(x, axis, keepdims) if xp is np and x.size >= FEWEST else None
     if total is None:
         total = xp.add.reduce(x, axis, summed, None, keepdims)
     count = x.size // total.size if total.size else 1
@@ -272,14 +260,50 @@ def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array
     check_axes(x, axis, "var")
     kind = x.dtype.kind
     x_wide = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
-    total = xp.add.reduce(x_wide, axis, None, None, True)
+    total = _total(xp, x_wide, axis, True)
     count = x.size // total.size if total.size else 1
     if not count:
         return xp.add.reduce(x_wide, axis, None, None, keepdims).real * np.nan
-    centred = x_wide - total / count
-    squares = (centred * centred.conj()).real if kind == "c" else centred * centred
-    variance = xp.add.reduce(squares, axis, None, None, keepdims) / count
+    squares = _squared_distances(xp, x_wide, total / count, axis, keepdims)
+    variance = squares / count
     return variance.astype(x.dtype) if x.dtype in _HALVES else variance
+
+
+def _total(xp: ArrayModule, x: Array, axis: Axis, keepdims: bool) -> Array:
+    """The sum of floats, by BLAS where that pays."""
+    found = axis_sum(x, axis, keepdims) if xp is np and x.size >= FEWEST else None
+    return xp.add.reduce(x, axis, None, None, keepdims) if found is None else found
+
+
+def _squared_distances(
+    xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepdims: bool
+) -> Array:
+    """Sums of |x - centre|^2 along axes."""
+    if xp is np and x.size >= LARGE and centre.size == 1 and x.dtype.char in "fd":
+        total = _squared_distances_to_one(x.reshape(-1), centre.item())
+        shape = shapes.reduced_dims(x.shape, axis, keepdims)
+        return np.full(shape, total) if shape else total
+    away = x - centre
+    if x.dtype.kind == "c":
+        away = (away * away.conj()).real
+    else:
+        away *= away
+    return _total(xp, away, axis, keepdims)
+
+
+def _squared_distances_to_one(x: Array, centre: float) -> Any:
+    """The sum of (x - centre)^2, for as many at a time as the caches hold, on all cores."""
+    totals = []
+    for start in range(0, x.size, 2 * LARGE):
+        some = x[start : start + 2 * LARGE]
+        wide = WIDE[0] if WIDE and some.size >= LARGE else _called
+        away = wide(np.subtract, some, centre)
+        totals.append(_total(np, wide(np.multiply, away, away), None, False))
+    return np.add.reduce(np.array(totals))
+
+
+def _called(ufunc: Any, *given: Any) -> Any:
+    return ufunc(*given)
 
 
 def _variance_gradient(
