@@ -8,6 +8,7 @@ from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
 from trainkit.ops import (
     affine,
     attending,
+    biased_activations,
     convolution,
     cross_entropy,
     ctc,
@@ -166,6 +167,14 @@ CASES = [
         None,
         None,
         **LAYER,
+    ),
+    case("biased_gelu", biased_activations.biased_gelu, normal(2, 3, 4), normal(4)),
+    case(
+        "biased_gelu_gradient",
+        biased_activations.biased_gelu_gradient,
+        normal(2, 3, 4),
+        normal(2, 3, 4),
+        normal(4),
     ),
     # ---- attention
     case(

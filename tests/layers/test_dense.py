@@ -152,3 +152,20 @@ def test_an_einsum_of_unknown_batch_and_length_is_traced():
     for dims in ((None, 3, 5), (None, None, 5)):
         traced = tk.function(layer, [tk.TensorSpec(dims)])
         np.testing.assert_allclose(traced(x), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "mixed_bfloat16"])
+@pytest.mark.parametrize("use_bias", [True, False])
+def test_gelu_counts_the_bias_once(dtype, use_bias):
+    x = np.random.default_rng(4).normal(size=(3, 5)).astype("float32")
+    layer = layers.Dense(2, "gelu", use_bias=use_bias, bias_initializer="ones", dtype=dtype)
+    plain = layers.Dense(2, use_bias=use_bias, dtype=dtype)
+    plain.build((3, 5))
+    found = layer(x)
+    plain.set_weights(layer.get_weights())
+    expected = ops.gelu(plain(x), approximate=False)
+    assert found.dtype == expected.dtype
+    tolerance = 0.02 if "16" in dtype else 1e-6
+    np.testing.assert_allclose(
+        ops.cast(found, "float32"), ops.cast(expected, "float32"), rtol=tolerance, atol=tolerance
+    )

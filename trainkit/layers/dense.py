@@ -9,7 +9,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.layers.arguments import keep, whole
-from trainkit.layers.in_place import split_activation
+from trainkit.layers.in_place import dense
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
 
@@ -74,9 +74,7 @@ class Dense(Layer):
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
 
     def call(self, inputs: Any, training: Any = None) -> Any:
-        applied, left = split_activation(self.activation)
-        y = ops.dense(inputs, self.kernel, self.bias, applied)
-        return y if left is None else left(y)
+        return dense(inputs, self.kernel, self.bias, self.activation)
 
 
 class EinsumDense(Layer):
@@ -166,17 +164,15 @@ class EinsumDense(Layer):
 
     def _as_matrices(self, inputs: Any, joined: int) -> Any:
         """One product of matrices, to which the bias is added in place."""
-        applied, left = split_activation(self.activation)
         free = [-1 if n is None else n for n in inputs.shape[:-joined]]
         size, units = self.kernel.shape[:joined], self.kernel.shape[joined:]
         if joined > 1:
             inputs = ops.reshape(inputs, (*free, math.prod(size)))
         kernel = ops.reshape(self.kernel, (math.prod(size), math.prod(units)))
         bias = None if self.bias is None else ops.reshape(self.bias, (-1,))
-        y = ops.dense(inputs, kernel, bias, applied)
-        if len(units) > 1:
-            y = ops.reshape(y, (*free, *units))
-        return y if left is None else left(y)
+        if len(units) == 1:
+            return dense(inputs, kernel, bias, self.activation)
+        return self.activation(ops.reshape(ops.dense(inputs, kernel, bias), (*free, *units)))
 
 
 @lru_cache(maxsize=1024)

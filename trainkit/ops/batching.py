@@ -276,7 +276,7 @@ RULES: dict[str, Rule] = {
         "sigmoid_cross_entropy_with_logits copy".split(),
         _elementwise,
     ),
-    **dict.fromkeys(["dense", "conv", "max_pool", "average_pool"], _folded),
+    **dict.fromkeys(["dense", "biased_gelu", "conv", "max_pool", "average_pool"], _folded),
     "attention": _attention,
     "get_item": _get_item,
     "put_item": _put_item,

@@ -696,6 +696,7 @@ OPERATIONS.update(
         "hard_shrink": lambda x, threshold: np.where(np.abs(x) > threshold, x, 0),
         "erf": _erf,
         "gelu_erf": lambda x: 0.5 * x * (1 + _erf(x * math.sqrt(0.5))),
+        "biased_gelu": lambda z, bias: 0.5 * (z + bias) * (1 + _erf((z + bias) * math.sqrt(0.5))),
         "gelu_tanh": lambda x: (
             0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
         ),

@@ -32,15 +32,7 @@ def relu() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _relu_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _relu_part, (x, y))
 
     run.compile(void(*TEAM, _FLAT, _FLAT))
     return run
@@ -58,16 +50,7 @@ def relu_gradient() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, g, y, result):
-        spread(
-            team,
-            parts,
-            _relu_gradient_part,
-            (
-                g,
-                y,
-                result,
-            ),
-        )
+        spread(team, parts, _relu_gradient_part, (g, y, result))
 
     run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
     return run
@@ -86,17 +69,7 @@ def clip() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, low, high, y):
-        spread(
-            team,
-            parts,
-            _clip_part,
-            (
-                x,
-                low,
-                high,
-                y,
-            ),
-        )
+        spread(team, parts, _clip_part, (x, low, high, y))
 
     run.compile(void(*TEAM, _FLAT, float32, float32, _FLAT))
     return run
@@ -114,17 +87,7 @@ def where() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, mask, a, b, y):
-        spread(
-            team,
-            parts,
-            _where_part,
-            (
-                mask,
-                a,
-                b,
-                y,
-            ),
-        )
+        spread(team, parts, _where_part, (mask, a, b, y))
 
     run.compile(void(*TEAM, _MASK, _FLAT, _FLAT, _FLAT))
     return run
@@ -142,16 +105,7 @@ def keep_where() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, mask, x, y):
-        spread(
-            team,
-            parts,
-            _keep_where_part,
-            (
-                mask,
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _keep_where_part, (mask, x, y))
 
     run.compile(void(*TEAM, _MASK, _FLAT, _FLAT))
     return run
@@ -172,15 +126,7 @@ def sigmoid() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _sigmoid_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _sigmoid_part, (x, y))
 
     run.compile(void(*TEAM, _FLAT, _FLAT))
     return run
@@ -198,15 +144,7 @@ def softplus() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _softplus_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _softplus_part, (x, y))
 
     run.compile(void(*TEAM, _FLAT, _FLAT))
     return run
@@ -224,15 +162,7 @@ def silu() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _silu_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _silu_part, (x, y))
 
     run.compile(void(*TEAM, _FLAT, _FLAT))
     return run
@@ -250,15 +180,7 @@ def erf() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _erf_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _erf_part, (x, y))
 
     run.compile(void(*TEAM, _FLAT, _FLAT))
     return run
@@ -276,15 +198,7 @@ def gelu_erf() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _gelu_erf_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _gelu_erf_part, (x, y))
 
     run.compile(void(*TEAM, _FLAT, _FLAT))
     return run
@@ -308,15 +222,7 @@ def gelu_tanh() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _gelu_tanh_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _gelu_tanh_part, (x, y))
 
     run.compile(void(*TEAM, _FLAT, _FLAT))
     return run
@@ -338,16 +244,7 @@ def silu_gradient() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, g, x, result):
-        spread(
-            team,
-            parts,
-            _silu_gradient_part,
-            (
-                g,
-                x,
-                result,
-            ),
-        )
+        spread(team, parts, _silu_gradient_part, (g, x, result))
 
     run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
     return run
@@ -367,16 +264,7 @@ def gelu_erf_gradient() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, g, x, result):
-        spread(
-            team,
-            parts,
-            _gelu_erf_gradient_part,
-            (
-                g,
-                x,
-                result,
-            ),
-        )
+        spread(team, parts, _gelu_erf_gradient_part, (g, x, result))
 
     run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
     return run
@@ -397,16 +285,7 @@ def gelu_tanh_gradient() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, g, x, result):
-        spread(
-            team,
-            parts,
-            _gelu_tanh_gradient_part,
-            (
-                g,
-                x,
-                result,
-            ),
-        )
+        spread(team, parts, _gelu_tanh_gradient_part, (g, x, result))
 
     run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
     return run

@@ -35,18 +35,7 @@ def rows() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, scale, offset, epsilon, y):
-        spread(
-            team,
-            parts,
-            _rows_part,
-            (
-                x,
-                scale,
-                offset,
-                epsilon,
-                y,
-            ),
-        )
+        spread(team, parts, _rows_part, (x, scale, offset, epsilon, y))
 
     run.compile(void(*TEAM, _MATRIX, _VECTOR, _VECTOR, float32, _MATRIX))
     return run

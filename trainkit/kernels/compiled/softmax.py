@@ -45,15 +45,7 @@ def softmax() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, x, y):
-        spread(
-            team,
-            parts,
-            _softmax_part,
-            (
-                x,
-                y,
-            ),
-        )
+        spread(team, parts, _softmax_part, (x, y))
 
     run.compile(void(*TEAM, _MATRIX, _MATRIX))
     return run
@@ -76,16 +68,7 @@ def softmax_gradient() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, g, y, result):
-        spread(
-            team,
-            parts,
-            _softmax_gradient_part,
-            (
-                g,
-                y,
-                result,
-            ),
-        )
+        spread(team, parts, _softmax_gradient_part, (g, y, result))
 
     run.compile(void(*TEAM, _MATRIX, _MATRIX, _MATRIX))
     return run
@@ -108,16 +91,7 @@ def loss() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, logits, labels, losses):
-        spread(
-            team,
-            parts,
-            _loss_part,
-            (
-                logits,
-                labels,
-                losses,
-            ),
-        )
+        spread(team, parts, _loss_part, (logits, labels, losses))
 
     run.compile(void(*TEAM, _MATRIX, int64[::1], _VECTOR))
     return run
@@ -146,17 +120,7 @@ def loss_and_slopes() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, logits, labels, losses, slopes):
-        spread(
-            team,
-            parts,
-            _loss_and_slopes_part,
-            (
-                logits,
-                labels,
-                losses,
-                slopes,
-            ),
-        )
+        spread(team, parts, _loss_and_slopes_part, (logits, labels, losses, slopes))
 
     run.compile(void(*TEAM, _MATRIX, int64[::1], _VECTOR, _MATRIX))
     return run
@@ -176,16 +140,7 @@ def scaled_rows() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, g, slopes, result):
-        spread(
-            team,
-            parts,
-            _scaled_rows_part,
-            (
-                g,
-                slopes,
-                result,
-            ),
-        )
+        spread(team, parts, _scaled_rows_part, (g, slopes, result))
 
     run.compile(void(*TEAM, _VECTOR, _MATRIX, _MATRIX))
     return run
@@ -219,16 +174,7 @@ def dense_loss() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, logits, labels, losses):
-        spread(
-            team,
-            parts,
-            _dense_loss_part,
-            (
-                logits,
-                labels,
-                losses,
-            ),
-        )
+        spread(team, parts, _dense_loss_part, (logits, labels, losses))
 
     run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR))
     return run
@@ -257,17 +203,7 @@ def dense_loss_and_slopes() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, logits, labels, losses, slopes):
-        spread(
-            team,
-            parts,
-            _dense_loss_and_slopes_part,
-            (
-                logits,
-                labels,
-                losses,
-                slopes,
-            ),
-        )
+        spread(team, parts, _dense_loss_and_slopes_part, (logits, labels, losses, slopes))
 
     run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, _MATRIX))
     return run
@@ -296,17 +232,7 @@ def gradient() -> Any:
 
     @compiled(parallel=False)
     def run(team, parts, g, logits, labels, result):
-        spread(
-            team,
-            parts,
-            _gradient_part,
-            (
-                g,
-                logits,
-                labels,
-                result,
-            ),
-        )
+        spread(team, parts, _gradient_part, (g, logits, labels, result))
 
     run.compile(void(*TEAM, _VECTOR, _MATRIX, int64[::1], _MATRIX))
     return run
