@@ -75,6 +75,25 @@ def device(request):
     yield request.param
 
 
+@pytest.fixture(params=["stand-in", pytest.param("gpu", marks=pytest.mark.gpu)])
+def any_gpu(request):
+    """The stand-in for CuPy, then the GPU, each as the default device."""
+    if request.param == "stand-in":
+        with stand_in.in_place():
+            yield request.param
+        return
+    if not gpu_works():
+        pytest.skip("no working GPU")
+    yield request.param
+
+
+@pytest.fixture
+def inside(any_gpu):
+    """For tests that look into the stand-in."""
+    if any_gpu != "stand-in":
+        pytest.skip("only the stand-in can be looked into")
+
+
 @pytest.fixture
 def on_cpu():
     """For tests of what only the CPU promises, such as an error for each position outside."""

@@ -135,3 +135,14 @@ def test_the_cuda_compiler_takes_every_kernel(launches, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr[:4000]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rule", RULES)
+def test_a_gpu_gives_what_the_cpu_gives(rule):
+    if not tk.config.list_physical_devices("GPU"):
+        pytest.skip("no working GPU")
+    registry.set_mode("hot")
+    here = stepped("/gpu:0", RULES[rule], SHAPES, "float32")
+    for a, b in zip(here, stepped("/cpu:0", RULES[rule], SHAPES, "float32"), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

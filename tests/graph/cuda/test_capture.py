@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from tests import stand_in
 from tests.stand_in import memory
 from tests.stand_in.installing import CUBLAS
 from tests.stand_in.kernels import has_compiler
@@ -20,9 +19,14 @@ Y = np.arange(8, dtype="int32") % 3
 
 
 @pytest.fixture(autouse=True)
-def _gpu():
-    with stand_in.in_place():
-        yield
+def _gpu(any_gpu):
+    """Each test runs on the stand-in, and on a GPU where there is one."""
+
+
+@pytest.fixture
+def near(any_gpu):
+    """How far results may be apart that are summed in another order."""
+    return 1e-5 if any_gpu == "stand-in" else 1e-3
 
 
 def replays(function):
@@ -77,13 +81,13 @@ def trained(device, optimizer, steps, rate=0.0, compiled=True):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_captured_step_trains_as_an_eager_one(optimizer):
+def test_a_captured_step_trains_as_an_eager_one(optimizer, near):
     losses, weights, step = trained("/gpu:0", optimizer, 12)
     assert replays(step) == 12 - CALLS + 1
     same_losses, same_weights, _ = trained("/gpu:0", optimizer, 12, compiled=False)
-    np.testing.assert_allclose(losses, same_losses, rtol=1e-5)
+    np.testing.assert_allclose(losses, same_losses, rtol=near)
     for a, b in zip(weights, same_weights, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=near, atol=near / 10)
 
 
 def test_dropout_draws_anew_in_each_replay_and_the_same_bits_as_on_the_cpu():
@@ -100,13 +104,13 @@ def test_dropout_draws_anew_in_each_replay_and_the_same_bits_as_on_the_cpu():
             np.testing.assert_array_equal(masked, there(tk.constant(ones)).numpy())
 
 
-def test_training_with_dropout_is_that_of_the_cpu():
+def test_training_with_dropout_is_that_of_the_cpu(near):
     losses, weights, step = trained("/gpu:0", "sgd", 10, rate=0.5)
     assert replays(step) > 0
     same_losses, same_weights, _ = trained("/cpu:0", "sgd", 10, rate=0.5)
-    np.testing.assert_allclose(losses, same_losses, rtol=1e-5)
+    np.testing.assert_allclose(losses, same_losses, rtol=near)
     for a, b in zip(weights, same_weights, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=10 * near, atol=near)
 
 
 def test_results_of_two_calls_do_not_share_memory():
@@ -355,7 +359,7 @@ def test_a_checkpoint_of_a_captured_run_goes_on_with_the_same_bits(tmp_path):
     ],
     ids="conv grouped depthwise batch-norm max-pool lstm gru layer-norm dense".split(),
 )
-def test_layers_train_by_replays(layer):
+def test_layers_train_by_replays(layer, near):
     images = np.random.default_rng(1).normal(size=(2, 6, 6, 2)).astype("float32")
 
     def run(compiled):
@@ -381,11 +385,11 @@ def test_layers_train_by_replays(layer):
         return [(float(loss), by_x.numpy()) for loss, by_x in found]
 
     for (loss, by_x), (same, same_by_x) in zip(run(True), run(False), strict=True):
-        np.testing.assert_allclose(loss, same, rtol=1e-5)
-        np.testing.assert_allclose(by_x, same_by_x, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(loss, same, rtol=near)
+        np.testing.assert_allclose(by_x, same_by_x, rtol=10 * near, atol=near / 10)
 
 
-def test_attention_trains_by_replays():
+def test_attention_trains_by_replays(near):
     layer = tk.layers.MultiHeadAttention(2, 4)
     x = tk.constant(np.random.default_rng(2).normal(size=(2, 5, 6)).astype("float32"))
     layer(x, x)
@@ -400,7 +404,7 @@ def test_attention_trains_by_replays():
     for _ in range(CALLS + 1):
         found = compiled(x)
     assert replays(compiled) == 2
-    np.testing.assert_allclose(found.numpy(), gradient(x).numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.numpy(), gradient(x).numpy(), rtol=10 * near, atol=near)
 
 
 def test_a_loop_of_a_known_number_of_steps_is_captured():
@@ -433,7 +437,7 @@ def test_a_profile_shows_replays():
     assert [row.name for row in p.rows if row.kind == "node"] == ["CUDA graph"]
 
 
-def test_replays_keep_no_memory():
+def test_replays_keep_no_memory(inside):
     _count, step = a_counter()
     for _ in range(CALLS + 1):
         step(tk.constant(ONES))
@@ -446,7 +450,7 @@ def test_replays_keep_no_memory():
     assert replays(step) == 52
 
 
-def test_a_function_gives_its_memory_back():
+def test_a_function_gives_its_memory_back(inside):
     found = []
     for _ in range(3):
         count = tk.Variable(np.zeros(3, "float32"))
@@ -460,7 +464,7 @@ def test_a_function_gives_its_memory_back():
     assert found[1] == found[2]
 
 
-def test_products_take_tensor_float_32_where_it_is_asked_for():
+def test_products_take_tensor_float_32_where_it_is_asked_for(inside):
     chosen = tk.config.experimental
     x = tk.ones((4, 4))
     for enabled, compute in ((False, 68), (True, 77), (False, 68)):
@@ -490,7 +494,7 @@ needs_compiler = pytest.mark.skipif(not has_compiler(), reason="g++ is not here"
 
 @needs_compiler
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_kernels_write_new_values_over_the_old_ones(optimizer):
+def test_kernels_write_new_values_over_the_old_ones(optimizer, any_gpu):
     weights = [tk.Variable(np.full(n, 2.0, "float32")) for n in (3, 5)]
     twins = [tk.Variable(w) for w in weights]
     rule, other = OPTIMIZERS[optimizer](), OPTIMIZERS[optimizer]()
@@ -505,7 +509,8 @@ def test_kernels_write_new_values_over_the_old_ones(optimizer):
         step(x)
         other.apply([w * x + 1.0 for w in twins], twins)
     assert replays(step) == 5
-    assert not any("setitem" in name for name in captured_calls(step))
+    if any_gpu == "stand-in":
+        assert not any("setitem" in name for name in captured_calls(step))
     for w, twin in zip(weights, twins, strict=True):
         np.testing.assert_allclose(w.numpy(), twin.numpy(), rtol=1e-5)
 
@@ -551,7 +556,7 @@ def test_old_values_are_written_over_only_where_nothing_reads_them(change, resul
 
 
 @needs_compiler
-def test_a_whole_step_of_training_copies_no_weight():
+def test_a_whole_step_of_training_copies_no_weight(inside):
     layers = tk.layers
     model = tk.Sequential(
         [layers.Conv2D(3, 3, activation="relu"), layers.Flatten(), layers.Dense(3)]

@@ -19,9 +19,8 @@ pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
 
 
 @pytest.fixture(autouse=True)
-def _gpu():
-    with stand_in.in_place():
-        yield
+def _gpu(any_gpu):
+    """Each test runs on the stand-in, and on a GPU where there is one."""
 
 
 def fused(f, *xs):
@@ -206,7 +205,7 @@ def test_numbers_of_the_cpu_go_along_and_other_arrays_do_not():
         f(x, wrong)
 
 
-def test_equal_kernels_are_compiled_once(monkeypatch):
+def test_equal_kernels_are_compiled_once(inside, monkeypatch):
     monkeypatch.setattr(cuda, "_COMPILED", {})
     for _ in range(2):
         f = tk.function(chain, jit_compile=True)
@@ -215,7 +214,7 @@ def test_equal_kernels_are_compiled_once(monkeypatch):
     assert len(cuda._COMPILED) == 1
 
 
-def test_a_step_needs_few_kernels_and_no_copies(monkeypatch):
+def test_a_step_needs_few_kernels_and_no_copies(inside, monkeypatch):
     import cupy
 
     monkeypatch.setattr(cuda, "_COMPILED", {})
@@ -238,7 +237,7 @@ def test_a_step_needs_few_kernels_and_no_copies(monkeypatch):
     assert (ledger.to_host, ledger.to_device) == ([], [])
 
 
-def test_without_a_compiler_it_runs_node_by_node_and_says_so(monkeypatch):
+def test_without_a_compiler_it_runs_node_by_node_and_says_so(inside, monkeypatch):
     import cupy
 
     def fails(self):
