@@ -30,6 +30,11 @@ def _wide(xp: Any, dtype: Any) -> Any:
     return np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind in "fV" else dtype
 
 
+def _factor(xp: Any, dtype: Any) -> Any:
+    """The dtype to multiply matrices in: cuBLAS sums short floats as float32 by itself."""
+    return _wide(xp, dtype) if xp is np else dtype
+
+
 def _chunks(xp: Any, batch: int, bytes_each: int) -> Iterator[slice]:
     step = batch if xp is not np else max(1, COLUMN_BYTES // max(bytes_each, 1))
     for start in range(0, batch, max(step, 1)):
@@ -57,9 +62,11 @@ def _groups(kernel: Array, groups: int) -> Iterator[tuple[slice, slice]]:
 def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
     """Cross-correlation of `x` with `kernel`, (batch, out..., filters)."""
     dtype = x.dtype
-    x, kernel = x.astype(_wide(xp, dtype), copy=False), kernel.astype(_wide(xp, dtype), copy=False)
-    y = xp.empty((x.shape[0], *w.out, kernel.shape[-1]), x.dtype)
-    if groups > 1 and kernel.shape[-2] == 1:
+    by_channel = groups > 1 and kernel.shape[-2] == 1
+    worked = _wide(xp, dtype) if by_channel else _factor(xp, dtype)
+    x, kernel = x.astype(worked, copy=False), kernel.astype(worked, copy=False)
+    y = xp.empty((x.shape[0], *w.out, kernel.shape[-1]), worked)
+    if by_channel:
         _depthwise(xp, w, x, kernel, y)
         return y.astype(dtype, copy=False)
     taps = math.prod(w.window)
@@ -80,10 +87,13 @@ def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
 def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: int) -> Array:
     """What `conv` sends back to its input: each output spread over its window."""
     dtype = g.dtype
-    g, kernel = g.astype(_wide(xp, dtype), copy=False), kernel.astype(_wide(xp, dtype), copy=False)
+    by_channel = groups > 1 and kernel.shape[-2] == 1
+    wide = _wide(xp, dtype)
+    worked = wide if by_channel else _factor(xp, dtype)
+    g, kernel = g.astype(worked, copy=False), kernel.astype(worked, copy=False)
     channels = kernel.shape[-2] * groups
-    result = xp.empty((g.shape[0], *w.sizes, channels), g.dtype)
-    if groups > 1 and kernel.shape[-2] == 1:
+    result = xp.empty((g.shape[0], *w.sizes, channels), wide)
+    if by_channel:
         _depthwise_back(xp, w, g, kernel, result)
         return result.astype(dtype, copy=False)
     taps = math.prod(w.window)
@@ -92,7 +102,7 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
         for inputs, filters in _groups(kernel, groups):
             matrix = kernel[..., filters].reshape(taps * kernel.shape[-2], -1)
             rows = g[part][..., filters].reshape(-1, matrix.shape[1])
-            columns = matmul(xp, rows, matrix.T)
+            columns = matmul(xp, rows, matrix.T).astype(wide, copy=False)
             if _is_pointwise(w):
                 result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
                 continue
@@ -114,10 +124,12 @@ def _summed_windows(xp: Any, w: Windows, columns: Array) -> Array:
 def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -> Array:
     """What `conv` sends back to its kernel: (window..., channels // groups, filters)."""
     dtype = x.dtype
-    x, g = x.astype(_wide(xp, dtype), copy=False), g.astype(_wide(xp, dtype), copy=False)
     inside = x.shape[-1] // groups
-    result = xp.zeros((*w.window, inside, g.shape[-1]), x.dtype)
-    if groups > 1 and inside == 1:
+    by_channel = groups > 1 and inside == 1
+    worked = _wide(xp, dtype) if by_channel else _factor(xp, dtype)
+    x, g = x.astype(worked, copy=False), g.astype(worked, copy=False)
+    result = xp.zeros((*w.window, inside, g.shape[-1]), worked)
+    if by_channel:
         _depthwise_kernel(xp, w, x, g, result)
         return result.astype(dtype, copy=False)
     taps = math.prod(w.window)

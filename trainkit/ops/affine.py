@@ -83,6 +83,11 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
 
 
+def _is_short(xp: ArrayModule, dtype: Any) -> bool:
+    """Whether products are made in float32: cuBLAS sums those of short floats so by itself."""
+    return dtype.itemsize < 4 and (xp is np or dtype.kind in "iub")
+
+
 @primitive(_dense_rule, name="dense", promotes=True)
 def _dense(
     xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None
@@ -91,7 +96,7 @@ def _dense(
     if x.shape[-1] != kernel.shape[0]:  # a kernel of one axis more would broadcast
         raise ValueError("the inner sizes differ")
     dtype = x.dtype
-    if dtype.itemsize < 4:
+    if _is_short(xp, dtype):
         x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
     if xp is np and x.ndim == 2 == kernel.ndim and dtype in _ZERO:
         y = product(x, kernel)
@@ -126,7 +131,7 @@ def dense_gradient(
 ) -> Any:
     """What `dense` sends back to those of input, kernel and bias that are wanted."""
     dtype = g.dtype
-    if dtype.itemsize < 4:
+    if _is_short(xp, dtype):
         g, x, kernel = _wide(g), _wide(x), _wide(kernel)
     if activation == "relu":
         g = g * (y > 0)
@@ -138,8 +143,13 @@ def dense_gradient(
     if wanted[1]:
         result.append(products_gpu.matmul(xp, _rows(x).T, flat))
     if wanted[2]:
-        result.append(leading_sum(flat, 1) if xp is np else flat.sum(axis=0))
+        result.append(leading_sum(flat, 1) if xp is np else _summed(flat))
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
+
+
+def _summed(flat: Array) -> Array:
+    """The sums of the columns, of short floats as float32."""
+    return flat.sum(axis=0, dtype=np.float32 if flat.dtype.itemsize < 4 else None)
 
 
 def _joint(
