@@ -1,0 +1,61 @@
+# Tensors, and the arrays in them.
+
+
+cdef inline object array_of(object x):
+    """The array of an exact `Tensor`, or `None`."""
+    cdef PyObject *held = (<PyObject **>((<char *><PyObject *>x) + ARRAY))[0]
+    return <object>held if held is not NULL else None
+
+
+cdef inline object wrap(object array):
+    """A tensor on `array`."""
+    cdef object y = PyType_GenericAlloc(TENSOR, 0)
+    Py_INCREF(array)
+    (<PyObject **>((<char *><PyObject *>y) + ARRAY))[0] = <PyObject *>array
+    return y
+
+
+cdef inline bint is_array(object x) noexcept:
+    return Py_TYPE(x) is &PyArray_Type
+
+
+cdef inline bint is_number(object x) noexcept:
+    return type(x) is float or type(x) is int
+
+
+cdef inline object empty(int nd, cnp.npy_intp *dims, cnp.PyArray_Descr *descr):
+    """A new array in C order."""
+    Py_INCREF(<object><PyObject *>descr)
+    return PyArray_NewFromDescr(&PyArray_Type, descr, nd, dims, NULL, NULL, 0, NULL)
+
+
+cdef inline object plain(object array):
+    """`array` as a NumPy array if it is one of float32 or float64, or such a number; or `None`."""
+    cdef cnp.PyArray_Descr *descr
+    if is_array(array):
+        descr = PyArray_DESCR(<PyArrayObject *>array)
+        return array if descr is F32 or descr is F64 else None
+    if Py_TYPE(array) is FLOAT32:
+        number = empty(0, NULL, F32)
+        (<float *>PyArray_BYTES(<PyArrayObject *>number))[0] = (
+            <PyFloatScalarObject *><PyObject *>array
+        ).obval
+        return number
+    if Py_TYPE(array) is FLOAT64:
+        return PyArray_FromScalar(array, NULL)
+    return None
+
+
+cdef inline bint in_order(PyArrayObject *a) noexcept:
+    cdef int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+    return PyArray_FLAGS(a) & wanted == wanted
+
+
+cdef inline bint same_shape(PyArrayObject *a, PyArrayObject *b) noexcept:
+    cdef int i, nd = PyArray_NDIM(a)
+    if nd != PyArray_NDIM(b):
+        return False
+    for i in range(nd):
+        if PyArray_DIM(a, i) != PyArray_DIM(b, i):
+            return False
+    return True

@@ -1,0 +1,296 @@
+# Calls of operations, what tapes hear of them, and reads of variables.
+
+
+cdef object read(object variable):
+    """The value of a variable, which tapes hear of, as `Variable._read` gives it."""
+    if THREAD.traces:
+        return variable._read()
+    value = variable._value
+    if PyList_GET_SIZE(TAPES):
+        for tape in TAPES:
+            if is_mine(tape):
+                note(tape, variable, value)
+    return value
+
+
+cdef int note(object tape, object variable, object value) except -1:
+    """Tell a tape of a read; a first read of the usual kind is noted here."""
+    cdef dict reads, tracked
+    cdef list seen
+    cdef cnp.PyArray_Descr *descr
+    if Py_TYPE(tape) is TAPE:
+        reads = tape._reads
+        key = PyLong_FromVoidPtr(<PyObject *>variable)
+        known = reads.get(key)
+        if known is None:
+            if not tape._watches_variables or not variable.trainable:
+                return 0
+            array = array_of(value) if Py_TYPE(value) is TENSOR else None
+            if is_array(array):
+                descr = PyArray_DESCR(<PyArrayObject *>array)
+                if descr is F32 or descr is F64:
+                    reads[key] = (variable, [value])
+                    (<list>tape._variables).append(variable)
+                    tracked = tape.tracked
+                    tracked.setdefault(value)
+                    (<set>tape._leaves).add(value)
+                    return 0
+        else:
+            seen = <list>(<tuple>known)[1]
+            if seen[PyList_GET_SIZE(seen) - 1] is value:
+                return 0
+    tape.note_variable(variable, value)
+    return 0
+
+
+cdef inline bint is_mine(object tape) except -1:
+    """Whether a tape belongs to this thread."""
+    return PyLong_AsUnsignedLong(tape.thread) == PyThread_get_thread_ident()
+
+
+cdef class Op:
+    """What an operation's short way needs to know."""
+
+    cdef object primitive
+    cdef object reference
+    cdef Loops loops
+    cdef bint has_rules
+
+    def __cinit__(self, primitive, reference, *facts):
+        self.primitive, self.reference = primitive, reference
+
+    cdef bint differentiable(self) except -1:
+        """Whether there are gradient rules; once there, they stay."""
+        if not self.has_rules:
+            self.has_rules = self.primitive.recorded
+        return self.has_rules
+
+    cdef int record1(self, object x, object y) except -1:
+        cdef dict tracked
+        for tape in TAPES:
+            tracked = tape.tracked
+            if PyDict_Contains(tracked, x) and is_mine(tape):
+                if self.differentiable():
+                    PyDict_SetItem(tracked, y, (self.primitive, None, x))
+                else:
+                    tape.note_exit(self.primitive.name, (x,))
+        return 0
+
+    cdef int record2(self, object x1, object x2, object y) except -1:
+        cdef dict tracked
+        for tape in TAPES:
+            tracked = tape.tracked
+            if (
+                PyDict_Contains(tracked, x1) or PyDict_Contains(tracked, x2)
+            ) and is_mine(tape):
+                if self.differentiable():
+                    PyDict_SetItem(tracked, y, (self.primitive, None, x1, x2))
+                else:
+                    tape.note_exit(self.primitive.name, (x1, x2))
+        return 0
+
+    cdef object unary(self, object x):
+        """The result, or `None` if the call is not usual."""
+        if Py_TYPE(x) is VARIABLE:
+            x = read(x)
+        if Py_TYPE(x) is not TENSOR:
+            return None
+        array = plain(array_of(x))
+        if array is None:
+            return None
+        result = apply1(self.loops, array)
+        if result is None:
+            return None
+        y = wrap(result)
+        if PyList_GET_SIZE(TAPES):
+            self.record1(x, y)
+        return y
+
+    cdef object binary(self, object x1, object x2):
+        """The result, or `None` if the call is not usual."""
+        if Py_TYPE(x1) is VARIABLE:
+            x1 = read(x1)
+        if Py_TYPE(x2) is VARIABLE:
+            x2 = read(x2)
+        if Py_TYPE(x1) is TENSOR:
+            one = plain(array_of(x1))
+            if one is None:
+                return None
+            if Py_TYPE(x2) is TENSOR:
+                two = plain(array_of(x2))
+                if two is None:
+                    return None
+                result = apply2(self.loops, one, two)
+            elif is_number(x2):
+                result = apply2_number(self.loops, one, x2, False)
+            else:
+                return None
+        elif Py_TYPE(x2) is TENSOR and is_number(x1):
+            two = plain(array_of(x2))
+            if two is None:
+                return None
+            result = apply2_number(self.loops, two, x1, True)
+        else:
+            return None
+        if result is None:
+            return None
+        y = wrap(result)
+        if PyList_GET_SIZE(TAPES):
+            self.record2(x1, x2, y)
+        return y
+
+
+def unary_ufunc(primitive, reference):
+    """The function of a ufunc of one input; what is not usual goes to `reference`."""
+    cdef Op self = Op(primitive, reference)
+    self.loops = Loops(primitive.kernel)
+
+    def op(x):
+        if enabled:
+            y = self.unary(x)
+            if y is not None:
+                return y
+        return self.reference(x)
+
+    return op
+
+
+def binary_ufunc(primitive, reference):
+    """The function of a ufunc of two inputs; what is not usual goes to `reference`."""
+    cdef Op self = Op(primitive, reference)
+    self.loops = Loops(primitive.kernel)
+
+    def op(x1, x2):
+        if enabled:
+            y = self.binary(x1, x2)
+            if y is not None:
+                return y
+        return self.reference(x1, x2)
+
+    return op
+
+
+# ---------------------------------------------------------------------- other kernels
+
+
+cdef class Kernel(Op):
+    """A kernel `(np, *arrays, **settings)` of NumPy arrays, called on tensors.
+
+    Args:
+        primitive, reference: as for `Op`.
+        one_dtype: inputs of several dtypes are not for this module.
+        floats_only: nor are inputs of other dtypes than float32 and float64.
+    """
+
+    cdef object kernel
+    cdef bint one_dtype
+    cdef bint floats_only
+
+    def __init__(self, primitive, reference, one_dtype, floats_only):
+        self.kernel = primitive.kernel
+        self.one_dtype, self.floats_only = one_dtype, floats_only
+
+    cdef object run(self, tuple inputs, dict settings):
+        """The result, or `None` if the call is not usual."""
+        cdef Py_ssize_t i, count = PyTuple_GET_SIZE(inputs)
+        cdef cnp.PyArray_Descr *descr
+        cdef cnp.PyArray_Descr *first = NULL
+        cdef list ready = [np]
+        cdef bint has_variable = False
+        for i in range(count):
+            if Py_TYPE(<object>PyTuple_GET_ITEM(inputs, i)) is VARIABLE:
+                has_variable = True
+        if has_variable:
+            inputs = tuple([read(x) if Py_TYPE(x) is VARIABLE else x for x in inputs])
+        for i in range(count):
+            x = <object>PyTuple_GET_ITEM(inputs, i)
+            if x is None:
+                ready.append(None)
+                continue
+            if Py_TYPE(x) is not TENSOR:
+                return None
+            array = array_of(x)
+            if not is_array(array):
+                return None
+            descr = PyArray_DESCR(<PyArrayObject *>array)
+            if self.floats_only and descr is not F32 and descr is not F64:
+                return None
+            if first is NULL:
+                first = descr
+            elif self.one_dtype and descr is not first:
+                return None
+            ready.append(array)
+        try:
+            if PyDict_Size(settings):
+                result = self.kernel(*ready, **settings)
+            else:
+                result = self.kernel(*ready)
+        except KERNEL_ERRORS as error:
+            result = self.primitive.again(error, inputs, settings)
+        y = WRAPPED(result) if type(result) is tuple else wrap(result)
+        if PyList_GET_SIZE(TAPES):
+            self.record(inputs, y, settings)
+        return y
+
+    cdef int record(self, tuple inputs, object y, dict settings) except -1:
+        cdef dict tracked
+        for tape in TAPES:
+            tracked = tape.tracked
+            for x in inputs:
+                if PyDict_Contains(tracked, x):
+                    break
+            else:
+                continue
+            if not is_mine(tape):
+                continue
+            if not self.differentiable():
+                tape.note_exit(self.primitive.name, inputs)
+                continue
+            given = settings if PyDict_Size(settings) else None
+            PyDict_SetItem(tracked, y, (self.primitive, given) + inputs)
+            if type(y) is tuple:
+                for part in y:
+                    PyDict_SetItem(tracked, part, None)
+        return 0
+
+
+def unary(primitive, reference, bint floats_only):
+    """The function of a kernel of one input with settings."""
+    cdef Kernel self = Kernel(primitive, reference, False, floats_only)
+
+    def op(x, **settings):
+        if enabled:
+            y = self.run((x,), settings)
+            if y is not None:
+                return y
+        return self.reference(x, **settings)
+
+    return op
+
+
+def binary(primitive, reference, bint one_dtype):
+    """The function of a kernel of two inputs without settings."""
+    cdef Kernel self = Kernel(primitive, reference, one_dtype, False)
+
+    def op(x1, x2):
+        if enabled and x1 is not None and x2 is not None:
+            y = self.run((x1, x2), {})
+            if y is not None:
+                return y
+        return self.reference(x1, x2)
+
+    return op
+
+
+def general(primitive, reference, bint one_dtype, bint floats_only):
+    """The function of any other kernel; inputs may be `None`."""
+    cdef Kernel self = Kernel(primitive, reference, one_dtype, floats_only)
+
+    def op(*inputs, **settings):
+        if enabled:
+            y = self.run(inputs, settings)
+            if y is not None:
+                return y
+        return self.reference(*inputs, **settings)
+
+    return op

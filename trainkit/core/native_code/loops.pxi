@@ -1,0 +1,178 @@
+# Inner loops of ufuncs for float32 and float64, called on small arrays as NumPy would call them.
+
+
+cdef class Loops:
+    """The inner loops of a ufunc for float32 and float64."""
+
+    cdef object ufunc
+    cdef cnp.PyUFuncGenericFunction f32
+    cdef cnp.PyUFuncGenericFunction f64
+    cdef void *data32
+    cdef void *data64
+    cdef bint gives_bool
+
+    def __cinit__(self, cnp.ufunc ufunc):
+        cdef int i, k, nin = ufunc.nin, nargs = ufunc.nin + ufunc.nout
+        cdef char kind, result
+        self.ufunc = ufunc
+        if ufunc.nout != 1:
+            return
+        for i in range(ufunc.ntypes):
+            kind = ufunc.types[i * nargs]
+            result = ufunc.types[i * nargs + nin]
+            for k in range(nin):
+                if ufunc.types[i * nargs + k] != kind:
+                    kind = -1
+            if result != kind and result != cnp.NPY_BOOL:
+                continue
+            if kind == cnp.NPY_FLOAT and self.f32 is NULL:
+                self.f32, self.data32 = ufunc.functions[i], ufunc.data[i]
+                self.gives_bool = result == cnp.NPY_BOOL
+            elif kind == cnp.NPY_DOUBLE and self.f64 is NULL:
+                self.f64, self.data64 = ufunc.functions[i], ufunc.data[i]
+
+    cdef inline cnp.PyArray_Descr *result(self, cnp.PyArray_Descr *descr) noexcept:
+        return BOOL if self.gives_bool else descr
+
+    cdef inline bint has(self, cnp.PyArray_Descr *descr) noexcept:
+        if descr is F32:
+            return self.f32 is not NULL
+        return descr is F64 and self.f64 is not NULL
+
+    cdef inline void call(
+        self, cnp.PyArray_Descr *descr, char **args, cnp.npy_intp n, cnp.npy_intp *steps
+    ) noexcept:
+        if descr is F32:
+            self.f32(args, &n, steps, self.data32)
+        else:
+            self.f64(args, &n, steps, self.data64)
+
+
+cdef inline cnp.npy_intp step_of(PyArrayObject *a, cnp.npy_intp size) noexcept:
+    """What NumPy has as the stride of an array in order that it walks over at one go."""
+    return 0 if size == 1 else PyArray_ITEMSIZE(a)
+
+
+cdef object apply1(Loops loops, object x):
+    """The ufunc of one array as `plain` gives it, or `None` if that is not for this module."""
+    cdef PyArrayObject *a = <PyArrayObject *>x
+    cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    cdef cnp.npy_intp n = PyArray_SIZE(a)
+    cdef char *args[2]
+    cdef cnp.npy_intp steps[2]
+    if not loops.has(descr):
+        return None
+    if n > DIRECT or not in_order(a):
+        return by_ufunc1(loops, x, n)
+    y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
+    args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y)
+    steps[0], steps[1] = step_of(a, n), step_of(<PyArrayObject *>y, n)
+    if n:
+        loops.call(descr, args, n, steps)
+    return y
+
+
+cdef object by_ufunc1(Loops loops, object x, cnp.npy_intp n):
+    if n >= LARGE and PyList_GET_SIZE(WIDE):
+        return None
+    try:
+        return CALL(loops.ufunc, x)
+    except KERNEL_ERRORS:
+        return None
+
+
+cdef object by_ufunc2(Loops loops, object x1, object x2, cnp.npy_intp n):
+    if n >= LARGE and PyList_GET_SIZE(WIDE):
+        return None
+    try:
+        return CALL(loops.ufunc, x1, x2)
+    except KERNEL_ERRORS:
+        return None
+
+
+cdef object apply2(Loops loops, object x1, object x2):
+    """The ufunc of two arrays as `plain` gives them, or `None` if that is not for this module."""
+    cdef PyArrayObject *a = <PyArrayObject *>x1
+    cdef PyArrayObject *b = <PyArrayObject *>x2
+    cdef PyArrayObject *like
+    cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    cdef cnp.npy_intp size_a, size_b, n, rows, row, i
+    cdef char *args[3]
+    cdef char *now[3]
+    cdef cnp.npy_intp steps[3]
+    if PyArray_DESCR(b) is not descr or not loops.has(descr):
+        return None
+    size_a, size_b = PyArray_SIZE(a), PyArray_SIZE(b)
+    n = size_a if size_a >= size_b else size_b
+    if n > DIRECT or not in_order(a) or not in_order(b):
+        return by_ufunc2(loops, x1, x2, n)
+    rows = 1
+    if same_shape(a, b) or PyArray_NDIM(b) == 0:
+        like = a
+        n = size_a
+    elif PyArray_NDIM(a) == 0:
+        like = b
+        n = size_b
+    elif (
+        PyArray_NDIM(b) == 1 and PyArray_NDIM(a) == 2
+        and PyArray_DIM(a, 1) == size_b and size_b > 1 and size_a
+    ):
+        like = a
+        rows, n = PyArray_DIM(a, 0), size_b
+    else:
+        return by_ufunc2(loops, x1, x2, n)
+    y = empty(PyArray_NDIM(like), PyArray_DIMS(like), loops.result(descr))
+    args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(b)
+    args[2] = PyArray_BYTES(<PyArrayObject *>y)
+    steps[0], steps[1] = step_of(a, size_a), step_of(b, size_b)
+    steps[2] = step_of(<PyArrayObject *>y, n)
+    if rows == 1:
+        if n:
+            loops.call(descr, args, n, steps)
+        return y
+    for i in range(rows):
+        # A loop may change what it is given.
+        now[0], now[1], now[2] = args[0] + i * n * steps[0], args[1], args[2] + i * n * steps[2]
+        loops.call(descr, now, n, steps)
+    return y
+
+
+cdef object apply2_number(Loops loops, object x, object number, bint number_first):
+    """The same where one side is a Python number, which is weak."""
+    cdef PyArrayObject *a = <PyArrayObject *>x
+    cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    cdef cnp.npy_intp n = PyArray_SIZE(a)
+    cdef int overflow = 0
+    cdef long long whole
+    cdef double wide
+    cdef float narrow
+    cdef char *args[3]
+    cdef cnp.npy_intp steps[3]
+    cdef int at_array = 1 if number_first else 0
+    if not loops.has(descr):
+        return None
+    if n > DIRECT or not in_order(a):
+        if number_first:
+            return by_ufunc2(loops, number, x, n)
+        return by_ufunc2(loops, x, number, n)
+    if type(number) is float:
+        wide = <double>number
+    else:
+        whole = PyLong_AsLongLongAndOverflow(number, &overflow)
+        if overflow or whole > 1 << 53 or whole < -(1 << 53):
+            return None
+        wide = <double>whole
+    y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
+    args[at_array] = PyArray_BYTES(a)
+    steps[at_array] = step_of(a, n)
+    if descr is F32:
+        narrow = <float>wide
+        args[1 - at_array] = <char *>&narrow
+    else:
+        args[1 - at_array] = <char *>&wide
+    steps[1 - at_array] = 0
+    args[2] = PyArray_BYTES(<PyArrayObject *>y)
+    steps[2] = step_of(<PyArrayObject *>y, n)
+    if n:
+        loops.call(descr, args, n, steps)
+    return y

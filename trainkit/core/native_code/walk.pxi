@@ -1,0 +1,348 @@
+# The walk back over a record, and the ways back through single operations.
+
+cdef enum:
+    SMALL = 16  # a sum of fewer elements is made in new memory
+
+cdef Loops ADD = Loops(np.add)
+
+
+cdef class Step:
+    """One kernel of a gradient rule.
+
+    An operand is the number of a register (0 `g`, 1 `y`, 2 and 3 the inputs, then the results of
+    steps), or -1 for what stands in `given`.
+    """
+
+    cdef Loops loops
+    cdef object kernel
+    cdef dict settings
+    cdef int count
+    cdef int places[2]
+    cdef bint turned[2]
+    cdef object given
+    cdef Py_ssize_t most
+
+    def __cinit__(self, kind, kernel, places, given, settings):
+        self.count = len(places)
+        if not 1 <= self.count <= 2:
+            raise ValueError("a step has one or two operands")
+        for i in range(self.count):
+            self.places[i] = places[i]
+        self.kernel, self.settings = kernel, settings
+        self.given = tuple([np.asarray(x) if isinstance(x, np.generic) else x for x in given])
+        if kind == "ufunc":
+            self.loops = Loops(kernel)
+        elif kind == "product":
+            self.most = kernel
+            self.turned[0], self.turned[1] = settings["turned"]
+
+    cdef inline object operand(self, int i, object g, object y, object a, object b, list made):
+        cdef int place = self.places[i]
+        if place < 0:
+            return <object>PyTuple_GET_ITEM(self.given, i)
+        if place == 0:
+            return g
+        if place == 1:
+            return y
+        if place == 2:
+            return a
+        if place == 3:
+            return b
+        return made[place - 4]
+
+    cdef object do(self, object g, object y, object a, object b, list made):
+        """The result, or `None` where the step is not for this module."""
+        p = self.operand(0, g, y, a, b, made)
+        if self.count == 1:
+            if self.loops is not None:
+                return apply1(self.loops, p) if is_array(p) else None
+            return plain(self.kernel(np, p, **self.settings) if self.settings else self.kernel(np, p))
+        q = self.operand(1, g, y, a, b, made)
+        if self.most:
+            return self.product(p, q)
+        if self.loops is None:
+            if self.settings:
+                return plain(self.kernel(np, p, q, **self.settings))
+            return plain(self.kernel(np, p, q))
+        if not is_array(p):
+            return apply2_number(self.loops, q, p, True) if is_array(q) and is_number(p) else None
+        if not is_array(q):
+            return apply2_number(self.loops, p, q, False) if is_number(q) else None
+        return apply2(self.loops, p, q)
+
+    cdef object product(self, object p, object q):
+        if not is_array(p) or not is_array(q):
+            return None
+        if PyArray_NDIM(<PyArrayObject *>p) != 2 or PyArray_NDIM(<PyArrayObject *>q) != 2:
+            return None
+        if self.turned[0]:
+            p = PyArray_Transpose(<PyArrayObject *>p, NULL)
+        if self.turned[1]:
+            q = PyArray_Transpose(<PyArrayObject *>q, NULL)
+        return product(p, q, self.most)
+
+
+cdef class Rule:
+    """The gradient by one input: what comes in as it is, or the result of the last step."""
+
+    cdef tuple steps
+
+    def __cinit__(self, steps):
+        self.steps = tuple([Step(*step) for step in steps])
+
+    cdef object gradient(self, object g, object y, object a, object b):
+        cdef Py_ssize_t i, count = PyTuple_GET_SIZE(self.steps)
+        cdef list made = None
+        if count == 0:
+            return g
+        if count > 1:
+            made = []
+        for i in range(count):
+            result = (<Step><object>PyTuple_GET_ITEM(self.steps, i)).do(g, y, a, b, made)
+            if result is None:
+                return None
+            if made is not None:
+                made.append(result)
+        return result
+
+
+cdef class Back:
+    """The way back through an operation of one or two inputs for one dtype.
+
+    Args:
+        reference: the Python function that does the same.
+        rules: for each input the steps of its rule, none to pass the gradient on, or `None` for
+            no gradient. `None` for all where a rule is not made of steps.
+        summed: the kernel that sums over axes along which an input was broadcast.
+    """
+
+    cdef readonly object reference
+    cdef object summed
+    cdef Rule first
+    cdef Rule second
+    cdef bint known
+
+    def __cinit__(self, reference, rules, summed):
+        self.reference, self.summed = reference, summed
+        if rules is not None:
+            self.known = True
+            self.first = None if rules[0] is None else Rule(rules[0])
+            if len(rules) == 2:
+                self.second = None if rules[1] is None else Rule(rules[1])
+
+    cdef bint one(self, object output, object g, object x, needed, dict grads) except -1:
+        """Pass an entry of one input; False, and nothing is done, if that is not for this module."""
+        if not self.known or not PyArray_SIZE(<PyArrayObject *>g) <= DIRECT:
+            return False
+        if self.first is None or x not in needed:
+            return True
+        y, a = plain(array_of(output)), plain(array_of(x))
+        if y is None or a is None:
+            return False
+        gx = self.first.gradient(g, y, a, None)
+        if gx is None:
+            return False
+        deliver(grads, x, gx)
+        return True
+
+    cdef bint two(self, object output, object g, object x1, object x2, needed, dict grads) except -1:
+        """The same for an entry of two inputs, one of which may be a number."""
+        cdef bint number1 = Py_TYPE(x1) is not TENSOR, number2 = Py_TYPE(x2) is not TENSOR
+        if not self.known or not PyArray_SIZE(<PyArrayObject *>g) <= DIRECT:
+            return False
+        y = plain(array_of(output))
+        a = x1 if number1 else plain(array_of(x1))
+        b = x2 if number2 else plain(array_of(x2))
+        if y is None or a is None or b is None:
+            return False
+        gx1 = gx2 = None
+        if not number1 and self.first is not None and x1 in needed:
+            gx1 = self.first.gradient(g, y, a, b)
+            if gx1 is None:
+                return False
+            if not number2 and not same_shape(<PyArrayObject *>gx1, <PyArrayObject *>a):
+                gx1 = plain(self.summed(np, gx1, a))
+        if not number2 and self.second is not None and x2 in needed:
+            gx2 = self.second.gradient(g, y, a, b)
+            if gx2 is None:
+                return False
+            if not number1 and not same_shape(<PyArrayObject *>gx2, <PyArrayObject *>b):
+                gx2 = plain(self.summed(np, gx2, b))
+        if gx1 is not None:
+            deliver(grads, x1, gx1)
+        if gx2 is not None:
+            deliver(grads, x2, gx2)
+        return True
+
+
+cdef int deliver(dict grads, object x, object gx) except -1:
+    """Add an array to the gradient by `x`, in the memory of the one before if that is nobody's."""
+    cdef PyObject *held = PyDict_GetItemWithError(grads, x)
+    cdef PyArrayObject *to
+    if held is NULL:
+        return PyDict_SetItem(grads, x, gx)
+    before = <object>held
+    if is_array(before):
+        to = <PyArrayObject *>before
+        if (
+            PyArray_SIZE(to) >= SMALL
+            and Py_REFCNT(before) == 2  # in the dict, and here
+            and PyArray_FLAGS(to) & (NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA)
+            == NPY_ARRAY_WRITEABLE | NPY_ARRAY_OWNDATA
+            and PyArray_DESCR(to) is PyArray_DESCR(<PyArrayObject *>gx)
+            and same_shape(to, <PyArrayObject *>gx)
+        ):
+            add_to(before, gx)
+            return 0
+    before = plain(before)
+    total = None if before is None else apply2(ADD, before, gx)
+    if total is None:
+        total = np.add(<object>held, gx)
+    return PyDict_SetItem(grads, x, total)
+
+
+cdef int add_to(object total, object more) except -1:
+    cdef PyArrayObject *a = <PyArrayObject *>total
+    cdef PyArrayObject *b = <PyArrayObject *>more
+    cdef cnp.npy_intp n = PyArray_SIZE(a)
+    cdef char *args[3]
+    cdef cnp.npy_intp steps[3]
+    cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
+    if n > DIRECT or not in_order(a) or not in_order(b) or not ADD.has(descr):
+        np.add(total, more, total)
+        return 0
+    args[0] = args[2] = PyArray_BYTES(a)
+    args[1] = PyArray_BYTES(b)
+    steps[0] = steps[2] = step_of(a, n)
+    steps[1] = step_of(b, n)
+    ADD.call(descr, args, n, steps)
+    return 0
+
+
+def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other, on_tensors):
+    """Do what `autodiff.walk._walk_arrays` does.
+
+    Args:
+        tracked: the record of a tape, which is used up.
+        grads: arrays by tensor.
+        needed: holds the tensors whose gradient is of use.
+        kept: tensors whose gradient stays.
+        ways_of: gives the ways back of a primitive whose rules have none yet.
+        of_many: passes an entry that gave several results.
+        other: passes any other entry.
+        on_tensors: passes one by its rules on tensors.
+
+    Returns:
+        What a rule gave that are no plain tensors, else `None`.
+    """
+    cdef bint keeps = False, has_needed = needed is not tracked, stays
+    cdef PyObject *held
+    cdef set sums = set()
+    for x in kept:
+        if tracked[x] is not None:  # a result, which is not only watched
+            keeps = True
+    while tracked:
+        output, entry = tracked.popitem()
+        if entry is None:
+            continue
+        held = PyDict_GetItemWithError(grads, output)
+        stays = keeps and output in kept
+        if has_needed and not stays:
+            needed.discard(output)
+        if held is not NULL:
+            g = <object>held
+            if not stays:
+                PyDict_DelItem(grads, output)
+            if passed(entry, output, g, needed, grads, sums, ways_of):
+                continue
+            rule = (<object>PyTuple_GET_ITEM(entry, 0)).given_joint
+            if rule is None or plain(g) is None:
+                odd = other(entry, output, g, grads, needed, sums)
+            elif jointly(rule, entry, output, g, needed, grads):
+                continue
+            else:
+                odd = on_tensors(entry, output, wrap(g), grads, needed, sums)
+        elif type(output) is tuple:
+            odd = of_many(entry, output, grads, needed, kept, sums)
+        else:
+            continue
+        if odd is not None:
+            return odd
+    return None
+
+
+cdef bint jointly(
+    object rule, tuple entry, object output, object g, needed, dict grads
+) except -1:
+    """Pass an entry by its joint rule on arrays; False if that declines."""
+    cdef Py_ssize_t i, count = PyTuple_GET_SIZE(entry)
+    given, wanted = [g, array_of(output)], []
+    for i in range(2, count):
+        x = <object>PyTuple_GET_ITEM(entry, i)
+        given.append(array_of(x) if Py_TYPE(x) is TENSOR else x)
+        wanted.append(x in needed)
+    settings = <object>PyTuple_GET_ITEM(entry, 1)
+    found = rule(*given, needed=wanted, **(settings or {}))
+    if found is NotImplemented:
+        return False
+    i = 2
+    for gx in found:
+        if wanted[i - 2] and gx is not None:
+            deliver_any(grads, <object>PyTuple_GET_ITEM(entry, i), gx)
+        i += 1
+    if i != count:
+        name = (<object>PyTuple_GET_ITEM(entry, 0)).name
+        raise ValueError(f"{name}: the joint rule gave {i - 2} gradients for {count - 2} inputs")
+    return True
+
+
+cdef int deliver_any(dict grads, object x, object gx) except -1:
+    """`deliver` of an array of any dtype."""
+    cdef PyObject *held
+    if is_array(gx) and plain(gx) is not None:
+        return deliver(grads, x, gx)
+    held = PyDict_GetItemWithError(grads, x)
+    return PyDict_SetItem(grads, x, gx if held is NULL else np.add(<object>held, gx))
+
+
+cdef bint passed(
+    tuple entry, object output, object g, needed, dict grads, set sums, ways_of
+) except -1:
+    """Pass an entry by its way back; False, and nothing is done, if it has none.
+
+    What it holds is let go at its end, so that the walk frees results as it passes them.
+    """
+    cdef tuple ways
+    cdef Back back
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(entry), wide
+    array = plain(g)
+    if array is None or <object>PyTuple_GET_ITEM(entry, 1) is not None:
+        return False
+    primitive = <object>PyTuple_GET_ITEM(entry, 0)
+    rules = primitive.array_rules
+    ways = None if rules is None else rules.compiled
+    if ways is None:
+        ways = ways_of(primitive)
+    wide = 0 if PyArray_DESCR(<PyArrayObject *>array) is F32 else 1
+    if count == 3:
+        back = ways[wide]
+        if back is None:
+            return False
+        x = <object>PyTuple_GET_ITEM(entry, 2)
+        return back.one(output, array, x, needed, grads) or not back.reference(
+            output, g, x, needed, grads, sums
+        )
+    if count != 4 or PyTuple_GET_SIZE(ways) != 6:
+        return False
+    a, b = <object>PyTuple_GET_ITEM(entry, 2), <object>PyTuple_GET_ITEM(entry, 3)
+    if Py_TYPE(b) is not TENSOR:
+        back = ways[3 * wide + 1]
+    elif Py_TYPE(a) is not TENSOR:
+        back = ways[3 * wide + 2]
+    else:
+        back = ways[3 * wide]
+    if back is None:
+        return False
+    return back.two(output, array, a, b, needed, grads) or not back.reference(
+        output, g, a, b, needed, grads, sums
+    )
