@@ -4,6 +4,10 @@ matmul    200 products of two float32 matrices
 mlp, cnn  a compiled training step
 resnet50  a compiled training step on images of 224 x 224
 adam      the update of 100 million float32 weights, beside the bandwidth of a copy
+update    the eager update of 160 weights with 25 million elements together, as in a ResNet-50
+
+TRAINKIT_CUDA_GRAPHS=0 measures compiled steps launched operation by operation, and TRAINKIT_JIT=0
+without kernels of their own.
 
 Each time is the median of the rounds; a round waits for the GPU at its end. `--small` takes sizes
 that any machine runs in seconds, to see that all of it works. `--json FILE` keeps the numbers.
@@ -29,8 +33,15 @@ Work = tuple[Callable[[], Any], Callable[[], Any]]
 """What is timed, and what waits until the GPU has done it."""
 
 SIZES = {
-    "full": {"n": 4096, "batch": 256, "images": 32, "pixels": 224, "weights": 100_000_000},
-    "small": {"n": 32, "batch": 8, "images": 2, "pixels": 32, "weights": 1000},
+    "full": {
+        "n": 4096,
+        "batch": 256,
+        "images": 32,
+        "pixels": 224,
+        "weights": 100_000_000,
+        "updated": 25_000_000,
+    },
+    "small": {"n": 32, "batch": 8, "images": 2, "pixels": 32, "weights": 1000, "updated": 16_000},
 }
 PRODUCTS = 200
 
@@ -153,6 +164,17 @@ def trainkit_adam(size: Any) -> Work:
     return lambda: step(grad), _wait
 
 
+def trainkit_update(size: Any) -> Work:
+    """Adam, eagerly."""
+    import trainkit as tk
+
+    count = size["updated"] // 160
+    weights = [tk.Variable(random(count)) for _ in range(160)]
+    grads = [tk.constant(random(count)) for _ in range(160)]
+    rule = tk.optimizers.Adam(1e-5)
+    return lambda: rule.apply(grads, weights), _wait
+
+
 def trainkit_copy(size: Any) -> Work:
     """The memory of the weights, read and written."""
     import cupy
@@ -185,6 +207,7 @@ CASES: dict[str, dict[str, Callable[[Any], Work]]] = {
     "mlp": {"trainkit": trainkit_mlp},
     "cnn": {"trainkit": trainkit_cnn},
     "resnet50": {"trainkit": trainkit_resnet50},
+    "update": {"trainkit": trainkit_update},
     "adam": {"trainkit": trainkit_adam, "copy": trainkit_copy},
 }
 for _case, _made in TORCH.items():
@@ -217,6 +240,8 @@ def rate(case: str, name: str, size: Any, taken: float) -> str:
     """What the time means: arithmetic, or bytes read and written."""
     if case == "matmul":
         return f"{PRODUCTS * 2 * size['n'] ** 3 / taken / 1e12:9.2f} TFLOP/s"
+    if case == "update":
+        return f"{7 * 4 * size['updated'] / taken / 1e9:9.1f} GB/s"
     if case == "adam":  # four arrays are read and three written; a copy reads one and writes one
         moved = (2 if name == "copy" else 7) * 4 * size["weights"]
         return f"{moved / taken / 1e9:9.1f} GB/s"

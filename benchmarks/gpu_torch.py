@@ -116,11 +116,22 @@ def _adam(size: Any) -> Work:
     return torch.optim.Adam([weight], 1e-5, fused=True).step, _wait
 
 
+def _update(size: Any) -> Work:
+    import torch
+
+    count = size["updated"] // 160
+    weights = [torch.nn.Parameter(_random(count)) for _ in range(160)]
+    for weight in weights:
+        weight.grad = _random(count)
+    return torch.optim.Adam(weights, 1e-5, fused=True).step, _wait
+
+
 TORCH: dict[str, Callable[[Any], Work]] = {
     "matmul": _matmul,
     "mlp": _mlp,
     "cnn": _cnn,
     "resnet50": _resnet50,
     "adam": _adam,
+    "update": _update,
 }
 """Makes the work of each case; raises ImportError where PyTorch is not installed."""

@@ -30,6 +30,7 @@ def test_each_case_runs_and_is_kept(gpu, monkeypatch, tmp_path, capsys, case):
 def test_the_rates_count_what_is_moved(gpu):
     size = gpu.SIZES["full"]
     assert gpu.rate("adam", "trainkit", size, 1.0).split() == ["2.8", "GB/s"]
+    assert gpu.rate("update", "torch", size, 1.0).split() == ["0.7", "GB/s"]
     assert gpu.rate("adam", "copy", size, 1.0).split() == ["0.8", "GB/s"]
     assert gpu.rate("matmul", "torch", size, 1.0).split() == ["27.49", "TFLOP/s"]
 
