@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.kernels import conv_plans, depthwise_cpu, registry
+from trainkit.kernels import conv_plans, depthwise_cpu, registry, threads
 from trainkit.kernels.conv_plans import Geometry, PixelPlan
+from trainkit.kernels.team import shared
 from trainkit.kernels.windows import Windows
 
 Array = Any
@@ -25,6 +26,8 @@ FEWEST_CHANNELS = 2
 """Gradients by the input are summed for 16 channels at a time: for a single one that is in vain."""
 STEPS_SECONDS = 1e-4
 """What the plain version takes for the smallest convolution."""
+_NANOSECONDS = 0.02
+"""What the compiled version takes for a product on one core."""
 
 _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
@@ -83,10 +86,10 @@ def _geometry(
     )
 
 
-def _threads() -> int:
-    import numba
-
-    return int(numba.get_num_threads())
+def _team(w: Windows, batch: int, channels: int, filters: int, groups: int) -> int:
+    """The team for a convolution, 0 for one that is short."""
+    products = batch * math.prod(w.out) * math.prod(w.window) * channels * filters / groups
+    return shared(_NANOSECONDS * products)[0]
 
 
 def forward(
@@ -104,14 +107,15 @@ def forward(
     run = PIXELS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
-    g = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
+    g = _geometry(w, batch, channels, filters, groups, sixteens, threads.compute_threads())
     y = np.empty((batch, *w.out, filters), np.float32)
     plan = conv_plans.forward(g)
     matrix = registry.owned(kernel).reshape(1, plan.depth, filters)
     pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
     shift = np.zeros(filters, np.float32) if bias is None else registry.owned(bias)
     low = np.float32(0 if rectify else -np.inf)
-    _run_pixels(run, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], low)
+    work = run, _team(w, batch, channels, filters, groups)
+    _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], low)
     return y
 
 
@@ -131,15 +135,16 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
     run = PIXELS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, threads.compute_threads())
     plans, complete = conv_plans.backward(geometry)
     shape = (batch, *w.sizes, channels)
     y = np.empty(shape, np.float32) if complete else np.zeros(shape, np.float32)
     turned = registry.owned(kernel).reshape((1, -1, filters) if each else (-1, inside, filters))
     none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
     slopes, pack = _lines(g, geometry.out), _PACKED if each else _TURNED
+    work = run, _team(w, batch, channels, filters, groups)
     for plan in plans:
-        _run_pixels(run, plan, slopes, turned, pack, none, y, geometry.tile[1], low)
+        _run_pixels(work, plan, slopes, turned, pack, none, y, geometry.tile[1], low)
     return y
 
 
@@ -149,7 +154,7 @@ def _lines(images: Array, sizes: tuple[int, ...]) -> Array:
 
 
 def _run_pixels(
-    run: Any,
+    work: tuple[Any, int],
     plan: PixelPlan,
     x: Array,
     kernel: Array,
@@ -166,7 +171,8 @@ def _run_pixels(
     tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
     flat = y.reshape(y.shape[0], -1)
     given = kernel, plan.taps, packed, plan.blocks, bias, flat
-    run(x, source, plan.lines, *given, *tables, (*plan.numbers, pack), low)
+    run, team = work
+    run(team, x, source, plan.lines, *given, *tables, (*plan.numbers, pack), low)
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
@@ -183,7 +189,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
     run = WEIGHTS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, groups, sixteens, _threads())
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, threads.compute_threads())
     plan = conv_plans.weights(geometry)
     inside = channels // groups
     shape = (plan.parts, math.prod(w.window) * inside, filters)
@@ -191,6 +197,8 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
     slopes = registry.owned(g).reshape(batch, -1, filters)
     source = np.empty(plan.source, np.float32)
     tables = plan.blocks, plan.at, plan.to, plan.pieces, plan.groups
-    run(_lines(x, geometry.sizes), source, plan.lines, slopes, y, *tables, plan.numbers)
+    images = _lines(x, geometry.sizes)
+    team = _team(w, batch, channels, filters, groups)
+    run(team, images, source, plan.lines, slopes, y, *tables, plan.numbers)
     result = y.sum(axis=0) if plan.parts > 1 else y[0]
     return result.reshape(*w.window, inside, filters)

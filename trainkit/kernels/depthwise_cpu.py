@@ -5,12 +5,14 @@ Arrays are `(batch, spatial..., channels)`, kernels `(window..., 1, channels * m
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from trainkit.kernels import registry
+from trainkit.kernels import registry, threads
+from trainkit.kernels.team import shared
 from trainkit.kernels.windows import Windows
 
 Array = Any
@@ -27,6 +29,8 @@ PARTS = 8
 CHUNK = 8
 """Vectors of filters whose gradients stay in the first-level cache."""
 TABLES = 256
+_STEP_NANOSECONDS, _NANOSECONDS = 0.03, 0.03
+"""What one core takes for a product, and for an element that it reads or writes."""
 
 
 def serves(w: Windows, channels: int, filters: int, groups: int) -> bool:
@@ -89,9 +93,13 @@ def _table(lines: list[list[tuple[int, int]]], size: int) -> Array:
 
 def _bands(batch: int, lines: int) -> int:
     """Parts of an image, so that there is work for all threads."""
-    import numba
+    return min(lines, -(-4 * threads.compute_threads() // batch))
 
-    return min(lines, -(-4 * int(numba.get_num_threads()) // batch))
+
+def _work(w: Windows, x: Array, y: Array) -> tuple[int, int]:
+    """The team for a convolution between two arrays, and parts, from what one core takes."""
+    steps = min(x.size, y.size) * math.prod(w.window)
+    return shared(_STEP_NANOSECONDS * steps + _NANOSECONDS * (x.size + y.size))
 
 
 def _lines(images: Array, count: int) -> Array:
@@ -125,7 +133,8 @@ def forward(
     numbers = channels, filters, filters, *places, x_lines, 1, _bands(len(x), out)
     low = np.float32(0 if rectify else -np.inf)
     weights = registry.owned(kernel).reshape(window, -1)
-    run(_lines(x, size), weights, shift, _lines(y, out), forward_table(w), numbers, low)
+    given = _lines(x, size), weights, shift, _lines(y, out), forward_table(w), numbers, low
+    run(*_work(w, x, y), *given)
     return y
 
 
@@ -146,7 +155,8 @@ def input_gradient(
     numbers = filters, channels, filters, *places, -apart, down, _bands(len(g), size)
     none, low = np.zeros(0, np.float32), np.float32(-np.inf)
     weights = registry.owned(kernel).reshape(window, -1)
-    run(_lines(g, out), weights, none, _lines(y, size), backward_table(w), numbers, low)
+    given = _lines(g, out), weights, none, _lines(y, size), backward_table(w), numbers, low
+    run(*_work(w, g, y), *given)
     return y
 
 
@@ -164,5 +174,5 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     start = w.pads[-1][0]
     end = (width - 1) * stride + (w.window[-1] - 1) * dilation + 1 - start
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, CHUNK
-    run(_lines(x, size), _lines(g, out), y, forward_table(w), numbers)
+    run(*_work(w, x, g), _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
     return y.sum(axis=0).reshape(*w.window, 1, filters)

@@ -8,6 +8,7 @@ import numpy as np
 
 from trainkit.kernels import registry
 from trainkit.kernels.registry import owned
+from trainkit.kernels.team import shared
 from trainkit.kernels.windows import Windows
 
 Array = Any
@@ -19,6 +20,8 @@ AVERAGE_POOL = registry.Family("average_pool", "pooling", "average_pool")
 AVERAGE_POOL_GRADIENT = registry.Family("average_pool_gradient", "pooling", "average_pool_gradient")
 RECTIFIED_GRADIENT = registry.Family("rectified_gradient", "pooling", "rectified_gradient")
 
+_NANOSECONDS = 0.15
+"""What the compiled kernels take for an element that they read or write, on one core."""
 WORKERS = 8
 """How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
 
@@ -29,6 +32,12 @@ def _found(family: registry.Family, w: Windows, passes: int, *arrays: Array) -> 
         return None
     largest = max(a.nbytes for a in arrays)
     return family.find((), passes * largest / registry.BYTES_PER_SECOND)
+
+
+def _work(*arrays: Array) -> tuple[int, int]:
+    """The team, and one part for each image."""
+    team, parts = shared(_NANOSECONDS * sum(a.size for a in arrays))
+    return team, len(arrays[0]) if parts > 1 else 1
 
 
 def _window(w: Windows) -> tuple[int, ...]:
@@ -50,7 +59,7 @@ def max_pool(w: Windows, x: Array) -> Array | None:
     if run is None:
         return None
     y = np.empty((x.shape[0], *w.out, x.shape[-1]), np.float32)
-    run(_image(x, len(w.window)), _image(y, len(w.window)), _window(w))
+    run(*_work(x, y), _image(x, len(w.window)), _image(y, len(w.window)), _window(w))
     return y
 
 
@@ -61,7 +70,7 @@ def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
         return None
     result = np.empty(x.shape, np.float32)
     rank = len(w.window)
-    run(*(_image(a, rank) for a in (g, x, y, result)), _window(w))
+    run(*_work(x, x, y, g), *(_image(a, rank) for a in (g, x, y, result)), _window(w))
     return result
 
 
@@ -71,7 +80,7 @@ def average_pool(w: Windows, x: Array) -> Array | None:
     if run is None:
         return None
     y = np.empty((x.shape[0], *w.out, x.shape[-1]), np.float32)
-    run(_image(x, len(w.window)), _image(y, len(w.window)), _window(w))
+    run(*_work(x, y), _image(x, len(w.window)), _image(y, len(w.window)), _window(w))
     return y
 
 
@@ -81,7 +90,8 @@ def average_pool_gradient(w: Windows, g: Array) -> Array | None:
     if run is None:
         return None
     result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), np.float32)
-    run(_image(g, len(w.window)), _image(result, len(w.window)), _window(w))
+    images = _image(g, len(w.window)), _image(result, len(w.window))
+    run(*_work(result, g), *images, _window(w))
     return result
 
 
@@ -94,6 +104,8 @@ def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
         return None
     features = g.shape[-1]
     result = np.empty(g.shape, np.float32)
-    parts = np.empty((WORKERS, features), np.float32)
-    run(*(owned(a).reshape(-1, features) for a in (g, y, result)), parts)
-    return result, parts.sum(axis=0)
+    sums = np.empty((WORKERS, features), np.float32)
+    team, parts = shared(_NANOSECONDS * g.size)
+    matrices = (owned(a).reshape(-1, features) for a in (g, y, result))
+    run(team, min(parts, WORKERS), *matrices, sums)
+    return result, sums.sum(axis=0)

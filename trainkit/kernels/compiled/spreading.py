@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numba
@@ -13,10 +14,13 @@ from numba.extending import intrinsic
 TEAM = (types.intp, types.intp)
 """The first two arguments of a kernel that calls `spread`: `team` and `parts`."""
 
+WITHOUT_TEAM = not sys.platform.startswith("linux")
+"""Whether kernels that take long are shared out by Numba's own threads, as there is no team."""
+
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
-@intrinsic
+@intrinsic(prefer_literal=True)
 def spread(typing, team, parts, work, given):
     """Call `work(part, parts, *given)` for each part; whoever of the team is free takes the next.
 
@@ -26,7 +30,8 @@ def spread(typing, team, parts, work, given):
         parts: how many; one is done here too.
         work: a function compiled by Numba that stands in a module, so that it is found on disk.
             It raises nothing.
-        given: a tuple of arrays and numbers.
+        given: a tuple of arrays and numbers. What is a literal in it is one to `work`, too, and
+            stands last.
     """
     kinds = (types.intp, types.intp, *given.types)
 
