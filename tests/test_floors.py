@@ -47,6 +47,7 @@ DOORS = 9
 
 # A file of core imports only files that stand before it here.
 CORE_ORDER = [
+    "native",
     "cores",
     "openblas",
     "blas",

@@ -7,6 +7,7 @@ work, with the same results.
 
 from __future__ import annotations
 
+import importlib
 import os
 import types
 from typing import Any, NamedTuple
@@ -48,7 +49,7 @@ def _loaded() -> Any:
         FAILURE = "TRAINKIT_NATIVE=0 is set"
         return None
     try:
-        from trainkit.core import _native
+        _native: Any = importlib.import_module("trainkit.core._native")
     except (ImportError, RuntimeError, ValueError) as error:  # not built, or for another NumPy
         FAILURE = str(error)
         return None

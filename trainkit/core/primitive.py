@@ -18,6 +18,7 @@ import numpy as np
 from trainkit.core import devices, dtypes, recorder, shapes
 from trainkit.core.callables import KERNEL_ERRORS, callable_for, wrapped
 from trainkit.core.errors import InvalidArgumentError, NoValueError, OpError
+from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
 
@@ -363,8 +364,9 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
         raise ValueError(f"there is a primitive {prim.name!r} already")
     PRIMITIVES[prim.name] = prim
     prim.op = op
-    op.__name__ = op.__qualname__ = prim.name
-    op.__doc__ = doc
+    for function in (op, python_function(op)):
+        function.__name__ = function.__qualname__ = prim.name
+        function.__doc__ = doc
     op.primitive = prim  # type: ignore[attr-defined]
 
     def gradients(*rules: Rule | None) -> Operation[Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import DType
+from trainkit.core.native import python_function
 from trainkit.core.tensor import Tensor
 from trainkit.core.tensor_spec import TensorSpec
 
@@ -52,6 +53,7 @@ def _pure(function: Any, seen: set[int]) -> bool:
         return _pure(function.func, seen) and all(_constant(value, seen) for value in given)
     if isinstance(function, np.ufunc):
         return True
+    function = python_function(function)
     if isinstance(function, types.FunctionType):
         if function.__module__ and function.__module__.split(".")[0] == "trainkit":
             return not _suspicious(function.__name__) and not _suspicious(function.__module__)
