@@ -174,5 +174,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     start = w.pads[-1][0]
     end = (width - 1) * stride + (w.window[-1] - 1) * dilation + 1 - start
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, CHUNK
-    run(*_work(w, x, g), _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
+    team, shares = _work(w, x, g)
+    shares = min(shares, max(PARTS, threads.compute_threads()))  # few, so each reads whole lines
+    run(team, shares, _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
     return y.sum(axis=0).reshape(*w.window, 1, filters)
