@@ -286,11 +286,14 @@ REDUCTIONS = {
 
 
 def short_sums(name, ours, theirs):
-    """Short integers add up in the default integer, int32 here and int64 in array-api-strict."""
-    widened = {"int32": np.int64, "uint32": np.uint64}.get(ours.dtype.name)
-    if name in ("sum", "prod") and widened and np.asarray(theirs).dtype == widened:
-        return xp.astype(ours, str(np.dtype(widened)))
-    return ours
+    """`theirs` in the default integer here: short integers add up in int32, there in int64.
+
+    Products may be beyond it, and wrap around.
+    """
+    wider = {"int32": np.int64, "uint32": np.uint64}.get(ours.dtype.name)
+    if name in ("sum", "prod") and wider and np.asarray(theirs).dtype == wider:
+        return np.asarray(theirs).astype(ours.dtype.name)
+    return theirs
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -302,9 +305,14 @@ def test_reductions(name):
     def check(drawn):
         x, axis, keepdims = drawn
         ours, theirs = both(name, x, axis=axis, keepdims=keepdims)
-        assert_same(short_sums(name, ours, theirs), theirs, rtol=1e-4)
+        assert_same(ours, short_sums(name, ours, theirs), rtol=1e-4)
 
     check()
+
+
+def test_products_of_short_integers_wrap_around():
+    ours, theirs = both("prod", np.full(33, -2, "int8"), axis=None, keepdims=False)
+    assert_same(ours, short_sums("prod", ours, theirs))
 
 
 @pytest.mark.parametrize("correction", [0, 1, 0.5])
