@@ -258,4 +258,7 @@ def test_it_can_be_turned_off():
 def test_one_that_was_compiled_for_another_version_is_not_taken():
     fake = "import sys, types\nfake = types.ModuleType('trainkit.core._native')\nfake.VERSION = 0\n"
     code = fake + "sys.modules['trainkit.core._native'] = fake\n" + _TRY
-    assert printed(code) == "None it was compiled for another trainkit (0, not 2) 6.0"
+    assert (
+        printed(code, TRAINKIT_NATIVE="1")
+        == "None it was compiled for another trainkit (0, not 2) 6.0"
+    )
