@@ -38,6 +38,7 @@ INTRODUCTION = """# Measured
 and `make bench ARGS="mlp cnn"` a part of it. Each contestant has a process of its own; all of them
 take turns with short samples, and medians are shown. Steps that learn start from the same weights
 and see the same batch; first losses are compared. These are runs on one machine: run them on yours.
+trainkit was installed where there is a C compiler, so its eager path is compiled.
 
 This page is written by `python benchmarks/run.py --write-docs`, from results that are kept in
 `benchmarks.json` beside it.
