@@ -130,8 +130,25 @@ def test_functions_have_names_and_texts():
     assert add.__doc__
     assert isinstance(add.__wrapped__, types.FunctionType)
     assert add(x1=tk.constant(1.0), x2=tk.constant(2.0)).numpy() == 3
-    with pytest.raises(TypeError, match="positional"):
-        add(tk.constant(1.0))
+
+
+def test_missing_and_superfluous_arguments_name_the_operation(way):
+    x = tk.constant([[1.0]])
+    for name in ("add", "matmul"):
+        op = PRIMITIVES[name].op
+        with pytest.raises(TypeError, match=rf"{name}\(\) missing 1 .*'x2'"):
+            op(x)
+        with pytest.raises(TypeError, match=rf"{name}\(\) missing 1 .*'x1'"):
+            op(x2=x)
+        with pytest.raises(TypeError, match=rf"{name}\(\) missing 2"):
+            op()
+        with pytest.raises(TypeError, match=rf"{name}\(\) takes 2 .*3 were given"):
+            op(x, x, x)
+    for name in ("exp", "relu"):
+        with pytest.raises(TypeError, match=rf"{name}\(\) missing 1"):
+            PRIMITIVES[name].op()
+        with pytest.raises(TypeError, match=rf"{name}\(\) takes 1 .*2 were given"):
+            PRIMITIVES[name].op(x, x)
 
 
 # ---------------------------------------------------------------------- tapes

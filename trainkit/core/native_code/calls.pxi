@@ -1,6 +1,9 @@
 # Calls of operations, what tapes hear of them, and reads of variables.
 
 
+cdef object NOTHING = object()  # an argument that was not given
+
+
 cdef object read(object variable):
     """The value of a variable, which tapes hear of, as `Variable._read` gives it."""
     if THREAD.traces:
@@ -58,6 +61,19 @@ cdef class Op:
 
     def __cinit__(self, primitive, reference, *facts):
         self.primitive, self.reference = primitive, reference
+
+    cdef object by_reference(self, object x1, object x2, tuple extra, dict settings):
+        """What the Python function gives; it has the words where arguments are missing or too many.
+
+        `NOTHING` stands for what was not given.
+        """
+        if x2 is NOTHING:
+            given = extra if x1 is NOTHING else (x1,) + extra
+        elif x1 is NOTHING:
+            return self.reference(x2=x2)
+        else:
+            given = (x1, x2) + extra
+        return self.reference(*given, **settings)
 
     cdef bint differentiable(self) except -1:
         """Whether there are gradient rules; once there, they stay."""
@@ -145,12 +161,12 @@ def unary_ufunc(primitive, reference):
     cdef Op self = Op(primitive, reference)
     self.loops = Loops(primitive.kernel)
 
-    def op(x):
-        if enabled:
+    def op(x=NOTHING, *extra):
+        if enabled and x is not NOTHING and not extra:
             y = self.unary(x)
             if y is not None:
                 return y
-        return self.reference(x)
+        return self.by_reference(x, NOTHING, extra, {})
 
     return op
 
@@ -160,12 +176,12 @@ def binary_ufunc(primitive, reference):
     cdef Op self = Op(primitive, reference)
     self.loops = Loops(primitive.kernel)
 
-    def op(x1, x2):
-        if enabled:
+    def op(x1=NOTHING, x2=NOTHING, *extra):
+        if enabled and x1 is not NOTHING and x2 is not NOTHING and not extra:
             y = self.binary(x1, x2)
             if y is not None:
                 return y
-        return self.reference(x1, x2)
+        return self.by_reference(x1, x2, extra, {})
 
     return op
 
@@ -258,12 +274,12 @@ def unary(primitive, reference, bint floats_only):
     """The function of a kernel of one input with settings."""
     cdef Kernel self = Kernel(primitive, reference, False, floats_only)
 
-    def op(x, **settings):
-        if enabled:
+    def op(x=NOTHING, *extra, **settings):
+        if enabled and x is not NOTHING and not extra:
             y = self.run((x,), settings)
             if y is not None:
                 return y
-        return self.reference(x, **settings)
+        return self.by_reference(x, NOTHING, extra, settings)
 
     return op
 
@@ -272,12 +288,12 @@ def binary(primitive, reference, bint one_dtype):
     """The function of a kernel of two inputs without settings."""
     cdef Kernel self = Kernel(primitive, reference, one_dtype, False)
 
-    def op(x1, x2):
-        if enabled and x1 is not None and x2 is not None:
-            y = self.run((x1, x2), {})
+    def op(x1=NOTHING, x2=NOTHING, *extra):
+        if enabled and x1 is not None and x2 is not None and not extra:
+            y = self.run((x1, x2), {})  # which does not take NOTHING
             if y is not None:
                 return y
-        return self.reference(x1, x2)
+        return self.by_reference(x1, x2, extra, {})
 
     return op
 

@@ -66,12 +66,12 @@ def matmul(primitive, reference, Py_ssize_t most):
     """
     cdef Op self = Op(primitive, reference)
 
-    def op(x1, x2):
-        if enabled:
-            y = multiplied(self, x1, x2, most)
+    def op(x1=NOTHING, x2=NOTHING, *extra):
+        if enabled and not extra:
+            y = multiplied(self, x1, x2, most)  # which does not take NOTHING
             if y is not None:
                 return y
-        return self.reference(x1, x2)
+        return self.by_reference(x1, x2, extra, {})
 
     return op
 
