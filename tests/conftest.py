@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 
 # Hot kernels compile in threads, and Numba sets warning filters meanwhile, which all threads share:
 # a test of a warning would depend on chance. Tests of kernels choose a mode themselves.
@@ -27,6 +28,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--gpu-stand-in"):  # before tests are imported, which make tensors
         standing_in = stand_in.in_place()
         standing_in.__enter__()
