@@ -100,6 +100,16 @@ def test_new_rules_take_the_place_of_those_written_out(monkeypatch):
     assert gradients(tk.negative, [x], False)[0].numpy() == [5.0]
 
 
+@pytest.mark.parametrize("given", [0, 1])
+def test_a_rule_may_give_the_result_or_the_input_itself(monkeypatch, given):
+    prim = PRIMITIVES["negative"]
+    x = tk.constant([2.0])
+    monkeypatch.setattr(prim, "rules", prim.rules)
+    monkeypatch.setattr(prim, "array_rules", None)
+    prim.op.gradients(lambda g, y, x: (y, x)[given])
+    assert gradients(tk.negative, [x], False)[0].numpy() == [(-2.0, 2.0)[given]]
+
+
 def test_results_are_freed_as_the_walk_passes_them():
     alive = []
 

@@ -249,7 +249,7 @@ def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn, place
 
 def _steps(steps: list[_Step], result: _StandIn, place: int) -> list[Step] | None:
     """The rule for the compiled walk, if it is of steps that this can do."""
-    if result is not steps[-1].result or any(len(step.inputs) > 2 for step in steps):
+    if not steps or result is not steps[-1].result or any(len(s.inputs) > 2 for s in steps):
         return None
     known = {name: i for i, name in enumerate(("g", "y", *NAMES))}
     known |= {step.result.name: len(known) + i for i, step in enumerate(steps)}
