@@ -66,7 +66,6 @@ import numpy as np
 cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
-    MOST_INPUTS = 8
 
 VERSION = 2
 """Raised when a name or an argument here changes; `core.native` takes none other."""

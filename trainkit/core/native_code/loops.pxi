@@ -63,7 +63,7 @@ cdef object apply1(Loops loops, object x):
     if not loops.has(descr):
         return None
     if n > DIRECT or not in_order(a):
-        return by_ufunc1(loops, x, n)
+        return by_ufunc(loops, (x,), n)
     y = empty(PyArray_NDIM(a), PyArray_DIMS(a), loops.result(descr))
     args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(<PyArrayObject *>y)
     steps[0], steps[1] = step_of(a, n), step_of(<PyArrayObject *>y, n)
@@ -72,20 +72,12 @@ cdef object apply1(Loops loops, object x):
     return y
 
 
-cdef object by_ufunc1(Loops loops, object x, cnp.npy_intp n):
+cdef object by_ufunc(Loops loops, tuple inputs, cnp.npy_intp n):
+    """What the ufunc itself gives, `None` where many cores are to do it or it raises."""
     if n >= LARGE and PyList_GET_SIZE(WIDE):
         return None
     try:
-        return CALL(loops.ufunc, x)
-    except KERNEL_ERRORS:
-        return None
-
-
-cdef object by_ufunc2(Loops loops, object x1, object x2, cnp.npy_intp n):
-    if n >= LARGE and PyList_GET_SIZE(WIDE):
-        return None
-    try:
-        return CALL(loops.ufunc, x1, x2)
+        return CALL(loops.ufunc, *inputs)
     except KERNEL_ERRORS:
         return None
 
@@ -96,7 +88,7 @@ cdef object apply2(Loops loops, object x1, object x2):
     cdef PyArrayObject *b = <PyArrayObject *>x2
     cdef PyArrayObject *like
     cdef cnp.PyArray_Descr *descr = PyArray_DESCR(a)
-    cdef cnp.npy_intp size_a, size_b, n, rows, row, i
+    cdef cnp.npy_intp size_a, size_b, n, rows, i
     cdef char *args[3]
     cdef char *now[3]
     cdef cnp.npy_intp steps[3]
@@ -105,7 +97,7 @@ cdef object apply2(Loops loops, object x1, object x2):
     size_a, size_b = PyArray_SIZE(a), PyArray_SIZE(b)
     n = size_a if size_a >= size_b else size_b
     if n > DIRECT or not in_order(a) or not in_order(b):
-        return by_ufunc2(loops, x1, x2, n)
+        return by_ufunc(loops, (x1, x2), n)
     rows = 1
     if same_shape(a, b) or PyArray_NDIM(b) == 0:
         like = a
@@ -120,7 +112,7 @@ cdef object apply2(Loops loops, object x1, object x2):
         like = a
         rows, n = PyArray_DIM(a, 0), size_b
     else:
-        return by_ufunc2(loops, x1, x2, n)
+        return by_ufunc(loops, (x1, x2), n)
     y = empty(PyArray_NDIM(like), PyArray_DIMS(like), loops.result(descr))
     args[0], args[1] = PyArray_BYTES(a), PyArray_BYTES(b)
     args[2] = PyArray_BYTES(<PyArrayObject *>y)
@@ -152,9 +144,7 @@ cdef object apply2_number(Loops loops, object x, object number, bint number_firs
     if not loops.has(descr):
         return None
     if n > DIRECT or not in_order(a):
-        if number_first:
-            return by_ufunc2(loops, number, x, n)
-        return by_ufunc2(loops, x, number, n)
+        return by_ufunc(loops, (number, x) if number_first else (x, number), n)
     if type(number) is float:
         wide = <double>number
     else:

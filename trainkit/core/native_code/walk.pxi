@@ -103,7 +103,7 @@ cdef class Rule:
                 return None
             if made is not None:
                 made.append(result)
-        return result
+        return plain(result)
 
 
 cdef class Back:
@@ -145,6 +145,13 @@ cdef class Back:
         deliver(grads, x, gx)
         return True
 
+    cdef object gradient(self, Rule rule, object g, object y, object a, object b, object like):
+        """What a rule gives, summed over axes along which `like`, if any, was broadcast."""
+        gx = rule.gradient(g, y, a, b)
+        if gx is None or like is None or same_shape(<PyArrayObject *>gx, <PyArrayObject *>like):
+            return gx
+        return plain(self.summed(np, gx, like))
+
     cdef bint two(self, object output, object g, object x1, object x2, needed, dict grads) except -1:
         """The same for an entry of two inputs, one of which may be a number."""
         cdef bint number1 = Py_TYPE(x1) is not TENSOR, number2 = Py_TYPE(x2) is not TENSOR
@@ -157,17 +164,13 @@ cdef class Back:
             return False
         gx1 = gx2 = None
         if not number1 and self.first is not None and x1 in needed:
-            gx1 = self.first.gradient(g, y, a, b)
+            gx1 = self.gradient(self.first, g, y, a, b, None if number2 else a)
             if gx1 is None:
                 return False
-            if not number2 and not same_shape(<PyArrayObject *>gx1, <PyArrayObject *>a):
-                gx1 = plain(self.summed(np, gx1, a))
         if not number2 and self.second is not None and x2 in needed:
-            gx2 = self.second.gradient(g, y, a, b)
+            gx2 = self.gradient(self.second, g, y, a, b, None if number1 else b)
             if gx2 is None:
                 return False
-            if not number1 and not same_shape(<PyArrayObject *>gx2, <PyArrayObject *>b):
-                gx2 = plain(self.summed(np, gx2, b))
         if gx1 is not None:
             deliver(grads, x1, gx1)
         if gx2 is not None:
@@ -182,7 +185,7 @@ cdef int deliver(dict grads, object x, object gx) except -1:
     if held is NULL:
         return PyDict_SetItem(grads, x, gx)
     before = <object>held
-    if is_array(before):
+    if is_array(before) and is_array(gx):
         to = <PyArrayObject *>before
         if (
             PyArray_SIZE(to) >= SMALL
@@ -194,10 +197,10 @@ cdef int deliver(dict grads, object x, object gx) except -1:
         ):
             add_to(before, gx)
             return 0
-    before = plain(before)
-    total = None if before is None else apply2(ADD, before, gx)
+    one, two = plain(before), plain(gx)
+    total = None if one is None or two is None else apply2(ADD, one, two)
     if total is None:
-        total = np.add(<object>held, gx)
+        total = np.add(before, gx)
     return PyDict_SetItem(grads, x, total)
 
 
@@ -288,21 +291,12 @@ cdef bint jointly(
     i = 2
     for gx in found:
         if wanted[i - 2] and gx is not None:
-            deliver_any(grads, <object>PyTuple_GET_ITEM(entry, i), gx)
+            deliver(grads, <object>PyTuple_GET_ITEM(entry, i), gx)
         i += 1
     if i != count:
         name = (<object>PyTuple_GET_ITEM(entry, 0)).name
         raise ValueError(f"{name}: the joint rule gave {i - 2} gradients for {count - 2} inputs")
     return True
-
-
-cdef int deliver_any(dict grads, object x, object gx) except -1:
-    """`deliver` of an array of any dtype."""
-    cdef PyObject *held
-    if is_array(gx) and plain(gx) is not None:
-        return deliver(grads, x, gx)
-    held = PyDict_GetItemWithError(grads, x)
-    return PyDict_SetItem(grads, x, gx if held is NULL else np.add(<object>held, gx))
 
 
 cdef bint passed(
