@@ -63,6 +63,7 @@ CORE_ORDER = [
     "trackable",
     "recorder",
     "tensor",
+    "masks",
     "tensor_spec",
     "abstract",
     "variable",

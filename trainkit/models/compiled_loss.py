@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit import losses
-from trainkit.core import nest
+from trainkit.core import masks, nest
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
-from trainkit.layers import masks
 from trainkit.metrics import Mean
 
 

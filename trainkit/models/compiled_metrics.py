@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit import metrics, ops
-from trainkit.core import nest
+from trainkit.core import masks, nest
 from trainkit.core.registry import snake_case
-from trainkit.layers import masks
 from trainkit.models.compiled_loss import listed, output_names, per_output
 
 _BY_SHAPES = {
