@@ -44,8 +44,8 @@ def flatten(x: Any) -> list[Any]:
     return leaves
 
 
-def _like(x: Any, items: list[Any]) -> Any:
-    """A list or tuple of the type of `x` that holds `items`."""
+def like(x: Any, items: list[Any]) -> Any:
+    """A list, tuple or named tuple of the kind of `x` that holds `items`."""
     if hasattr(x, "_fields"):
         return type(x)(*items)
     return tuple(items) if isinstance(x, tuple) else list(items)
@@ -70,7 +70,7 @@ def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
             if not isinstance(other, list | tuple) or len(other) != len(x):
                 raise ValueError(f"structures differ: {x!r} and {other!r}")
         parts = [map_structure(fn, *items) for items in zip(x, *others, strict=True)]
-        return _like(x, parts)
+        return like(x, parts)
     return fn(x, *others)
 
 
@@ -99,5 +99,5 @@ def _pack(structure: Any, leaves: Any) -> Any:
         packed = {key: _pack(structure[key], leaves) for key in sorted_keys(structure)}
         return {key: packed[key] for key in structure}
     if isinstance(structure, list | tuple):
-        return _like(structure, [_pack(item, leaves) for item in structure])
+        return like(structure, [_pack(item, leaves) for item in structure])
     return next(leaves)

@@ -1,7 +1,6 @@
 """`keras.utils`: labels, sequences, downloads, seeds, and objects as configs."""
 
 import random as _random
-from typing import Any
 
 import numpy as _np
 
@@ -20,6 +19,7 @@ from trainkit.keras.saving import get_registered_name as get_registered_name
 from trainkit.keras.saving import get_registered_object as get_registered_object
 from trainkit.keras.saving import register_keras_serializable as register_keras_serializable
 from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
+from trainkit.models.batches import pack as pack_x_y_sample_weight
 from trainkit.models.batches import unpack as unpack_x_y_sample_weight
 from trainkit.ops.random import set_seed as _set_seed
 
@@ -38,10 +38,3 @@ def set_random_seed(seed: int) -> None:
     _random.seed(seed)
     _np.random.seed(seed)
     _set_seed(seed)
-
-
-def pack_x_y_sample_weight(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
-    """Inputs, targets and weights as the one thing that a training step is given."""
-    if y is None and sample_weight is None:
-        return (x,) if isinstance(x, list | tuple) else x
-    return (x, y) if sample_weight is None else (x, y, sample_weight)

@@ -37,7 +37,7 @@ def validation_feed(data: Any, batch_size: int | None, steps: int | None) -> Any
     if data is None:
         return None
     if isinstance(data, tuple | list):
-        x, y, weight = batches.unpack(tuple(data))
+        x, y, weight = batches.unpack(data)
         return batches.feed(x, y, weight, batch_size=batch_size, steps=steps)
     size = batch_size if batches.is_arrays(data) else None
     return batches.feed(data, batch_size=size, steps=steps)
@@ -69,7 +69,7 @@ def verbosity(verbose: Any) -> int:
 
 
 def as_batch(x: Any, y: Any, sample_weight: Any) -> Any:
-    """The three as nests of tensors."""
+    """The three as a batch of tensors."""
 
     def tensor(value: Any) -> Any:
         if value is None or is_tensor(value):
@@ -79,7 +79,7 @@ def as_batch(x: Any, y: Any, sample_weight: Any) -> Any:
     parts = [
         batches.as_arrays(part) if not is_tensor(part) else part for part in (x, y, sample_weight)
     ]
-    return tuple(nest.map_structure(tensor, part) for part in parts)
+    return batches.pack_given(*(nest.map_structure(tensor, part) for part in parts))
 
 
 def in_order(values: dict[str, Any], names: list[str]) -> Any:

@@ -1,4 +1,6 @@
-"""Batches for training, from arrays, data sets, generators and sequences: (x, y, sample_weight).
+"""Batches for training, from arrays, data sets, generators and sequences.
+
+A batch has as many parts as the user gave: x, (x, y) or (x, y, sample_weight).
 
 A `Feed` gives an iterator for each epoch. Feeds of arrays are `tk.data` pipelines, so their order
 and position are stored with a run.
@@ -38,7 +40,7 @@ class Feed(Trackable):
         raise NotImplementedError
 
     def spec(self) -> Any:
-        """The nest of `TensorSpec`s of a batch, (x, y, sample_weight), if it is known."""
+        """The nest of `TensorSpec`s of a batch, if it is known."""
         return None
 
     def position(self) -> dict[str, Any]:
@@ -51,12 +53,37 @@ class Feed(Trackable):
 
 
 def unpack(data: Any) -> tuple[Any, Any, Any]:
-    """A batch as x, y and sample weights; what is not there is `None`."""
-    if not isinstance(data, tuple | list) or (isinstance(data, list) and len(data) > 3):
+    """A batch as x, y and sample weights; what is not there is `None`.
+
+    Args:
+        data: x, (x,), (x, y) or (x, y, sample_weight); a list is taken as a tuple.
+
+    Raises:
+        ValueError: it has more than three parts, or none.
+    """
+    if not isinstance(data, tuple | list):
         return data, None, None
-    if len(data) > 3:
-        raise ValueError(f"a batch is x, (x, y) or (x, y, sample_weight); got {len(data)} parts")
+    if not 1 <= len(data) <= 3:
+        raise ValueError(
+            f"a batch is x, (x,), (x, y) or (x, y, sample_weight); got {len(data)} parts"
+        )
     return (*data, None, None)[:3]
+
+
+def pack(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """Inputs, targets and weights as the one thing that a step is given; see `unpack`.
+
+    Without targets it is the inputs alone, which stand in a tuple if they are a list or a tuple.
+    """
+    if y is None:
+        return (x,) if isinstance(x, list | tuple) else x
+    return (x, y) if sample_weight is None else (x, y, sample_weight)
+
+
+def pack_given(x: Any, y: Any, sample_weight: Any) -> Any:
+    """The same, but for weights without targets, which a step of the user's own may want."""
+    lone = y is None and sample_weight is not None
+    return (x, None, sample_weight) if lone else pack(x, y, sample_weight)
 
 
 # ---------------------------------------------------------------------- arrays
@@ -72,7 +99,7 @@ def as_arrays(x: Any) -> Any:
     if isinstance(x, dict):
         return {key: as_arrays(value) for key, value in x.items()}
     if _is_many(x):
-        return [as_arrays(item) for item in x]
+        return nest.like(x, [as_arrays(item) for item in x])
     if x is None:
         return None
     if isinstance(x, Tensor):
@@ -144,23 +171,22 @@ def _sample_count(leaves: list[Any]) -> int:
 
 
 def _packer(parts: Any) -> Callable[[tuple[Any, ...]], Any]:
-    """A function from leaves to (x, y, sample_weight) as they were nested."""
-    x, y, weight = parts
-    if weight is None and not _nested(x):
-        if y is None:
-            return lambda leaves: (leaves[0], None, None)
-        if not _nested(y):
-            return lambda leaves: (leaves[0], leaves[1], None)
-    flat = nest.flatten(parts)
+    """A function from leaves to a batch that is nested as the parts (x, y, sample_weight) are."""
+    batch = pack_given(*parts)
+    if not _nested(batch):
+        return lambda leaves: leaves[0]
+    if not any(part is None or _nested(part) for part in batch) and not isinstance(batch, dict):
+        return tuple
+    flat = nest.flatten(batch)
     there = [i for i, leaf in enumerate(flat) if leaf is not None]
 
-    def pack(leaves: tuple[Any, ...]) -> Any:
+    def packed(leaves: tuple[Any, ...]) -> Any:
         filled: list[Any] = [None] * len(flat)
         for i, leaf in zip(there, leaves, strict=True):
             filled[i] = leaf
-        return nest.pack(parts, filled)
+        return nest.pack(batch, filled)
 
-    return pack
+    return packed
 
 
 def _nested(x: Any) -> bool:
@@ -237,7 +263,7 @@ class DatasetFeed(Feed):
         self.__dict__["iterator"] = None
 
     def spec(self) -> Any:
-        return unpack(self.dataset.element_spec)
+        return self.dataset.element_spec
 
     def begin(self) -> Iterator[Any]:
         if self.whole_passes or self.__dict__["iterator"] is None:
@@ -335,13 +361,15 @@ class IterableFeed(Feed):
 
 
 def _batch_of(batch: Any) -> Any:
-    """A batch of a generator with its arrays as tensors."""
+    """A batch of a generator with its arrays as tensors; a list is (x, y), as a tuple is."""
 
     def tensor(array: Any) -> Any:
         return None if array is None else wrap_on_device(np.array(array))
 
-    parts = tuple(as_arrays(part) for part in unpack(batch))
-    return tuple(nest.map_structure(tensor, part) for part in parts)
+    if isinstance(batch, list | tuple):
+        unpack(batch)  # which refuses too many parts
+        return tuple(nest.map_structure(tensor, as_arrays(part)) for part in batch)
+    return nest.map_structure(tensor, as_arrays(batch))
 
 
 class WeightedFeed(Feed):

@@ -178,11 +178,11 @@ class Trained(Layer):
         """Make weights, metrics and slots for batches of these shapes, as a step would.
 
         Args:
-            spec: nest of `TensorSpec`s, (x, y, sample_weight); `None` does nothing.
+            spec: nest of `TensorSpec`s of a batch; `None` does nothing.
         """
         if spec is None:
             return
-        x, y, _ = nest.map_structure(_core_spec, spec)
+        x, y, _ = batches.unpack(nest.map_structure(_core_spec, spec))
         try:
             y_pred = self.compute_output_spec(x)
         except Exception:  # a call that looks at values; what is missing is made by the first step
