@@ -1,8 +1,8 @@
-"""Masks that travel with tensors: which time steps, or which values, are to be left out.
+"""Masks that travel with tensors: which time steps or values a later layer or loss is to skip.
 
-They are held beside the tensors, in a table that forgets a mask together with its tensor. The masks
-of symbolic tensors belong to the graph being traced: a mask of the graph keeps the tensor alive, so
-one table for all would keep every graph.
+A mask is `tensor._keras_mask`, as in Keras. Those of tensors with values are held in a table beside
+them, which forgets a mask together with its tensor: while it is empty, nobody needs to look. A
+symbolic tensor holds its own.
 """
 
 from __future__ import annotations
@@ -11,53 +11,45 @@ import weakref
 from typing import Any
 
 from trainkit.core import nest, recorder
-from trainkit.core.tensor import Tensor
 
 HELD: dict[int, tuple[Any, Any]] = {}
-"""Weak reference and mask by the `id` of the tensor; empty while no layer makes masks."""
-
-_NAME = "_layer_masks"
+"""Weak reference and mask by the `id` of the tensor; empty while no tensor with a value has one."""
 
 
 def any_held() -> bool:
     """Whether any tensor that could come up here has a mask."""
-    return bool(HELD) or any(_NAME in trace.__dict__ for trace in recorder.THREAD.traces)
+    return bool(HELD) or bool(recorder.THREAD.traces)
 
 
 def set_mask(x: Any, mask: Any) -> None:
-    """Let `mask`, a bool tensor or `None`, travel with the tensor `x`."""
-    if type(x) is Tensor:
-        _hold(HELD, x, mask)
-        return
-    trace = recorder.current_trace()
-    if isinstance(x, Tensor) and trace is not None:
-        _hold(trace.__dict__.setdefault(_NAME, {}), x, mask)
+    """Let `mask`, a bool tensor, travel with the tensor `x`; `None` takes its mask away.
 
-
-def _hold(table: dict[int, tuple[Any, Any]], x: Tensor, mask: Any) -> None:
-    key = id(x)
-    if mask is None:
-        table.pop(key, None)
-        return
-    table[key] = (weakref.ref(x, lambda _: table.pop(key, None)), mask)
+    What is no tensor has no mask.
+    """
+    hold = getattr(type(x), "_hold_mask", None)
+    if hold is not None:
+        hold(x, mask)
 
 
 def mask_of(x: Any) -> Any:
     """The mask that travels with `x`, or `None`."""
-    if type(x) is Tensor:
-        tables = [HELD]
-    else:
-        tables = [trace.__dict__.get(_NAME, {}) for trace in recorder.THREAD.traces]
-    for table in tables:
-        held = table.get(id(x))
-        if held is not None and held[0]() is x:
-            return held[1]
-    return None
+    held = HELD.get(id(x))
+    if held is not None:
+        return held[1] if held[0]() is x else None
+    return getattr(x, "_own_mask", None)
 
 
 def masks_of(inputs: Any) -> Any:
-    """The masks of nested tensors; `None` alone when none of them has one."""
-    if isinstance(inputs, Tensor):
-        return mask_of(inputs)
-    masks = nest.map_structure(mask_of, inputs)
-    return masks if any(m is not None for m in nest.flatten(masks)) else None
+    """The masks of nested tensors, nested like them, `None` where one has none."""
+    if isinstance(inputs, list | tuple | dict):
+        return nest.map_structure(mask_of, inputs)
+    return mask_of(inputs)
+
+
+def hold(x: Any, mask: Any) -> None:
+    """Put the mask of a tensor with a value into the table."""
+    key = id(x)
+    if mask is None:
+        HELD.pop(key, None)
+        return
+    HELD[key] = (weakref.ref(x, lambda _: HELD.pop(key, None)), mask)

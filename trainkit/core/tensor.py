@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.core import devices, dtypes, nest, recorder
+from trainkit.core import devices, dtypes, masks, nest, recorder
 from trainkit.core.devices import Array
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, NoValueError
@@ -117,6 +117,25 @@ class Tensor:
     def ref(self) -> Reference:
         """A hashable stand-in that equals another tensor's only for the same tensor."""
         return Reference(self)
+
+    @property
+    def _keras_mask(self) -> Any:
+        """The mask that travels with this tensor; without one it has no such attribute."""
+        mask = masks.mask_of(self)
+        if mask is None:
+            raise AttributeError("this tensor has no mask")
+        return mask
+
+    @_keras_mask.setter
+    def _keras_mask(self, mask: Any) -> None:
+        masks.set_mask(self, mask)
+
+    @_keras_mask.deleter
+    def _keras_mask(self) -> None:
+        masks.set_mask(self, None)
+
+    def _hold_mask(self, mask: Any) -> None:
+        masks.hold(self, mask)
 
     # ------------------------------------------------------------------ reading
 
@@ -471,11 +490,15 @@ class SymbolicTensor(Tensor):
     settings)` and `apply_layer(layer, args, kwargs)`, to which operations and layers hand over.
     """
 
-    __slots__ = ("_spec",)
+    __slots__ = ("_own_mask", "_spec")
+    _own_mask: Any  # a graph's mask, held here, dies with the graph
     _spec: Any
 
     def __init__(self, spec: Any) -> None:
         self._spec = spec
+
+    def _hold_mask(self, mask: Any) -> None:
+        self._own_mask = mask
 
     @property
     def shape(self) -> TensorShape:

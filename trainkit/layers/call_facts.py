@@ -18,6 +18,7 @@ class CallFacts:
         training_position: its place among the positional arguments.
         training_default: its default, `None` when there is none.
         mask_names: the parameters of `call` that want masks.
+        mask_position: the place of `mask` among the positional arguments.
         build_names: the parameters of `build`.
         makes_masks: whether the class has a `compute_mask` of its own.
     """
@@ -36,12 +37,19 @@ class CallFacts:
         default = keywords["training"].default if self.takes_training else None
         self.training_default = None if default is inspect.Parameter.empty else default
         self.mask_names = [n for n in keywords if n == "mask" or n.endswith("_mask")]
+        self.mask_position = self.names.index("mask") if "mask" in self.names else _FAR
         self.build_names = _build_names(kind)
         self.makes_masks = kind.compute_mask is not base.compute_mask  # type: ignore[attr-defined]
 
     def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments of a call by their names, those given by position first."""
         return {**dict(zip(self.names, args, strict=False)), **kwargs}
+
+    def named_mask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The mask that a call was given or had filled in, `None` if there is none."""
+        if len(args) > self.mask_position:
+            return args[self.mask_position]
+        return kwargs.get("mask")
 
 
 def _build_names(kind: Any) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import constraints, initializers, ops, regularizers
-from trainkit.core import abstract, dtypes, nest, recorder
+from trainkit.core import abstract, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
@@ -25,7 +25,6 @@ from trainkit.layers.weights import WeightHolder
 
 LAYERS = Family("layers", "layer")
 _HELD = masks.HELD
-_THREAD = recorder.THREAD
 
 
 class Layer(WeightHolder):
@@ -95,7 +94,7 @@ class Layer(WeightHolder):
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.dtype_policy = policy_of(dtype)
         self.autocast = autocast
-        self.supports_masking = False
+        self.supports_masking = self._facts.makes_masks
         self.input_spec: Any = None
         self._trainable = bool(trainable)
         if input_shape is not None:
@@ -193,7 +192,7 @@ class Layer(WeightHolder):
     # ------------------------------------------------------------------ calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        frame, facts = FRAME, self._facts
+        frame, facts, told = FRAME, self._facts, False
         if not (
             len(args) == 1
             and not _HELD
@@ -208,6 +207,7 @@ class Layer(WeightHolder):
             if not self.built:
                 return self._first_call(args, kwargs)
             args, kwargs = self._prepare(args, kwargs)
+            told = masks.any_held() or "mask" in kwargs
         entry, outer = frame.entry, frame.training
         training = outer
         if kwargs and "training" in kwargs:
@@ -237,12 +237,8 @@ class Layer(WeightHolder):
             raise
         finally:
             frame.entry, frame.training = entry, outer
-        if (
-            _HELD
-            or (facts.makes_masks and self.supports_masking)
-            or (_THREAD.traces and masks.any_held())
-        ):
-            masks.pass_on(self, args, y)
+        if told or _HELD or (facts.makes_masks and self.supports_masking):
+            masks.pass_on(self, args, kwargs, y)
         return y
 
     def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -272,7 +268,7 @@ class Layer(WeightHolder):
             check_inputs(self, self.input_spec, args[0] if args else next(iter(kwargs.values())))
         if not self.built:
             self._build_for(args, kwargs)
-        if masks.any_held():
+        if masks.any_held() and self._facts.mask_names:
             kwargs = masks.filled_in(self._facts, args, kwargs)
         if len(args) == 1 and type(args[0]) is Tensor:
             array = args[0]._array

@@ -1,4 +1,4 @@
-"""Layers and the masks that travel with tensors: which time steps a later layer is to skip."""
+"""How masks come to layers and leave them: filled into calls, passed on to results."""
 
 from __future__ import annotations
 
@@ -10,40 +10,72 @@ from trainkit.core.masks import any_held as any_held
 from trainkit.core.masks import mask_of as mask_of
 from trainkit.core.masks import masks_of as masks_of
 from trainkit.core.masks import set_mask as set_mask
+from trainkit.core.tensor import is_tensor
+
+
+def there(masks: Any) -> bool:
+    """Whether any of nested masks is one."""
+    return any(m is not None for m in nest.flatten(masks))
+
+
+def _is_tensors(value: Any) -> bool:
+    """Whether `value` is a tensor, or a nest of tensors and `None`s with a tensor in it."""
+    if is_tensor(value):
+        return True
+    if not isinstance(value, list | tuple | dict):
+        return False
+    leaves = nest.flatten(value)
+    return any(map(is_tensor, leaves)) and all(x is None or is_tensor(x) for x in leaves)
 
 
 def filled_in(facts: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """`kwargs` with the masks of the inputs that `call` wants and the caller left out.
+
+    As in Keras an argument `mask` gets the masks of the one argument that holds tensors; where
+    several do, `query_mask` gets those of `query`.
 
     Args:
         facts: the `CallFacts` of the layer's class.
         args: of the call.
         kwargs: of the call.
     """
-    wanted = [n for n in facts.mask_names if kwargs.get(n) is None]
-    if not wanted:
-        return kwargs
     given = facts.by_name(args, kwargs)
+    holders = [name for name, value in given.items() if _is_tensors(value)]
+    alone = holders[0] if len(holders) == 1 else None
     added = {}
-    for name in wanted:
-        source = facts.names[:1] if name == "mask" else [name[: -len("_mask")]]
-        if name not in facts.names[: len(args)] and source and source[0] in given:
-            mask = masks_of(given[source[0]])
-            if mask is not None:
-                added[name] = mask
-    return {**kwargs, **added}
+    for name in facts.mask_names:
+        source = alone if name == "mask" else name.removesuffix("_mask")
+        if source in holders and given.get(name) is None and name not in facts.names[: len(args)]:
+            found = masks_of(given[source])
+            if there(found):
+                added[name] = found
+    return {**kwargs, **added} if added else kwargs
 
 
-def pass_on(layer: Any, args: tuple[Any, ...], y: Any) -> None:
-    """Let the mask that `layer` computes from those of its input travel with its output."""
+def first_argument(facts: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The argument whose mask the output inherits: the first one of `call`."""
+    if args:
+        return args[0]
+    return kwargs.get(facts.names[0]) if facts.names else next(iter(kwargs.values()), None)
+
+
+def pass_on(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], y: Any) -> None:
+    """Let the mask that `layer` computes from those of its input travel with its output.
+
+    A mask that the caller named counts in place of that of the input.
+    """
     if not layer.supports_masking:
         return
     outputs = nest.flatten(y)
     if outputs and all(mask_of(out) is not None for out in outputs):
         return
-    inputs = args[0] if args else None
-    made = layer.compute_mask(inputs, masks_of(inputs))
-    if made is not None:
-        several = nest.flatten(made) if isinstance(made, list | tuple | dict) else [made]
-        for out, mask in zip(outputs, several, strict=False):
+    inputs = first_argument(layer._facts, args, kwargs)
+    named = layer._facts.named_mask(args, kwargs)
+    previous = masks_of(inputs) if named is None else named
+    made = layer.compute_mask(inputs, previous)
+    if made is None:
+        return
+    several = nest.flatten(made) if isinstance(made, list | tuple | dict) else [made]
+    for out, mask in zip(outputs, several, strict=False):
+        if mask is not None and mask_of(out) is None:
             set_mask(out, mask)

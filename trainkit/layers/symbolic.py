@@ -12,6 +12,7 @@ from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
+from trainkit.layers import masks
 from trainkit.layers.core import InputLayer
 from trainkit.layers.layer import Layer
 from trainkit.layers.naming import unique_name
@@ -71,7 +72,9 @@ class KerasTensor(SymbolicTensor):
 
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     node = Node(layer, args, kwargs)
-    specs = layer.compute_output_spec(*args, **kwargs)
+    facts = layer._facts
+    told = masks.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
+    specs = layer.compute_output_spec(*args, **told)
 
     def symbol(spec: Any) -> Any:
         if not isinstance(spec, Spec):
@@ -82,6 +85,7 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     node.outputs = nest.map_structure(symbol, specs)
     layer._note_symbolic_call(args[0] if args else kwargs, node.outputs)
+    masks.pass_on(layer, args, told, node.outputs)
     return node.outputs
 
 
