@@ -12,6 +12,7 @@ from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap, wrap_on_device
+from trainkit.ops.creation import check_count
 from trainkit.ops.interchange import from_dlpack as _from_dlpack
 from trainkit.ops.shaping import as_tensor
 
@@ -87,6 +88,7 @@ def arange(
         start, stop = 0, start
     whole = all(isinstance(v, int) for v in (start, stop, step))
     wanted = as_dtype(dtype) if dtype is not None else _range_dtype(start, stop, whole)
+    check_count(start, stop, step)
     with _on(device):
         return wrap_on_device(np.arange(start, stop, step, dtype=wanted.dtype))
 

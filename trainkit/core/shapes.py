@@ -132,6 +132,27 @@ def size(shape: Sequence[int | None]) -> int | None:
     return total
 
 
+# A process addresses 2**47 bytes at most, so no tensor has more elements. NumPy counts in 64 bits,
+# where sizes that are larger wrap around: it takes too little memory then and writes beyond it.
+MOST_ELEMENTS = 2**47
+
+
+def bounded(op: str, *dims: int) -> None:
+    """Refuse sizes, worked out from numbers that somebody gave, that no tensor can have.
+
+    Raises:
+        ShapeError: the sizes above 0 have a product of more than `MOST_ELEMENTS`.
+    """
+    total = 1
+    for n in dims:
+        total *= n or 1
+    if total > MOST_ELEMENTS:
+        raise ShapeError(
+            f"{op}: a result of shape {dims} would have {total} elements, more than any memory "
+            f"holds ({MOST_ELEMENTS}); give smaller sizes"
+        )
+
+
 def canonical_axis(axis: SupportsIndex, rank: int, op: str = "operation") -> int:
     """`axis` counted from the front.
 

@@ -24,6 +24,10 @@ def _tiled(dims: Any, repeats: Any) -> tuple[Any, Any]:
     return (1,) * extra + tuple(dims), (1,) * -extra + tuple(repeats)
 
 
+def _tiled_dims(dims: Any, repeats: Any) -> list[int]:
+    return [n * r for n, r in zip(*_tiled(dims, repeats), strict=True)]
+
+
 def _tile_rule(x: Spec, *, repeats: tuple[int, ...]) -> Spec:
     dims, counts = _tiled(x.shape, repeats)
     if any(r < 0 for r in counts):
@@ -34,6 +38,7 @@ def _tile_rule(x: Spec, *, repeats: tuple[int, ...]) -> Spec:
 @primitive(_tile_rule, name="tile")
 def _tile(xp: ArrayModule, x: Array, *, repeats: tuple[int, ...]) -> Array:
     """The tensor laid side by side."""
+    shapes.bounded("tile", *_tiled_dims(x.shape, repeats))
     return xp.tile(x, repeats)
 
 
@@ -76,7 +81,7 @@ def _tile_sized_rule(x: Spec, *sizes: Spec, repeats: Any) -> Spec:
 @primitive(_tile_sized_rule)
 def tile_sized(xp: ArrayModule, x: Array, *sizes: Array, repeats: Any) -> Array:
     """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
-    return xp.tile(x, filled(repeats, sizes))
+    return _tile.primitive.kernel(xp, x, repeats=filled(repeats, sizes))
 
 
 def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
@@ -148,6 +153,9 @@ def _repeat_rule(x: Spec, *, repeats: Any, axis: int) -> Spec:
 @primitive(_repeat_rule, name="repeat")
 def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
     """Each slice along an axis several times in a row."""
+    place = shapes.canonical_axis(axis, x.ndim, "repeat")
+    n = sum(repeats) if isinstance(repeats, tuple) else x.shape[place] * repeats
+    shapes.bounded("repeat", *x.shape[:place], n, *x.shape[place + 1 :])
     return xp.repeat(x, repeats, axis)
 
 
@@ -360,7 +368,7 @@ def _pad_rule(x: Spec, *, pad_width: Any, mode: str, value: Any) -> Spec:
 @primitive(_pad_rule, name="pad")
 def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) -> Array:
     """More elements at the ends of the axes."""
-    _pad_rule(x, pad_width=pad_width, mode=mode, value=value)
+    shapes.bounded("pad", *_pad_rule(x, pad_width=pad_width, mode=mode, value=value).shape)
     if mode != "constant":
         return xp.pad(x, pad_width, mode)
     dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]

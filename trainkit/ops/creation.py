@@ -47,6 +47,7 @@ def dims_of(shape: Any, op: str) -> tuple[int, ...]:
     sizes = tuple(int(d.__index__() if hasattr(d, "__index__") else d) for d in dims)
     if [n for n in sizes if n < 0]:
         raise InvalidArgumentError(f"{op}: the shape {sizes} has a negative size")
+    shapes.bounded(op, *sizes)
     return sizes
 
 
@@ -301,7 +302,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     Raises:
         InvalidArgumentError: `step` is 0.
     """
-    if type(start) is int and stop is None and step is None and dtype is None:
+    if type(start) is int and stop is None and step is None and dtype is None and start < 2**31:
         return wrap(current().xp.arange(start, dtype=np.int32))
     given = [x for x in (start, stop, step) if x is not None]
     wanted = dtypes.result_type(*given) if dtype is None else as_dtype(dtype)
@@ -313,10 +314,18 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     bounds = [_number(x) for x in (start, stop, 1 if step is None else step)]
     if bounds[2] == 0:
         raise InvalidArgumentError("arange: step is 0, so the end is never reached")
+    check_count(*bounds)
     if wanted.is_integer:
         return wrap(current().xp.arange(*bounds).astype(wanted.dtype))
     # Steps are counted in float64, so that no rounding adds an element.
     return wrap(current().xp.arange(*bounds, dtype=np.float64).astype(wanted.dtype))
+
+
+def check_count(start: Any, stop: Any, step: Any) -> None:
+    """Refuse bounds between which there are more numbers than a tensor holds."""
+    span = abs(stop - start) // abs(step) if step else 0
+    if span > 2**31 and span == span:  # not NaN, of which NumPy says what it is
+        shapes.bounded("arange", int(span) if span < 2**63 else 2**63)
 
 
 @primitive(lambda start, stop, step, dtype: Spec((None,), dtype), name="arange")
@@ -324,6 +333,7 @@ def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtyp
     """Numbers between ends that are known only when a graph runs."""
     if not step:
         raise InvalidArgumentError("arange: step is 0, so the end is never reached")
+    check_count(start.item(), stop.item(), step.item())
     return xp.arange(start.item(), stop.item(), step.item()).astype(as_dtype(dtype).dtype)
 
 
@@ -388,6 +398,7 @@ def _linspace(
     xp: ArrayModule, start: Array, stop: Array, *, num: int, endpoint: bool, axis: int, dtype: str
 ) -> tuple[Array, Array]:
     """Evenly spaced numbers and their distance."""
+    shapes.bounded("linspace", num, *start.shape, *stop.shape)
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts else (stop - start) * xp.nan
     rank = len(step.shape)
@@ -439,6 +450,7 @@ def _one_hot_rule(x: Spec, *, num_classes: int, axis: int, dtype: str) -> Spec:
 @primitive(_one_hot_rule, name="one_hot")
 def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: str) -> Array:
     """One where the class index equals the position on the new axis."""
+    shapes.bounded("one_hot", *x.shape, num_classes)
     classes = xp.arange(num_classes, dtype=np.int64)
     hot = xp.asarray(x)[..., None] == classes
     if axis != -1:

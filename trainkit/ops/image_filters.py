@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import pad
@@ -36,6 +37,7 @@ def _slid(x: Tensor, weights: Any, axis: int) -> Tensor:
 
 def _gauss(size: int, sigma: float) -> Any:
     """Weights of a bell curve, which add up to 1."""
+    shapes.bounded("gaussian_blur", size)
     places = np.arange(size) - (size - 1) / 2
     bell = np.exp(-0.5 * (places / sigma) ** 2)
     return bell / bell.sum()

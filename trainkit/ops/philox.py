@@ -8,11 +8,12 @@ same.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes, rng
+from trainkit.core import dtypes, rng, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
@@ -109,10 +110,8 @@ def working(dtype: str) -> Any:
 
 def count_of(shape: tuple[int, ...]) -> int:
     """The number of elements."""
-    total = 1
-    for n in shape:
-        total *= n
-    return total
+    shapes.bounded("random numbers", *shape)
+    return math.prod(shape)
 
 
 def drawn(

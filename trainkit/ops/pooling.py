@@ -228,6 +228,7 @@ def _bounds(op: str, size: int | None, out: int) -> tuple[Any, Any]:
         raise ShapeError(
             f"{op}: the spatial sizes of the input must be known and above 0, got {size}"
         )
+    shapes.bounded(op, size, out)
     i = np.arange(out)
     return i * size // out, -(-(i + 1) * size // out)
 

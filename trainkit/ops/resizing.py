@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import devices, recorder
+from trainkit.core import devices, recorder, shapes
 from trainkit.core.abstract import eagerly
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -110,6 +110,7 @@ def _fixed_weights(old: int, new: int, method: str, antialias: bool, dtype: str)
 
 def _resized(x: Tensor, size: tuple[int, int], method: str, antialias: bool) -> Tensor:
     height, width = spatial(x, "resize")
+    shapes.bounded("resize", x.shape[0] or 1, *size, x.shape[3] or 1)
     if method == "nearest":
         for axis, old, new in ((1, height, size[0]), (2, width, size[1])):
             nearest = np.minimum(np.floor((np.arange(new) + 0.5) * np.float32(old / new)), old - 1)

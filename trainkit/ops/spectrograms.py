@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
@@ -152,6 +153,7 @@ def _window(window: Any, length: int, fft_length: int, like: Tensor, op: str) ->
             raise ValueError(
                 f"{op}: window {window!r} is none of 'hann', 'hamming', a tensor or None"
             )
+        shapes.bounded(op, length)
         phase = 2 * np.pi * np.arange(length) / length
         high = 0.5 if window == "hann" else 0.54
         values = convert_to_tensor((high - (1 - high) * np.cos(phase)).astype(like.dtype.name))

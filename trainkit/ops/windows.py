@@ -36,7 +36,9 @@ def _length(x: Any, op: str) -> int:
     value = x.numpy() if is_tensor(x) else x
     if not hasattr(value, "__index__"):
         raise InvalidArgumentError(f"{op}: the length must be an int, got {value!r}")
-    return int(value.__index__())
+    length = int(value.__index__())
+    shapes.bounded(op, max(length, 0))
+    return length
 
 
 def _window(x: Any, op: str) -> Tensor:
@@ -243,6 +245,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     columns = x.shape[0] if N is None else int(N)
     if columns is None or columns < 0:
         raise InvalidArgumentError(f"vander: N={N!r}; the number of powers must be 0 or more")
+    shapes.bounded("vander", x.shape[0] or 0, columns)
     exponents = range(columns) if increasing else range(columns - 1, -1, -1)
     return _vander(expand_dims(x, -1), exponents=tuple(exponents))  # type: ignore[no-any-return]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import ops
-from trainkit.core import dtypes
+from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import extract_sequences as _sequences
@@ -255,6 +255,7 @@ def _window(high: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
         raise ValueError(f"a window needs a floating dtype, got {wanted.name}")
     if size == 1:
         return ops.ones((1,), wanted)
+    shapes.bounded("window", size)
     steps = size if periodic and size % 2 == 0 else size - 1
     values = high - (1 - high) * np.cos(2 * np.pi * np.arange(size) / steps)
     return ops.cast(convert_to_tensor(values), wanted)
