@@ -170,7 +170,9 @@ def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
     outer, size, inner, _, short, kept = cube
     if outer == inner == 1:
         total = _whole_sum(x.reshape(-1))
-        return np.full(kept, total) if keepdims else total
+        # The axes that stay may be there, each of size 1.
+        shape = kept if keepdims else short
+        return np.full(shape, total) if shape else total
     if outer == 1:
         total = np.ones(size, x.dtype) @ x.reshape(size, inner)
     elif inner > 1 and size * inner >= _SMALLEST:
