@@ -272,6 +272,47 @@ def test_it_can_be_turned_off():
     assert printed(_TRY, TRAINKIT_NATIVE="0") == "None TRAINKIT_NATIVE=0 is set 6.0"
 
 
+_BROKEN = """
+import importlib.machinery, sys, types, warnings
+
+class Broken:  # a compiled module that raises {error} in {where}
+    def find_spec(self, name, path=None, target=None):
+        if name == "trainkit.core._native":
+            return importlib.machinery.ModuleSpec(name, self)
+
+    def create_module(self, spec):
+        return types.ModuleType(spec.name)
+
+    def exec_module(self, module):
+        module.VERSION = 2
+        module.bind = module.bind_tape = lambda *given: None
+        module.switch = lambda on: False
+        module.is_on = lambda: False
+        def fail(*given):
+            raise {error}("an integer is required")
+        for name in {made}:
+            setattr(module, name, fail)
+        if {where!r} == "import":
+            fail()
+        elif {where!r} != "op":
+            setattr(module, {where!r}, fail)
+
+sys.meta_path.insert(0, Broken())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import trainkit
+assert ["compiled half" in str(w.message) for w in caught].count(True) == 1, caught
+"""
+_MADE = ["unary_ufunc", "binary_ufunc", "unary", "binary", "general", "matmul"]
+
+
+@pytest.mark.parametrize("error", ["TypeError", "SystemError"])
+@pytest.mark.parametrize("where", ["import", "bind", "op"])
+def test_a_failure_of_the_compiled_half_keeps_nothing_from_working(where, error):
+    code = _BROKEN.format(where=where, error=error, made=_MADE) + _TRY
+    assert printed(code, TRAINKIT_NATIVE="1") == f"None {error}: an integer is required 6.0"
+
+
 def test_one_that_was_compiled_for_another_version_is_not_taken():
     fake = "import sys, types\nfake = types.ModuleType('trainkit.core._native')\nfake.VERSION = 0\n"
     code = fake + "sys.modules['trainkit.core._native'] = fake\n" + _TRY

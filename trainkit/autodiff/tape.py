@@ -25,9 +25,8 @@ from trainkit.autodiff.walk import (
     walk_back,
     zeros_like,
 )
-from trainkit.core import nest, recorder
+from trainkit.core import native, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.native import NATIVE
 from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.variable import Variable
@@ -512,5 +511,4 @@ class _Pause:
 
 
 recorder.new_tape = GradientTape
-if NATIVE is not None:
-    NATIVE.bind_tape(GradientTape)
+native.attempt("bind_tape", GradientTape)

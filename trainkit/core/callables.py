@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.core import devices, dtypes, recorder, shapes
-from trainkit.core.native import NATIVE
+from trainkit.core import devices, dtypes, native, recorder, shapes
 from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.variable import Variable
 
@@ -57,9 +56,8 @@ def wrapped(result: Any) -> Any:
     return y
 
 
-if NATIVE is not None:
-    NATIVE.bind(Tensor, Variable, recorder, WIDE, LARGE, KERNEL_ERRORS, _called, wrapped)
-    NATIVE.switch(True)
+native.attempt("bind", Tensor, Variable, recorder, WIDE, LARGE, KERNEL_ERRORS, _called, wrapped)
+native.attempt("switch", True)
 
 
 def _settled_dtype(ufunc: np.ufunc) -> Any:
@@ -272,9 +270,9 @@ def _compiled(
     kind: str, prim: Primitive, reference: Callable[..., Any], *facts: Any
 ) -> Callable[..., Any]:
     """The compiled function that takes the usual calls before `reference`, where there is one."""
-    if NATIVE is None:
+    op: Callable[..., Any] | None = native.attempt(kind, prim, reference, *facts)
+    if op is None:
         return reference
-    op: Callable[..., Any] = getattr(NATIVE, kind)(prim, reference, *facts)
     op.__wrapped__ = reference  # type: ignore[attr-defined]
     return op
 

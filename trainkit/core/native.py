@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import types
+import warnings
 from typing import Any, NamedTuple
 
 VERSION = 2
@@ -18,6 +19,12 @@ VERSION = 2
 FAILURE: str | None = None
 """Why the compiled half is not in use; `None` where it is."""
 
+
+_LEFT_OUT = (
+    "trainkit goes on without its compiled half, so small eager steps take longer: {}. To compile "
+    "it anew: pip install --force-reinstall --no-deps trainkit; `python -m trainkit doctor` tells "
+    "more"
+)
 
 G, Y, A, B = range(4)
 """What the operands of a `Step` are called: the gradient, the result, and the inputs."""
@@ -50,8 +57,11 @@ def _loaded() -> Any:
         return None
     try:
         _native: Any = importlib.import_module("trainkit.core._native")
-    except (ImportError, RuntimeError, ValueError) as error:  # not built, or for another NumPy
+    except ModuleNotFoundError as error:  # not built: there was no C compiler
         FAILURE = str(error)
+        return None
+    except Exception as error:  # built for another NumPy or Python, or by another Cython
+        _tell(error)
         return None
     if _native.VERSION != VERSION:
         FAILURE = f"it was compiled for another trainkit ({_native.VERSION}, not {VERSION})"
@@ -59,8 +69,33 @@ def _loaded() -> Any:
     return _native
 
 
+def _tell(error: Exception) -> None:
+    global FAILURE
+    FAILURE = f"{type(error).__name__}: {error}"
+    warnings.warn(_LEFT_OUT.format(FAILURE), UserWarning, stacklevel=2)
+
+
 NATIVE: Any = _loaded()
 """The compiled module, or `None`."""
+
+
+def attempt(name: str, *arguments: Any) -> Any:
+    """What a function of the compiled half gives while trainkit is being imported.
+
+    Returns:
+        Its result, `None` without a compiled half. When it raises, that is told once, and from then
+        on there is none: the Python functions take over.
+    """
+    global NATIVE
+    if NATIVE is None:
+        return None
+    try:
+        return getattr(NATIVE, name)(*arguments)
+    except Exception as error:
+        _tell(error)
+        NATIVE.switch(False)  # what is compiled already calls the Python functions
+        NATIVE = None
+        return None
 
 
 def python_function(op: Any) -> Any:

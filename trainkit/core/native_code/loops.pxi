@@ -1,5 +1,15 @@
 # Inner loops of ufuncs for float32 and float64, called on small arrays as NumPy would call them.
 
+# NumPy's own declaration of `ufunc` differs from version to version, and some leave `types` out.
+cdef extern from "numpy/ufuncobject.h":
+    ctypedef struct UfuncFields "PyUFuncObject":
+        int nin
+        int nout
+        int ntypes
+        cnp.PyUFuncGenericFunction *functions
+        void **data
+        const char *types
+
 
 cdef class Loops:
     """The inner loops of a ufunc for float32 and float64."""
@@ -12,24 +22,25 @@ cdef class Loops:
     cdef bint gives_bool
 
     def __cinit__(self, cnp.ufunc ufunc):
-        cdef int i, k, nin = ufunc.nin, nargs = ufunc.nin + ufunc.nout
+        cdef UfuncFields *fields = <UfuncFields *><PyObject *>ufunc
+        cdef int i, k, nin = fields.nin, nargs = fields.nin + fields.nout
         cdef char kind, result
         self.ufunc = ufunc
-        if ufunc.nout != 1:
+        if fields.nout != 1:
             return
-        for i in range(ufunc.ntypes):
-            kind = ufunc.types[i * nargs]
-            result = ufunc.types[i * nargs + nin]
+        for i in range(fields.ntypes):
+            kind = fields.types[i * nargs]
+            result = fields.types[i * nargs + nin]
             for k in range(nin):
-                if ufunc.types[i * nargs + k] != kind:
+                if fields.types[i * nargs + k] != kind:
                     kind = -1
             if result != kind and result != cnp.NPY_BOOL:
                 continue
             if kind == cnp.NPY_FLOAT and self.f32 is NULL:
-                self.f32, self.data32 = ufunc.functions[i], ufunc.data[i]
+                self.f32, self.data32 = fields.functions[i], fields.data[i]
                 self.gives_bool = result == cnp.NPY_BOOL
             elif kind == cnp.NPY_DOUBLE and self.f64 is NULL:
-                self.f64, self.data64 = ufunc.functions[i], ufunc.data[i]
+                self.f64, self.data64 = fields.functions[i], fields.data[i]
 
     cdef inline cnp.PyArray_Descr *result(self, cnp.PyArray_Descr *descr) noexcept:
         return BOOL if self.gives_bool else descr
