@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
+from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
-from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.regression import EPSILON
 from trainkit.ops import cross_entropy
 from trainkit.ops.softmax_cross_entropy import (
@@ -148,6 +150,14 @@ def _one_hot_pair(name: str, y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
             f"  y_pred  {b}\nFor integer labels use SparseCategoricalCrossentropy, or "
             "one_hot(y_true, classes)."
         )
+    if b and b[-1] == 1:
+        warnings.warn(
+            f"{name}: expected y_pred.shape to be (batch_size, num_classes) with more than one "
+            f"class, got {b}: the chance of one class alone is always 1. For two classes with one "
+            "output use binary_crossentropy.",
+            SyntaxWarning,
+            stacklevel=3,
+        )
     return y_true, y_pred
 
 
@@ -196,6 +206,7 @@ def _is_many(alpha: Any) -> bool:
     return not isinstance(alpha, int | float)
 
 
+@of_class_numbers
 def sparse_categorical_crossentropy(
     y_true: Any,
     y_pred: Any,
@@ -220,30 +231,37 @@ def sparse_categorical_crossentropy(
         ShapeError: the shapes do not fit.
         InvalidArgumentError: a label is out of range; names it.
     """
-    return _sparse_with_mask(y_true, y_pred, from_logits, ignore_class, axis)[0]
-
-
-def _sparse_with_mask(
-    y_true: Any, y_pred: Any, from_logits: bool, ignore_class: int | None, axis: int
-) -> tuple[Tensor, Tensor | None]:
     y_pred = as_floats(y_pred)
-    labels = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
-    if not labels.dtype.is_integer:
-        labels = ops.cast(labels, "int64")
-    if len(labels.shape) == len(y_pred.shape) and labels.shape[axis] == 1:
-        labels = ops.squeeze(labels, axis)
+    labels = _class_numbers(y_true, y_pred, axis)
     if ignore_class is None:
         if from_logits and axis in (-1, len(y_pred.shape) - 1):
-            return sparse_softmax_cross_entropy_with_logits(labels, y_pred), None
-        return cross_entropy.sparse_categorical_crossentropy(
-            labels, y_pred, from_logits, axis
-        ), None
+            return sparse_softmax_cross_entropy_with_logits(labels, y_pred)
+        return cross_entropy.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
     counts = ops.not_equal(labels, ignore_class)
     labels = ops.where(counts, labels, ops.zeros_like(labels))
     values = cross_entropy.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
-    return ops.where(counts, values, ops.zeros_like(values)), counts
+    values = ops.where(counts, values, ops.zeros_like(values))
+    set_mask(values, counts)
+    return values
 
 
+def _class_numbers(y_true: Any, y_pred: Tensor, axis: int) -> Tensor:
+    """Integer labels without the axis of the classes."""
+    labels = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
+    a, b = tuple(labels.shape), tuple(y_pred.shape)
+    if len(a) == len(b) and a:
+        if a[axis] == 1:
+            labels = ops.squeeze(labels, axis)
+        elif a[axis] is not None and a[axis] == b[axis]:
+            raise ShapeError(
+                "sparse_categorical_crossentropy: labels are class numbers, without the axis of "
+                f"the classes.\n  y_true  {a}\n  y_pred  {b}\n"
+                "For one-hot labels use CategoricalCrossentropy, or argmax(y_true, axis=-1)."
+            )
+    return labels if labels.dtype.is_integer else ops.cast(labels, "int64")
+
+
+@of_class_numbers
 def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float = 0.5) -> Tensor:
     """(1 - p**q) / q, where p is the probability of the true class; bears wrong labels.
 
@@ -447,9 +465,6 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         self.from_logits = from_logits
         self.ignore_class = ignore_class
         self.axis = axis
-
-    def masked_call(self, y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor | None]:
-        return _sparse_with_mask(y_true, y_pred, self.from_logits, self.ignore_class, self.axis)
 
 
 class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):

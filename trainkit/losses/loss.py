@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+import numpy as np
 
 from trainkit import ops
-from trainkit.core import dtypes
+from trainkit.core import dtypes, nest
+from trainkit.core.masks import mask_of
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.losses.alignment import weights_like
+from trainkit.losses.alignment import same_rank, weights_like
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none")
 
@@ -58,18 +63,19 @@ class Loss:
         """Name of the dtype that predictions are cast to."""
         return dtypes.floatx() if self._dtype is None else self._dtype.name
 
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+    takes_class_numbers: bool = False
+    """Whether `call` wants integer targets as they are; otherwise they become floats."""
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         """One value per sample.
+
+        A mask that is set on the result (`set_mask`) says which values count.
 
         Args:
             y_true: targets; as the subclass says.
-            y_pred: predictions, a float tensor.
+            y_pred: predictions, of the loss's dtype. Nested tensors come as they were given.
         """
         raise NotImplementedError(f"{type(self).__name__} has no call(y_true, y_pred)")
-
-    def masked_call(self, y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor | None]:
-        """(values, mask): where the mask is False a value does not count. By default all count."""
-        return self.call(y_true, y_pred), None
 
     def __call__(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None, mask: Any = None
@@ -78,36 +84,56 @@ class Loss:
 
         Args:
             y_true: targets, (batch, ...).
-            y_pred: predictions, (batch, ...).
+            y_pred: predictions, (batch, ...). Where the mask of such a tensor, as `Masking` and
+                `Embedding` make it, is False a value does not count.
             sample_weight: one weight per sample, (batch,), or per value; all 1 by default.
-            mask: bools like the values; where False a value does not count.
+            mask: bools like the values, in place of the mask of `y_pred`.
 
         Returns:
             A scalar, or with `reduction="none"` one value per sample.
 
         Raises:
             ShapeError: targets, predictions or weights do not fit each other.
+            TypeError: `call` gave no tensor.
         """
+        if mask is None and isinstance(y_pred, Tensor):
+            mask = mask_of(y_pred)
         y_pred = self._as_floats(y_pred)
-        y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
-        if y_true.dtype.is_floating and y_true.dtype is not y_pred.dtype:
-            y_true = ops.cast(y_true, y_pred.dtype)
-        values, own_mask = self.masked_call(y_true, y_pred)
+        y_true = self._as_targets(y_true)
+        values = self.call(y_true, y_pred)
+        own_mask = mask_of(values)
         if own_mask is not None:
-            mask = own_mask if mask is None else ops.logical_and(own_mask, ops.cast(mask, "bool"))
+            mask = own_mask if mask is None else _both(own_mask, mask)
+        values = self._checked(values)
         if sample_weight is None and mask is None:
             return reduced(values, self.reduction, None)
         return reduce_weighted(self.name, values, self.reduction, sample_weight, mask)
 
-    def _as_floats(self, y_pred: Any) -> Tensor:
-        y_pred = y_pred if isinstance(y_pred, Tensor) else convert_to_tensor(y_pred)
+    def _as_floats(self, x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            if is_structure(x):
+                return nest.map_structure(self._as_floats, x)
+            x = convert_to_tensor(x)
         wanted = self.dtype
-        return y_pred if y_pred.dtype.name == wanted else ops.cast(y_pred, wanted)
+        return x if x.dtype.name == wanted else ops.cast(x, wanted)
+
+    def _as_targets(self, x: Any) -> Any:
+        if not self.takes_class_numbers:
+            return self._as_floats(x)
+        x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+        return self._as_floats(x) if x.dtype.is_floating else x
+
+    def _checked(self, values: Any) -> Tensor:
+        if values is None:
+            raise TypeError(f"loss {self.name!r} gave None: does its function return its result?")
+        if isinstance(values, Tensor) and values.dtype.name == self.dtype:
+            return values
+        return ops.cast(values, self.dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments as plain data."""
-        dtype = None if self._dtype is None else self._dtype.name
-        return {"name": self.name, "reduction": self.reduction, "dtype": dtype}
+        """The constructor's arguments as plain data; no `dtype` where it is the default."""
+        config: dict[str, Any] = {"name": self.name, "reduction": self.reduction}
+        return config if self._dtype is None else config | {"dtype": self._dtype.name}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
@@ -116,6 +142,20 @@ class Loss:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, reduction={self.reduction!r}>"
+
+
+def is_structure(x: Any) -> bool:
+    """Whether `x` holds several tensors or arrays, and is no nested list of numbers."""
+    if isinstance(x, dict):
+        return True
+    return isinstance(x, list | tuple) and any(
+        isinstance(item, Tensor | np.ndarray | dict) or is_structure(item) for item in x
+    )
+
+
+def _both(a: Any, b: Any) -> Tensor:
+    """Where two masks, whose shapes may differ by a last axis of size 1, are True."""
+    return ops.logical_and(*same_rank(ops.cast(a, "bool"), ops.cast(b, "bool")))
 
 
 def reduced(values: Tensor, reduction: str | None, weights: Tensor | None) -> Tensor:
@@ -154,6 +194,27 @@ def reduce_weighted(
     return reduced(values * weights, reduction, weights)
 
 
+_OF_CLASS_NUMBERS: list[Callable[..., Any]] = []
+
+
+def of_class_numbers(fn: _Function) -> _Function:
+    """Have losses made of the function `fn` give it integer targets as integers."""
+    _OF_CLASS_NUMBERS.append(fn)
+    return fn
+
+
+def _same_ranks(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """`same_rank` of all pairs of two structures, where these are alike."""
+    a, b = nest.flatten(y_true), nest.flatten(y_pred)
+    if len(a) != len(b):
+        return y_true, y_pred
+    pairs = [same_rank(x, y) for x, y in zip(a, b, strict=True)]
+    return (
+        nest.pack(y_true, [x for x, _ in pairs]),
+        nest.pack(y_pred, [y for _, y in pairs]),
+    )
+
+
 class LossFunctionWrapper(Loss):
     """A loss made of a function of targets and predictions that gives one value per sample.
 
@@ -174,10 +235,15 @@ class LossFunctionWrapper(Loss):
         super().__init__(name or getattr(fn, "__name__", None), reduction, dtype)
         self.fn = fn
         self.fn_settings = settings
+        self.takes_class_numbers = any(fn is known for known in _OF_CLASS_NUMBERS)
 
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        values: Tensor = self.fn(y_true, y_pred, **self.fn_settings)
-        return values
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        if isinstance(y_true, Tensor) and isinstance(y_pred, Tensor):
+            if len(y_true.shape) != len(y_pred.shape):
+                y_true, y_pred = same_rank(y_true, y_pred)
+        elif is_structure(y_true) and is_structure(y_pred):
+            y_true, y_pred = _same_ranks(y_true, y_pred)
+        return self.fn(y_true, y_pred, **self.fn_settings)
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -6,9 +6,10 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
+from trainkit.core.masks import set_mask
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
-from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 
 _NOWHERE = -1e30
 """In place of minus infinity, whose slope is not a number."""
@@ -73,6 +74,7 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
     return ops.maximum(neg - pos + 1.0, 0.0)
 
 
+@of_class_numbers
 def circle(
     y_true: Any,
     y_pred: Any,
@@ -84,8 +86,9 @@ def circle(
 ) -> Tensor:
     """Circle loss of embeddings: near those of the same label, far from all others.
 
-    softplus(logsumexp over pairs of one label of gamma * [d + m]+ * (d - m)
-             + logsumexp over the others of gamma * [1 + m - d]+ * (1 - m - d)), with d = 1 - cosine
+    softplus(logsumexp over pairs of one label of gamma * (d + m) * (d - m)
+             + logsumexp over the others of gamma * [1 + m - d]+ * (1 - m - d)),
+    with d = max(1 - cosine, 0). Samples whose value is 0 do not count in a mean.
     Source: Sun et al. 2020, arXiv:2002.10857.
 
     Args:
@@ -110,14 +113,22 @@ def circle(
     alike = ops.equal(ops.expand_dims(labels, 1), ops.expand_dims(other_labels, 0))
     unlike = ops.logical_not(alike)
     if remove_diagonal:
-        diagonal = ops.eye(int(y_pred.shape[0]), int(others.shape[0]), dtype="bool")
-        alike = ops.logical_and(alike, ops.logical_not(diagonal))
-    distance = 1.0 - ops.matmul(y_pred, ops.transpose(others))
-    pull = gamma * ops.maximum(distance + margin, 0.0) * (distance - margin)
+        alike = ops.logical_and(
+            alike, ops.not_equal(_numbers(labels)[:, None], _numbers(other_labels))
+        )
+    distance = ops.maximum(1.0 - ops.matmul(y_pred, ops.transpose(others)), 0.0)
+    pull = gamma * (distance + margin) * (distance - margin)
     push = gamma * ops.maximum(1.0 + margin - distance, 0.0) * (1.0 - margin - distance)
     near = ops.logsumexp(ops.where(alike, pull, _NOWHERE), axis=1)
     far = ops.logsumexp(ops.where(unlike, push, _NOWHERE), axis=1)
-    return ops.softplus(near + far)
+    values = ops.softplus(near + far)
+    set_mask(values, ops.greater(values, 0.0))
+    return values
+
+
+def _numbers(labels: Tensor) -> Tensor:
+    """0, 1, 2, ... for the samples, however many there are."""
+    return ops.cumsum(ops.ones_like(labels))
 
 
 def _flat_labels(name: str, labels: Any, embeddings: Tensor) -> Tensor:
@@ -174,7 +185,7 @@ class CategoricalHinge(LossFunctionWrapper):
 
 
 class Circle(LossFunctionWrapper):
-    """Circle loss of embeddings; see `circle`. Samples whose loss is 0 do not count in a mean.
+    """Circle loss of embeddings; see `circle`.
 
     Args:
         gamma, margin, remove_diagonal: see `circle`.
@@ -199,7 +210,3 @@ class Circle(LossFunctionWrapper):
             margin=margin,
             remove_diagonal=remove_diagonal,
         )
-
-    def masked_call(self, y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor | None]:
-        values = self.call(y_true, y_pred)
-        return values, ops.greater(values, 0.0)

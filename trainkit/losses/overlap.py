@@ -8,7 +8,7 @@ from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
-from trainkit.losses.loss import LossFunctionWrapper
+from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.regression import EPSILON
 
 
@@ -62,6 +62,7 @@ def tversky(
     return 1 - tp / (tp + alpha * fp + beta * fn + EPSILON)
 
 
+@of_class_numbers
 def ctc(y_true: Any, y_pred: Any) -> Tensor:
     """-log of the probability of a label sequence, over all alignments with the predictions.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit import losses
-from trainkit.core import masks, nest
+from trainkit.core import nest
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.metrics import Mean
@@ -119,10 +119,9 @@ class CompiledLoss:
         """The weighted sum of the losses of all outputs, a scalar tensor."""
         functions = self._functions or self.build(y_pred)
         if len(functions) == 1 and functions[0] is not None and type(y_pred) is Tensor:
-            mask = masks.mask_of(y_pred) if masks.HELD else None
             if type(y_true) in (list, tuple, dict):
                 (y_true,) = nest.flatten(y_true)
-            value = functions[0](y_true, y_pred, sample_weight=sample_weight, mask=mask)
+            value = functions[0](y_true, y_pred, sample_weight)
             factor = self._factors[0]
             return value if factor == 1.0 else value * factor
         return self._several(functions, y_true, y_pred, sample_weight)
@@ -137,8 +136,7 @@ class CompiledLoss:
         for i, function in enumerate(functions):
             if function is None:
                 continue
-            mask = masks.mask_of(outputs[i])
-            value = function(targets[i], outputs[i], sample_weight=weights[i], mask=mask)
+            value = function(targets[i], outputs[i], weights[i])
             if self.trackers:
                 next(trackers).update_state(value, sample_weight=int(outputs[i].shape[0] or 1))
             value = value * self._factors[i]

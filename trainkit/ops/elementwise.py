@@ -440,6 +440,8 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
     if type(x_min) in weak and type(x_max) in weak:
         if type(x) is not Tensor or x._array.dtype.kind != "f":
             x = cast(x, dtypes.result_type(x.dtype, x_min, x_max))
+            if x.dtype is dtypes.bfloat16:  # which NumPy widens beside a Python number
+                return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
         return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
     return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
 
