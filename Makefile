@@ -15,7 +15,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-gpu check lint types fast-tests bench bench-gpu clean
+.PHONY: train test test-kernels test-gpu check lint types fast-tests attack bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -41,6 +41,10 @@ types: $(VENV)/.ready
 
 fast-tests: $(VENV)/.ready
 	$(BIN)/python -m pytest -q -m "not gpu and not slow"
+
+# Signals at random moments of a run; ARGS="--signals 300 --seed 1".
+attack: $(VENV)/.ready
+	PYTHONPATH=. $(BIN)/python -m tests.attacks.signals $(ARGS)
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/run.py $(ARGS)

@@ -1,5 +1,8 @@
 """A run that is broken off and taken up again equals one that was not, to the bit."""
 
+import shutil
+import signal
+
 import numpy as np
 import pytest
 
@@ -72,9 +75,9 @@ def generator():
 DATA = [arrays, dataset, endless, generator]
 
 
-def train(folder, data, *more, seed=1, save_freq=3):
+def train(folder, data, *more, seed=1, save_freq=3, delete=False):
     model = make_model(seed)
-    backup = cb.BackupAndRestore(folder, save_freq=save_freq, delete_checkpoint=False)
+    backup = cb.BackupAndRestore(folder, save_freq=save_freq, delete_checkpoint=delete)
     callbacks = [
         *more,
         cb.ReduceLROnPlateau("loss", factor=0.5, patience=1, min_delta=0.1),
@@ -105,24 +108,211 @@ def test_resume_is_exact(tmp_path, data, after):
     assert logs[0] == logs[1]
 
 
-def test_an_interrupted_run_goes_on(tmp_path):
-    class Ask(cb.Callback):
-        def __init__(self, after):
-            super().__init__()
-            self.left = after
+class SignalAt(cb.Callback):
+    """Sends signals when a method is called for the `count`th time."""
 
-        def on_train_batch_end(self, batch, logs=None):
+    METHODS = (
+        "on_train_begin",
+        "on_epoch_begin",
+        "on_train_batch_begin",
+        "on_train_batch_end",
+        "on_test_begin",
+        "on_test_batch_begin",
+        "on_test_batch_end",
+        "on_test_end",
+        "on_epoch_end",
+        "on_train_end",
+    )
+
+    def __init__(self, method=None, count=1, number=signal.SIGINT):
+        super().__init__()
+        self.method, self.left, self.number = method, count, number
+
+    def tell(self, method):
+        if method == self.method:
             self.left -= 1
             if self.left == 0:
-                import signal
+                signal.raise_signal(self.number)
 
-                signal.raise_signal(signal.SIGINT)
 
-    expected, _ = train(tmp_path / "whole", arrays, Ask(0), save_freq="epoch")
-    _, part = train(tmp_path / "broken", arrays, Ask(9), save_freq="epoch")
-    assert len(part.epoch) == 1
-    model, _ = train(tmp_path / "broken", arrays, Ask(0), save_freq="epoch")
-    np.testing.assert_array_equal(model.get_weights()[0], expected.get_weights()[0])
+for name in SignalAt.METHODS:
+    setattr(SignalAt, name, lambda self, *args, name=name, **more: self.tell(name))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The weights and the history of runs without a signal, by name of the data."""
+    found = {}
+    for data in DATA:
+        model, history = train(tmp_path_factory.mktemp("whole"), data, save_freq="epoch")
+        found[data.__name__] = (model.get_weights(), history.history)
+        assert not history.interrupted
+    return found
+
+
+def finish(folder, data, expected, **settings):
+    """Take the run in `folder` up, and compare its end."""
+    model, history = train(folder, data, SignalAt(), seed=2, **settings)
+    for mine, theirs in zip(model.get_weights(), expected[0], strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert history.history == expected[1]
+    assert not history.interrupted
+
+
+@pytest.mark.parametrize(
+    ("method", "data"),
+    [
+        *((method, arrays) for method in SignalAt.METHODS),
+        *((method, data) for method in ("on_train_begin", "on_test_begin") for data in DATA[1:]),
+    ],
+)
+def test_a_signal_in_any_callback_leaves_a_run_that_goes_on(tmp_path, whole, data, method):
+    often = {"on_train_batch_begin": 8, "on_train_batch_end": 7}
+    at = SignalAt(method, often.get(method, 1))
+    _, part = train(tmp_path, data, at, save_freq="epoch", delete=True)
+    assert part.interrupted
+    if method != "on_train_end":
+        assert len(part.epoch) < EPOCHS
+    finish(tmp_path, data, whole[data.__name__], save_freq="epoch", delete=True)
+    assert not list(tmp_path.glob("run-*"))
+
+
+@pytest.mark.parametrize("count", [1, EPOCHS])
+@pytest.mark.parametrize("method", ["on_test_batch_end", "on_epoch_end", "on_train_batch_end"])
+def test_a_signal_near_the_end_of_an_epoch(tmp_path, whole, method, count):
+    count *= {"on_train_batch_end": 7}.get(method, 1)
+    _, part = train(
+        tmp_path, arrays, SignalAt(method, count, signal.SIGTERM), save_freq="epoch", delete=True
+    )
+    assert part.interrupted
+    finish(tmp_path, arrays, whole["arrays"], save_freq="epoch", delete=True)
+
+
+def test_a_signal_while_the_data_are_looked_at(tmp_path):
+    def batches():
+        signal.raise_signal(signal.SIGINT)
+        while True:
+            yield X[:8], Y[:8]
+
+    model = make_model(1)
+    backup = cb.BackupAndRestore(tmp_path)
+    history = model.fit(batches(), steps_per_epoch=2, epochs=2, verbose=0, callbacks=[backup])
+    assert history.interrupted
+    assert history.epoch == []
+    assert list(tmp_path.glob("run-*"))
+
+
+@pytest.mark.parametrize("verbose", [1, 2])
+def test_a_signal_before_the_first_batch_is_told(tmp_path, capsys, verbose):
+    callbacks = [
+        SignalAt("on_train_begin"),
+        cb.ModelCheckpoint(tmp_path / "{epoch}-{loss:.2f}.keras"),
+        cb.BackupAndRestore(tmp_path, restore=False),
+    ]
+    history = make_model(1).fit(X, Y, verbose=verbose, callbacks=callbacks)
+    assert history.interrupted
+    assert "stopped before training" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_signal_in_the_store_leaves_the_one_before(tmp_path, whole, monkeypatch):
+    def interrupted_save(self, *args, **settings):
+        if self.checkpoint.run.interrupted:
+            signal.raise_signal(signal.SIGINT)
+        return save(self, *args, **settings)
+
+    save = tk.train.CheckpointManager.save
+    at = SignalAt("on_train_batch_end", 17)
+    monkeypatch.setattr(tk.train.CheckpointManager, "save", interrupted_save)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, arrays, at, save_freq="epoch", delete=True)
+    monkeypatch.undo()
+    finish(tmp_path, arrays, whole["arrays"], save_freq="epoch", delete=True)
+
+
+def test_the_history_of_a_run_that_a_second_signal_breaks_off_says_so(tmp_path):
+    class Twice(cb.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            signal.raise_signal(signal.SIGINT)
+
+        def on_train_end(self, logs=None):
+            signal.raise_signal(signal.SIGINT)
+
+    model = make_model(1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y, verbose=0, callbacks=[Twice()])
+    assert model.history.interrupted
+    assert model.training_run is None
+
+
+@pytest.mark.parametrize("where", ["on_train_batch_end", "on_epoch_end"])
+def test_a_run_that_was_stopped_early_stays_stopped(tmp_path, where):
+    class Stop(cb.Callback):
+        left = 9 if where == "on_train_batch_end" else 2
+
+        def stop(self):
+            self.left -= 1
+            if self.left == 0:
+                self.model.stop_training = True
+
+        def on_train_batch_end(self, batch, logs=None):
+            if where == "on_train_batch_end":
+                self.stop()
+
+        def on_epoch_end(self, epoch, logs=None):
+            if where == "on_epoch_end":
+                self.stop()
+
+    class EndKilled(cb.Callback):
+        def on_train_end(self, logs=None):
+            raise Killed
+
+    def run(folder, *more, seed):
+        model = make_model(seed)
+        backup = cb.BackupAndRestore(folder, save_freq=1)
+        history = model.fit(
+            X, Y, batch_size=8, epochs=9, verbose=0, callbacks=[*more, backup], shuffle=True
+        )
+        return model.get_weights(), history.history
+
+    expected = run(tmp_path / "whole", Stop(), seed=1)
+    with pytest.raises(Killed):
+        run(tmp_path / "broken", Stop(), EndKilled(), seed=1)
+    weights, history = run(tmp_path / "broken", cb.Callback(), cb.Callback(), seed=2)
+    assert history == expected[1]
+    np.testing.assert_array_equal(weights[0], expected[0][0])
+
+
+def test_a_loop_around_fit_hears_of_its_signal():
+    model = make_model(1)
+    with tk.checkpoints.Interruption() as interruption:
+        first = model.fit(X, Y, verbose=0, callbacks=[SignalAt("on_train_batch_end")])
+        assert first.interrupted
+        assert interruption.asked
+        again = model.fit(X, Y, verbose=0)
+    assert again.interrupted
+    assert again.epoch == []
+
+
+def test_a_folder_that_is_gone_does_not_cost_the_history(tmp_path):
+    class Clear(cb.Callback):
+        def on_train_end(self, logs=None):
+            shutil.rmtree(tmp_path / "backup")
+
+    callbacks = [Clear(), cb.BackupAndRestore(tmp_path / "backup")]
+    history = make_model(0).fit(X, Y, epochs=2, verbose=0, callbacks=callbacks)
+    assert history.epoch == [0, 1]
+
+
+def test_a_folder_that_goes_away_in_training_is_made_again(tmp_path):
+    class Clear(cb.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            shutil.rmtree(tmp_path / "backup", ignore_errors=True)
+
+    callbacks = [Clear(), cb.BackupAndRestore(tmp_path / "backup", delete_checkpoint=False)]
+    history = make_model(0).fit(X, Y, epochs=3, verbose=0, callbacks=callbacks)
+    assert history.epoch == [0, 1, 2]
+    assert list((tmp_path / "backup").glob("run-*"))
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import Any
 
 from trainkit.callbacks.callback import Callback, Logs
@@ -15,13 +16,14 @@ class BackupAndRestore(Callback):
 
     Stored are the model and its optimizer, the metrics, the position in the data and the order of
     what is still to come, random generators, the history and the other callbacks. The same call of
-    `fit` in a new process then ends with the weights that it would have ended with.
+    `fit` in a new process then ends with the weights that it would have ended with. Ctrl-C and
+    SIGTERM have it stored at any moment; a second signal may leave what was stored before.
 
     Args:
         backup_dir: folder for it; one run at a time.
         save_freq: `"epoch"`, or a number of batches. It is stored at the end of each epoch in any
             case, and when training is interrupted.
-        delete_checkpoint: remove it when training ends as planned.
+        delete_checkpoint: remove it when training ends as planned, without a signal.
         restore: whether an earlier run is taken up; otherwise the first store removes its files.
         max_to_keep: how many of the newest to keep.
 
@@ -32,7 +34,7 @@ class BackupAndRestore(Callback):
     """
 
     reads_batch_logs = False
-    _untracked = Callback._untracked | {"manager", "fresh"}
+    _untracked = Callback._untracked | {"manager", "fresh", "stored"}
 
     def __init__(
         self,
@@ -53,10 +55,10 @@ class BackupAndRestore(Callback):
         self.max_to_keep = max_to_keep
         self.manager: Any = None
         self.fresh = False
-        self.interrupted = False
+        self.__dict__["stored"] = None  # the epoch and step that were stored last
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        self.interrupted = False
+        self.__dict__["stored"] = None
         self._manage(self.max_to_keep if self.restore else 1)
         if self.restore:
             # After the other callbacks have begun, since their state is restored as well.
@@ -70,7 +72,9 @@ class BackupAndRestore(Callback):
         self.__dict__["fresh"] = max_to_keep != self.max_to_keep
 
     def _save(self) -> None:
+        run = self.model.training_run
         self.manager.save()
+        self.__dict__["stored"] = (run.epoch, run.step)
         if self.fresh:  # this removed the files of an earlier run
             self._manage(self.max_to_keep)
 
@@ -83,10 +87,14 @@ class BackupAndRestore(Callback):
         self.model.training_run.after_epoch(self._save)
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
-        self.interrupted = True
-        self._save()
+        run = self.model.training_run
+        begun = run.step or run.epoch > run.first_epoch
+        # Before the first batch, only a restorable run has its weights made and is worth keeping.
+        if (begun or self.restore) and self.stored != (run.epoch, run.step):
+            self._save()
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        if self.delete_checkpoint and not self.interrupted:
+        if self.delete_checkpoint and not self.model.training_run.interrupted:
             for path in self.manager.checkpoints:
-                os.remove(path)
+                with suppress(FileNotFoundError):  # somebody has cleared the folder
+                    os.remove(path)

@@ -55,7 +55,7 @@ class Callback(Trackable):
         """Called after the last epoch, also when training was stopped early."""
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
-        """Called before `on_train_end` when Ctrl-C or SIGTERM ended training within an epoch."""
+        """Called before `on_train_end` when Ctrl-C or SIGTERM ended training before it was done."""
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Called before an epoch; `epoch` counts from 0."""

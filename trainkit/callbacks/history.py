@@ -17,19 +17,23 @@ class History(Callback):
     Attributes:
         history: a list of floats, one per epoch, by name of the metric.
         epoch: the numbers of these epochs.
+        interrupted: whether Ctrl-C or SIGTERM came while `fit` ran. It ended early then, unless the
+            signal came when the last epoch was over; `epoch` tells.
     """
 
     _untracked = Callback._untracked | {"history", "epoch"}
     history: dict[str, list[Any]]
     epoch: list[int]
+    interrupted: bool
 
     def __init__(self) -> None:
         super().__init__()
-        self.__dict__.update(history={}, epoch=[])
+        self.__dict__.update(history={}, epoch=[], interrupted=False)
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.epoch.clear()
         self.history.clear()
+        self.interrupted = False
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.epoch.append(epoch)

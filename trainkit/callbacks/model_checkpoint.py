@@ -72,8 +72,10 @@ class ModelCheckpoint(Callback):
         self.best = initial_value_threshold
         self.batches = 0
         self.epoch = 0
+        self.unsaved = False
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
+        self.unsaved = False
         if self.save_best_only:
             require_validation(self.monitor, self.params, "ModelCheckpoint")
 
@@ -82,6 +84,7 @@ class ModelCheckpoint(Callback):
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self.batches += 1
+        self.unsaved = True
         if self.save_freq != "epoch" and self.batches % self.save_freq == 0:
             self._save(self.epoch, batch, numbers(logs))
 
@@ -90,7 +93,7 @@ class ModelCheckpoint(Callback):
             self._save(epoch, None, logs or {})
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
-        if not self.save_best_only:
+        if self.unsaved and not self.save_best_only:
             self._write(self._path(self.epoch, None, numbers(logs), interrupted=True))
 
     def _save(self, epoch: int, batch: int | None, logs: Logs) -> None:
@@ -128,6 +131,7 @@ class ModelCheckpoint(Callback):
             self.model.save_weights(path, overwrite=True)
         else:
             self.model.save(path, overwrite=True)
+        self.unsaved = False
         if self.verbose:
             print(f"saved {path}", flush=True)
 

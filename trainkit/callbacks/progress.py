@@ -46,6 +46,7 @@ class ProgressBar(Callback):
         self.drawn_at = 0.0
         self.began_at = 0.0
         self.steps_done = 0
+        self.title = ""
 
     # ------------------------------------------------------------------ training
 
@@ -74,7 +75,8 @@ class ProgressBar(Callback):
         if self.bar is not None:
             self._show(logs)
             self._close()
-        print(f"stopped after batch {self.steps_done} of {self.title}", flush=True)
+        done = f"after batch {self.steps_done} of {self.title}" if self.title else "before training"
+        print(f"stopped {done}", flush=True)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self._close()

@@ -11,7 +11,8 @@ class Interruption:
     """A context in which Ctrl-C and SIGTERM only set `asked`, for a loop to look at.
 
     The second signal acts as usual. Handlers that the program has set itself stay, and so does
-    everything outside of the main thread, where Python does not allow to set any.
+    everything outside of the main thread, where Python does not allow to set any. Within another
+    `Interruption`, both are asked: a signal ends a `fit` inside of a loop, and then the loop.
 
     Attributes:
         asked: whether to stop after this batch.
@@ -31,14 +32,18 @@ class Interruption:
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():
+            self.asked = any(outer.asked for outer in _ACTIVE)
+            _ACTIVE.append(self)
             for number in (signal.SIGINT, signal.SIGTERM):
                 before = signal.getsignal(number)
                 if before in (signal.default_int_handler, signal.SIG_DFL):
-                    self._before[number] = signal.signal(number, self._ask)
+                    self._before[number] = before
+                    signal.signal(number, _ask)
         return self
 
-    def _ask(self, number: int, frame: Any) -> None:
-        self.asked = True
+    def __exit__(self, *error: object) -> None:
+        if self in _ACTIVE:
+            _ACTIVE.remove(self)
         self._restore()
 
     def _restore(self) -> None:
@@ -46,5 +51,16 @@ class Interruption:
             signal.signal(number, before)
         self._before = {}
 
-    def __exit__(self, *error: object) -> None:
-        self._restore()
+
+_ACTIVE: list[Interruption] = []
+
+
+def _ask(number: int, frame: Any) -> None:
+    """Note the first signal; have the second one act as it would without any `Interruption`."""
+    again = any(active.asked for active in _ACTIVE)
+    for active in list(_ACTIVE):
+        active.asked = True
+    if again:
+        for active in list(_ACTIVE):
+            active._restore()
+        signal.raise_signal(number)

@@ -13,6 +13,7 @@ from trainkit.callbacks.callback import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints import weights
+from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
 from trainkit.core.registry import serialize_object
 from trainkit.core.trackable import Trackable
@@ -183,8 +184,9 @@ class Model(Trained):
     ) -> History:
         """Train the model.
 
-        Ctrl-C and SIGTERM end it after the batch: `ModelCheckpoint` and `BackupAndRestore` save,
-        and the history so far is returned.
+        Ctrl-C and SIGTERM end it after the batch, or after the validation under way:
+        `ModelCheckpoint` and `BackupAndRestore` save, and the history so far is returned, with
+        `interrupted` set. A second signal acts as usual.
 
         Args:
             x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
@@ -212,42 +214,45 @@ class Model(Trained):
             ValueError: the model is not compiled, or arguments do not go together.
         """
         self._require_compiled("fit")
-        if validation_split:
-            if validation_data is not None:
-                raise ValueError("fit: give either validation_split or validation_data")
-            x, y, sample_weight, validation_data = arguments.split(
-                x, y, sample_weight, validation_split
+        with Interruption() as interruption:
+            if validation_split:
+                if validation_data is not None:
+                    raise ValueError("fit: give either validation_split or validation_data")
+                x, y, sample_weight, validation_data = arguments.split(
+                    x, y, sample_weight, validation_split
+                )
+            feed = batches.feed(
+                x,
+                y,
+                sample_weight,
+                batch_size=batch_size,
+                shuffle=shuffle,
+                steps=steps_per_epoch,
+                class_weight=class_weight,
             )
-        feed = batches.feed(
-            x,
-            y,
-            sample_weight,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            steps=steps_per_epoch,
-            class_weight=class_weight,
-        )
-        held = arguments.validation_feed(
-            validation_data, validation_batch_size or batch_size, validation_steps
-        )
-        due = arguments.due_epochs(validation_freq)
-        history = History()
-        params = {
-            "epochs": epochs,
-            "steps": feed.steps,
-            "verbose": arguments.verbosity(verbose),
-            "validation": held is not None,
-        }
-        called = self._callback_list(callbacks, history, ProgressBar, params)
+            held = arguments.validation_feed(
+                validation_data, validation_batch_size or batch_size, validation_steps
+            )
+            due = arguments.due_epochs(validation_freq)
+            history = History()
+            params = {
+                "epochs": epochs,
+                "steps": feed.steps,
+                "verbose": arguments.verbosity(verbose),
+                "validation": held is not None,
+            }
+            called = self._callback_list(callbacks, history, ProgressBar, params)
 
-        def validate(epoch: int) -> dict[str, float]:
-            if held is None or not due(epoch):
-                return {}
-            values = training.run_evaluate(self, held, called)
-            return {f"val_{name}": value for name, value in values.items()}
+            def validate(epoch: int) -> dict[str, float]:
+                if held is None or not due(epoch):
+                    return {}
+                values = training.run_evaluate(self, held, called)
+                return {f"val_{name}": value for name, value in values.items()}
 
-        self.__dict__["history"] = history
-        return training.run_fit(self, feed, called, history, epochs, initial_epoch, validate)
+            self.__dict__["history"] = history
+            return training.run_fit(
+                self, feed, called, history, epochs, initial_epoch, validate, interruption
+            )
 
     def evaluate(
         self,

@@ -30,19 +30,33 @@ class TrainingRun(Trackable):
         step: how many batches of it are done.
         resumed: whether an earlier run is taken up.
         first_epoch, first_step: where this process began; steps are those of the optimizer.
+        interruption: tells whether a signal has come.
     """
 
     _untracked = frozenset({"feed", "batches"})
     batches: Any
 
-    def __init__(self, model: Any, feed: Feed, callbacks: Iterable[Any], epoch: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        feed: Feed,
+        callbacks: Iterable[Any],
+        epoch: int,
+        interruption: Interruption,
+    ) -> None:
         self.model, self.feed = model, feed
+        self.interruption = interruption
         self.callbacks = _by_name(callbacks)
         self.random = global_generator()
         self.epoch, self.step = epoch, 0
         self.resumed = False
         self.first_epoch, self.first_step = epoch, 0
         self.__dict__.update(_before=[], _after=[], batches=None)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM has come."""
+        return self.interruption.asked
 
     def before_training(self, action: Callable[[], Any]) -> None:
         """Do `action` once all callbacks have begun."""
@@ -74,7 +88,11 @@ class TrainingRun(Trackable):
         return super().parts() | ({} if dataset is None else {"dataset": dataset})
 
     def state_arrays(self) -> dict[str, Any]:
-        here = {"epoch": np.int64(self.epoch), "step": np.int64(self.step)}
+        here = {
+            "epoch": np.int64(self.epoch),
+            "step": np.int64(self.step),
+            "stopped": np.bool_(self.model.stop_training),
+        }
         continues = self.step or not self.feed.whole_passes
         position = self.feed.position() if continues else {}
         return here | {_ITERATOR + name: value for name, value in position.items()}
@@ -90,6 +108,7 @@ class TrainingRun(Trackable):
         if position:
             self.__dict__["batches"] = self.feed.go_to(position)
         self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
+        self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
         self.resumed, self.first_epoch = True, self.epoch
 
 
@@ -113,8 +132,11 @@ def run_fit(
     epochs: int,
     initial_epoch: int,
     validate: Callable[[int], dict[str, float]] | None,
+    interruption: Interruption,
 ) -> History:
     """Train for the epochs from `initial_epoch` up to `epochs`.
+
+    A signal ends it after the batch; in a validation, after the epoch.
 
     Args:
         model: compiled.
@@ -124,30 +146,42 @@ def run_fit(
         epochs: where training ends.
         initial_epoch: where it begins.
         validate: gives the logs of the validation for an epoch, empty when it is not due.
+        interruption: tells whether a signal has come, since before the data was looked at.
     """
-    run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch)
+    run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch, interruption)
     model.__dict__["training_run"] = run
+    try:
+        _run_epochs(run, callbacks, epochs, validate)
+    finally:
+        history.interrupted = interruption.asked
+        model.__dict__["training_run"] = None
+    return history
+
+
+def _run_epochs(
+    run: TrainingRun,
+    callbacks: CallbackList,
+    epochs: int,
+    validate: Callable[[int], dict[str, float]] | None,
+) -> None:
+    model = run.model
     model.stop_training = False
     callbacks.call("on_train_begin", {})
     if run.waits:
-        model.prepare(feed.spec())
+        model.prepare(run.feed.spec())
         run.run_actions("_before")
     run.first_step = int(model.optimizer.iterations) if model.optimizer is not None else 0
     logs: dict[str, Any] = {}
-    with Interruption() as interruption:
-        while run.epoch < epochs and not (model.stop_training or interruption.asked):
-            logs = _run_epoch(run, callbacks, interruption, validate)
-    if interruption.asked and run.step:
+    while run.epoch < epochs and (run.step or not model.stop_training) and not run.interrupted:
+        logs = _run_epoch(run, callbacks, validate)
+    if run.interrupted and run.epoch < epochs and not model.stop_training:
         callbacks.call("on_train_interrupted", logs)
     callbacks.call("on_train_end", logs)
-    model.__dict__["training_run"] = None
-    return history
 
 
 def _run_epoch(
     run: TrainingRun,
     callbacks: CallbackList,
-    interruption: Interruption,
     validate: Callable[[int], dict[str, float]] | None,
 ) -> dict[str, Any]:
     model, epoch = run.model, run.epoch
@@ -155,7 +189,7 @@ def _run_epoch(
     if run.step == 0:
         model.reset_metrics()
     callbacks.call("on_epoch_begin", epoch, {})
-    ended, logs = _run_steps(run, batches, callbacks, interruption)
+    ended, logs = _run_steps(run, batches, callbacks)
     if not ended:
         return logs
     values = numbers(logs)
@@ -174,7 +208,7 @@ def take(batches: Iterator[Any]) -> Any:
 
 
 def _run_steps(
-    run: TrainingRun, batches: Iterator[Any], callbacks: CallbackList, interruption: Interruption
+    run: TrainingRun, batches: Iterator[Any], callbacks: CallbackList
 ) -> tuple[bool, dict[str, Any]]:
     """Train on the batches left of an epoch; whether it was finished, and the last logs."""
     model, feed = run.model, run.feed
@@ -182,7 +216,7 @@ def _run_steps(
     logs: dict[str, Any] = {}
     total = feed.steps
     done = run.step
-    while total is None or done < total:
+    while (total is None or done < total) and not (model.stop_training and done):
         callbacks.batch_begin("train", done)
         count = together if total is None else min(together, total - done)
         try:
@@ -194,10 +228,8 @@ def _run_steps(
                 break
         run.__dict__["step"] = done
         callbacks.batch_end("train", done - 1, logs)
-        if interruption.asked and done != total:
+        if run.interrupted and done != total and not model.stop_training:
             return False, logs
-        if model.stop_training:
-            break
     if not done:
         raise ValueError("fit: the data has no batches")
     if total is not None and done < total and not model.stop_training:
