@@ -102,7 +102,8 @@ def main(folder, kills, seed):
     manager.restore_or_initialize()
     manager.save()
     assert not list(leftovers(place)), "a temporary file is left after the next save"
-    assert len(os.listdir(folder)) == 3, os.listdir(folder)
+    # A slow machine may have saved less often than the manager keeps files.
+    assert len(os.listdir(folder)) == min(3, count + 1), (count, os.listdir(folder))
     print(f"{kills} kills, {dict(hit)}, {count} saves")
 
 

@@ -22,8 +22,11 @@ _ORDER = {"ascontiguousarray": "C", "asfortranarray": "F"}
 
 
 def function(name, parameters):
-    """The function `cupy.<name>`, `name` with its submodule."""
-    theirs = functools.reduce(getattr, name.split("."), np)
+    """The function `cupy.<name>`, `name` with its submodule; `None` where NumPy lacks it."""
+    try:
+        theirs = functools.reduce(getattr, name.split("."), np)
+    except AttributeError:
+        return None
     short = name.split(".")[-1]
     signature = _signature(parameters)
 

@@ -38,8 +38,9 @@ def modules():
     for path in filter(None, MODULES):
         _grow(made, f"cupy.{path}")
     for name, parameters in known["functions"].items():
-        own = functions.OWN.get(name)
-        _put(cupy, name, own or functions.function(name, parameters))
+        made_here = functions.OWN.get(name) or functions.function(name, parameters)
+        if made_here is not None:
+            _put(cupy, name, made_here)
     cupy.asnumpy, cupy.RawKernel = functions.asnumpy, RawKernel
     for name, found in known["ufuncs"].items():
         _put(cupy, name, Ufunc(name, found))
