@@ -130,7 +130,7 @@ float32 = DType("float32", np.float32)
 float64 = DType("float64", np.float64)
 complex64 = DType("complex64", np.complex64)
 complex128 = DType("complex128", np.complex128)
-string = DType("string", np.str_)
+string = DType("string", np.object_)  # its arrays hold bytes objects
 
 ALL = (
     bool_,
@@ -153,6 +153,8 @@ ALL = (
 _BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
 _BY_NAME |= {"half": float16, "double": float64, "float": float32, "int": int32}
 BY_NUMPY: dict[Any, DType] = {d.dtype: d for d in ALL}
+
+_TEXT_TYPES = (str, bytes, object, np.object_, np.str_, np.bytes_)
 
 _FLOATX = "float32"
 
@@ -202,12 +204,13 @@ def as_dtype(value: Any) -> DType:
     if value is complex:
         return complex64
     try:
-        found = BY_NUMPY.get(np.dtype(value))
+        numpy_type = np.dtype(value)
+        found = string if numpy_type.kind in "UST" else BY_NUMPY.get(numpy_type)
     except TypeError:
         found = None
+    if found is string and isinstance(value, type) and value not in _TEXT_TYPES:
+        found = None  # NumPy takes any class for a type of objects
     if found is None:
-        if getattr(getattr(value, "dtype", value), "kind", "") == "U" or value is str:
-            return string
         names = ", ".join(d.name for d in ALL)
         raise TypeError(f"{value!r} is not an element type; there are {names}")
     return found
@@ -234,6 +237,7 @@ _ABOVE: dict[str, tuple[str, ...]] = {
     "c*": ("complex64",),
     "complex64": ("complex128",),
     "complex128": (),
+    "string": (),
 }
 _WEAK = {"i*": "int32", "f*": "float32", "c*": "complex64"}
 
@@ -251,6 +255,8 @@ def _reachable(name: str) -> frozenset[str]:
 def _join(a: str, b: str) -> str:
     """The least type above both."""
     both = _reachable(a) & _reachable(b)
+    if not both:
+        raise TypeError(f"{a} and {b} have no common type: text and numbers don't mix")
     return next(n for n in both if both <= _reachable(n))
 
 

@@ -20,6 +20,7 @@ from trainkit.core.callables import KERNEL_ERRORS, callable_for, wrapped
 from trainkit.core.errors import InvalidArgumentError, NoValueError, OpError
 from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
+from trainkit.core.string_tensor import StringTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
 
 # An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
@@ -146,7 +147,8 @@ class Primitive:
         if any(x is not y for x, y in zip(inputs, ready, strict=True)):
             return self.op(*ready, **settings)  # a variable's value may well be a usual case
         self._convert(ready)
-        self._promote(ready)
+        if not any(type(x) is StringTensor for x in ready):
+            self._promote(ready)
         if any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready):
             return self.trace(tuple(ready), settings)
         return self.execute(tuple(ready), settings)

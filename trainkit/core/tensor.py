@@ -16,9 +16,12 @@ from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, NoValueError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.source_lines import line_text, user_line
+from trainkit.core.text_arrays import OBJECTS, may_be_text, text_array
 
 PRIMITIVES: dict[str, Any] = {}
 """All primitives by name, filled by the `@primitive` decorator."""
+STRING_TENSORS: list[Callable[[Any], Tensor]] = []
+"""Makes a tensor of an array of texts; `string_tensor` puts it here."""
 
 
 _ON_CPU = (np.ndarray, np.generic)
@@ -302,12 +305,12 @@ def wrap(array: Array) -> Tensor:
 
 def constant_from(array: Any) -> Tensor:
     """A tensor on a copy of `array`, on the current device."""
-    return wrap(devices.to_device(np.array(array), devices.current()))
+    return wrap_on_device(np.array(array))
 
 
 def value_text(value: Any) -> str:
     """A value as it stands after `numpy=` in TensorFlow's texts."""
-    if value.ndim == 0:
+    if isinstance(value, bytes) or value.ndim == 0:
         return str(value)
     text = repr(value)
     return "\n" + text if "\n" in text else text
@@ -336,21 +339,17 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
     """
     try:
         array = np.array(value)
+    except UnicodeDecodeError:  # texts and bytes side by side
+        array = np.array(value, object)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(
             f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must "
             "have the same length."
         ) from None
-    if array.dtype == object:
-        raise InvalidArgumentError(
-            f"can't make a tensor of {short_text(value)}: it holds "
-            f"{type(_first_leaf(value)).__name__}"
-        )
-    if array.dtype.kind in "US":
-        raise InvalidArgumentError(
-            f"can't make a tensor of {short_text(value)}: text has no tensor type; use NumPy "
-            "arrays for it"
-        )
+    if may_be_text(array):
+        return _texts(array, value, dtype)
+    if dtype is dtypes.string and array.size:
+        raise TypeError(f"{short_text(value)} is no text; tk.strings.as_string makes it of numbers")
     if dtype is None:
         return _weakened(array, value)
     if array.dtype.kind in "fc" and dtype.is_integer and not _has_dtype(value):
@@ -358,6 +357,23 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
             f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
         )
     return _as(array, dtype)
+
+
+def _texts(array: Any, value: Any, dtype: DType | None) -> Any:
+    """`value`, which NumPy took for text or objects, as an array of bytes objects."""
+    texts = text_array(value if isinstance(value, list | tuple | str | bytes) else array)
+    if texts is None:
+        kinds = sorted({type(x).__name__ for x in nest.flatten(np.array(value, object).tolist())})
+        raise InvalidArgumentError(
+            f"can't make a tensor of {short_text(value)}: it holds {', '.join(kinds)}; elements "
+            "must be numbers, or texts alone"
+        )
+    if dtype is not None and dtype is not dtypes.string:
+        raise TypeError(
+            f"{short_text(value)} is text and can't be had as {dtype.name}; see "
+            "tk.strings.to_number"
+        )
+    return texts
 
 
 def _as(array: Any, dtype: DType) -> Any:
@@ -372,7 +388,8 @@ def _as(array: Any, dtype: DType) -> Any:
 
 
 def _has_dtype(value: Any) -> bool:
-    return hasattr(_first_leaf(value), "dtype")
+    leaf = _first_leaf(value)
+    return hasattr(leaf, "dtype") or hasattr(leaf, "__array__")  # a table of pandas has the second
 
 
 def _first_leaf(value: Any) -> Any:
@@ -463,6 +480,8 @@ def wrap_on_device(array: Any) -> Tensor:
     """A tensor on the NumPy `array` itself, or on its copy on the current device."""
     where = devices.current()
     notice(array.size)
+    if array.dtype is OBJECTS:
+        return STRING_TENSORS[0](array)
     return wrap(array if where is devices.CPU else devices.to_device(array, where))
 
 

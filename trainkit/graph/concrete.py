@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from trainkit.core import nest, recorder
+from trainkit.core import dtypes, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.source_lines import Line
+from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import Variable
 from trainkit.graph.graph import Graph, GraphTensor, replay
@@ -40,6 +41,7 @@ class ConcreteFunction:
         self._single = isinstance(outputs, GraphTensor)
         plain = type(outputs) in (list, tuple) and len(self._places) == len(outputs) == len(leaves)
         self._flat: Any = type(outputs) if plain else None
+        self._texts = any(y.dtype is dtypes.string for y in graph.outputs)
         # tensors of the function around that a nested function refers to, given to each run
         self.closed = list(graph.captures)
         # the user's line whose call made the graph
@@ -101,6 +103,8 @@ class ConcreteFunction:
         """The results for one array per input, unseen by tapes."""
         program = self.graph._program or self.graph.program()
         results = program(arrays)
+        if self._texts:
+            return self._packed([string_results(y) for y in results])
         if self._single:
             return wrap(results[0])
         return self._packed([wrap(y) for y in results])

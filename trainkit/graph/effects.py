@@ -17,7 +17,8 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line, origin_of
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.origins import place_text
 from trainkit.ops.later import Call, gradient_of_call
 
@@ -78,7 +79,7 @@ def _print(xp: Any, *arrays: Any, template: Template) -> tuple[Any, ...]:
 def formatted(x: Any, summarize: int = 3) -> str:
     """A value as TensorFlow's `print` shows it: no fraction in whole floats, rows in brackets."""
     if isinstance(x, np.ndarray | np.generic):
-        return _array_text(np.asarray(x), summarize)
+        return _array_text(_quoted_texts(np.asarray(x)), summarize)
     if isinstance(x, list | tuple):
         inner = ", ".join(_quoted(item, summarize) for item in x)
         return f"[{inner}]" if isinstance(x, list) else f"({inner})"
@@ -91,7 +92,19 @@ def _quoted(x: Any, summarize: int) -> str:
     return repr(x) if isinstance(x, str) else formatted(x, summarize)
 
 
+def _quoted_texts(x: Any) -> Any:
+    """The texts of an array in quotation marks; a single text, and numbers, as they are."""
+    if x.ndim == 0 or x.dtype.kind not in "OS":
+        return x
+    quoted = np.empty(x.shape, object)
+    for place, item in np.ndenumerate(x):
+        quoted[place] = b'"' + item + b'"'
+    return quoted
+
+
 def _number_text(x: Any) -> str:
+    if isinstance(x, bytes):
+        return x.decode(errors="replace")
     if isinstance(x, bool | np.bool_):
         return "1" if x else "0"
     if isinstance(x, int | np.integer):
@@ -223,7 +236,7 @@ def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]
 @primitive(_host_rule, name="py_call", effect=True)
 def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as eager tensors."""
-    return _called_now(xp, [wrap(a) for a in arrays], function)
+    return _called_now(xp, [string_results(a) for a in arrays], function)
 
 
 @_py_call.joint_gradient

@@ -18,7 +18,6 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import (
-    SymbolicTensor,
     Tensor,
     convert_to_tensor,
     is_tensor,
@@ -411,7 +410,7 @@ def _tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
     for x in args:
         if type(x) is Tensor:
             found.append(x)
-        elif isinstance(x, list | tuple | dict | np.ndarray | np.generic | SymbolicTensor):
+        elif isinstance(x, list | tuple | dict | np.ndarray | np.generic | Tensor):
             found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
     for name in sorted(kwargs):
         found += [_tensor(leaf) for leaf in nest.flatten(kwargs[name]) if is_tensor_like(leaf)]

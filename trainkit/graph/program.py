@@ -16,10 +16,11 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.callables import KERNEL_ERRORS
-from trainkit.core.dtypes import bfloat16
+from trainkit.core.dtypes import bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import describe
 from trainkit.core.tensor import wrap
+from trainkit.core.text_arrays import as_text
 from trainkit.graph.fusion import FusedKernel
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.origins import located
@@ -308,6 +309,8 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         return functools.partial(_run_controlled, primitive, node.settings, _known(node.inputs[0]))
     if on_gpu or any(x.dtype is bfloat16 for x in inputs):
         return functools.partial(_run, primitive, node.settings)
+    if any(x.dtype is string for x in inputs):
+        return functools.partial(_run_on_text, primitive, node.settings)
     if primitive.is_ufunc:
         kernel: Callable[..., Any] = primitive.kernel
         wanted = node.outputs[0].dtype.dtype
@@ -349,6 +352,11 @@ def _run_controlled(
 
 def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
     return primitive.run(devices.on_one_device(arrays), settings)
+
+
+def _run_on_text(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
+    result = primitive.run(arrays, settings)
+    return tuple(map(as_text, result)) if isinstance(result, tuple) else as_text(result)
 
 
 def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.shapes import Spec, TensorShape
-from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
+from trainkit.core.tensor import Tensor, is_tensor
 
 _VALUES = (bool, int, float, complex, str, bytes, type(None))
 
@@ -101,7 +101,7 @@ def key_of(x: Any) -> Any:
         return (dict, *((k, key_of(x[k])) for k in nest.sorted_keys(x)))
     if isinstance(x, np.ndarray | np.generic):
         return Place(x.shape, BY_NUMPY.get(x.dtype) or key_error(x))
-    if isinstance(x, SymbolicTensor):
+    if isinstance(x, Tensor):
         return Place(x.shape, x.dtype)
     if is_spec(x):
         return Place(x.shape, x.dtype, getattr(x, "name", None))

@@ -12,6 +12,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, is_tensor
+from trainkit.core.text_arrays import OBJECTS, as_bytes
 from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops.shaping import as_tensor, filled, known_sizes, ravel, sizes_of, transpose
 
@@ -372,7 +373,8 @@ def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) ->
     if mode != "constant":
         return xp.pad(x, pad_width, mode)
     dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]
-    out = xp.full(dims, value, x.dtype) if value else xp.zeros(dims, x.dtype)
+    value = as_bytes(value or b"") if x.dtype == OBJECTS else value
+    out = xp.full(dims, value, x.dtype) if value or value == b"" else xp.zeros(dims, x.dtype)
     out[_inside(x.shape, pad_width)] = x
     return out
 

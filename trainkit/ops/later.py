@@ -18,7 +18,8 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, wrap
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,7 +56,7 @@ def _rule(*inputs: Any, call: Call) -> tuple[Spec, ...]:
 def with_values(xp: Any, *arrays: Any, call: Call) -> tuple[Any, ...]:
     """Run a function of tensors whose result has a shape that no rule knows before."""
     with eagerly(), recorder.silence():
-        results = call.results([wrap(a) for a in arrays])
+        results = call.results([string_results(a) for a in arrays])
     for y, spec in zip(results, call.specs, strict=True):
         if y.dtype != spec.dtype or not TensorShape(spec.shape).is_compatible_with(y.shape):
             raise InvalidArgumentError(

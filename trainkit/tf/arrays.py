@@ -92,7 +92,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
         TypeError: the values can't be had in `dtype` without rounding.
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    if wanted is not None and hasattr(value, "dtype"):
+    if wanted is not None and hasattr(value, "dtype") and wanted is not dtypes.string:
         tensor = ops.cast(value, wanted)
     else:
         tensor = convert_to_tensor(value, dtype=wanted)
@@ -125,6 +125,8 @@ def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
 def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
     """A tensor full of `value`; sizes may be known only when the graph runs."""
     shape = plain(shape)
+    if dtype is dtypes.string:
+        return ops.broadcast_to(convert_to_tensor(value if is_tensor(value) else "", dtype), shape)
     parts = (shape,) if isinstance(shape, int) else shape
     live = isinstance(parts, SymbolicTensor) or any(isinstance(n, SymbolicTensor) for n in parts)
     if live:
@@ -137,7 +139,10 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
 
 def zeros_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
     """Zeros in the shape of `input`, and in its dtype unless another is given."""
-    return ops.zeros_like(input, dtype)
+    x = convert_to_tensor(input)
+    if (x.dtype if dtype is None else dtypes.as_dtype(dtype)) is dtypes.string:
+        return ops.broadcast_to(convert_to_tensor(""), ops.shape(x))
+    return ops.zeros_like(x, dtype)
 
 
 def ones_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:

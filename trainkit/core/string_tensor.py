@@ -1,0 +1,71 @@
+"""`StringTensor`: tensors of text, which stay on the CPU and take no part in arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import recorder
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import STRING_TENSORS, SymbolicTensor, Tensor, wrap
+from trainkit.core.text_arrays import OBJECTS, as_text
+
+# Operations that move elements or compare them for equality; `add` joins texts.
+_FOR_TEXT = frozenset(
+    "add broadcast_to broadcast_like concatenate copy equal expand_dims flip gather_nd get_item "
+    "get_item_at identity isin not_equal pad repeat reshape reshape_like reshape_sized roll shape "
+    "size slice split squeeze stack stop_gradient take take_along_axis tile transpose unique "
+    "unstack where host_call py_call with_values print".split()
+)
+
+
+class StringTensor(Tensor):
+    """A tensor whose elements are texts, given as bytes.
+
+    Its array has NumPy's object dtype, since a text may hold any bytes. Operations that move
+    elements, `==`, `!=` and `+`, which joins, take it; `tk.strings` and `tk.io` do the rest.
+    """
+
+    __slots__ = ()
+
+    def apply_primitive(
+        self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]
+    ) -> Any:
+        """The result of an operation with this tensor among its inputs.
+
+        Raises:
+            InvalidArgumentError: the operation is none for text.
+        """
+        if primitive.name not in _FOR_TEXT:
+            raise InvalidArgumentError(
+                f"{primitive.name}: takes numbers, an input is a string tensor of shape "
+                f"{tuple(self.shape)}; see tk.strings, such as tk.strings.to_number"
+            )
+        if any(isinstance(x, SymbolicTensor) for x in inputs):
+            return recorder.current_trace().apply(primitive, inputs, settings)
+        arrays = [x._array if isinstance(x, Tensor) else x for x in inputs]
+        return string_results(primitive.run(arrays, settings))
+
+    def _on(self, where: Any) -> Tensor:
+        return self  # devices other than the CPU have no text
+
+
+def string_tensor(array: Any) -> StringTensor:
+    """A tensor on an array of bytes objects, which must never be written to again."""
+    tensor = StringTensor()
+    tensor._array = array
+    return tensor
+
+
+def string_results(result: Any) -> Any:
+    """A kernel's result as tensors: text or numbers, one or a tuple of them."""
+    if isinstance(result, tuple):
+        return tuple(string_results(item) for item in result)
+    array = as_text(result)
+    if getattr(array, "dtype", None) == OBJECTS:
+        return string_tensor(np.asarray(array))
+    return wrap(np.asarray(array))
+
+
+STRING_TENSORS.append(string_tensor)
