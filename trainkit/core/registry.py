@@ -97,8 +97,11 @@ def custom_object(name: str) -> Any:
             return objects[name]
     if name in _GLOBAL_CUSTOM:
         return _GLOBAL_CUSTOM[name]
-    if name in REGISTERED:
-        return REGISTERED[name]
+    return REGISTERED.get(name)
+
+
+def registered_as(name: str) -> Any:
+    """What users registered as `name` in one package, whichever it is; `None` if in several."""
     matches = [known for full, known in REGISTERED.items() if full.split(">", 1)[1] == name]
     return matches[0] if len(matches) == 1 else None
 
@@ -133,6 +136,8 @@ class Family:
         found = custom_object(name)
         if found is None:
             found = self.named.get(name)
+        if found is None:
+            found = registered_as(name)
         if found is None:
             raise ValueError(self._unknown(name))
         return found
@@ -293,6 +298,9 @@ def deserialize_object(config: Any, custom_objects: dict[str, Any] | None = None
     for family in FAMILIES.values():
         if config["class_name"] in family.named:
             return family.deserialize(config, custom_objects)
+    found = registered_as(config["class_name"])
+    if found is not None:
+        return _made(found, config)
     raise ValueError(
         f"the config names the class {config['class_name']!r}, which nobody registered; pass it in "
         "custom_objects, or decorate it with register_keras_serializable()"

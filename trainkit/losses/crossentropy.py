@@ -130,14 +130,14 @@ def categorical_crossentropy(
         ValueError: `label_smoothing` is out of range.
     """
     _check_smoothing("categorical_crossentropy", label_smoothing)
-    y_true, y_pred = _one_hot_pair("categorical_crossentropy", y_true, y_pred)
+    y_true, y_pred = _one_hot_pair("categorical_crossentropy", y_true, y_pred, axis)
     y_true = _smoothed(y_true, label_smoothing, axis)
     return cross_entropy.categorical_crossentropy(
         y_true, y_pred, from_logits=from_logits, axis=axis
     )
 
 
-def _one_hot_pair(name: str, y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
+def _one_hot_pair(name: str, y_true: Any, y_pred: Any, axis: int) -> tuple[Tensor, Tensor]:
     """Both as floats of one shape, classes included."""
     y_pred = as_floats(y_pred)
     y_true = ops.cast(y_true, y_pred.dtype)
@@ -150,7 +150,7 @@ def _one_hot_pair(name: str, y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
             f"  y_pred  {b}\nFor integer labels use SparseCategoricalCrossentropy, or "
             "one_hot(y_true, classes)."
         )
-    if b and b[-1] == 1:
+    if b and b[axis] == 1:
         warnings.warn(
             f"{name}: expected y_pred.shape to be (batch_size, num_classes) with more than one "
             f"class, got {b}: the chance of one class alone is always 1. For two classes with one "
@@ -191,7 +191,7 @@ def categorical_focal_crossentropy(
         ValueError: `label_smoothing` is out of range.
     """
     _check_smoothing("categorical_focal_crossentropy", label_smoothing)
-    y_true, y_pred = _one_hot_pair("categorical_focal_crossentropy", y_true, y_pred)
+    y_true, y_pred = _one_hot_pair("categorical_focal_crossentropy", y_true, y_pred, axis)
     y_true = _smoothed(y_true, label_smoothing, axis)
     chance = ops.softmax(y_pred, axis=axis) if from_logits else y_pred
     chance = chance / ops.sum(chance, axis=axis, keepdims=True)
@@ -292,7 +292,7 @@ def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float = 0
         if type(labels) is Tensor:
             check_labels(labels._array, classes)
         labels = ops.one_hot(labels, classes)
-    y_true, y_pred = _one_hot_pair("categorical_generalized_cross_entropy", labels, y_pred)
+    y_true, y_pred = _one_hot_pair("categorical_generalized_cross_entropy", labels, y_pred, -1)
     of_truth = ops.sum(y_true * y_pred, axis=-1)
     return (1.0 - ops.power(of_truth, q)) / q
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trainkit import ops
+from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
 from trainkit.losses.alignment import aligned, weights_like
@@ -27,32 +28,27 @@ class Counts(NamedTuple):
     fn: Any
 
 
-def checked_thresholds(owner: str, thresholds: Any, default: float = 0.5) -> tuple[float, ...]:
+def checked_thresholds(owner: str, thresholds: Any, default: float = 0.5) -> list[float]:
     """Thresholds as floats.
 
     Raises:
         ValueError: one is not in [0, 1].
     """
     if thresholds is None:
-        return (default,)
+        return [default]
     found = list(thresholds) if isinstance(thresholds, list | tuple) else [thresholds]
     outside = [t for t in found if t is None or not 0 <= t <= 1]
     if outside:
         raise ValueError(f"{owner}: thresholds must be in [0, 1], got {outside}")
-    return tuple(float(t) for t in found)
-
-
-def plain_thresholds(thresholds: Any) -> Any:
-    """What was given as thresholds, for a config; no list, which would count as a part."""
-    return tuple(thresholds) if isinstance(thresholds, list | tuple) else thresholds
+    return [float(t) for t in found]
 
 
 def listed(thresholds: Any) -> Any:
-    """A tuple as a list."""
-    return list(thresholds) if isinstance(thresholds, tuple) else thresholds
+    """Several thresholds as a plain list, one or `None` as it is."""
+    return list(thresholds) if isinstance(thresholds, list | tuple) else thresholds
 
 
-def even_thresholds(count: int) -> tuple[float, ...]:
+def even_thresholds(count: int) -> list[float]:
     """`count` thresholds from just below 0 to just above 1, evenly apart.
 
     Raises:
@@ -61,9 +57,9 @@ def even_thresholds(count: int) -> tuple[float, ...]:
     if count < 1:
         raise ValueError(f"num_thresholds must be at least 1, got {count!r}")
     if count == 1:
-        return (0.5,)
+        return [0.5]
     inner = [(i + 1) / (count - 1) for i in range(count - 2)]
-    return (0.0 - 1e-7, *inner, 1.0 + 1e-7)
+    return [0.0 - 1e-7, *inner, 1.0 + 1e-7]
 
 
 def confusion_counts(
@@ -139,6 +135,8 @@ class ConfusionMetric(Metric):
         class_id: the class to look at; all by default.
     """
 
+    _untracked = frozenset({"thresholds", "init_thresholds"})  # lists of numbers are no parts
+
     def __init__(
         self,
         kept: Sequence[str],
@@ -183,10 +181,24 @@ class ConfusionMetric(Metric):
         if self.top_k is not None:
             y_pred = _only_top_k(y_pred, self.top_k)
         if self.class_id is not None:
+            self._check_class(y_pred)
             y_true, y_pred = y_true[..., self.class_id], y_pred[..., self.class_id]
         new = confusion_counts(self.name, y_true, y_pred, self._thresholds, sample_weight)
         for count in self._kept:
             add_to(self._variable(count), ops.cast(getattr(new, count), self._dtype))
+
+    def _check_class(self, y_pred: Any) -> None:
+        classes = y_pred.shape[-1] if len(y_pred.shape) > 1 else None
+        if len(y_pred.shape) < 2:
+            raise ShapeError(
+                f"{self.name}: class_id={self.class_id} needs scores (batch, classes), got "
+                f"{tuple(y_pred.shape)}"
+            )
+        if classes is not None and not -classes <= self.class_id < classes:
+            raise ShapeError(
+                f"{self.name}: class_id={self.class_id} is not among the {classes} classes of "
+                f"scores {tuple(y_pred.shape)}"
+            )
 
 
 _LONG_NAMES = {
@@ -212,7 +224,7 @@ class _OneCount(ConfusionMetric):
     _count = ""
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        self.init_thresholds = plain_thresholds(thresholds)
+        self.init_thresholds = listed(thresholds)
         found = checked_thresholds(type(self).__name__, thresholds)
         super().__init__((self._count,), found, name, dtype)
         self.thresholds = found
@@ -274,7 +286,7 @@ class _Ratio(ConfusionMetric):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        self.init_thresholds = plain_thresholds(thresholds)
+        self.init_thresholds = listed(thresholds)
         default = 0.5 if top_k is None else _NEVER / 2
         found = checked_thresholds(type(self).__name__, thresholds, default)
         super().__init__(("tp", self._other), found, name, dtype, top_k, class_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from trainkit import ops
@@ -40,17 +41,23 @@ class FBetaScore(Metric):
         kind = type(self).__name__
         if average not in AVERAGES:
             raise ValueError(f"{kind}: average must be one of {AVERAGES}, got {average!r}")
-        if not isinstance(beta, float | int) or not beta > 0:
-            raise ValueError(f"{kind}: beta must be a number above 0, got {beta!r}")
-        if threshold is not None and not 0 < threshold <= 1:
-            raise ValueError(f"{kind}: threshold must be in (0, 1], got {threshold!r}")
+        if not isinstance(beta, float) or not beta > 0:
+            raise ValueError(f"{kind}: beta must be a float above 0, got {beta!r}")
+        if threshold is not None and not (isinstance(threshold, float) and 0 < threshold <= 1):
+            raise ValueError(f"{kind}: threshold must be a float in (0, 1], got {threshold!r}")
         self.average = average
         self.beta = beta
         self.threshold = threshold
         self._classes: int | None = None
 
-    def _build(self, classes: int) -> None:
-        self._classes = classes
+    def _build(self, y_true_shape: Sequence[Any], y_pred_shape: Sequence[Any]) -> None:
+        shapes = tuple(y_true_shape), tuple(y_pred_shape)
+        if any(len(shape) != 2 or shape[1] is None for shape in shapes):
+            raise ShapeError(
+                f"{self.name}: labels and scores must be (batch, classes) with a known number of "
+                f"classes.\n  y_true  {shapes[0]}\n  y_pred  {shapes[1]}"
+            )
+        self._classes = classes = int(y_pred_shape[1])
         shape = () if self.average == "micro" else (classes,)
         self.true_positives = self.add_variable(shape, name="true_positives")
         self.false_positives = self.add_variable(shape, name="false_positives")
@@ -59,13 +66,8 @@ class FBetaScore(Metric):
 
     def _checked(self, y_true: Any, y_pred: Any) -> tuple[Any, Any]:
         y_true, y_pred = aligned(self.name, y_true, y_pred)
-        if len(y_pred.shape) != 2 or y_pred.shape[1] is None:
-            raise ShapeError(
-                f"{self.name}: labels and scores must be (batch, classes), got "
-                f"{tuple(y_pred.shape)}"
-            )
         if self._classes is None:
-            self._build(int(y_pred.shape[1]))
+            self._build(y_true.shape, y_pred.shape)
         if y_pred.shape[1] != self._classes:
             raise ShapeError(
                 f"{self.name}: this batch has {y_pred.shape[1]} classes, those before had "

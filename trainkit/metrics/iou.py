@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.metrics.metric import Metric, add_to, unrecorded
@@ -20,6 +21,8 @@ class _ConfusionMatrix(Metric):
     As in Keras the counts are integers unless `dtype` says otherwise, and weights lose their
     fraction.
     """
+
+    _untracked = frozenset({"target_class_ids"})  # a list of numbers is no part
 
     def __init__(
         self,
@@ -50,13 +53,13 @@ class _ConfusionMatrix(Metric):
         """Add a batch.
 
         Args:
-            y_true: class numbers in [0, classes), or scores along `axis` if not `sparse_y_true`.
+            y_true: class numbers, or scores along `axis` if not `sparse_y_true`. What is not in
+                [0, classes) does not count.
             y_pred: likewise, of the same shape once both are class numbers.
             sample_weight: weights like the class numbers.
 
         Raises:
             ShapeError: there are not as many labels, predictions and weights.
-            InvalidArgumentError: a class number is out of range; names it.
         """
         true = self._numbers(y_true, self.sparse_y_true)
         pred = self._numbers(y_pred, self.sparse_y_pred)
@@ -64,17 +67,17 @@ class _ConfusionMatrix(Metric):
         ones: Any = ops.cast(ops.ones_like(true), self._dtype)
         weights: Any = ones
         if sample_weight is not None:
+            self._warn_of_fractions(sample_weight)
             weights = ops.reshape(ops.cast(sample_weight, self._dtype), (-1,))
             if tuple(weights.shape) != (1,):
                 self._check_size("sample_weight", true, weights)
             weights = weights * ones
+        counts = ops.logical_and(self._in_range(true), self._in_range(pred))
         if self.ignore_class is not None:
-            counts = ops.not_equal(true, self.ignore_class)
-            weights = ops.where(counts, weights, ops.zeros_like(weights))
-            true = ops.where(counts, true, ops.zeros_like(true))
-            pred = ops.where(counts, pred, ops.zeros_like(pred))
-        self._check_range("y_true", true)
-        self._check_range("y_pred", pred)
+            counts = ops.logical_and(counts, ops.not_equal(true, self.ignore_class))
+        weights = ops.where(counts, weights, ops.zeros_like(weights))
+        true = ops.where(counts, true, ops.zeros_like(true))
+        pred = ops.where(counts, pred, ops.zeros_like(pred))
         place = true * self.num_classes + pred
         sums = ops.segment_sum(weights, place, num_segments=self.num_classes**2)
         add_to(self.total_cm, ops.reshape(sums, (self.num_classes, self.num_classes)))
@@ -89,17 +92,18 @@ class _ConfusionMatrix(Metric):
         if a is not None and b is not None and a != b:
             raise ShapeError(f"{self.name}: there are {a} labels and {b} values of {what}")
 
-    def _check_range(self, what: str, numbers: Any) -> None:
-        if type(numbers) is not Tensor or not numbers._array.size:
-            return
-        array = numbers._array
-        low, high = int(array.min()), int(array.max())
-        if low < 0 or high >= self.num_classes:
-            bad = low if low < 0 else high
-            raise InvalidArgumentError(
-                f"{self.name}: class {bad} in {what} is not in [0, {self.num_classes}); raise "
-                "num_classes, "
-                "or set ignore_class"
+    def _in_range(self, numbers: Any) -> Any:
+        low = ops.greater_equal(numbers, 0)
+        return ops.logical_and(low, ops.less(numbers, self.num_classes))
+
+    def _warn_of_fractions(self, sample_weight: Any) -> None:
+        dtype = str(getattr(sample_weight, "dtype", ""))
+        if "float" in dtype and "int" in self._dtype:
+            warnings.warn(
+                f"{self.name}: sample_weight is {dtype} and the counts are {self._dtype}: a weight "
+                "of type float loses its fraction by casting. Use integer weights, or give the "
+                "metric a dtype.",
+                stacklevel=4,
             )
 
     def get_config(self) -> dict[str, Any]:
@@ -148,7 +152,7 @@ class IoU(_ConfusionMatrix):
                 f"{type(self).__name__}: target_class_ids must be in [0, {num_classes}), got "
                 f"{chosen}"
             )
-        self.target_class_ids = tuple(chosen)
+        self.target_class_ids = chosen
 
     @unrecorded
     def result(self) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +12,13 @@ import numpy as np
 from trainkit import initializers, ops
 from trainkit.core import abstract, dtypes, recorder
 from trainkit.core.errors import ShapeError
+from trainkit.core.masks import mask_of
 from trainkit.core.recorder import TAPES, THREAD
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
-from trainkit.losses.alignment import same_rank
+from trainkit.losses.alignment import same_rank, weights_like
 
 
 def unrecorded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +91,12 @@ class Metric(Trackable):
 
         Raises:
             ValueError: `aggregation` is none of these.
+            RuntimeError: the `__init__` of a subclass did not call that of its base.
         """
+        if "_own" not in self.__dict__:
+            raise RuntimeError(
+                f"{type(self).__name__}: call super().__init__(...) before add_variable"
+            )
         if aggregation not in (None, "none", "sum", "mean", "only_first_replica"):
             raise ValueError(
                 f"{self.name}: aggregation must be 'sum', 'mean', 'only_first_replica' or None, "
@@ -123,18 +130,82 @@ class Metric(Trackable):
     def variables(self) -> list[Variable]:
         """All Variables of the state, those of inner metrics included."""
         own = [variable for variable, _ in self._own.added]
+        own += self._assigned()
         return own + [v for metric in self._inner() for v in metric.variables]
 
+    def _assigned(self) -> list[Variable]:
+        """Variables among the attributes, and in lists and dicts there, that are new."""
+        known = {id(variable) for variable, _ in self._own.added}
+        return [v for v in _leaves(super().parts(), Variable) if id(v) not in known]
+
     def _inner(self) -> list[Metric]:
-        return [part for part in super().parts().values() if isinstance(part, Metric)]
+        return _leaves(super().parts(), Metric)
 
     @unrecorded
     def reset_state(self) -> None:
-        """Set the state back to what it was at first."""
+        """Set the state back to what it was at first; Variables that were assigned become 0."""
         for variable, start in self._own.added:
             variable.assign(start)
+        for variable in self._assigned():
+            variable.assign(ops.zeros_like(variable.value()))
         for metric in self._inner():
             metric.reset_state()
+
+    # ------------------------------------------------------------------ with a state from outside
+
+    def stateless_update_state(
+        self, metric_variables: Sequence[Any], *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """The state after a batch is added to another state; that of the metric stays as it is.
+
+        Args:
+            metric_variables: a value for each of `variables`.
+            *args: of `update_state`.
+            **kwargs: of `update_state`.
+
+        Returns:
+            A tensor for each of `variables`.
+
+        Raises:
+            ValueError: there is not one value for each Variable.
+        """
+        with self._holding(metric_variables):
+            self.update_state(*args, **kwargs)
+            return [variable.value() for variable in self.variables]
+
+    def stateless_result(self, metric_variables: Sequence[Any]) -> Any:
+        """The result for the values `metric_variables` of `variables`.
+
+        Raises:
+            ValueError: there is not one value for each Variable.
+        """
+        with self._holding(metric_variables):
+            return self.result()
+
+    def stateless_reset_state(self) -> list[Any]:
+        """The values of `variables` after a reset, without one."""
+        with self._holding([variable.value() for variable in self.variables]):
+            self.reset_state()
+            return [variable.value() for variable in self.variables]
+
+    @contextlib.contextmanager
+    def _holding(self, values: Sequence[Any]) -> Iterator[None]:
+        """Have other values in the Variables for a while."""
+        variables = self.variables
+        if len(values) != len(variables):
+            raise ValueError(
+                f"{self.name}: metric_variables has {len(values)} values, the metric has "
+                f"{len(variables)} variables"
+            )
+        before = [variable.value() for variable in variables]
+        new = [v.value() if isinstance(v, Variable) else v for v in values]
+        try:
+            for variable, value in zip(variables, new, strict=True):
+                variable.assign(ops.cast(value, variable.dtype))
+            yield
+        finally:
+            for variable, value in zip(variables, before, strict=True):
+                variable.assign(value)
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -166,6 +237,17 @@ class Metric(Trackable):
         return f"<{type(self).__name__} {self.name!r}>"
 
 
+def _leaves(parts: dict[str, Trackable], kind: type[Any]) -> list[Any]:
+    """The parts of a kind, also those in lists, dicts and tuples."""
+    found: list[Any] = []
+    for part in parts.values():
+        if isinstance(part, kind):
+            found.append(part)
+        elif isinstance(part, list | tuple | dict):
+            found += _leaves(part.parts(), kind)
+    return found
+
+
 class _Own:
     """Variables that a metric made, with their first values; no part of the tree by itself."""
 
@@ -191,12 +273,16 @@ def weighted_samples(
 ) -> tuple[Any, Any]:
     """(value per sample times its weight, weight per sample or `None`).
 
-    The axes behind the first are reduced, weighted where the weights have these axes.
+    The axes behind the first are reduced, weighted where the weights have these axes. As in Keras a
+    mask that the values carry counts beside weights alone.
 
     Raises:
         ShapeError: the weights do not fit.
     """
+    mask = None if sample_weight is None else mask_of(values)
     values = ops.cast(values, dtype)
+    if mask is not None:
+        sample_weight = masked_weights(name, sample_weight, mask, dtype)
     if sample_weight is None:
         rank = len(values.shape)
         return (reduce(values, axis=tuple(range(1, rank))) if rank > 1 else values), None
@@ -311,26 +397,29 @@ class MeanScore(Mean):
 
         Args:
             y_true: targets, (batch, ...).
-            y_pred: predictions, (batch, ...).
+            y_pred: predictions, (batch, ...). Where the mask of such a tensor, as `Masking` and
+                `Embedding` make it, is False a score does not count.
             sample_weight: one weight per sample, (batch,), or per score.
-            mask: bools like the scores; where False a score does not count.
+            mask: bools like the scores, in place of the mask of `y_pred`.
 
         Raises:
             ShapeError: the shapes do not fit.
         """
         y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
         y_pred = y_pred if isinstance(y_pred, Tensor) else convert_to_tensor(y_pred)
+        if mask is None:
+            mask = mask_of(y_pred)
         if mask is not None:
-            sample_weight = masked_weights(sample_weight, mask, self._dtype)
+            sample_weight = masked_weights(self.name, sample_weight, mask, self._dtype)
         self._add(self.score(y_true, y_pred), sample_weight)
 
 
-def masked_weights(sample_weight: Any, mask: Any, dtype: str) -> Any:
+def masked_weights(name: str, sample_weight: Any, mask: Any, dtype: str) -> Any:
     """Weights that are 0 where `mask` is False."""
     counts = ops.cast(mask, dtype)
     if sample_weight is None:
         return counts
-    counts, weights = same_rank(counts, ops.cast(sample_weight, dtype))
+    counts, weights = weights_like(name, counts, ops.cast(sample_weight, dtype))
     return counts * weights
 
 

@@ -84,6 +84,7 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
         name: what the metric is called.
         dtype: dtype of state and result.
         from_logits: whether the softmax is still to be taken.
+        ignore_class: samples with this label give 0, and count only where there are no weights.
         axis: axis of the classes.
     """
 
@@ -92,6 +93,7 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
         name: str | None = "sparse_categorical_crossentropy",
         dtype: Any = None,
         from_logits: bool = False,
+        ignore_class: int | None = None,
         axis: int = -1,
     ) -> None:
         super().__init__(
@@ -99,6 +101,7 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
             name,
             dtype,
             from_logits=from_logits,
+            ignore_class=ignore_class,
             axis=axis,
         )
 

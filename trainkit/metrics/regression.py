@@ -261,7 +261,8 @@ class R2Score(Metric):
         add_to(self.squared_sum, ops.sum(weights * y_true * y_true, axis=0))
         add_to(self.total_mse, ops.sum(weights * ops.square(y_true - y_pred), axis=0))
         add_to(self.count, ops.sum(weights, axis=0))
-        add_to(self.num_samples, ops.cast(ops.sum(ones), "int32"))
+        counts = ops.any(ops.not_equal(weights, 0.0), axis=-1)  # for at least one output
+        add_to(self.num_samples, ops.sum(ops.cast(counts, "int32")))
 
     @unrecorded
     def result(self) -> Any:

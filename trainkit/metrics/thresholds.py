@@ -263,9 +263,9 @@ class AUC(ConfusionMetric):
         if not multi_label or num_labels:
             self._build(num_labels)
 
-    def _bounded_by_ends(self) -> tuple[float, ...]:
+    def _bounded_by_ends(self) -> list[float]:
         inner = sorted(checked_thresholds("AUC", self._given or ()))
-        return (0.0 - 1e-7, *inner, 1.0 + 1e-7)
+        return [0.0 - 1e-7, *inner, 1.0 + 1e-7]
 
     def _build(self, labels: int | None) -> None:
         shape = (self.num_thresholds,) if labels is None else (self.num_thresholds, labels)
@@ -335,8 +335,10 @@ class AUC(ConfusionMetric):
         if self.curve == "PR":
             return _recall(c), _precision(c)
         odds = ops.divide_no_nan(c.tp + c.fn, c.fp + c.tn)
-        recall_gain = 1.0 - ops.divide_no_nan(c.fn, c.tp) * odds
-        return recall_gain, 1.0 - ops.divide_no_nan(c.fp, c.tp) * odds
+        none = ops.equal(c.tp, 0.0)  # where both gains go to minus infinity
+        recall_gain = ops.where(none, 0.0, 1.0 - ops.divide_no_nan(c.fn, c.tp) * odds)
+        precision_gain = ops.where(none, 1.0, 1.0 - ops.divide_no_nan(c.fp, c.tp) * odds)
+        return ops.maximum(recall_gain, 0.0), precision_gain
 
     def _areas(self, x: Any, y: Any) -> Any:
         if self.summation_method == "interpolation":

@@ -112,3 +112,4 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
             sparse_top_k_categorical_accuracy, name, dtype, k=k, from_sorted_ids=from_sorted_ids
         )
         self.k = k
+        self.from_sorted_ids = from_sorted_ids
