@@ -1,7 +1,8 @@
-# Every target makes the virtual environment itself; only python3.11 is needed. The GPU's targets
-# add what CUDA=cuda13 or cuda12 stands for, and NO_VENV=1 runs them with PYTHON as it is.
+# Every target makes the virtual environment itself; only python3.11 is needed, and another Python,
+# as in `make train PYTHON=python3.13`, has an environment of its own. The GPU's targets add what
+# CUDA=cuda13 or cuda12 stands for, and NO_VENV=1 runs them with PYTHON as it is.
 PYTHON ?= python3.11
-VENV ?= .venv
+VENV ?= .venv$(patsubst python%,-%,$(filter-out python3.11,$(notdir $(PYTHON))))
 EXTRAS ?= dev
 CUDA ?= cuda13
 BIN := $(VENV)/bin
@@ -53,7 +54,7 @@ bench-gpu: $(GPU_READY)
 	$(GPU_PYTHON) benchmarks/gpu.py $(ARGS)
 
 clean:
-	rm -rf $(VENV)
+	rm -rf .venv .venv-*
 
 # The stamp is written last, so an installation that broke off is done again.
 $(VENV)/.ready: pyproject.toml setup.py trainkit/core/_native.pyx $(wildcard trainkit/core/native_code/*)
