@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trainkit.core import blas
+from trainkit.core import blas, openblas
 
 ALL = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd", "sse"}
 
@@ -96,6 +96,14 @@ def test_a_loaded_openblas_is_left_alone_by_request(after_numpy):
     assert (after_numpy.told, blas.SET) == ([], {})
 
 
+def test_a_loaded_openblas_that_reads_nothing_again_gets_its_threads_all_the_same(after_numpy):
+    after_numpy.setattr(blas.openblas, "read_again", lambda: False)
+    after_numpy.setattr(blas, "bound_cores", lambda: 8)
+    after_numpy.setattr(blas, "usable_cores", lambda: 3)
+    blas.choose_kernels()
+    assert after_numpy.told == [3]
+
+
 def test_a_loaded_openblas_that_can_not_be_told(after_numpy):
     after_numpy.setattr(blas.openblas, "read_again", lambda: False)
     assert "an OpenBLAS that can't be told" in blas.choose_kernels()
@@ -138,6 +146,9 @@ print(blas.CHOICE, blas.SET, openblas.blas_text("corename"), openblas.blas_threa
         ).stdout
         for first in ("", product)
     ]
+    if not openblas.can_read_again():  # only what is set before NumPy is imported counts there
+        assert said[1].startswith("NumPy was imported before trainkit")
+        said = [text[text.index("}") :] for text in said]
     assert said[0] == said[1]
 
 

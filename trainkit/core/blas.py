@@ -55,13 +55,14 @@ def choose_kernels() -> str:
     if not openblas.others_wait():
         return "NumPy was imported before trainkit, and other threads were at work: nothing is set"
     said = _ask()
-    if SET and not openblas.read_again():
+    read = not SET or openblas.read_again()
+    if THREAD_VARIABLES[0] in SET:
+        openblas.set_blas_threads(int(SET[THREAD_VARIABLES[0]]))
+    if not read:
         for name in SET:
             del os.environ[name]
         SET.clear()
         return "NumPy was imported before trainkit, with an OpenBLAS that can't be told anything"
-    if THREAD_VARIABLES[0] in SET:
-        openblas.set_blas_threads(int(SET[THREAD_VARIABLES[0]]))
     return said
 
 

@@ -74,6 +74,23 @@ def most_blas_threads() -> int:
 # ------------------------------------------------------------------ once it is loaded
 
 
+def _restarting() -> list[Any] | None:
+    """The functions that `read_again` calls, or `None` where the library does not show them all.
+
+    Those of NumPy 2.5 and newer keep them to themselves.
+    """
+    if (_function("scipy_openblas_get_parallel64_", "openblas_get_parallel") or int)() != _PTHREADS:
+        return None
+    names = ("openblas_read_env", "blas_thread_shutdown_", "gotoblas_dynamic_quit")
+    found = [_function(name) for name in (*names, "gotoblas_dynamic_init", "blas_thread_init")]
+    return None if None in found else found
+
+
+def can_read_again() -> bool:
+    """Whether the library that NumPy has loaded can be told anything more."""
+    return _restarting() is not None
+
+
 def read_again() -> bool:
     """Let a loaded OpenBLAS take up environment variables set since, and its threads start anew.
 
@@ -86,19 +103,11 @@ def read_again() -> bool:
     Returns:
         Whether it was done: not while other threads work, and not with another BLAS.
     """
-    read = _function("openblas_read_env")
-    stop, start = _function("blas_thread_shutdown_"), _function("blas_thread_init")
-    forget, choose = _function("gotoblas_dynamic_quit"), _function("gotoblas_dynamic_init")
-    parallel = _function("scipy_openblas_get_parallel64_", "openblas_get_parallel")
-    if None in (read, stop, start, forget, choose, parallel) or parallel() != _PTHREADS:
+    restarting = _restarting()
+    if restarting is None or not others_wait():
         return False
-    if not others_wait():
-        return False
-    read()
-    stop()
-    forget()
-    choose()
-    start()
+    for function in restarting:
+        function()
     return True
 
 
