@@ -44,12 +44,10 @@ KERAS = [
     "Optimizer",
     "Regularizer",
     "Sequential",
-    "Variable",
     "device",
-    "name_scope",
 ]
 # TensorFlow keeps another thing under these names than Keras does.
-DIFFERENT = {"config", "random"}
+DIFFERENT = {"config", "random", "Variable", "name_scope"}
 
 
 def public_names(module):

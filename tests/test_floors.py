@@ -61,6 +61,7 @@ CORE_ORDER = [
     "nest",
     "names",
     "trackable",
+    "keras_tree",
     "recorder",
     "text_arrays",
     "masks",

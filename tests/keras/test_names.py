@@ -114,5 +114,5 @@ def test_trees():
     assert keras.tree.map_structure(abs, [-1, (-2,)]) == [1, (2,)]
     assert keras.tree.pack_sequence_as([0, [0]], [1, 2]) == [1, [2]]
     assert keras.tree.is_nested([])
-    with pytest.raises(ValueError, match="structures differ"):
+    with pytest.raises(ValueError, match="not nested in the same way"):
         keras.tree.assert_same_structure([1], 1)

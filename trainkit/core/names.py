@@ -49,6 +49,11 @@ class name_scope:
         _SCOPES.open.pop()
 
 
+def open_scopes() -> list[str]:
+    """The names of the scopes that are open in this thread, which a scope may replace."""
+    return _SCOPES.open
+
+
 def current_name_scope() -> str:
     """The names of the open scopes, joined by "/"; empty outside of all."""
     return "/".join(_SCOPES.open)

@@ -6,6 +6,7 @@ from functools import partial
 from operator import methodcaller
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from trainkit.core import devices, dtypes, recorder
 from trainkit.core.dtypes import DType
@@ -21,6 +22,9 @@ from trainkit.core.tensor import (
     wrap,
 )
 from trainkit.core.trackable import Trackable
+
+OVERWRITTEN: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""Variables, by `id`, that optimizers replace by their gradient instead of stepping along it."""
 
 _THREAD = recorder.THREAD
 _TAPES = recorder.TAPES

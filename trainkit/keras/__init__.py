@@ -70,10 +70,13 @@ _MEMBERS = {
     "Regularizer": "trainkit.regularizers",
     "SeedGenerator": "trainkit.ops.keras_random",
     "Sequential": "trainkit.models",
-    "Variable": "trainkit.core.variable",
+    "Variable": "trainkit.layers.keras_variable",
     "device": "trainkit.core.devices",
-    "name_scope": "trainkit.core.names",
+    "name_scope": "trainkit.layers.keras_variable",
 }
+
+
+_CALLED = {"Variable": "KerasVariable", "name_scope": "KerasNameScope"}
 
 
 class _SecondNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -115,7 +118,7 @@ def __getattr__(name: str) -> Any:
     if name in _FAMILIES or name in _OWN:
         value: Any = importlib.import_module(_HERE + name)
     elif name in _MEMBERS:
-        value = getattr(importlib.import_module(_MEMBERS[name]), name)
+        value = getattr(importlib.import_module(_MEMBERS[name]), _CALLED.get(name, name))
     else:
         raise unknown_name(__name__, name, __dir__())
     globals()[name] = value

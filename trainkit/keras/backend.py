@@ -31,8 +31,18 @@ def standardize_dtype(dtype: Any) -> str:
 
 
 def result_type(*dtypes: Any) -> str:
-    """The name of the type that operands of these types promote to."""
-    return _result_type(*dtypes).name
+    """The name of the type that operands of these types promote to.
+
+    `None` stands for the default float, which is also the result for no types.
+
+    Raises:
+        ValueError: one is no element type.
+    """
+    given = [floatx() if dtype is None else dtype for dtype in dtypes] or [floatx()]
+    try:
+        return _result_type(*given).name
+    except TypeError as error:
+        raise ValueError(str(error)) from None
 
 
 def is_keras_tensor(x: Any) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core import nest
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core import dtypes, nest
+from trainkit.core.errors import InvalidArgumentError, NoValueError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
 from trainkit.layers import masks
@@ -37,18 +37,62 @@ class Node:
         return [x for x in nest.flatten((self.args, self.kwargs)) if isinstance(x, KerasTensor)]
 
 
+class NoKerasValueError(NoValueError, ValueError):
+    """A symbolic tensor of a model was asked for a value."""
+
+
+def known_sizes(shape: Any) -> tuple[int | None, ...]:
+    """`shape` as a tuple of ints and `None`s.
+
+    Raises:
+        ValueError: it is no sequence, or has a size that is neither a whole number nor `None`.
+    """
+    if isinstance(shape, str) or not hasattr(shape, "__iter__"):
+        raise ValueError(f"{shape!r} is no shape; give a sequence of whole numbers and Nones")
+    sizes = tuple(shape)
+    for n in sizes:
+        if n is None:
+            continue
+        if isinstance(n, str | float) or not hasattr(n, "__int__") or int(n) < 0:
+            raise ValueError(
+                f"the shape {sizes} has the size {n!r}; sizes are whole numbers of 0 or more, or "
+                "None"
+            )
+    return tuple(None if n is None else int(n) for n in sizes)
+
+
 class KerasTensor(SymbolicTensor):
     """A tensor of a model being drawn up: shape and dtype, and where it comes from.
 
     Layers and operations called on it give further ones. It has no value.
+
+    Args:
+        shape: sizes, `None` for those that vary.
+        dtype: element type.
+        sparse, ragged: must be false.
+        record_history: kept as an attribute.
+        name: for texts.
 
     Attributes:
         name: for texts.
         node: the call that made it.
     """
 
-    def __init__(self, shape: Any, dtype: Any = "float32", name: str | None = None) -> None:
-        super().__init__(Spec(shape, dtype))
+    def __init__(
+        self,
+        shape: Any,
+        dtype: Any = "float32",
+        sparse: bool = False,
+        ragged: bool = False,
+        record_history: bool = True,
+        name: str | None = None,
+    ) -> None:
+        if sparse or ragged:
+            raise UnimplementedError(
+                f"KerasTensor: sparse={sparse}, ragged={ragged}: there are dense tensors only"
+            )
+        super().__init__(Spec(known_sizes(shape), dtypes.as_dtype(dtype or dtypes.floatx())))
+        self.record_history = record_history
         self.name = name or unique_name("keras_tensor")
         self.node: Node | None = None
 
@@ -61,6 +105,15 @@ class KerasTensor(SymbolicTensor):
     ) -> Any:
         """Note a call of an operation; the symbolic results."""
         return _noted(Operation(primitive.name, settings), inputs, {})
+
+    sparse = property(lambda self: False, doc="Whether it is sparse: never.")
+    ragged = property(lambda self: False, doc="Whether it is ragged: never.")
+
+    def _no_value(self, what: str) -> NoKerasValueError:
+        return NoKerasValueError(
+            f"{what} needs a value, and {self!r} has none: it stands for data that a model will be "
+            "given. Use operations of trainkit.ops on it, or do this step in the call of a layer."
+        )
 
     def __repr__(self) -> str:
         shape, dtype = tuple(self.shape), self.dtype.name
@@ -148,7 +201,7 @@ def _hashable(value: Any) -> Any:
 def symbol_of(layer: InputLayer) -> KerasTensor:
     """The symbolic tensor of an input layer, made when it is asked for the first time."""
     if layer.__dict__["_symbolic_call"] is None:
-        symbol = KerasTensor(layer.batch_shape, layer.dtype, layer.name)
+        symbol = KerasTensor(layer.batch_shape, layer.dtype, name=layer.name)
         symbol.node = Node(layer, (), {})
         symbol.node.outputs = symbol
         layer._note_symbolic_call(symbol, symbol)

@@ -369,7 +369,8 @@ def _pad_rule(x: Spec, *, pad_width: Any, mode: str, value: Any) -> Spec:
 @primitive(_pad_rule, name="pad")
 def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) -> Array:
     """More elements at the ends of the axes."""
-    shapes.bounded("pad", *_pad_rule(x, pad_width=pad_width, mode=mode, value=value).shape)
+    _pad_rule(x, pad_width=pad_width, mode=mode, value=value)
+    shapes.bounded("pad", *(n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)))
     if mode != "constant":
         return xp.pad(x, pad_width, mode)
     dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]

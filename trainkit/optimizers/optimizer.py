@@ -19,10 +19,15 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core import abstract, devices, nest, recorder
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
-from trainkit.core.variable import Variable
+from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.optimizers.assigning import AssigningSteps, assigns
 from trainkit.optimizers.clipping import ClipLimits
-from trainkit.optimizers.gradient_pairs import checked_pairs, split_pairs, warn_of_missing
+from trainkit.optimizers.gradient_pairs import (
+    checked_pairs,
+    overwrite,
+    split_pairs,
+    warn_of_missing,
+)
 from trainkit.optimizers.known_weights import KnownWeights
 from trainkit.optimizers.options import DEFAULTS, checked_options
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
@@ -361,6 +366,11 @@ class Optimizer(AssigningSteps):
         self._apply(grads, weights)
 
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
+        if OVERWRITTEN and weights:
+            grads, weights = overwrite(grads, weights)
+            if not weights:
+                self.iterations.assign_add(1)
+                return
         plan = self._programs.plan
         if plan is not None and not _THREAD.traces:
             arrays = plan.arrays(grads, weights)
