@@ -33,7 +33,7 @@ def counted(function, **options):
         (lambda: 3, lambda: 3),
         (lambda: "relu", lambda: "relu"),
         (lambda: None, lambda: None),
-        (lambda: {"a": tk.ones([2]), "b": 1}, lambda: {"b": 1, "a": tk.zeros([2])}),
+        (lambda: {"b": tk.ones([2]), "a": 1}, lambda: {"b": tk.zeros([2]), "a": 1}),
         (lambda: [tk.ones([2]), (1, 2)], lambda: [tk.zeros([2]), (1, 2)]),
         (lambda: np.ones(3), lambda: np.zeros(3)),
         (lambda: float("nan"), lambda: float("nan")),

@@ -1,28 +1,219 @@
-"""Map over and flatten nested lists, tuples and dicts.
+"""Map over and flatten nested lists, tuples, dicts and records.
 
-Dicts are walked in the order of their sorted keys, as TensorFlow does; named tuples and dict
-subclasses keep their type.
+Dicts are walked in the order of their sorted keys, as TensorFlow does, by every function here, so
+that what one takes apart another puts together. What is put together has the type of the model:
+named tuples, ordered and default dicts, dataclasses and attrs classes stay what they are, and
+dicts keep the order of their keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import copy
+import dataclasses
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, MappingView
+from typing import Any, NamedTuple
 
-_SEQUENCES, _NESTS = (list, tuple), (list, tuple, dict)
+from trainkit.core.shapes import TensorShape
 
 
-def is_nested(x: Any) -> bool:
-    """Whether `x` is a list, tuple or dict."""
-    return isinstance(x, list | tuple | dict)
+class Container(NamedTuple):
+    """How values of one type are taken apart and put together.
+
+    Attributes:
+        family: what types of one family have in common; a dict may stand for another mapping.
+        children: what the value holds, in the order of the walk.
+        names: what tells the children apart, in the value's own order: keys, names of fields, or
+            `None` where the position does.
+        like: a value like the first argument with the second's items for children.
+    """
+
+    family: Any
+    children: Callable[[Any], Iterable[Any]]
+    names: Callable[[Any], tuple[Any, ...] | None]
+    like: Callable[[Any, list[Any]], Any]
 
 
-def sorted_keys(x: dict[Any, Any]) -> list[Any]:
+def sorted_keys(x: Mapping[Any, Any]) -> list[Any]:
     """The keys in the order in which a dict is walked."""
     try:
         return sorted(x)
     except TypeError:
-        return sorted(x, key=str)
+        return sorted(x, key=lambda key: (str(key), type(key).__name__))
+
+
+# ---------------------------------------------------------------------- kinds of containers
+
+
+def _values(x: Mapping[Any, Any]) -> list[Any]:
+    return [x[key] for key in sorted_keys(x)]
+
+
+def _is_trackable(kind: type) -> bool:
+    return hasattr(kind, "_part_added")
+
+
+def _no_names(x: Any) -> None:
+    return None
+
+
+def _dict_like(x: Mapping[Any, Any], items: list[Any]) -> Any:
+    packed = dict(zip(sorted_keys(x), items, strict=True))
+    pairs = {key: packed[key] for key in x}
+    if type(x) is dict:
+        return pairs
+    if not isinstance(x, dict):
+        return type(x)(pairs)  # type: ignore[call-arg]
+    made = copy.copy(x)  # with a default factory, and what else a subclass keeps
+    for key, item in pairs.items():
+        made[key] = item
+    return made
+
+
+def _list_like(x: list[Any], items: list[Any]) -> Any:
+    if type(x) is list:
+        return list(items)
+    made = copy.copy(x)
+    made[:] = items
+    return made
+
+
+def _tuple_like(x: tuple[Any, ...], items: list[Any]) -> Any:
+    return tuple(items) if type(x) is tuple or _is_trackable(type(x)) else type(x)(items)
+
+
+def _record_like(names: Callable[[Any], tuple[str, ...]]) -> Callable[[Any, list[Any]], Any]:
+    """What copies a record with other values in its fields, also where it is frozen."""
+
+    def like(x: Any, items: list[Any]) -> Any:
+        fields = names(x)
+        if all(getattr(x, name) is item for name, item in zip(fields, items, strict=True)):
+            return x
+        made = copy.copy(x)
+        for name, item in zip(fields, items, strict=True):
+            object.__setattr__(made, name, item)
+        return made
+
+    return like
+
+
+def _record(family: type, names: Callable[[Any], tuple[str, ...]]) -> Container:
+    def children(x: Any) -> list[Any]:
+        return [getattr(x, name) for name in names(x)]
+
+    return Container(family, children, names, _record_like(names))
+
+
+def _set_fields(x: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(x) if hasattr(x, f.name))
+
+
+def _own(kind: type) -> Container:
+    """A type that says itself how it is taken apart, by `__tf_flatten__`."""
+
+    def children(x: Any) -> list[Any]:
+        return list(x.__tf_flatten__()[1])
+
+    def names(x: Any) -> tuple[Any, ...]:
+        return (repr(x.__tf_flatten__()[0]),)
+
+    def like(x: Any, items: list[Any]) -> Any:
+        return kind.__tf_unflatten__(x.__tf_flatten__()[0], tuple(items))  # type: ignore[attr-defined]
+
+    return Container(kind, children, names, like)
+
+
+_LIST = Container(list, iter, _no_names, _list_like)
+_TUPLE = Container(tuple, iter, _no_names, _tuple_like)
+_DICT = Container(dict, _values, tuple, _dict_like)
+_QUEUE = Container(deque, iter, _no_names, lambda x, items: type(x)(items, x.maxlen))
+_VIEW = Container(MappingView, iter, _no_names, lambda x, items: list(items))
+
+
+def _container_of(kind: type) -> Container | None:
+    """How values of a type are taken apart, `None` where they are leaves."""
+    if hasattr(kind, "__tf_flatten__") and hasattr(kind, "__tf_unflatten__"):
+        return _own(kind)
+    if issubclass(kind, list):
+        return _LIST
+    if issubclass(kind, tuple):
+        if not hasattr(kind, "_fields"):
+            return _TUPLE
+        family = (kind.__name__, tuple(kind._fields))
+        return Container(family, iter, _no_names, lambda x, items: type(x)(*items))
+    if issubclass(kind, Mapping):
+        return _DICT
+    if issubclass(kind, deque):
+        return _QUEUE
+    if issubclass(kind, MappingView):
+        return _VIEW
+    return _record_of(kind)
+
+
+def _record_of(kind: type) -> Container | None:
+    fields = getattr(kind, "__attrs_attrs__", None)
+    if fields is not None:
+        names = tuple(field.name for field in fields)
+        return _record(kind, lambda x: names)
+    # an object that is called, as a layer, or tracked with its variables is no mere record
+    called = any("__call__" in base.__dict__ for base in kind.__mro__)
+    if dataclasses.is_dataclass(kind) and not (called or _is_trackable(kind)):
+        return _record(kind, _set_fields)
+    return None
+
+
+# Types that come often, `None` for leaves; others are remembered as long as they live.
+KINDS: dict[type, Container | None] = {
+    list: _LIST,
+    tuple: _TUPLE,
+    dict: _DICT,
+    range: None,
+    TensorShape: None,
+    **dict.fromkeys((int, float, bool, str, complex, bytes, type(None))),
+}
+_SEEN: weakref.WeakKeyDictionary[type, Container | None] = weakref.WeakKeyDictionary()
+
+
+def container(x: Any) -> Container | None:
+    """How `x` is taken apart, `None` for a leaf."""
+    kind = type(x)
+    return KINDS[kind] if kind in KINDS else _looked_up(kind)
+
+
+def _looked_up(kind: type) -> Container | None:
+    try:
+        return _SEEN[kind]
+    except KeyError:
+        found = _SEEN[kind] = _container_of(kind)
+        return found
+
+
+def is_nested_type(kind: type) -> bool:
+    """Whether values of a type hold other values."""
+    return (KINDS[kind] if kind in KINDS else _looked_up(kind)) is not None
+
+
+def is_nested(x: Any) -> bool:
+    """Whether `x` holds other values: a list, tuple, dict or record."""
+    return container(x) is not None
+
+
+def is_record(x: Any) -> bool:
+    """Whether `x` is a dataclass whose fields are walked; TensorFlow takes it for one value."""
+    found = container(x)
+    return found is not None and found.names is _set_fields
+
+
+def like(x: Any, items: list[Any]) -> Any:
+    """A container of the kind of `x` that holds `items`, in the order of the walk."""
+    found = container(x)
+    if found is None:
+        raise TypeError(f"a {type(x).__name__} holds no items")
+    return found.like(x, items)
+
+
+# ---------------------------------------------------------------------- walks
 
 
 def flatten(x: Any) -> list[Any]:
@@ -31,28 +222,27 @@ def flatten(x: Any) -> list[Any]:
     >>> flatten({"b": [1, 2], "a": (3,)})
     [3, 1, 2]
     """
-    if isinstance(x, dict):
-        return [leaf for key in sorted_keys(x) for leaf in flatten(x[key])]
-    if not isinstance(x, _SEQUENCES):
+    found = container(x)
+    if found is None:
         return [x]
     leaves: list[Any] = []
-    for item in x:
-        if isinstance(item, _NESTS):
-            leaves += flatten(item)
-        else:
-            leaves.append(item)
+    _collect(found.children(x), leaves)
     return leaves
 
 
-def like(x: Any, items: list[Any]) -> Any:
-    """A list, tuple or named tuple of the kind of `x` that holds `items`."""
-    if hasattr(x, "_fields"):
-        return type(x)(*items)
-    return tuple(items) if isinstance(x, tuple) else list(items)
+def _collect(items: Iterable[Any], leaves: list[Any]) -> None:
+    for item in items:
+        found = container(item)
+        if found is None:
+            leaves.append(item)
+        else:
+            _collect(found.children(item), leaves)
 
 
 def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
     """The structure of `x` with `fn` applied to each leaf, together with those of `others`.
+
+    Lists and tuples may stand for one another, and so may mappings of the same keys.
 
     Raises:
         ValueError: the structures differ.
@@ -60,18 +250,50 @@ def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
     >>> map_structure(lambda a: a + 1, {"a": [1, 2]})
     {'a': [2, 3]}
     """
-    if isinstance(x, dict):
-        for other in others:
-            if not isinstance(other, dict) or set(other) != set(x):
-                raise ValueError(f"structures differ: {x!r} and {other!r}")
-        return {k: map_structure(fn, v, *(o[k] for o in others)) for k, v in x.items()}
-    if isinstance(x, list | tuple):
-        for other in others:
-            if not isinstance(other, list | tuple) or len(other) != len(x):
-                raise ValueError(f"structures differ: {x!r} and {other!r}")
-        parts = [map_structure(fn, *items) for items in zip(x, *others, strict=True)]
-        return like(x, parts)
-    return fn(x, *others)
+    found = container(x)
+    if found is None:
+        return fn(x, *others)
+    if not others:
+        return found.like(x, [map_structure(fn, item) for item in found.children(x)])
+    columns = [list(found.children(x)), *(_beside(x, found, other) for other in others)]
+    return found.like(x, [map_structure(fn, *row) for row in zip(*columns, strict=True)])
+
+
+_SEQUENCES = (list, tuple)
+
+
+def _beside(x: Any, found: Container, other: Any) -> list[Any]:
+    """The children of `other` in the order of those of `x`.
+
+    Raises:
+        ValueError: it has others.
+    """
+    there = container(other)
+    if there is not None and _pairs(found, x, there, other):
+        return list(there.children(other))
+    raise ValueError(f"structures differ: {x!r} and {other!r}")
+
+
+def _pairs(mine: Container, x: Any, yours: Container, y: Any) -> bool:
+    """Whether the children of `x` and `y` belong together, one by one."""
+    if mine.family is dict and yours.family is dict:
+        return set(x) == set(y)
+    if isinstance(x, _SEQUENCES) and isinstance(y, _SEQUENCES):
+        return len(x) == len(y)
+    return bool(mine.family == yours.family and mine.names(x) == yours.names(y))
+
+
+def same_structure(x: Any, y: Any) -> bool:
+    """Whether both are nested alike: kinds of containers, keys and numbers of items.
+
+    Mappings are of one kind, and so are lists; the order of keys does not count.
+    """
+    mine, yours = container(x), container(y)
+    if mine is None or yours is None:
+        return mine is yours
+    if mine.family != yours.family or not _pairs(mine, x, yours, y):
+        return False
+    return all(map(same_structure, mine.children(x), yours.children(y)))
 
 
 def pack(structure: Any, leaves: list[Any]) -> Any:
@@ -83,7 +305,7 @@ def pack(structure: Any, leaves: list[Any]) -> Any:
     >>> pack({"b": 0, "a": (0,)}, [1, 2])
     {'b': 2, 'a': (1,)}
     """
-    if type(structure) is list and not any(isinstance(item, _NESTS) for item in structure):
+    if type(structure) is list and not any(map(is_nested, structure)):
         count = len(structure)
         if count == len(leaves):
             return leaves[:]
@@ -95,9 +317,7 @@ def pack(structure: Any, leaves: list[Any]) -> Any:
 
 
 def _pack(structure: Any, leaves: Any) -> Any:
-    if isinstance(structure, dict):
-        packed = {key: _pack(structure[key], leaves) for key in sorted_keys(structure)}
-        return {key: packed[key] for key in structure}
-    if isinstance(structure, list | tuple):
-        return like(structure, [_pack(item, leaves) for item in structure])
-    return next(leaves)
+    found = container(structure)
+    if found is None:
+        return next(leaves)
+    return found.like(structure, [_pack(item, leaves) for item in found.children(structure)])

@@ -39,7 +39,7 @@ class ConcreteFunction:
         self._places = [i for i, y in enumerate(leaves) if isinstance(y, GraphTensor)]
         self._leaves = leaves
         self._single = isinstance(outputs, GraphTensor)
-        plain = type(outputs) in (list, tuple) and len(self._places) == len(outputs) == len(leaves)
+        plain = type(outputs) in (list, tuple) and all(isinstance(y, GraphTensor) for y in outputs)
         self._flat: Any = type(outputs) if plain else None
         self._texts = any(y.dtype is dtypes.string for y in graph.outputs)
         # tensors of the function around that a nested function refers to, given to each run

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainkit.core import nest
 from trainkit.core.source_lines import Line, line_text
 from trainkit.graph.signature import Arguments, ById, Place
 
@@ -33,9 +34,19 @@ def _is_by_name(item: Any) -> bool:
 
 
 def _kind(item: Any) -> Any:
-    """The type of a list, tuple or dict in a key, else `None`."""
-    nested = isinstance(item, tuple) and bool(item) and isinstance(item[0], type)
-    return item[0] if nested and issubclass(item[0], list | tuple | dict) else None
+    """The type of a container in a key, else `None`."""
+    typed = isinstance(item, tuple) and bool(item) and isinstance(item[0], type)
+    return item[0] if typed and nest.is_nested_type(item[0]) else None
+
+
+def _named(item: Any) -> dict[Any, Any] | None:
+    """The items of a container by their names, in its order; `None` where it has no names."""
+    kind, names, *items = item
+    if names is None:
+        return None
+    walked = nest.sorted_keys(dict.fromkeys(names)) if issubclass(kind, Mapping) else names
+    by_name = dict(zip(walked, items, strict=True))
+    return {name: by_name[name] for name in names}
 
 
 def _text(item: Any) -> str:
@@ -43,9 +54,10 @@ def _text(item: Any) -> str:
         kind = _kind(item)
         if kind is None:
             return repr(item[1])
-        if issubclass(kind, dict):
-            return "{" + ", ".join(f"{k!r}: {_text(v)}" for k, v in item[1:]) + "}"
-        inner = ", ".join(map(_text, item[1:]))
+        named = _named(item)
+        if named is not None:
+            return "{" + ", ".join(f"{k!r}: {_text(v)}" for k, v in named.items()) + "}"
+        inner = ", ".join(map(_text, item[2:]))
         return f"[{inner}]" if issubclass(kind, list) else f"({inner})"
     return repr(item)
 
@@ -83,12 +95,12 @@ def _compared(name: str, old: Any, new: Any) -> list[Row]:
         return []
     kind = _kind(new)
     if kind is not None and kind is _kind(old) and len(old) == len(new):
-        if not issubclass(kind, dict):
-            pairs = zip(range(len(new)), old[1:], new[1:], strict=False)
+        before, now = _named(old), _named(new)
+        if before is None or now is None:
+            pairs = zip(range(len(new)), old[2:], new[2:], strict=False)
             return [row for i, a, b in pairs for row in _compared(f"{name}[{i}]", a, b)]
-        if [k for k, _ in old[1:]] == [k for k, _ in new[1:]]:
-            items = zip(old[1:], new[1:], strict=True)
-            return [row for (k, a), (_, b) in items for row in _compared(f"{name}[{k!r}]", a, b)]
+        if list(before) == list(now):
+            return [row for k in now for row in _compared(f"{name}[{k!r}]", before[k], now[k])]
     return [(name, _text(old), _text(new), _advice(old, new))]
 
 

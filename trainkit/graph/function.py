@@ -171,7 +171,7 @@ class Function:
     def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         key = tuple([key_of(x) for x in args])
         if kwargs:
-            key = (*key, tuple((k, key_of(v)) for k, v in sorted(kwargs.items())))
+            key = (*key, tuple((k, key_of(v)) for k, v in kwargs.items()))
         return key
 
     def _signed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -284,14 +284,16 @@ class Function:
         graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
         try:
             with graph, recorder.silence():
+                before = _contents(symbols)
                 result = function(*symbols[0], **symbols[1])
+                self._check_unchanged(before, symbols)
                 result = nest.map_structure(lambda y: _as_result(graph, y), result)
         except Exception as error:
             raise in_user_terms(with_reason(placed(error))) from error.__cause__
         graph.caller = None
         self._traces += 1
         graph.outputs = [y for y in nest.flatten(result) if isinstance(y, GraphTensor)]
-        labels = list(self._arguments.named(args, kwargs))
+        labels = self._arguments.labels(args, kwargs)
         shown = nest.map_structure(_shown_argument, (tuple(symbols[0]), symbols[1]))
         concrete = ConcreteFunction(self._name, graph, shown, result, labels)
         self._concrete[traced_key] = concrete
@@ -318,9 +320,28 @@ class Function:
         for i, x in enumerate(args):
             name = names[i] if i < len(names) and self._arguments.simple else f"arg_{i}"
             positional.append(nest.map_structure(symbol(name), x))
-        # In the order of keys, in which the places are.
-        by_name = {k: nest.map_structure(symbol(k), kwargs[k]) for k in sorted(kwargs)}
+        by_name = {k: nest.map_structure(symbol(k), v) for k, v in kwargs.items()}
         return positional, by_name
+
+    def _check_unchanged(self, before: Any, symbols: Any) -> None:
+        """Refuse that a function adds to its arguments, which are copies of the caller's.
+
+        Raises:
+            ValueError: one of them holds other items than before.
+        """
+        labels = self._arguments.labels(*symbols)
+        after = _contents(symbols)
+        changed = [
+            label
+            for label, (key, tensors), (was, held) in zip(labels, after, before, strict=True)
+            if key != was or [id(x) for x in tensors] != [id(x) for x in held]
+        ]
+        if changed:
+            raise ValueError(
+                f"{self._name!r} changes its argument {', '.join(map(repr, changed))}. A traced "
+                "function is given copies of lists and dicts, so its caller would not see that: "
+                "change a copy, and return it"
+            )
 
     def _relaxed(self, key: Any) -> Any:
         """`key` with unknown sizes where an earlier call of the same structure had other ones."""
@@ -410,11 +431,19 @@ def _tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
     for x in args:
         if type(x) is Tensor:
             found.append(x)
-        elif isinstance(x, list | tuple | dict | np.ndarray | np.generic | Tensor):
+        elif not isinstance(x, bool | int | float | str):
             found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
-    for name in sorted(kwargs):
-        found += [_tensor(leaf) for leaf in nest.flatten(kwargs[name]) if is_tensor_like(leaf)]
+    for x in kwargs.values():
+        found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
     return found
+
+
+def _contents(symbols: Any) -> list[tuple[Any, list[Any]]]:
+    """For each argument its key and the tensors in it."""
+    args, kwargs = symbols
+    return [
+        (key_of(x), [t for t in nest.flatten(x) if is_tensor(t)]) for x in (*args, *kwargs.values())
+    ]
 
 
 def _tensor(x: Any) -> Any:
@@ -427,6 +456,8 @@ def _as_result(graph: Graph, y: Any) -> Any:
         return graph.lift(y)
     if isinstance(y, bool | int | float | complex | np.ndarray | np.generic):
         return graph.lift(y)
+    if isinstance(y, TensorShape):
+        return graph.lift(convert_to_tensor(list(y), dtype_hint="int32"))
     return y
 
 

@@ -17,7 +17,7 @@ from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
 
-_VALUES = (bool, int, float, complex, str, bytes, type(None))
+_VALUES = (bool, int, float, complex, str, bytes, type(None), range, TensorShape)
 
 
 class ById:
@@ -88,17 +88,21 @@ class Place:
 
 
 def key_of(x: Any) -> Any:
-    """The hashable key of one argument, nested like it."""
+    """The hashable key of one argument, nested like it.
+
+    A container counts by its type, its names in their order, and its items: a function may well
+    go over the values of a dict.
+    """
     kind = type(x)
     if kind is Tensor:
         array = x._array
         return Place(array.shape, BY_NUMPY[array.dtype])
     if kind in _VALUES:
-        return (kind, x) if x == x else (kind, repr(x))
-    if isinstance(x, list | tuple):
-        return (kind, *(key_of(item) for item in x))
-    if isinstance(x, dict):
-        return (dict, *((k, key_of(x[k])) for k in nest.sorted_keys(x)))
+        return _float_key(x) if kind is float or kind is complex else (kind, x)
+    if (found := nest.container(x)) is not None:
+        if nest.is_record(x) and not any(map(is_tensor_like, nest.flatten(x))):
+            return ById(x)
+        return (kind, found.names(x), *map(key_of, found.children(x)))
     if isinstance(x, np.ndarray | np.generic):
         return Place(x.shape, BY_NUMPY.get(x.dtype) or key_error(x))
     if isinstance(x, Tensor):
@@ -106,6 +110,12 @@ def key_of(x: Any) -> Any:
     if is_spec(x):
         return Place(x.shape, x.dtype, getattr(x, "name", None))
     return ById(x)
+
+
+def _float_key(x: Any) -> tuple[Any, ...]:
+    if x != x:
+        return (type(x), repr(x))
+    return (type(x), x) if x else (type(x), x, repr(x))  # -0.0 equals 0.0, its inverse does not
 
 
 def key_error(x: Any) -> Any:
@@ -157,10 +167,9 @@ class Arguments:
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
-    def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The arguments by name."""
-        bound = self.signature.bind(*args, **kwargs)
-        return dict(bound.arguments)
+    def labels(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        """A name for each argument of a call, those given by position first."""
+        return [*map(self.name_of, range(len(args))), *kwargs]
 
 
 def places_in(key: Any) -> list[Place]:
