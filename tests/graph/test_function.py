@@ -588,3 +588,56 @@ def test_threads_may_call_one_function():
         results = list(pool.map(lambda i: float(f(tk.constant(float(i)))), range(64)))
     assert results == [2.0 * i + 1 for i in range(64)]
     assert len(traces) == 1
+
+
+SCALAR = tk.TensorSpec([], "float32")
+
+
+def test_a_concrete_function_refuses_another_python_value_than_it_was_traced_with():
+    concrete = tk.function(lambda x, n=2: x * n).get_concrete_function(SCALAR, 2)
+    x = tk.constant(5.0)
+    assert [float(y) for y in (concrete(x), concrete(x, 2), concrete(x, n=2))] == [10.0] * 3
+    assert float(concrete(x, tk.constant(2))) == 10.0
+    for call in (lambda: concrete(x, 3), lambda: concrete(x, n=3)):
+        with pytest.raises(TypeError, match="'n': the graph was made for 2, given is 3"):
+            call()
+    with pytest.raises(TypeError, match="no argument 'q'"):
+        concrete(x, q=2)
+    with pytest.raises(TypeError, match="'x' is given twice"):
+        concrete(x, x=x)
+
+
+def test_a_concrete_function_refuses_another_object():
+    class Scale:
+        by = 2.0
+
+    one, other = Scale(), Scale()
+    concrete = tk.function(lambda x, scale: x * scale.by).get_concrete_function(SCALAR, one)
+    assert float(concrete(tk.constant(1.0), one)) == float(concrete(tk.constant(1.0))) == 2.0
+    with pytest.raises(TypeError, match="'scale': the graph was made for"):
+        concrete(tk.constant(1.0), other)
+
+
+def test_a_concrete_function_takes_nested_arguments_in_any_order_of_keys():
+    @tk.function
+    def f(d, *rest, z, y=1.0, **more):
+        return d["b"] * 10.0 + d["a"] + z * 100.0 * y + rest[0] * 1000.0 + more["k"] * 10000.0
+
+    concrete = f.get_concrete_function({"b": SCALAR, "a": SCALAR}, SCALAR, z=SCALAR, k=SCALAR)
+    one, two, three, four, five = (tk.constant(float(n)) for n in range(1, 6))
+    assert float(concrete({"b": one, "a": two}, three, z=four, k=five)) == 53412.0
+    assert float(concrete({"a": two, "b": one}, three, k=five, z=four)) == 53412.0
+    assert float(concrete(two, one, three, four, five)) == 53412.0  # the graph's inputs, in order
+    with pytest.raises(TypeError, match="'d': the graph was made for"):
+        concrete({"b": one}, three, z=four, k=five)
+    with pytest.raises(TypeError, match="'z' is missing"):
+        concrete({"b": one, "a": two}, three, k=five)
+
+
+def test_a_concrete_function_with_any_number_of_arguments():
+    concrete = tk.function(lambda *xs: xs[0] - xs[1]).get_concrete_function(SCALAR, SCALAR)
+    assert float(concrete(tk.constant(3.0), tk.constant(1.0))) == 2.0
+    with pytest.raises(TypeError, match=r"'xs\[1\]' is missing"):
+        concrete(tk.constant(3.0))
+    with pytest.raises(TypeError, match="takes 2 tensors"):
+        concrete(*[tk.constant(1.0)] * 3)

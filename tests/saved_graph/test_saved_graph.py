@@ -1,5 +1,7 @@
 """Save, load, and the reader of numpy and h5py: same values, and hostile files refused."""
 
+import collections
+import dataclasses
 import importlib.util
 import json
 import shutil
@@ -447,3 +449,56 @@ def test_the_reader_has_a_body_for_what_inference_needs():
     needed = {"dense", "conv", "max_pool", "softmax", "lstm", "gru", "cond", "while_loop", "take"}
     assert needed <= set(standalone.OPERATIONS)
     assert Path(standalone.__file__).read_text().count("import trainkit") == 0
+
+
+Point = collections.namedtuple("Point", "y x")
+
+
+@dataclasses.dataclass
+class Scores:
+    total: object
+    best: object
+
+
+STRUCTURES = {
+    "dict": lambda x: {"price": x, "kind": x + 1.0},
+    "ordered": lambda x: collections.OrderedDict([("price", x), ("kind", x + 1.0)]),
+    "nested": lambda x: (x, [x + 1.0, {"b": x + 2.0, "a": (x + 3.0, None)}]),
+    "named": lambda x: {"z": Point(x, x + 1.0), "a": [Point([x + 2.0], x + 3.0)]},
+    "record": lambda x: Scores(x, {"b": x + 1.0, "a": x + 2.0}),
+    "numbers": lambda x: {2: x, 1: x + 1.0, 0.5: x + 2.0},
+}
+
+
+def seen(x):
+    """Values by their place in the structure, in its own order."""
+    if isinstance(x, dict):
+        return [(key, seen(item)) for key, item in x.items()]
+    fields = getattr(x, "_fields", ("total", "best") if hasattr(x, "best") else ())
+    if fields:
+        return [(name, seen(getattr(x, name))) for name in fields]
+    if isinstance(x, list | tuple):
+        return (type(x), [seen(item) for item in x])
+    return None if x is None else float(x)
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_results_keep_their_places_in_nested_structures(name, tmp_path):
+    f = tk.function(STRUCTURES[name])
+    concrete = f.get_concrete_function(tk.TensorSpec([], "float32"))
+    tk.saved_graph.save(concrete, tmp_path / "f.h5")
+    expected = seen(STRUCTURES[name](tk.constant(5.0)))
+    loaded = tk.saved_graph.load(tmp_path / "f.h5")
+    assert seen(concrete(tk.constant(5.0))) == expected
+    assert seen(loaded(tk.constant(5.0))) == expected
+    assert seen(standalone.load(tmp_path / "f.h5")(np.float32(5.0))) == expected
+
+
+@pytest.mark.parametrize("order", [("b", "a"), ("a", "b")])
+def test_arguments_of_a_loaded_graph_go_by_their_keys(order, tmp_path):
+    spec = tk.TensorSpec([], "float32")
+    f = tk.function(lambda d, *, z, y=1.0: d["b"] * 10.0 + d["a"] + z * 100.0 * y)
+    tk.saved_graph.save(f.get_concrete_function({"b": spec, "a": spec}, z=spec), tmp_path / "f.h5")
+    values = {"b": tk.constant(1.0), "a": tk.constant(2.0)}
+    loaded = tk.saved_graph.load(tmp_path / "f.h5")
+    assert float(loaded({key: values[key] for key in order}, z=tk.constant(3.0))) == 312.0

@@ -27,12 +27,14 @@ class Container(NamedTuple):
         names: what tells the children apart, in the value's own order: keys, names of fields, or
             `None` where the position does.
         like: a value like the first argument with the second's items for children.
+        has_fields: whether the names are those of attributes.
     """
 
     family: Any
     children: Callable[[Any], Iterable[Any]]
     names: Callable[[Any], tuple[Any, ...] | None]
     like: Callable[[Any, list[Any]], Any]
+    has_fields: bool = False
 
 
 def sorted_keys(x: Mapping[Any, Any]) -> list[Any]:
@@ -102,7 +104,7 @@ def _record(family: type, names: Callable[[Any], tuple[str, ...]]) -> Container:
     def children(x: Any) -> list[Any]:
         return [getattr(x, name) for name in names(x)]
 
-    return Container(family, children, names, _record_like(names))
+    return Container(family, children, names, _record_like(names), has_fields=True)
 
 
 def _set_fields(x: Any) -> tuple[str, ...]:
@@ -138,10 +140,12 @@ def _container_of(kind: type) -> Container | None:
     if issubclass(kind, list):
         return _LIST
     if issubclass(kind, tuple):
-        if not hasattr(kind, "_fields"):
+        fields = getattr(kind, "_fields", None)
+        if fields is None:
             return _TUPLE
-        family = (kind.__name__, tuple(kind._fields))
-        return Container(family, iter, _no_names, lambda x, items: type(x)(*items))
+        names = tuple(fields)
+        family = (kind.__name__, names)
+        return Container(family, iter, lambda x: names, lambda x, items: type(x)(*items), True)
     if issubclass(kind, Mapping):
         return _DICT
     if issubclass(kind, deque):
@@ -199,10 +203,15 @@ def is_nested(x: Any) -> bool:
     return container(x) is not None
 
 
+def fields_of(x: Any) -> tuple[Any, ...] | None:
+    """The names of the fields of a named tuple, a dataclass or an attrs class, else `None`."""
+    found = container(x)
+    return found.names(x) if found is not None and found.has_fields else None
+
+
 def is_record(x: Any) -> bool:
     """Whether `x` is a dataclass whose fields are walked; TensorFlow takes it for one value."""
-    found = container(x)
-    return found is not None and found.names is _set_fields
+    return dataclasses.is_dataclass(x) and fields_of(x) is not None
 
 
 def like(x: Any, items: list[Any]) -> Any:
@@ -294,6 +303,22 @@ def same_structure(x: Any, y: Any) -> bool:
     if mine.family != yours.family or not _pairs(mine, x, yours, y):
         return False
     return all(map(same_structure, mine.children(x), yours.children(y)))
+
+
+def flatten_up_to(structure: Any, x: Any) -> list[Any]:
+    """The parts of `x` that stand where `structure` has leaves; they may be nested further.
+
+    Raises:
+        ValueError: `x` is nested otherwise above them.
+
+    >>> flatten_up_to({"b": 0, "a": 0}, {"a": [1, 2], "b": 3})
+    [[1, 2], 3]
+    """
+    found = container(structure)
+    if found is None:
+        return [x]
+    pairs = zip(found.children(structure), _beside(structure, found, x), strict=True)
+    return [part for below, item in pairs for part in flatten_up_to(below, item)]
 
 
 def pack(structure: Any, leaves: list[Any]) -> Any:

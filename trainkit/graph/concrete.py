@@ -9,10 +9,10 @@ from trainkit.core import dtypes, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.source_lines import Line
 from trainkit.core.string_tensor import string_results
-from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text, wrap
 from trainkit.core.variable import Variable
 from trainkit.graph.graph import Graph, GraphTensor, replay
-from trainkit.graph.signature import Place, is_spec, is_tensor_like
+from trainkit.graph.signature import ById, Place, is_spec, is_tensor_like
 
 _TAPES = recorder.TAPES
 _THREAD = recorder.THREAD
@@ -78,16 +78,75 @@ class ConcreteFunction:
         return nest.map_structure(lambda y: getattr(y, "shape", None), self.structured_outputs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the graph on tensors, by position or by name; Python values are part of the graph."""
-        given = list(args) + [kwargs[name] for name in self._labels[len(args) :] if name in kwargs]
-        flat = [x for x in nest.flatten(given) if _fills_a_place(x)]
-        places = self.graph.inputs[: len(self.graph.inputs) - len(self.closed)]
-        if len(flat) != len(places):
+        """Run the graph, for the arguments that it was traced for.
+
+        Args:
+            *args: the arguments of the Python function, in their structure; or all tensors of the
+                graph, one after the other. Python values are part of the graph: they may be left
+                out.
+            **kwargs: the same by name.
+
+        Raises:
+            TypeError: an argument is missing, unknown or nested otherwise, or it is another Python
+                value or object than the graph was made for.
+            InvalidArgumentError: a tensor has another shape or dtype.
+        """
+        try:
+            flat = self._filled(args, kwargs)
+        except TypeError:
+            flat = self._one_after_another(args, kwargs)
+            if len(flat) != self._count() or not all(map(_fills_a_place, flat)):
+                raise
+        places = self.graph.inputs
+        return self.run([_fitting(x, place, self) for x, place in zip(flat, places, strict=False)])
+
+    def _count(self) -> int:
+        """How many tensors a call gives."""
+        return len(self.graph.inputs) - len(self.closed)
+
+    def _one_after_another(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments as tensors for the graph's inputs, by position, then by their names."""
+        names = [x.node.name for x in self.graph.inputs[len(args) : self._count()]]
+        return [*args, *(kwargs[name] for name in names)] if set(names) == set(kwargs) else []
+
+    def _filled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The tensors for the graph's inputs, in their order, from a call of the function.
+
+        Raises:
+            TypeError: the call does not fit the one that was traced.
+        """
+        positional, by_name = self.structured_input_signature
+        traced = dict(zip(self._labels, [*positional, *by_name.values()], strict=True))
+        given = self._by_label(args, kwargs, len(positional))
+        flat: list[Any] = []
+        for label, value in traced.items():
+            if label in given:
+                flat += _matched(given[label], value, f"{self.name}: {label!r}")
+            elif any(isinstance(leaf, GraphTensor) for leaf in nest.flatten(value)):
+                raise TypeError(
+                    f"{self.name}: this graph takes {self._count()} tensors "
+                    f"({', '.join(self._labels)}), {label!r} is missing"
+                )
+        return flat
+
+    def _by_label(self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> Any:
+        """The arguments of a call by their labels."""
+        if len(args) > count:
             raise TypeError(
-                f"{self.name}: this graph takes {len(places)} tensors ({', '.join(self._labels)}), "
-                f"{len(flat)} were given"
+                f"{self.name}: this graph takes {self._count()} tensors, and by position the "
+                f"arguments {', '.join(self._labels[:count]) or 'none'}; {len(args)} were given"
             )
-        return self.run([_fitting(x, place, self) for x, place in zip(flat, places, strict=True)])
+        given = dict(zip(self._labels, args, strict=False))
+        for name, x in kwargs.items():
+            if name not in self._labels:
+                raise TypeError(
+                    f"{self.name}: the graph has no argument {name!r}, it has "
+                    f"{', '.join(self._labels) or 'none'}"
+                )
+            if name in given:
+                raise TypeError(f"{self.name}: {name!r} is given twice, by position and by name")
+            given[name] = x
+        return given
 
     def run(self, tensors: list[Any]) -> Any:
         """The results for one tensor per input."""
@@ -158,8 +217,48 @@ def _fills_a_place(x: Any) -> bool:
     return is_tensor_like(x) or isinstance(x, Variable)
 
 
+def _matched(x: Any, traced: Any, label: str) -> list[Any]:
+    """The tensors in an argument, in the order of those in the traced one.
+
+    Raises:
+        TypeError: it is nested otherwise, or holds another Python value or object.
+    """
+    try:
+        parts = nest.flatten_up_to(traced, x)
+    except ValueError:
+        raise TypeError(
+            f"{label}: the graph was made for {_outline(traced)}, given is {_outline(x)}"
+        ) from None
+    found = []
+    for part, leaf in zip(parts, nest.flatten(traced), strict=True):
+        if isinstance(leaf, GraphTensor):
+            found.append(part)
+        elif not _same_value(leaf, part):
+            known = leaf.value() if isinstance(leaf, ById) else leaf
+            raise TypeError(
+                f"{label}: the graph was made for {known!r}, given is {short_text(part)}; call the "
+                "tk.function itself, or get_concrete_function for that value"
+            )
+    return found
+
+
+def _same_value(known: Any, x: Any) -> bool:
+    if isinstance(known, ById):
+        return known.value() is x
+    if is_tensor(x):
+        x = x.numpy().item() if x.shape.num_elements() == 1 else x
+    return known is x or (not is_tensor(x) and (bool(known == x) or (known != known and x != x)))
+
+
+def _outline(x: Any) -> str:
+    def word(leaf: Any) -> str:
+        return "a tensor" if is_tensor(leaf) else repr(leaf)
+
+    return str(nest.map_structure(word, x)).replace("'", "")
+
+
 def _fitting(x: Any, place: GraphTensor, owner: ConcreteFunction) -> Any:
-    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x, dtype_hint=place.dtype)
     if tensor.dtype != place.dtype or not place.shape.is_compatible_with(tensor.shape):
         raise InvalidArgumentError(
             f"{owner.name}: the graph was made for {place.node.name!r} of shape "

@@ -131,10 +131,16 @@ class _Reader:
         given = {"tensor": lambda i: main.inputs[_number(i)]}
         results = decoded(document["results"], tensor)
         arguments = document["arguments"]
-        shown = (tuple(main.inputs), {}) if arguments is None else decoded(arguments, given)
-        return LoadedFunction(
-            str(document["name"]), main, shown, results, list(map(str, document["labels"]))
-        )
+        shown: Any = (tuple(main.inputs), {})
+        labels = [x.node.name for x in main.inputs]
+        if arguments is not None:
+            shown, labels = decoded(arguments, given), list(map(str, document["labels"]))
+        args, kwargs = shown
+        if len(labels) != len(args) + len(dict(kwargs)):
+            raise self.refuse(
+                f"it has {len(labels)} labels for {len(args) + len(kwargs)} arguments"
+            )
+        return LoadedFunction(str(document["name"]), main, (args, kwargs), results, labels)
 
     def _array(self, number: Any) -> Any:
         values = self._file.root.children.get("values")

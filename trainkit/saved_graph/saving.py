@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.hdf5 import Entry, Group, Values, as_json, write_file
-from trainkit.core import devices
+from trainkit.core import devices, nest
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.primitive import Primitive
 from trainkit.core.shapes import Spec
@@ -85,6 +85,13 @@ def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
     return traces[0]
 
 
+class _Output:
+    """The place of a tensor among the results."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
 class _Writer:
     """Turns graphs into JSON; arrays are collected in `arrays`."""
 
@@ -107,12 +114,17 @@ class _Writer:
         main = self._graph(graph)
         inputs = {x: i for i, x in enumerate(concrete.graph.inputs)}
         outputs = iter(range(len(graph.outputs)))
+        # numbered in the order of the graph's outputs, which is not that of the dicts' keys
+        results = nest.map_structure(
+            lambda y: _Output(next(outputs)) if isinstance(y, GraphTensor) else y,
+            concrete.structured_outputs,
+        )
 
         def argument(x: Any) -> Any:
             return {"tensor": inputs[x]} if isinstance(x, GraphTensor) and x in inputs else None
 
         def result(y: Any) -> Any:
-            return {"tensor": next(outputs)} if isinstance(y, GraphTensor) else None
+            return {"tensor": y.number} if isinstance(y, _Output) else None
 
         try:
             arguments = encoded(concrete.structured_input_signature, argument, "an argument")
@@ -122,7 +134,7 @@ class _Writer:
             "name": concrete.name,
             "labels": list(concrete._labels),
             "arguments": arguments,
-            "results": encoded(concrete.structured_outputs, result, "the result"),
+            "results": encoded(results, result, "the result"),
             "graphs": self._graphs,
             "main": main,
             "variables": self._variables,

@@ -17,6 +17,7 @@ import itertools
 import json
 import math
 import sys
+from collections import namedtuple
 
 import h5py
 import numpy as np
@@ -127,6 +128,11 @@ def _decoded(value, special, depth=0):
     if kind == "dict":
         pairs = [[_decoded(item, special, depth + 1) for item in pair] for pair in content]
         return {key: item for key, item in pairs}
+    if kind == "record":
+        name, pairs = content
+        fields = [str(field) for field, _ in pairs]
+        items = [_decoded(item, special, depth + 1) for _, item in pairs]
+        return namedtuple(str(name), fields)(*items)
     raise GraphError(f"{str(kind)[:40]!r} is no kind of setting")
 
 
