@@ -20,9 +20,14 @@ import time
 import traceback
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 import trainkit as tk
+
+# What a run imports late is imported here, once for all processes.
+LATE = (h5py, tk.Sequential, tk.optimizers, tk.losses, tk.metrics, tk.callbacks, tk.train)
+LATE += (tk.train.CheckpointManager, tk.checkpoints, tk.data.Dataset, tk.GradientTape)
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 6)).astype("float32")

@@ -22,6 +22,7 @@ import numpy as np
 from trainkit.checkpoints.atomic import AtomicFile
 from trainkit.checkpoints.checksum import SMALL, as_bytes, checksum
 from trainkit.checkpoints.contents import Contents
+from trainkit.checkpoints.interruption import SignalsHeld
 from trainkit.checkpoints.positioned import EarlySync, H5Stream, write_at
 from trainkit.checkpoints.seal import BLOCK, Extent, write_seal
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
@@ -141,9 +142,9 @@ def _write_hdf5(
     import h5py
 
     try:
-        with h5py.File(stream, "w", userblock_size=BLOCK) as file:
+        with SignalsHeld() as held, h5py.File(stream, "w", userblock_size=BLOCK) as file:
             writer = _Writer(h5py, file, stream.fd, early, options or CheckpointOptions())
-            writer.write(entries, {"version": VERSION, **root})
+            writer.write(entries, {"version": VERSION, **root}, held.look)
     except Exception:
         if stream.error is not None:
             raise stream.error from None
@@ -172,9 +173,12 @@ class _Writer:
         self.extents: list[Extent] = []
         self.contents = Contents({})
 
-    def write(self, entries: list[Entry], root: dict[str, str]) -> None:
+    def write(
+        self, entries: list[Entry], root: dict[str, str], before_each: Callable[[], None]
+    ) -> None:
         self._group(Group("", root))
         for entry in entries:
+            before_each()
             if isinstance(entry, Values):
                 self._values(entry)
             elif isinstance(entry, Link):
@@ -303,9 +307,10 @@ def opened(fd: int, name: str) -> Iterator[Any]:
 
     from trainkit.checkpoints.guard import H5_ERRORS, open_error
 
-    try:
-        file = h5py.File(H5Stream(fd), "r")
-    except H5_ERRORS as error:
-        raise open_error(name, error) from error
-    with file:
-        yield file
+    with SignalsHeld():
+        try:
+            file = h5py.File(H5Stream(fd), "r")
+        except H5_ERRORS as error:
+            raise open_error(name, error) from error
+        with file:
+            yield file

@@ -1,4 +1,4 @@
-"""`Interruption`: Ctrl-C and SIGTERM end a training loop after the batch, not within it."""
+"""Signals where they do no harm: after a batch (`Interruption`), not in HDF5 (`SignalsHeld`)."""
 
 from __future__ import annotations
 
@@ -50,6 +50,53 @@ class Interruption:
         for number, before in self._before.items():
             signal.signal(number, before)
         self._before = {}
+
+
+class SignalsHeld:
+    """A context in which the program's signal handlers wait.
+
+    HDF5 calls back into Python to read and to write. A handler that raises in there, as that of
+    Ctrl-C does, leaves its structures half done: it crashes, or loses the exception. What came runs
+    at `look`, which belongs between two calls of HDF5, or at the end. Threads other than the main
+    one never run handlers.
+    """
+
+    def __init__(self) -> None:
+        self._came: list[int] = []
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> SignalsHeld:
+        if threading.current_thread() is threading.main_thread():
+            try:
+                for number in signal.valid_signals():
+                    before = signal.getsignal(number)
+                    if callable(before):
+                        self._before[number] = before
+                        signal.signal(number, self._note)
+            except BaseException:  # of a handler that has run before it was replaced
+                self._put_back()
+                raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._put_back()
+        came, self._came = self._came, []
+        for number in dict.fromkeys(came):
+            signal.raise_signal(number)
+
+    def look(self) -> None:
+        """Run the handlers of the signals that came; whatever they raise, others go on waiting."""
+        while self._came:
+            number = self._came.pop(0)
+            self._before[number](number, None)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._came.append(number)
+
+    def _put_back(self) -> None:
+        for number, before in self._before.items():
+            if signal.getsignal(number) == self._note:  # else a handler has changed it in `look`
+                signal.signal(number, before)
 
 
 _ACTIVE: list[Interruption] = []
