@@ -1,5 +1,8 @@
 """Nested lists, tuples and dicts."""
 
+import collections
+import dataclasses
+import types
 from collections import namedtuple
 
 import pytest
@@ -52,5 +55,88 @@ def test_the_door():
     tk.nest.assert_same_structure([1, 2], [3, 4])
     with pytest.raises(ValueError, match="structures differ"):
         tk.nest.assert_same_structure([1], [1, 2])
-    with pytest.raises(TypeError, match="unknown arguments"):
+    with pytest.raises(ValueError, match="unknown arguments"):
         tk.nest.map_structure(len, [1], other=3)
+    with pytest.raises(ValueError, match="give a structure"):
+        tk.nest.map_structure(len)
+    with pytest.raises(TypeError, match="can't be called"):
+        tk.nest.map_structure(3, [1])
+    with pytest.raises(TypeError, match="needs a list of leaves"):
+        tk.nest.pack_sequence_as([1], 5)
+
+
+@dataclasses.dataclass
+class Record:
+    b: object
+    a: object
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        collections.OrderedDict([("b", 1), ("a", 2)]),
+        collections.defaultdict(list, {"b": 1, "a": 2}),
+        collections.deque([1, 2], maxlen=4),
+        Pair(1, [2]),
+        Record(1, {"z": 2, "y": 3}),
+        types.MappingProxyType({"b": 1, "a": 2}),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_kinds_of_containers_and_orders_of_keys_stay(x):
+    for y in (nest.map_structure(lambda v: v, x), nest.pack(x, nest.flatten(x))):
+        assert type(y) is type(x)
+        assert repr(y) == repr(x)
+    assert nest.flatten(nest.map_structure(str, x)) == list(map(str, nest.flatten(x)))
+    assert repr(nest.map_structure(lambda a, b: b, x, x)) == repr(x)
+
+
+def test_leaves_are_visited_in_the_order_of_flatten():
+    seen = []
+    nest.map_structure(seen.append, {"b": 1, "a": [2, {"d": 3, "c": 4}]})
+    assert seen == nest.flatten({"b": 1, "a": [2, {"d": 3, "c": 4}]}) == [2, 4, 3, 1]
+
+
+def test_parts_of_a_deeper_nest():
+    assert nest.flatten_up_to({"b": 0, "a": (0, 0)}, {"a": [[1], 2], "b": {"c": 3}}) == [
+        [1],
+        2,
+        {"c": 3},
+    ]
+    with pytest.raises(ValueError, match="structures differ"):
+        nest.flatten_up_to([0, 0], [1])
+
+
+def test_a_dataclass_is_one_value_at_the_door():
+    record = Record(1, 2)
+    assert tk.nest.flatten([record, 3]) == [record, 3]
+    assert not tk.nest.is_nested(record)
+    assert tk.nest.map_structure(lambda x: x, record) is record
+    assert tk.nest.flatten({"b": 1, "a": 2}.values()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "error"),
+    [
+        ([1], (2,), TypeError),
+        (Pair(1, 2), (1, 2), TypeError),
+        ({"a": 1}, {"b": 1}, ValueError),
+        ([1], [[1]], ValueError),
+        ({"a": 1}, collections.OrderedDict(a=2), None),
+        (["x", (1, 2)], ["y", (3, 4)], None),
+    ],
+)
+def test_same_structures_at_the_door(a, b, error):
+    def check(**settings):
+        tk.nest.assert_same_structure(a, b, **settings)
+        return tk.nest.map_structure(lambda x, y: (x, y), a, b, **settings)
+
+    if error is None:
+        assert nest.flatten(check()) == [
+            v for row in zip(nest.flatten(a), nest.flatten(b), strict=True) for v in row
+        ]
+    else:
+        with pytest.raises(error, match="structures differ"):
+            check()
+    if error is TypeError:
+        check(check_types=False)

@@ -272,3 +272,92 @@ def test_a_shape_is_returned_as_a_tensor():
     _, shape = tk.function(lambda x: (x, x.shape))(tk.ones((2, 3)))
     assert shape.numpy().tolist() == [2, 3]
     assert shape.dtype == tk.int32
+
+
+def swapped(d):
+    return {"z": d["b"] * 2.0, "y": [d["a"] + 1.0, None]}
+
+
+def grown(d):
+    return {"b": d["a"] + 1.0, "a": d["b"] * 2.0}
+
+
+CONTROL = {
+    "cond": lambda d: tk.cond(d["b"] > 0.0, lambda: swapped(d), lambda: swapped(grown(d))),
+    "cond with keys in two orders": lambda d: tk.cond(
+        d["b"] > 0.0, lambda: {"b": d["b"], "a": d["a"]}, lambda: {"a": d["b"], "b": d["a"]}
+    )["b"],
+    "cond of named tuples": lambda d: tk.cond(
+        d["b"] > 0.0, lambda: Pair(d["b"], [None]), lambda: Pair(d["a"], [None])
+    ),
+    "cond of records": lambda d: tk.cond(
+        d["b"] > 0.0, lambda: Record(d["b"], d["a"]), lambda: Record(d["a"], d["b"])
+    ),
+    "switch_case": lambda d: tk.switch_case(
+        tk.constant(1), [lambda: swapped(d), lambda: swapped(grown(d))]
+    ),
+    "while_loop": lambda d: tk.while_loop(
+        lambda i, d: i < 3, lambda i, d: [i + 1, grown(d)], (tk.constant(0), d)
+    ),
+    "map_fn": lambda d: tk.map_fn(
+        lambda e: swapped(e)["z"], {"b": tk.stack([d["b"], d["a"]]), "a": tk.zeros([2])}
+    ),
+    "map_fn to a dict": lambda d: tk.map_fn(
+        lambda e: {"z": e["b"] + 1.0, "y": e["a"]},
+        {"b": tk.stack([d["b"], d["a"]]), "a": tk.zeros([2])},
+        fn_output_signature={"z": tk.float32, "y": tk.float32},
+    ),
+    "scan": lambda d: tk.scan(
+        lambda c, e: grown({k: v + e for k, v in c.items()}), tk.range(3.0), d
+    ),
+    "foldl": lambda d: tk.foldl(
+        lambda c, e: grown({k: v + e for k, v in c.items()}), tk.range(3.0), d
+    ),
+    "vectorized_map": lambda d: tk.vectorized_map(
+        lambda e: {"z": e["b"] + 1.0, "y": e["a"]},
+        {"b": tk.stack([d["b"], d["a"]]), "a": tk.zeros([2])},
+    ),
+}
+
+
+def loops_in_python(d):
+    for i in tk.range(3):
+        if d["b"] > 4.0:
+            d = {"b": d["a"], "a": d["b"] + tk.cast(i, tk.float32)}
+        else:
+            d = grown(d)
+    return d
+
+
+@pytest.mark.parametrize("control", [*CONTROL.values(), loops_in_python], ids=[*CONTROL, "loop"])
+def test_control_flow_keeps_structures(control):
+    def values(x):
+        return rebuilt(x, lambda t: t.numpy().tolist())
+
+    traced = tk.function(control)
+    for b, a in ((1.0, 2.0), (-1.0, 5.0)):
+        d = {"b": tk.constant(b), "a": tk.constant(a)}
+        assert values(traced(d)) == values(control(d))
+        assert values(traced({"a": d["a"], "b": d["b"]})) == values(control(d))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tk.function], ids=["eager", "traced"])
+def test_a_body_that_gives_other_keys_is_refused(wrap):
+    def loop(x):
+        body = lambda d: [{"other": d["a"] + 1.0}]  # noqa: E731
+        return tk.while_loop(lambda d: d["a"] < 3.0, body, [{"a": x}])
+
+    with pytest.raises(tk.errors.InvalidArgumentError, match="nested otherwise"):
+        wrap(loop)(tk.constant(1.0))
+
+
+def test_branches_of_two_kinds_are_refused():
+    def f(x, one, two):
+        return tk.cond(x > 0.0, lambda: one(x), lambda: two(x))
+
+    kinds = [lambda x: [x], lambda x: (x,), lambda x: {"a": x}, lambda x: {"b": x}]
+    for one in kinds:
+        for two in kinds:
+            if one is not two:
+                with pytest.raises(tk.errors.InvalidArgumentError, match="different structures"):
+                    tk.function(f)(tk.constant(1.0), one, two)

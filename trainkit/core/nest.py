@@ -225,27 +225,30 @@ def like(x: Any, items: list[Any]) -> Any:
 # ---------------------------------------------------------------------- walks
 
 
-def flatten(x: Any) -> list[Any]:
-    """All leaves of `x`, in order.
+Look = Callable[[Any], Container | None]
+
+
+def flatten(x: Any, look: Look = container) -> list[Any]:
+    """All leaves of `x`, in order; `look` says what is taken apart.
 
     >>> flatten({"b": [1, 2], "a": (3,)})
     [3, 1, 2]
     """
-    found = container(x)
+    found = look(x)
     if found is None:
         return [x]
     leaves: list[Any] = []
-    _collect(found.children(x), leaves)
+    _collect(found.children(x), leaves, look)
     return leaves
 
 
-def _collect(items: Iterable[Any], leaves: list[Any]) -> None:
+def _collect(items: Iterable[Any], leaves: list[Any], look: Look) -> None:
     for item in items:
-        found = container(item)
+        found = look(item)
         if found is None:
             leaves.append(item)
         else:
-            _collect(found.children(item), leaves)
+            _collect(found.children(item), leaves, look)
 
 
 def map_structure(fn: Callable[..., Any], x: Any, *others: Any) -> Any:
@@ -292,17 +295,36 @@ def _pairs(mine: Container, x: Any, yours: Container, y: Any) -> bool:
     return bool(mine.family == yours.family and mine.names(x) == yours.names(y))
 
 
-def same_structure(x: Any, y: Any) -> bool:
+def same_structure(x: Any, y: Any, look: Look = container) -> bool:
     """Whether both are nested alike: kinds of containers, keys and numbers of items.
 
     Mappings are of one kind, and so are lists; the order of keys does not count.
     """
-    mine, yours = container(x), container(y)
+    mine, yours = look(x), look(y)
     if mine is None or yours is None:
         return mine is yours
     if mine.family != yours.family or not _pairs(mine, x, yours, y):
         return False
-    return all(map(same_structure, mine.children(x), yours.children(y)))
+    pairs = zip(mine.children(x), yours.children(y), strict=True)
+    return all(same_structure(a, b, look) for a, b in pairs)
+
+
+def same_variables(x: Any, y: Any) -> bool:
+    """Whether `y` could be the next values of loop variables `x`: a list may be a tuple."""
+    if isinstance(x, _SEQUENCES) and isinstance(y, _SEQUENCES):
+        return len(x) == len(y) and all(map(same_structure, x, y))
+    return same_structure(x, y)
+
+
+def same_counts(x: Any, y: Any, look: Look = container) -> bool:
+    """Whether both are nested alike but for the kinds of containers and their keys."""
+    mine, yours = look(x), look(y)
+    if mine is None or yours is None:
+        return mine is yours
+    ours, theirs = list(mine.children(x)), list(yours.children(y))
+    if len(ours) != len(theirs):
+        return False
+    return all(same_counts(a, b, look) for a, b in zip(ours, theirs, strict=True))
 
 
 def flatten_up_to(structure: Any, x: Any) -> list[Any]:
@@ -321,7 +343,7 @@ def flatten_up_to(structure: Any, x: Any) -> list[Any]:
     return [part for below, item in pairs for part in flatten_up_to(below, item)]
 
 
-def pack(structure: Any, leaves: list[Any]) -> Any:
+def pack(structure: Any, leaves: list[Any], look: Look = container) -> Any:
     """`structure` with its leaves replaced by `leaves`, in the order of `flatten`.
 
     Raises:
@@ -335,14 +357,14 @@ def pack(structure: Any, leaves: list[Any]) -> Any:
         if count == len(leaves):
             return leaves[:]
     else:
-        count = len(flatten(structure))
+        count = len(flatten(structure, look))
     if count != len(leaves):
         raise ValueError(f"the structure has {count} leaves, {len(leaves)} were given")
-    return _pack(structure, iter(leaves))
+    return _pack(structure, iter(leaves), look)
 
 
-def _pack(structure: Any, leaves: Any) -> Any:
-    found = container(structure)
+def _pack(structure: Any, leaves: Any, look: Look) -> Any:
+    found = look(structure)
     if found is None:
         return next(leaves)
-    return found.like(structure, [_pack(item, leaves) for item in found.children(structure)])
+    return found.like(structure, [_pack(item, leaves, look) for item in found.children(structure)])

@@ -50,7 +50,7 @@ def traced_cond(
     if merge is not None:
         one, two = merge(true, one, false, two)
     leaves_one, leaves_two = nest.flatten(one), nest.flatten(two)
-    if len(leaves_one) != len(leaves_two):
+    if not nest.same_structure(one, two):
         raise InvalidArgumentError(
             f"cond: the branches return different structures, {_outline(one)} and "
             f"{_outline(two)}; return the same structure from both"

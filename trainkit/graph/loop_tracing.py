@@ -13,7 +13,7 @@ from typing import Any
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.graph import loop_gradients as loop_gradients  # gives the loops their gradients
 from trainkit.graph.graph import Graph, GraphTensor
 from trainkit.graph.loop_rows import RowPlan
@@ -104,6 +104,8 @@ def while_below(
         result = body(*state) if spreads else body(state)
         if spreads and len(loop_vars) == 1 and not isinstance(result, list | tuple):
             result = (result,)
+        if spreads and nest.same_variables(loop_vars, result):
+            result = nest.like(loop_vars, list(result))  # a list may be given as a tuple
         return done + 1, result
 
     return traced_while(outer, check, step, [_loop_start(0), loop_vars])[1]
@@ -148,6 +150,11 @@ def _trace_body(
     if len(leaves) != len(specs):
         raise InvalidArgumentError(
             f"while_loop: the body returns {len(leaves)} values for {len(specs)} loop variables"
+        )
+    if not nest.same_variables(loop_vars, result):
+        raise InvalidArgumentError(
+            f"while_loop: the body returns {short_text(result)}, which is nested otherwise than "
+            f"the loop variables {short_text(loop_vars)}"
         )
     with graph:
         return (

@@ -170,7 +170,7 @@ def _merge(
         for name, a, b in zip(names, one, two, strict=False):
             if fills or label(name) == _RETURNED or is_empty_array(a) or is_empty_array(b):
                 a, b = filled(true, a, b), filled(false, b, a)
-            if _shape_of_nest(a) != _shape_of_nest(b):
+            if not nest.same_structure(a, b):
                 raise InvalidArgumentError(_differing(name, a, b))
             for x, y in zip(nest.flatten(a), nest.flatten(b), strict=True):
                 _check_leaves(name, x, y)
@@ -179,10 +179,6 @@ def _merge(
         return tuple(ones), tuple(twos)
 
     return merge
-
-
-def _shape_of_nest(x: Any) -> Any:
-    return nest.map_structure(lambda leaf: None, x)
 
 
 def filled(graph: Graph, mine: Any, other: Any) -> Any:

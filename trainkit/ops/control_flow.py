@@ -13,7 +13,14 @@ from typing import Any
 
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    short_text,
+)
 from trainkit.ops.creation import arange
 from trainkit.ops.joining import concatenate, stack
 from trainkit.ops.shaping import expand_dims, moveaxis
@@ -137,6 +144,11 @@ def _same_structure(loop_vars: Any, result: Any, spreads: bool) -> Any:
         raise InvalidArgumentError(
             f"while_loop: the body gives {len(leaves)} values for {len(nest.flatten(loop_vars))} "
             "loop variables; it must give the next value of each"
+        )
+    if not nest.same_variables(loop_vars, result):
+        raise InvalidArgumentError(
+            f"while_loop: the body gives {short_text(result)}, which is nested otherwise than the "
+            f"loop variables {short_text(loop_vars)}"
         )
     ready = [_value(x) if is_tensor(x) else convert_to_tensor(x) for x in leaves]
     return nest.pack(loop_vars, ready)

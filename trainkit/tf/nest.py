@@ -1,36 +1,96 @@
-"""`tk.nest`: nested lists, tuples and dicts."""
+"""`tk.nest`: nested lists, tuples, dicts, and attrs classes; a dataclass is one value."""
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from trainkit.core.nest import flatten as _flatten
-from trainkit.core.nest import is_nested as is_nested
-from trainkit.core.nest import map_structure as _map_structure
-from trainkit.core.nest import pack
+from trainkit.core import nest as _nest
+
+
+def _container(x: Any) -> _nest.Container | None:
+    return None if _nest.is_record(x) else _nest.container(x)
+
+
+def is_nested(structure: Any) -> bool:
+    """Whether it holds other values."""
+    return _container(structure) is not None
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     """All leaves in order; dicts by their sorted keys."""
-    return _flatten(structure)
+    return _nest.flatten(structure, _container)
 
 
-def map_structure(func: Any, *structure: Any, **kwargs: Any) -> Any:
+def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> Any:
     """The structure with `func` applied to each leaf, or to the leaves of several ones together.
 
+    Args:
+        func: function of as many leaves as there are structures.
+        *structure: the structures.
+        **kwargs: `check_types`, as in `assert_same_structure`, and `expand_composites`.
+
     Raises:
-        TypeError: an unknown keyword argument, or no structure.
-        ValueError: the structures differ.
+        TypeError: `func` can't be called, or kinds of containers differ.
+        ValueError: an unknown keyword argument, no structure, or the structures differ.
     """
     unknown = set(kwargs) - {"check_types", "expand_composites"}
-    if unknown or not structure:
-        raise TypeError(f"map_structure: unknown arguments {sorted(unknown)}, or no structure")
-    return _map_structure(func, *structure)
+    if unknown:
+        raise ValueError(
+            f"map_structure: unknown arguments {sorted(unknown)}; it takes check_types and "
+            "expand_composites"
+        )
+    if not structure:
+        raise ValueError("map_structure: give a structure after the function, or several")
+    if not callable(func):
+        raise TypeError(f"map_structure: {func!r} can't be called")
+    for other in structure[1:]:
+        assert_same_structure(structure[0], other, kwargs.get("check_types", True))
+    rows = zip(*(_nest.flatten(x, _container) for x in structure), strict=True)
+    return _nest.pack(structure[0], [func(*row) for row in rows], _container)
 
 
-def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool = False) -> Any:
-    """`structure` with its leaves replaced."""
-    return pack(structure, list(flat_sequence))
+def pack_sequence_as(
+    structure: Any, flat_sequence: Iterable[Any], expand_composites: bool = False
+) -> Any:
+    """`structure` with its leaves replaced.
+
+    Raises:
+        TypeError: `flat_sequence` is none.
+        ValueError: it has another number of items.
+    """
+    if not isinstance(flat_sequence, Iterable):
+        raise TypeError(f"pack_sequence_as: needs a list of leaves, given is {flat_sequence!r}")
+    return _nest.pack(structure, list(flat_sequence), _container)
 
 
-def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Raise `ValueError` unless both nests have one structure."""
-    _map_structure(lambda a, b: None, nest1, nest2)
+def assert_same_structure(
+    nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False
+) -> None:
+    """Check that both nests have one structure.
+
+    Args:
+        nest1: a nest.
+        nest2: another.
+        check_types: kinds of containers and keys of dicts count too; mappings are of one kind.
+        expand_composites: no value here is made of others.
+
+    Raises:
+        ValueError: numbers of items, keys or depths differ.
+        TypeError: kinds of containers differ.
+    """
+    text = f"the structures differ: {nest1!r} and {nest2!r}"
+    if not _nest.same_counts(nest1, nest2, _container):
+        raise ValueError(text)
+    if check_types and not _nest.same_structure(nest1, nest2, _container):
+        alike = _same_but_kinds(nest1, nest2)
+        raise TypeError(f"{text}, in kinds of containers") if alike else ValueError(text)
+
+
+def _same_but_kinds(a: Any, b: Any) -> bool:
+    """Whether only kinds of containers differ, no keys."""
+    mine, yours = _container(a), _container(b)
+    if mine is None or yours is None:
+        return True
+    if mine.family is yours.family is dict and set(a) != set(b):
+        return False
+    pairs = zip(mine.children(a), yours.children(b), strict=True)
+    return all(_same_but_kinds(x, y) for x, y in pairs)
