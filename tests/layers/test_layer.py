@@ -152,8 +152,8 @@ def test_training_is_that_of_the_argument_then_of_the_caller_then_the_default():
     assert seen.seen is None
     seen(X, training=True)
     assert seen.seen is True
-    seen(X, True)
-    assert seen.seen is True
+    with pytest.raises(ValueError, match="by its keyword"):
+        seen(X, True)
     outer = Outer()
     outer(X, training=True)
     assert outer.inner.seen is True
@@ -175,9 +175,9 @@ def test_training_is_that_of_the_argument_then_of_the_caller_then_the_default():
             return x * factor
 
     between = Between()
-    assert float(ops.sum(between(X, True, 2.0))) == 30
+    assert float(ops.sum(between(X, training=True, factor=2.0))) == 30
     assert between.seen is True
-    between(X, None, 2.0)
+    between(X, None, factor=2.0)
     assert between.seen is None
 
 

@@ -28,6 +28,13 @@ class ShapeError(InvalidArgumentError):
     """Shapes do not fit each other or the operation."""
 
 
+class UnknownArgumentError(ValueError, TypeError):
+    """A class was given arguments that it does not have.
+
+    Python raises a `TypeError` for these, Keras a `ValueError`; either catches it.
+    """
+
+
 class NoValueError(TypeError):
     """Python asked a symbolic tensor for the value that it stands for."""
 

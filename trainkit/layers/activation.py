@@ -18,6 +18,8 @@ class Activation(Layer):
         activation: function or its name.
     """
 
+    _without_state = True
+
     def __init__(self, activation: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.activation = activations.get(activation)
@@ -38,6 +40,8 @@ class ReLU(Layer):
     Raises:
         InvalidArgumentError: a setting is negative.
     """
+
+    _without_state = True
 
     def __init__(
         self,
@@ -72,6 +76,8 @@ class LeakyReLU(Layer):
     Raises:
         InvalidArgumentError: it is negative.
     """
+
+    _without_state = True
 
     def __init__(self, negative_slope: float = 0.3, **kwargs: Any) -> None:
         if "alpha" in kwargs:  # the old name
@@ -144,6 +150,8 @@ class ELU(Layer):
         alpha: factor.
     """
 
+    _without_state = True
+
     def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.alpha = alpha
@@ -159,6 +167,8 @@ class Softmax(Layer):
     Args:
         axis: the axis or axes along which the outputs add up to 1.
     """
+
+    _without_state = True
 
     def __init__(self, axis: Any = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)

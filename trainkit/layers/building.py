@@ -8,6 +8,7 @@ from typing import Any
 
 from trainkit.core import abstract, recorder
 from trainkit.layers import tracking
+from trainkit.layers.paths import current_path, scope
 from trainkit.layers.weights import WeightHolder
 
 
@@ -19,14 +20,19 @@ def marking_built(build: Callable[..., None]) -> Callable[..., None]:
         before = state_of(self)
         names = self._facts.build_names
         shapes = {**dict(zip(names, args, strict=False)), **kwargs}
+        inside = self.__dict__.get("_in_build", False)  # `super().build()` of a subclass's build
+        self.__dict__["_in_build"] = True
         try:
-            with abstract.eagerly(), recorder.silence():
+            with abstract.eagerly(), recorder.silence(), scope(self):
+                self.__dict__["_path"] = current_path()
                 build(self, *args, **kwargs)
         except BaseException:
             put_back([(self, before)])
             raise
         self.built = True
-        self.__dict__["_build_shapes"] = shapes
+        self.__dict__.update(
+            _build_shapes=shapes, _in_build=inside, _locked=self._locks and not inside
+        )
         for name, part in type(self).parts(self).items():
             if name not in self.__dict__:  # weights that no attribute holds
                 self._part_added(name, part)

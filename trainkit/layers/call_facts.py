@@ -6,6 +6,9 @@ import inspect
 import threading
 from typing import Any
 
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.nested_shapes import has_shape, shapes_of
+
 _FAR = 1 << 30
 
 
@@ -20,6 +23,9 @@ class CallFacts:
         mask_names: the parameters of `call` that want masks.
         mask_position: the place of `mask` among the positional arguments.
         build_names: the parameters of `build`.
+        shape_names: the parameters of `compute_output_shape`.
+        own_output_shape: whether a class of the user says the shape of the output itself.
+        own_output_spec: whether one says shape and dtype itself.
         makes_masks: whether the class has a `compute_mask` of its own.
     """
 
@@ -38,7 +44,10 @@ class CallFacts:
         self.training_default = None if default is inspect.Parameter.empty else default
         self.mask_names = [n for n in keywords if n == "mask" or n.endswith("_mask")]
         self.mask_position = self.names.index("mask") if "mask" in self.names else _FAR
-        self.build_names = _build_names(kind)
+        self.build_names = _names_of(kind.build)  # type: ignore[attr-defined]
+        self.shape_names = _names_of(kind.compute_output_shape)  # type: ignore[attr-defined]
+        self.own_output_shape = _is_of_user(kind, "compute_output_shape")
+        self.own_output_spec = _is_of_user(kind, "compute_output_spec")
         self.makes_masks = kind.compute_mask is not base.compute_mask  # type: ignore[attr-defined]
 
     def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -51,10 +60,49 @@ class CallFacts:
             return args[self.mask_position]
         return kwargs.get("mask")
 
+    def shapes_for(
+        self, method: str, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The shapes of a call's tensors as arguments of `build` or `compute_output_shape`.
 
-def _build_names(kind: Any) -> list[str]:
-    parameters = list(inspect.signature(kind.build).parameters.values())[1:]
+        One parameter gets the shape of the first tensor. Several are named after parameters of
+        `call`: `query_shape` gets that of `query`.
+
+        Args:
+            method: name of the method.
+            layer: whose method it is.
+            args: of the call.
+            kwargs: of the call.
+
+        Raises:
+            InvalidArgumentError: one of several parameters is not named so.
+        """
+        names = self.build_names if method == "build" else self.shape_names
+        given = self.by_name(args, kwargs)
+        known = {n: shapes_of(x) for n, x in given.items() if n != "mask" and has_shape(x)}
+        if len(names) < 2:
+            return {name: next(iter(known.values()), None) for name in names}
+        for name in names:
+            source = name.removesuffix("_shape")
+            if source == name or (source not in self.names and source not in given):
+                raise InvalidArgumentError(
+                    f"{type(layer).__name__}.{method} has several arguments, so each must be named "
+                    f"after one of call's, with '_shape' at its end; {name!r} is not. call has "
+                    f"{', '.join(self.names)}"
+                )
+        pairs = ((name, known.get(name.removesuffix("_shape"))) for name in names)
+        return {name: shape for name, shape in pairs if shape is not None}
+
+
+def _names_of(method: Any) -> list[str]:
+    parameters = list(inspect.signature(method).parameters.values())[1:]
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def _is_of_user(kind: type, method: str) -> bool:
+    """Whether the class that defines `method` for `kind` is none of this package."""
+    first = next(base for base in kind.__mro__ if method in base.__dict__)
+    return not first.__module__.startswith("trainkit.")
 
 
 class CallFrame(threading.local):
@@ -64,12 +112,14 @@ class CallFrame(threading.local):
         entry: the outermost layer, `None` outside of calls.
         training: what the innermost call that says so runs for.
         built: the layers that the outermost call has built, with what they were before.
+        scopes: the layers that are being built, outer ones first.
     """
 
     def __init__(self) -> None:
         self.entry: Any = None
         self.training: Any = None
         self.built: list[tuple[Any, dict[str, Any]]] | None = None
+        self.scopes: list[Any] = []
 
 
 FRAME = CallFrame()

@@ -93,6 +93,8 @@ def _dtype_name(dtype: Any, tensor: Any) -> str:
 class Identity(Layer):
     """The input itself."""
 
+    _without_state = True
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -170,6 +172,8 @@ class Masking(Layer):
         mask_value: what marks a step.
     """
 
+    _without_state = True
+
     def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.mask_value = mask_value
@@ -189,6 +193,8 @@ class ActivityRegularization(Layer):
     Args:
         l1, l2: factors, 0 or more.
     """
+
+    _without_state = True
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0, **kwargs: Any) -> None:
         from trainkit import regularizers

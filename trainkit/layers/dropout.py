@@ -19,6 +19,8 @@ class _Noise(Layer):
     A checkpoint keeps its position.
     """
 
+    _without_state = True
+
     def __init__(self, seed: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed

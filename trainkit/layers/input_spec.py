@@ -107,6 +107,20 @@ def check_inputs(layer: Any, spec: Any, inputs: Any) -> None:
             raise ShapeError(_told(layer, why, x))
 
 
+def check_positional(layer: Any, values: Any) -> None:
+    """Refuse arguments after the first that are given by position and hold no tensor.
+
+    Raises:
+        InvalidArgumentError: one is a number, a bool, a text or the like.
+    """
+    for value in nest.flatten(values):
+        if value is not None and not hasattr(value, "shape"):
+            raise InvalidArgumentError(
+                f"layer {layer.name!r} ({type(layer).__name__}) takes only tensors by position; "
+                f"give {value!r} by its keyword, such as training={value!r}"
+            )
+
+
 def _told(layer: Any, why: str, x: Any) -> str:
     lines = [f"layer {layer.name!r} ({type(layer).__name__}): {why}."]
     lines.append(f"  input  {tuple(x.shape)} {x.dtype.name}")

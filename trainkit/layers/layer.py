@@ -4,30 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trainkit import constraints, initializers, ops, regularizers
 from trainkit.core import abstract, dtypes, nest
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, UnknownArgumentError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
-from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, short_text
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.core.variable import Variable
 from trainkit.layers import masks, tracking
-from trainkit.layers.autocast import AutocastVariable, first_input, symbol_in, to_input
+from trainkit.layers.autocast import first_input, symbol_in, to_input
 from trainkit.layers.building import all_built, marking_built, put_back, state_of_all
 from trainkit.layers.call_facts import FRAME, CallFacts
 from trainkit.layers.config import arguments_of
 from trainkit.layers.dtype_policy import DTypePolicy, policy_of
 from trainkit.layers.explaining import explain
-from trainkit.layers.input_spec import InputSpec, check_inputs
+from trainkit.layers.input_spec import InputSpec, check_inputs, check_positional
 from trainkit.layers.naming import name_for
-from trainkit.layers.nested_shapes import known_sizes, shapes_of, specs_of, tuples_of
-from trainkit.layers.weights import WeightHolder
+from trainkit.layers.nested_shapes import known_sizes, specs_of, tuples_of
+from trainkit.layers.output_specs import SpecsByRunning
+from trainkit.layers.paths import current_path, path_in, scope
+from trainkit.layers.weight_arguments import check_options, placed, set_autocast
+from trainkit.layers.weights import check_unlocked
 
 LAYERS = Family("layers", "layer")
 _HELD = masks.HELD
 
 
-class Layer(WeightHolder):
+class Layer(SpecsByRunning):
     """A function with weights; the base of all layers and models.
 
     A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with
@@ -44,8 +48,12 @@ class Layer(WeightHolder):
         name: by default the class name in snake case, numbered.
 
     Raises:
-        TypeError: an argument that no layer has.
+        UnknownArgumentError: an argument that no layer has; a `TypeError` and a `ValueError`.
+        ValueError: `trainable` is no bool, or `name` no name.
     """
+
+    _without_state = False  # whether objects count as built from the start
+    _allow_non_tensor_positional_args = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         layer = object.__new__(cls)
@@ -59,7 +67,9 @@ class Layer(WeightHolder):
             _symbolic_call=None,
             _ready_shape=None,
             _ready_dtype=None,
-            built=False,
+            _path=None,
+            _locked=False,
+            built=cls._without_state and cls.build is _BASE_BUILD,
         )
         return layer
 
@@ -82,10 +92,12 @@ class Layer(WeightHolder):
     ) -> None:
         input_shape = _input_shape_in(kwargs)
         if kwargs:
-            raise TypeError(
+            raise UnknownArgumentError(
                 f"{type(self).__name__} got arguments that it does not have: "
                 f"{', '.join(sorted(kwargs))}"
             )
+        if not isinstance(trainable, bool | np.bool_):
+            raise ValueError(f"{type(self).__name__}: trainable must be a bool, got {trainable!r}")
         if name is not None and (not isinstance(name, str) or "/" in name):
             raise ValueError(
                 f"{type(self).__name__}: name must be a string without '/', got {name!r}"
@@ -117,7 +129,7 @@ class Layer(WeightHolder):
 
     def add_weight(
         self,
-        name: Any = None,
+        *args: Any,
         shape: Any = None,
         initializer: Any = None,
         dtype: Any = None,
@@ -125,11 +137,15 @@ class Layer(WeightHolder):
         autocast: bool = True,
         regularizer: Any = None,
         constraint: Any = None,
+        aggregation: str | None = "none",
+        overwrite_with_gradient: bool = False,
+        name: str | None = None,
     ) -> Variable:
         """Make a weight of this layer.
 
         Args:
-            name: such as `"kernel"`. A shape may stand here too, as the first argument in Keras 3.
+            *args: shape, initializer and dtype may be given by position. A name may stand before
+                them, as in TensorFlow 2.
             shape: sizes; a scalar by default.
             initializer: object or name; by default `"glorot_uniform"` for floats, else `"zeros"`.
             dtype: by default that in which the layer keeps weights.
@@ -137,21 +153,28 @@ class Layer(WeightHolder):
             autocast: whether calls of a mixed-precision layer see it in the compute dtype.
             regularizer: function of the weight whose result counts as a loss.
             constraint: function that puts the weight back into bounds after each optimizer step.
+            aggregation: how replicas of it would be joined; kept as its attribute.
+            overwrite_with_gradient: must be false.
+            name: such as `"kernel"`.
 
         Raises:
-            ValueError: a size is not known, or a name is that of no initializer, regularizer,
-            constraint.
+            TypeError: too many arguments by position.
+            ValueError: an argument is given twice, a size is not known, a name is that of no
+                initializer, regularizer, constraint, or the layer is built already.
         """
-        if name is not None and not isinstance(name, str):
-            name, shape, initializer = None, name, initializer if shape is None else shape
+        name, shape, initializer, dtype = placed(args, name, shape, initializer, dtype)
+        check_unlocked(self)
         wanted = dtypes.as_dtype(dtype or self.variable_dtype)
         label = name or "variable"
         sizes = known_sizes(self, label, () if shape is None else shape)
         default = "glorot_uniform" if wanted.is_floating else "zeros"
         make = initializers.get(default if initializer is None else initializer)
-        variable = self._new_variable(make(sizes, dtype=wanted.name), label, wanted, autocast)
-        variable.path = f"{self.name}/{label}"
+        check_options(self, aggregation, overwrite_with_gradient)
+        variable = Variable(make(sizes, dtype=wanted.name), name=label, dtype=wanted)
+        set_autocast(variable, self if autocast else None)
+        variable.path = path_in(self, label)
         variable.trainable = bool(trainable)
+        variable.aggregation = "none" if aggregation is None else aggregation
         variable.regularizer = regularizers.get(regularizer)
         variable.constraint = constraints.get(constraint)
         if not self._trainable:
@@ -160,13 +183,7 @@ class Layer(WeightHolder):
         self.__dict__["_found"] = None
         return variable
 
-    def _new_variable(self, value: Any, name: str, dtype: Any, autocast: bool) -> Variable:
-        mixed = self.compute_dtype != self.variable_dtype
-        if not (mixed and autocast and self.autocast and dtype.is_floating):
-            return Variable(value, name=name, dtype=dtype)
-        variable = AutocastVariable(value, name=name, dtype=dtype)
-        variable.compute_dtype = dtypes.as_dtype(self.compute_dtype)
-        return variable
+    add_variable = add_weight
 
     def add_loss(self, loss: Any) -> None:
         """Count the scalar tensor `loss`, or each of a list of them, as a loss of the current call.
@@ -245,9 +262,10 @@ class Layer(WeightHolder):
         """Build and call; a failure leaves this layer and those inside as they were."""
         kept = state_of_all(self) if FRAME.entry is None else []
         try:
-            args, kwargs = self._prepare(args, kwargs)
-            self.built = True
-            return self(*args, **kwargs)
+            with scope(self):
+                args, kwargs = self._prepare(args, kwargs)
+                self.__dict__.update(built=True, _path=current_path(), _locked=self._locks)
+                return self(*args, **kwargs)
         except BaseException:
             put_back(kept)
             raise
@@ -264,6 +282,8 @@ class Layer(WeightHolder):
             args = (first_input(args[0]), *args[1:])
         args = tuple(nest.map_structure(lambda x: to_input(x, dtype), a) for a in args)
         kwargs = {k: nest.map_structure(lambda x: to_input(x, dtype), v) for k, v in kwargs.items()}
+        if len(args) > 1 and not self._allow_non_tensor_positional_args:
+            check_positional(self, args[1:])
         if self.input_spec is not None and (args or kwargs):
             check_inputs(self, self.input_spec, args[0] if args else next(iter(kwargs.values())))
         if not self.built:
@@ -277,95 +297,29 @@ class Layer(WeightHolder):
 
     def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Build for the shapes of these arguments."""
-        names = self._facts.build_names
-        given = self._facts.by_name(args, kwargs)
-        shapes = {name: shapes_of(value) for name, value in given.items()}
-        first = shapes_of(args[0]) if args else next(iter(shapes.values()), None)
         if type(self).build is _BASE_BUILD:
             return  # the call that follows builds the layers inside
-        more = {n: shapes[n[: -len("_shape")]] for n in names[1:] if n[: -len("_shape")] in shapes}
-        if names:
-            self.build(first, **more)
-        else:
-            self.build()  # type: ignore[call-arg]
+        self.build(**self._facts.shapes_for("build", self, args, kwargs))
+
+    def _get_ready(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Check and build for arguments with `Spec`s, for a class that says its output shape."""
+        kept = [] if self.built else state_of_all(self)
+        try:
+            with scope(self):
+                args, kwargs = self._prepare(args, kwargs)
+                if not self.built:
+                    shapes = self._facts.shapes_for("build", self, args, kwargs)
+                    self.build(*list(shapes.values())[:1])
+        except BaseException:
+            put_back(kept)
+            raise
 
     def _regularize_activity(self, y: Any) -> None:
         for out in nest.flatten(y):
             if is_tensor(out):
                 penalty = convert_to_tensor(self.activity_regularizer(out))
                 batch = ops.shape(out)[0] if len(out.shape) else 1
-                self.add_loss(ops.divide(penalty, ops.cast(batch, penalty.dtype)))
-
-    # ------------------------------------------------------------------ shapes without values
-
-    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        """`Spec`s of the result of a call, found without computing it; the layer gets built.
-
-        Args:
-            *args: arguments of the call, with `Spec`s or symbolic tensors for tensors.
-            **kwargs: those given by keyword.
-        """
-
-        def spec(x: Any) -> Any:
-            return Spec(x.shape, x.dtype) if isinstance(x, SymbolicTensor) else x
-
-        args, kwargs = nest.map_structure(spec, args), nest.map_structure(spec, kwargs)
-        try:
-            return abstract.result_specs(self, *args, **kwargs)
-        finally:
-            if self._losses_held:
-                self._clear_losses()
-
-    def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
-        """The shape of the output for inputs of these shapes; nothing is built or changed.
-
-        Args:
-            *input_shapes: one for each argument of `call`; a tuple with `None` for sizes that are
-                not known, or a list or dict of them.
-            **more: shapes by keyword, counted after the others.
-        """
-        shapes = list(input_shapes) + list(more.values())
-        specs = [specs_of(shape, self.compute_dtype) for shape in shapes]
-        kept = state_of_all(self)
-        try:
-            result = self.compute_output_spec(*specs)
-        finally:
-            put_back(kept)
-        return nest.map_structure(lambda y: tuple(y.shape) if isinstance(y, Spec) else y, result)
-
-    def _call_on_specs(self, *args: Any, **kwargs: Any) -> Any:
-        return self.compute_output_spec(*args, **kwargs)
-
-    def _note_symbolic_call(self, inputs: Any, outputs: Any) -> None:
-        """Remember the symbolic tensors of the first call while a model was drawn up."""
-        if self._symbolic_call is None:
-            object.__setattr__(self, "_symbolic_call", (inputs, outputs))
-
-    @property
-    def input(self) -> Any:
-        """The symbolic input of the layer's first call in a functional model.
-
-        Raises:
-            AttributeError: it was never called on symbolic tensors.
-        """
-        return self._symbolic(0)
-
-    @property
-    def output(self) -> Any:
-        """The symbolic output of the layer's first call in a functional model.
-
-        Raises:
-            AttributeError: it was never called on symbolic tensors.
-        """
-        return self._symbolic(1)
-
-    def _symbolic(self, which: int) -> Any:
-        if self._symbolic_call is None:
-            raise AttributeError(
-                f"layer {self.name!r} has no input or output yet: it was never called on the "
-                "symbolic tensors of a functional model"
-            )
-        return self._symbolic_call[which]
+                self.add_loss(ops.divide_no_nan(penalty, ops.cast(batch, penalty.dtype)))
 
     # ------------------------------------------------------------------ dtypes
 
@@ -383,6 +337,17 @@ class Layer(WeightHolder):
     def compute_dtype(self) -> str:
         """Name of the dtype of the arithmetic, to which floating inputs are cast."""
         return self.dtype_policy.compute_dtype
+
+    @property
+    def input_dtype(self) -> str:
+        """Name of the dtype to which floating inputs are cast."""
+        return self.compute_dtype
+
+    @property
+    def path(self) -> str | None:
+        """Names of the layers around it while it was built and its own; `None` before."""
+        path: str | None = self._path
+        return path
 
     # ------------------------------------------------------------------ config
 

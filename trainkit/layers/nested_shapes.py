@@ -31,6 +31,11 @@ def shapes_of(x: Any) -> Any:
     return nest.map_structure(lambda t: tuple(t.shape) if hasattr(t, "shape") else None, x)
 
 
+def has_shape(x: Any) -> bool:
+    """Whether any leaf of `x` is a tensor, or the like."""
+    return any(hasattr(leaf, "shape") for leaf in nest.flatten(x))
+
+
 def is_shape(x: Any) -> bool:
     """Whether `x` is one shape rather than a nest of them."""
     return isinstance(x, list | tuple) and all(

@@ -258,6 +258,8 @@ class UnitNormalization(Layer):
         axis: an axis or several.
     """
 
+    _without_state = True
+
     def __init__(self, axis: Any = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.axis = tuple(axis) if isinstance(axis, list | tuple) else axis

@@ -27,6 +27,8 @@ class _Pooling(Layer):
         ValueError: a setting is none of those above.
     """
 
+    _without_state = True
+
     rank: int
 
     def __init__(
@@ -133,6 +135,8 @@ class _GlobalPooling(Layer):
         data_format: `"channels_last"` (the default) or `"channels_first"`.
         keepdims: whether the spatial axes stay.
     """
+
+    _without_state = True
 
     rank: int
 

@@ -16,6 +16,7 @@ from trainkit.layers import masks
 from trainkit.layers.core import InputLayer
 from trainkit.layers.layer import Layer
 from trainkit.layers.naming import unique_name
+from trainkit.layers.output_specs import described
 
 
 class Node:
@@ -127,10 +128,12 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     node = Node(layer, args, kwargs)
     facts = layer._facts
     told = masks.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
+    if layer._facts.own_output_shape or layer._facts.own_output_spec:
+        layer._get_ready(*nest.map_structure(described, (args, told)))
     specs = layer.compute_output_spec(*args, **told)
 
     def symbol(spec: Any) -> Any:
-        if not isinstance(spec, Spec):
+        if not isinstance(spec, Spec | SymbolicTensor):
             return spec
         made = KerasTensor(spec.shape, spec.dtype)
         made.node = node
@@ -152,6 +155,7 @@ class Operation(Layer):
     """
 
     settings: dict[str, Any]
+    _allow_non_tensor_positional_args = True
 
     def __init__(self, primitive: str, settings: Any = None, name: str | None = None) -> None:
         if primitive not in PRIMITIVES:

@@ -70,6 +70,16 @@ def sublayers(layer: Any, kind: type) -> list[Any]:
     return [part for part in _found(layer)[2] if isinstance(part, kind)]
 
 
+def is_metric(part: Any) -> bool:
+    """Whether `part` is a metric, told by what it can do."""
+    return all(hasattr(type(part), name) for name in ("update_state", "reset_state", "result"))
+
+
+def metrics(root: Any, kind: type) -> list[Any]:
+    """The metrics among the attributes of `root` and of the layers inside, each once."""
+    return once(m for layer in all_layers(root, kind) for m in _found(layer)[2] if is_metric(m))
+
+
 def all_layers(root: Any, kind: type) -> list[Any]:
     """`root` and the layers inside, outer ones first, each once; cycles end where they close."""
     found: dict[int, Any] = {}

@@ -10,9 +10,48 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.trackable import Trackable, tracked
 from trainkit.core.variable import Variable
 from trainkit.layers import tracking
+from trainkit.layers.dtype_policy import policy_of
+from trainkit.layers.weight_arguments import follow_policy
 
 _UNCOPIED = ("_facts", "_losses", "_found", "_symbolic_call", "_pending_restore")
 _PLAIN = ("_init_arguments", "_own", "_losses", "_build_shapes")
+
+
+class StateLock:
+    """Whether a layer may still be given weights and layers: not once it is built.
+
+    Args:
+        layer: the layer.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self._layer = layer
+
+    @property
+    def locked(self) -> bool:
+        """Whether the layer takes no more."""
+        return bool(self._layer.__dict__.get("_locked"))
+
+    def lock(self, msg: str | None = None) -> None:
+        """Let the layer take no more; the text of the error is always the same."""
+        self._layer.__dict__["_locked"] = True
+
+    def unlock(self) -> None:
+        """Let the layer take weights and layers again."""
+        self._layer.__dict__["_locked"] = False
+
+
+def check_unlocked(layer: Any) -> None:
+    """Refuse weights and layers that come too late: `fit` and checkpoints would not know of them.
+
+    Raises:
+        ValueError: the layer is built.
+    """
+    if layer.__dict__.get("_locked"):
+        raise ValueError(
+            f"layer {layer.name!r} ({type(layer).__name__}) is built, so it can't be given new "
+            "weights or layers any more; make them in __init__ or build"
+        )
 
 
 class WeightHolder(Trackable):
@@ -24,6 +63,7 @@ class WeightHolder(Trackable):
     _trainable: bool
     _own: list[Variable]
     _losses: list[Any]
+    _locks = True  # whether building it ends the time in which it may be given weights
 
     if TYPE_CHECKING:
 
@@ -103,6 +143,16 @@ class WeightHolder(Trackable):
         for w, array in zip(mine, arrays, strict=True):
             w.assign(array)
 
+    @property
+    def metrics(self) -> list[Any]:
+        """The metrics that are attributes of this layer and of the layers inside."""
+        return tracking.metrics(self, WeightHolder)
+
+    @property
+    def metrics_variables(self) -> list[Variable]:
+        """The variables of `metrics`."""
+        return [variable for metric in self.metrics for variable in metric.variables]
+
     def count_params(self) -> int:
         """The number of scalars in all weights.
 
@@ -136,14 +186,36 @@ class WeightHolder(Trackable):
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__["_found"] = None
-        if name == "input_spec":
-            self.__dict__["_ready_shape"] = None
         old = self.__dict__.get(name)
+        if self.__dict__.get("_locked") and isinstance(value, Variable | WeightHolder):
+            self._check_known(value)
+        if name in ("input_spec", "dtype_policy"):
+            self.__dict__["_ready_shape"] = None
+        if name == "dtype_policy":
+            value = policy_of(value)
         Trackable.__setattr__(self, name, value)
+        if name == "dtype_policy":
+            for variable in self._own:
+                follow_policy(variable, self)
         if isinstance(old, Variable) and old is not value:
             self._own[:] = [v for v in self._own if v is not old]
         if isinstance(value, Variable) and not any(value is v for v in self._own):
             self._own.append(value)
+
+    def _check_known(self, value: Any) -> None:
+        parts = tracking.leaves(Trackable.parts(self).values())
+        if not any(value is part for part in [*self._own, *parts]):
+            check_unlocked(self)
+
+    @property
+    def _tracker(self) -> StateLock:
+        """What Keras's users unlock to add weights to a built layer."""
+        return StateLock(self)
+
+    def _untrack_variable(self, variable: Variable) -> None:
+        """Let `variable` be no weight of this layer any more."""
+        self.__dict__["_found"] = None
+        self._own[:] = [v for v in self._own if v is not variable]
 
     def __delattr__(self, name: str) -> None:
         value = self.__dict__.get(name)

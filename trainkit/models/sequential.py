@@ -11,6 +11,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.layers.building import put_back, state_of_all
 from trainkit.layers.core import InputLayer
 from trainkit.layers.layer import Layer
+from trainkit.layers.paths import current_path, scope
 from trainkit.layers.symbolic import KerasTensor, symbol_of
 from trainkit.models.functional import Graph
 from trainkit.models.model import Model
@@ -31,6 +32,8 @@ class Sequential(Model):
     >>> model.output_shape
     (None, 2)
     """
+
+    _locks = False  # layers may be added at any time
 
     def __init__(
         self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None
@@ -108,7 +111,8 @@ class Sequential(Model):
     def _connect(self, x: Any) -> None:
         before = state_of_all(self)
         try:
-            with abstract.eagerly(), recorder.silence():
+            with abstract.eagerly(), recorder.silence(), scope(self):
+                self.__dict__["_path"] = current_path()
                 y = x
                 for layer in self.layers:
                     y = layer(y)
