@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit.core import nest, recorder
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 
 class ShapeTrace:
@@ -21,6 +22,29 @@ class ShapeTrace:
             return tuple(SymbolicTensor(spec) for spec in result)
         return SymbolicTensor(result)
 
+    def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
+        """Symbolic results of both branches, which must agree but for single sizes."""
+        return nest.map_structure(_joined, true_fn(), false_fn())
+
+    def while_loop(
+        self, cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None
+    ) -> Any:
+        """Symbolic tensors like the loop variables; nothing runs."""
+        return nest.map_structure(_symbol_like, loop_vars)
+
+    def scan(self, f: Any, init: Any, xs: Any, steps: Any, reverse: bool = False) -> Any:
+        """The symbolic last carry, and outputs of one round with the steps in front."""
+        row = nest.map_structure(lambda x: SymbolicTensor(Spec(x.shape[1:], x.dtype)), xs)
+        carry = nest.map_structure(_symbol_like, init)
+        _, outputs = f(carry, row if xs is not None else None)
+        n = steps if isinstance(steps, int) else None
+
+        def stacked(y: Any) -> Any:
+            one = None if y is None else _symbol_like(y)
+            return None if one is None else SymbolicTensor(Spec((n, *one.shape), one.dtype))
+
+        return carry, nest.map_structure(stacked, outputs)
+
     def read_variable(self, variable: Any) -> SymbolicTensor:
         """A symbolic tensor like the variable."""
         return SymbolicTensor(Spec(variable.shape, variable.dtype))
@@ -31,6 +55,37 @@ class ShapeTrace:
     def initial_value(self, value: Any, name: str | None) -> Any:
         """Initial values of variables that are made on the way are real ones."""
         return value
+
+
+def _symbol_like(x: Any) -> SymbolicTensor:
+    """A symbolic tensor of the shape and dtype of `x`."""
+    x = x._read() if hasattr(type(x), "_is_variable") else x
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if hasattr(x, "apply_function"):
+        raise InvalidArgumentError(
+            f"a function given to a branch or loop uses {x!r}, which it took from outside; hand it "
+            "over as an argument or loop variable, or write a layer that does both in its call"
+        )
+    return SymbolicTensor(Spec(x.shape, x.dtype))
+
+
+def _joined(a: Any, b: Any) -> Any:
+    """What both branches of a condition give, `None` for a size in which they differ."""
+    if a is None or b is None:
+        if a is b:
+            return None
+        raise InvalidArgumentError(
+            f"cond: one branch gives None, the other {b if a is None else a!r}"
+        )
+    one, two = _symbol_like(a), _symbol_like(b)
+    if one.dtype != two.dtype or len(one.shape) != len(two.shape):
+        raise InvalidArgumentError(
+            "cond: the branches give tensors that do not agree\n"
+            f"  true_fn   {tuple(one.shape)} {one.dtype.name}\n"
+            f"  false_fn  {tuple(two.shape)} {two.dtype.name}"
+        )
+    sizes = (m if m == n else None for m, n in zip(one.shape, two.shape, strict=True))
+    return SymbolicTensor(Spec(sizes, one.dtype))
 
 
 class _Eager:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError, NoValueError, UnimplementedError
+from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, convert_to_tensor, is_tensor
 from trainkit.layers import masks
 from trainkit.layers.core import InputLayer
 from trainkit.layers.layer import Layer
 from trainkit.layers.naming import unique_name
 from trainkit.layers.output_specs import described
+from trainkit.ops.one_node import ONE_NODE
 
 
 class Node:
@@ -107,6 +111,19 @@ class KerasTensor(SymbolicTensor):
         """Note a call of an operation; the symbolic results."""
         return _noted(Operation(primitive.name, settings), inputs, {})
 
+    def apply_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Note a call of a function that is one operation; the symbolic results."""
+        tensors: list[Any] = []
+
+        def place(leaf: Any) -> Any:
+            if not isinstance(leaf, KerasTensor):
+                return leaf
+            tensors.append(leaf)
+            return Place(len(tensors) - 1)
+
+        held = nest.map_structure(place, (args, kwargs))
+        return _noted(FunctionCall(name, *held), tuple(tensors), {})
+
     sparse = property(lambda self: False, doc="Whether it is sparse: never.")
     ragged = property(lambda self: False, doc="Whether it is ragged: never.")
 
@@ -178,6 +195,86 @@ class Operation(Layer):
     def from_config(cls, config: dict[str, Any]) -> Operation:
         settings = {name: _hashable(value) for name, value in config["settings"].items()}
         return cls(config["primitive"], settings, config.get("name"))
+
+
+class Place:
+    """Stands for the input of that number in the arguments that a `FunctionCall` keeps."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class FunctionCall(Operation):
+    """A call of a function of `ops` on symbolic tensors, as a layer without weights.
+
+    Args:
+        function: its name among `ONE_NODE`.
+        args: its arguments, a `Place` for each tensor.
+        kwargs: those given by keyword, likewise.
+        name: by default that of the function, numbered.
+    """
+
+    def __init__(self, function: str, args: Any, kwargs: Any, name: str | None = None) -> None:
+        if function not in ONE_NODE:
+            raise InvalidArgumentError(f"there is no function {function!r} that is one operation")
+        name = name or unique_name(function.rpartition(".")[2])
+        Layer.__init__(self, name=name, autocast=False)
+        self.function = function
+        self.__dict__["arguments"] = (args, kwargs)  # as they are: no containers of parts
+
+    def call(self, *inputs: Any) -> Any:
+        args, kwargs = nest.map_structure(
+            lambda x: inputs[x.number] if isinstance(x, Place) else x, self.__dict__["arguments"]
+        )
+        return ONE_NODE[self.function](*args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        args, kwargs = self.__dict__["arguments"]
+        return {
+            "name": self.name,
+            "function": self.function,
+            "args": [_written(x) for x in args],
+            "kwargs": {key: _written(x) for key, x in kwargs.items()},
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> FunctionCall:
+        args = tuple(_read_back(x) for x in config["args"])
+        kwargs = {key: _read_back(x) for key, x in config["kwargs"].items()}
+        return cls(config["function"], args, kwargs, config.get("name"))
+
+
+def _written(value: Any) -> Any:
+    """An argument as JSON holds it; functions by the names under which they are registered."""
+    if isinstance(value, Place):
+        return {"input": value.number}
+    if isinstance(value, tuple):
+        return {"tuple": [_written(item) for item in value]}
+    if isinstance(value, list):
+        return [_written(item) for item in value]
+    if isinstance(value, dict):
+        return {"dict": {key: _written(item) for key, item in value.items()}}
+    if is_tensor(value) or isinstance(value, np.ndarray | np.generic):
+        array = np.asarray(value)
+        return {"array": array.tolist(), "dtype": dtypes.as_dtype(array.dtype).name}
+    return serialize_object(value)
+
+
+def _read_back(value: Any) -> Any:
+    """What `_written` gave, as the argument it was."""
+    if isinstance(value, list):
+        return [_read_back(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "input" in value:
+        return Place(int(value["input"]))
+    if "tuple" in value:
+        return tuple(_read_back(item) for item in value["tuple"])
+    if "dict" in value:
+        return {key: _read_back(item) for key, item in value["dict"].items()}
+    if "array" in value:
+        return convert_to_tensor(value["array"], dtype=value["dtype"])
+    return deserialize_object(value)
 
 
 def _plain(value: Any) -> Any:

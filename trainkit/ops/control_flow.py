@@ -11,7 +11,7 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trainkit.core import nest, recorder
+from trainkit.core import abstract, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import (
     PRIMITIVES,
@@ -23,6 +23,7 @@ from trainkit.core.tensor import (
 )
 from trainkit.ops.creation import arange
 from trainkit.ops.joining import concatenate, stack
+from trainkit.ops.one_node import one_node
 from trainkit.ops.shaping import expand_dims, moveaxis
 from trainkit.ops.shaping import shape as shape_of
 
@@ -41,6 +42,16 @@ def _graph() -> Any:
     return trace if hasattr(trace, "scan") else None
 
 
+def _check_branches(pred: Any, true_fn: Any, false_fn: Any) -> None:
+    """Branches of a model's condition give tensors of the same shapes, as Keras asks for."""
+    one, two = (abstract.result_specs(branch) for branch in (true_fn, false_fn))
+    if one != two:
+        raise InvalidArgumentError(
+            f"cond: the branches give other shapes or dtypes\n  true_fn   {one}\n  false_fn  {two}"
+        )
+
+
+@one_node("cond", check=_check_branches)
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
     """The result of `true_fn` if `pred` holds, else that of `false_fn`.
 
@@ -69,6 +80,7 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
     return true_fn() if bool(pred) else false_fn()
 
 
+@one_node("switch")
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """The result of the branch number `index`, called with `operands`.
 
@@ -94,6 +106,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     )
 
 
+@one_node("while_loop")
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -154,6 +167,7 @@ def _same_structure(loop_vars: Any, result: Any, spreads: bool) -> Any:
     return nest.pack(loop_vars, ready)
 
 
+@one_node("fori_loop")
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any) -> Any:
     """Fold `body_fun(i, value)` over the integers from `lower` up to, not including, `upper`.
 
@@ -228,6 +242,7 @@ def _stacked(items: list[Any]) -> Any:
     return nest.map_structure(joined, items[0], *items[1:])
 
 
+@one_node("scan")
 def scan(
     f: Callable[[Any, Any], Any],
     init: Any,
@@ -256,6 +271,8 @@ def scan(
     """
     if not callable(f):
         raise TypeError(f"scan: f must be a function of (carry, x), it is {f!r}")
+    if not isinstance(unroll, bool) and not (isinstance(unroll, int) and unroll > 0):
+        raise ValueError(f"scan: unroll must be a bool or an int above 0, got {unroll!r}")
     if xs is None and length is None:
         raise ValueError("scan: give xs, or length when there are none")
     xs = None if xs is None else _tensors(xs)
@@ -274,6 +291,7 @@ def scan(
     return carry, _stacked(outputs)
 
 
+@one_node("map")
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """Apply `f` to each item of the first axis of `xs` and stack the results.
 
@@ -292,6 +310,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     return _stacked([f(nest.map_structure(lambda t, i=i: t[i], xs)) for i in builtins.range(n)])
 
 
+@one_node("associative_scan")
 def associative_scan(
     f: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
@@ -312,11 +331,18 @@ def associative_scan(
 
     Raises:
         TypeError: `f` is not callable.
+        InvalidArgumentError: the sizes along the axis differ.
     """
     if not callable(f):
         raise TypeError(f"associative_scan: f must be a function of two values, it is {f!r}")
     elems = _tensors(elems)
     leaves = nest.flatten(elems)
+    sizes = {x.shape[axis] for x in leaves}
+    if len(sizes - {None}) > 1:
+        raise InvalidArgumentError(
+            f"associative_scan: all inputs must have one size along axis {axis}, their shapes are "
+            f"{[tuple(x.shape) for x in leaves]}"
+        )
     if _graph() is not None and any(x.shape[axis] is None for x in leaves):
         return _one_after_another(f, elems, reverse, axis)
 

@@ -10,6 +10,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.batching import BatchedTensor, NeedsValue, unbatched
 from trainkit.ops.control_flow import map as map_one_by_one
+from trainkit.ops.one_node import one_node
 
 
 class _Once:
@@ -52,6 +53,7 @@ class _Once:
         raise NeedsValue("the end of a loop depends on the item")
 
 
+@one_node("vectorized_map")
 def vectorized_map(function: Callable[[Any], Any], elements: Any, fallback: bool = True) -> Any:
     """Apply `function` to each item of the first axis of `elements` and stack the results.
 
