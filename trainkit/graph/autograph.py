@@ -7,14 +7,18 @@ branches or a body of its own.
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import functools
 import inspect
+import linecache
+import os
 import sys
 import traceback
 import types
 import warnings
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
@@ -80,8 +84,33 @@ def _malt() -> Any:
 
 # ---------------------------------------------------------------------- converting
 
-_CONVERTED: dict[Any, Any] = {}
-_UNCONVERTED: dict[Any, str] = {}
+_UNCONVERTED: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+"""Why code runs as Python, by code object."""
+_MARK = "_autograph_conversion"
+
+
+class _Conversion:
+    """What a function was rewritten to, held by the function itself, so that both go together.
+
+    No table could hold it: the closure of the rewritten function may lead back to the function.
+    Pickles and other functions, which `functools.wraps` gives all attributes, do not take it over.
+
+    Attributes:
+        result: the rewritten function, `None` where the function runs as it is.
+    """
+
+    __slots__ = ("_of", "result")
+
+    def __init__(self, function: Any = None, result: Any = None) -> None:
+        self._of = None if function is None else weakref.ref(function)
+        self.result = result
+
+    def belongs_to(self, function: Any) -> bool:
+        """Whether it was made for `function`, and not for one that this was copied from."""
+        return self._of is not None and self._of() is function
+
+    def __reduce__(self) -> Any:
+        return _Conversion, ()
 
 
 def do_not_convert(function: Callable[..., Any] | None = None) -> Any:
@@ -116,13 +145,10 @@ def converted(function: Callable[..., Any]) -> Callable[..., Any]:
         return types.MethodType(converted(call), function)
     if _is_left_alone(function):
         return function
-    key = (function.__code__, id(function)) if function.__closure__ else function.__code__
-    found = _CONVERTED.get(key)
-    if found is None or found[0] is not function:
-        found = _CONVERTED[key] = (function, _rewritten(function))
-        if len(_CONVERTED) > 4096:
-            _CONVERTED.pop(next(iter(_CONVERTED)))
-    return found[1]
+    known = function.__dict__.get(_MARK)
+    if known is None or not known.belongs_to(function):
+        known = function.__dict__[_MARK] = _Conversion(function, _rewritten(function))
+    return function if known.result is None else known.result
 
 
 def _is_left_alone(function: Any) -> bool:
@@ -167,29 +193,61 @@ _LIBRARIES = frozenset(
 
 
 def _rewritten(function: Any) -> Any:
-    malt = _malt()
+    """`function` rewritten, `None` where it can't or need not be; its code is looked at once."""
+    malt, code = _malt(), function.__code__
+    if code in _UNCONVERTED:
+        return None
     try:
-        result, _, source_map = malt.transpiler.transform(_undisguised(function), malt.context)
+        result, module, source_map = malt.transpiler.transform(_undisguised(function), malt.context)
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        _UNCONVERTED[function.__code__] = reason
-        code = function.__code__
-        if not _has_jumps(code):  # there is no control flow to convert
-            return function
-        warnings.warn(
-            f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) is run as "
-            "Python while it is "
-            f"traced, its control flow is not converted: {reason}",
-            UserWarning,
-            stacklevel=2,
-        )
-        return function
+        _UNCONVERTED[code] = reason
+        if _has_jumps(code):  # else there is no control flow to convert
+            warnings.warn(
+                f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) is run as "
+                "Python while it is "
+                f"traced, its control flow is not converted: {reason}",
+                UserWarning,
+                stacklevel=2,
+            )
+        return None
     result.ag_source_map = source_map
-    lines = SOURCE_MAPS.setdefault(result.__code__.co_filename, {})
-    for place, origin in source_map.items():
-        where = (origin.loc.filename, origin.loc.lineno, origin.function_name or "")
-        lines[place.lineno] = where
+    _keep_lines(result.__code__, module.__name__, source_map)
     return result
+
+
+def _keep_lines(code: Any, module: str, source_map: Any) -> None:
+    """Note where generated lines come from, for as long as the generated code exists."""
+    file = code.co_filename
+    if file in SOURCE_MAPS:
+        return
+    SOURCE_MAPS[file] = {
+        place.lineno: (origin.loc.filename, origin.loc.lineno, origin.function_name or "")
+        for place, origin in source_map.items()
+    }
+    sys.modules.pop(module, None)  # which would keep it for good
+    codes = list(_codes_in(code))
+    alive = set(range(len(codes)))
+    for number, one in enumerate(codes):
+        weakref.finalize(one, _code_gone, file, alive, number).atexit = False
+
+
+def _codes_in(code: Any) -> Iterator[Any]:
+    """A code object, and those of the functions that are defined in it."""
+    yield code
+    for constant in code.co_consts:
+        if inspect.iscode(constant):
+            yield from _codes_in(constant)
+
+
+def _code_gone(file: str, alive: set[int], number: int) -> None:
+    """Forget a generated file with the last of its code objects."""
+    alive.discard(number)
+    if not alive:
+        SOURCE_MAPS.pop(file, None)
+        linecache.cache.pop(file, None)
+        with contextlib.suppress(OSError):
+            os.remove(file)
 
 
 def _has_jumps(code: Any) -> bool:
