@@ -67,6 +67,7 @@ def test_a_tensor_names_its_namespace():
     for x in (convert_to_tensor([1.0]), Variable([1.0])):
         assert x.__array_namespace__() is xp
         assert x.__array_namespace__(api_version="2024.12") is xp
+        assert x.__array_namespace__(api_version="2025.12") is xp
     with pytest.raises(ValueError, match=r"'1999\.01' is none of"):
         convert_to_tensor([1.0]).__array_namespace__(api_version="1999.01")
 
@@ -100,6 +101,25 @@ def test_axes_out_of_range_are_index_errors():
         xp.expand_dims(xp.asarray([1.0]), axis=3)
 
 
+@pytest.mark.parametrize(
+    ("shape", "key"),
+    [
+        ((), np.array([False])),
+        ((0,), np.array([False])),
+        ((2, 3), np.ones((3,), bool)),
+        ((2, 3), np.array([0, 2])),
+        ((2,), 2),
+        ((2,), (0, 0)),
+        ((), 0),
+    ],
+)
+def test_what_lies_outside_of_a_tensor_is_an_index_error(shape, key):
+    x = xp.ones(shape)
+    key = convert_to_tensor(key) if isinstance(key, np.ndarray) else key
+    with pytest.raises(IndexError, match=r"get_item|out of bounds"):
+        _ = x[key]
+
+
 def test_reshape_refuses_a_copy():
     x = xp.permute_dims(xp.asarray([[1.0, 2.0], [3.0, 4.0]]), (1, 0))
     with pytest.raises(ValueError, match="reshape"):
@@ -114,7 +134,8 @@ def test_the_namespace_describes_itself():
     assert info.default_dtypes()["real floating"] == xp.float32
     assert set(info.dtypes(kind="signed integer")) == {"int8", "int16", "int32", "int64"}
     assert len(info.dtypes()) == 13
-    assert xp.__array_api_version__ == "2024.12"
+    assert xp.__array_api_version__ == "2025.12"
+    assert isinstance(info.devices(), tuple)
 
 
 def test_gradients_flow_through_the_namespace():

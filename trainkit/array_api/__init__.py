@@ -1,4 +1,4 @@
-"""The Array API standard 2024.12: its names, with the operations of `trainkit.ops` behind them.
+"""The Array API standard 2025.12: its names, with the operations of `trainkit.ops` behind them.
 
 Reached by `x.__array_namespace__()` from every tensor `x`. What is left out stands in
 docs/array_api.md.

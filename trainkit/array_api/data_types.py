@@ -14,7 +14,7 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.ops.shaping import as_tensor
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 
 e = float(np.e)
 inf = float("inf")
@@ -171,9 +171,9 @@ class NamespaceInfo:
         """Name of the device on which new tensors are made."""
         return devices.current().name
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """Names of all devices."""
-        return [device.name for device in devices.all_devices()]
+        return tuple(device.name for device in devices.all_devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The dtypes of Python floats, complex numbers and ints, and of positions."""

@@ -7,15 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import InvalidArgumentError, PositionError, ShapeError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.ops.shaping import as_tensor
 
 # ------------------------------------------------------------------ shapes
-
-
-class AxisError(ShapeError, IndexError):
-    """An axis is out of range; the standard wants an IndexError."""
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
@@ -49,7 +45,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
     try:
         return ops.expand_dims(x, axis)
     except ShapeError as error:
-        raise AxisError(str(error)) from None
+        raise PositionError(str(error)) from None
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Tensor:

@@ -35,6 +35,10 @@ class UnknownArgumentError(ValueError, TypeError):
     """
 
 
+class PositionError(ShapeError, IndexError):
+    """A position is outside its axis, or there are more indices than axes."""
+
+
 class NoValueError(TypeError):
     """Python asked a symbolic tensor for the value that it stands for."""
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, recorder, shapes
 from trainkit.core.callables import KERNEL_ERRORS, callable_for, wrapped
-from trainkit.core.errors import InvalidArgumentError, NoValueError, OpError
+from trainkit.core.errors import InvalidArgumentError, NoValueError, OpError, PositionError
 from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
@@ -302,7 +302,8 @@ class Primitive:
             return self._named(better)
         except Exception:  # the rule has no better words than the kernel
             pass
-        return InvalidArgumentError(f"{self.name}: {error}\n{describe(inputs, settings)}")
+        kind = PositionError if isinstance(error, IndexError) else InvalidArgumentError
+        return kind(f"{self.name}: {error}\n{describe(inputs, settings)}")
 
 
 def _spec(x: Any) -> Any:

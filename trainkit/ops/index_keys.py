@@ -15,7 +15,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import InvalidArgumentError, PositionError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
@@ -151,7 +151,7 @@ def indexed_dims(dims: Dims, key: Key, parts: tuple[Spec, ...]) -> Dims:
     """The shape of `x[key]` for an `x` of shape `dims`.
 
     Raises:
-        ShapeError: too many indices, or an int outside its axis.
+        PositionError: too many indices, or an int outside its axis.
     """
     key = _without_ellipsis(key, parts, len(dims), dims)
     has_arrays = any(_is_array(k, parts) for k in key)
@@ -180,10 +180,10 @@ def indexed_dims(dims: Dims, key: Key, parts: tuple[Spec, ...]) -> Dims:
 
 def _without_ellipsis(key: Key, parts: Any, rank: int, dims: Dims) -> Key:
     if key.count("...") > 1:
-        raise ShapeError("get_item: only one ellipsis is allowed between the brackets")
+        raise PositionError("get_item: only one ellipsis is allowed between the brackets")
     used = sum(_axes_used(k, parts) for k in key)
     if used > rank:
-        raise ShapeError(f"get_item: {used} indices for a tensor of shape {tuple(dims)}")
+        raise PositionError(f"get_item: {used} indices for a tensor of shape {tuple(dims)}")
     fill = ((None, None, None),) * (rank - used)
     if "..." not in key:
         return key + fill
@@ -219,7 +219,7 @@ def _check_position(k: Any, parts: Any, dims: Dims, axis: int) -> int:
     if type(k) is int:
         n = dims[axis]
         if n is not None and not -n <= k < n:
-            raise ShapeError(out_of_bounds(k, axis, dims))
+            raise PositionError(out_of_bounds(k, axis, dims))
         return axis + 1
     return axis + _axes_used(k, parts)
 

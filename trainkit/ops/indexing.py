@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core import recorder
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import PositionError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -103,8 +103,9 @@ def get_item(x: Any, key: Any) -> Tensor:
         A tensor of the dtype of `x`.
 
     Raises:
-        InvalidArgumentError: a position is outside its axis, there are more indices than axes, or
-            an item is no index.
+        PositionError: a position is outside its axis, or there are more indices than axes; an
+            `IndexError`, too.
+        InvalidArgumentError: an item is no index.
     """
     if type(x) is not Tensor:
         x = as_tensor(x)
@@ -140,9 +141,9 @@ def _why(x: Tensor, key: Any) -> Exception:
     items, _ = index_keys.compiled(key)
     try:
         index_keys.indexed_dims(tuple(x.shape), items, ())
-    except ShapeError as error:
-        return InvalidArgumentError(str(error))
-    return InvalidArgumentError(f"get_item: {key!r} does not index a tensor of shape {x.shape}")
+    except PositionError as error:
+        return error
+    return PositionError(f"get_item: {key!r} does not index a tensor of shape {x.shape}")
 
 
 def _variable_item(self: Variable, key: Any) -> Tensor:

@@ -20,7 +20,7 @@ from trainkit.ops.shaping import swap_last_axes, transpose
 
 _CPU_KINDS = (1, 3)  # kDLCPU and kDLCUDAHost of dlpack.h
 _CUDA_KINDS = (2, 13)  # kDLCUDA and kDLCUDAManaged
-_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 def from_dlpack(x: Any) -> Tensor:
