@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import activations, ops
 from trainkit.core.errors import InvalidArgumentError
 
@@ -41,3 +42,46 @@ def test_none_means_linear_and_own_functions_pass():
     assert activations.get(ops.tanh) is ops.tanh
     with pytest.raises(ValueError, match="is no activation"):
         activations.get("rleu")
+
+
+# Keras 3.15 on TensorFlow 2.21: value and slope at [-2, -1, 0, 0.5, 1, 1.5, 2, 6, 7].
+AT = np.float32([-2, -1, 0, 0.5, 1, 1.5, 2, 6, 7])
+RELUS = [
+    ({}, [0, 0, 0, 0.5, 1, 1.5, 2, 6, 7], [0, 0, 0, 1, 1, 1, 1, 1, 1]),
+    ({"threshold": 1.0}, [0, 0, 0, 0, 0, 1.5, 2, 6, 7], [0, 0, 0, 0, 0, 1, 1, 1, 1]),
+    (
+        {"negative_slope": 0.5},
+        [-1, -0.5, 0, 0.5, 1, 1.5, 2, 6, 7],
+        [0.5, 0.5, 0.5, 1, 1, 1, 1, 1, 1],
+    ),
+    (
+        {"negative_slope": 0.5, "threshold": 1.0},
+        [-1.5, -1, -0.5, -0.25, 0, 1.5, 2, 6, 7],
+        [0.5, 0.5, 0.5, 0.5, 0, 1, 1, 1, 1],
+    ),
+    ({"max_value": 6.0}, [0, 0, 0, 0.5, 1, 1.5, 2, 6, 6], [0, 0, 0, 1, 1, 1, 1, 0, 0]),
+    (
+        {"negative_slope": 0.5, "threshold": 1.0, "max_value": 1.5},
+        [-1.5, -1, -0.5, -0.25, 0, 1.5, 1.5, 1.5, 1.5],
+        [0.5, 0.5, 0.5, 0.5, 0, 1, 0, 0, 0],
+    ),
+    ({"threshold": -1.0}, [0, 0, 0, 0.5, 1, 1.5, 2, 6, 7], [0, 0, 1, 1, 1, 1, 1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize("copies", [1, 20_000 // len(AT)], ids=["small", "large"])
+@pytest.mark.parametrize(("settings", "values", "slopes"), RELUS, ids=lambda x: str(x)[:40])
+def test_relu_at_its_corners(settings, values, slopes, copies):
+    x = tk.constant(np.tile(AT, copies))
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = activations.relu(x, **settings)
+    np.testing.assert_array_equal(y, np.tile(np.float32(values), copies))
+    assert not np.signbit(y.numpy()[y.numpy() == 0]).any()
+    np.testing.assert_array_equal(tape.gradient(y, x), np.tile(np.float32(slopes), copies))
+
+
+def test_relu_of_whole_numbers_stays_whole():
+    y = activations.relu(tk.constant([-1, 2, 3]), threshold=2)
+    assert y.dtype == tk.int32
+    assert y.numpy().tolist() == [0, 0, 3]

@@ -30,21 +30,27 @@ def relu(
         x: tensor.
         negative_slope: slope below the threshold, 0 or more.
         max_value: greatest result, 0 or more; none by default.
-        threshold: values below it count as negative.
+        threshold: values up to it count as negative.
 
     Raises:
         InvalidArgumentError: the slope or the greatest result is negative.
     """
     if not negative_slope and not threshold:
+        if max_value == 6:
+            return ops.relu6(x)
         y = ops.relu(x)
         return y if max_value is None else ops.minimum(y, max_value)
     if negative_slope < 0 or (max_value is not None and max_value < 0):
         raise InvalidArgumentError(
             f"relu: negative_slope={negative_slope} and max_value={max_value} must be 0 or more"
         )
-    below = ops.multiply(ops.subtract(x, threshold), negative_slope)
-    y = ops.where(ops.greater_equal(x, threshold), x, below)
-    return y if max_value is None else ops.minimum(y, max_value)
+    if max_value is None and not threshold:
+        return ops.leaky_relu(x, negative_slope)
+    y = ops.where(ops.greater(x, threshold), x, ops.zeros_like(x))
+    y = y if max_value is None else ops.minimum(y, max_value)
+    if not negative_slope:
+        return y
+    return ops.subtract(y, ops.multiply(ops.relu(ops.subtract(threshold, x)), negative_slope))
 
 
 def gelu(x: Any, approximate: bool = False) -> Any:

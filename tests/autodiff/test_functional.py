@@ -126,3 +126,46 @@ def test_jvp_gives_value_and_slope():
     assert zero.tolist() == [0.0, 0.0]
     with pytest.raises(ValueError, match=r"a primal has shape \(\), its tangent \(2,\)"):
         tk.ops.jvp(lambda a: a, [3.0], [tk.constant([1.0, 2.0])])
+
+
+@pytest.mark.parametrize("same", [tk.constant, tk.Variable], ids=["tensor", "variable"])
+def test_a_tensor_given_twice_has_a_gradient_for_each_argument(same):
+    c = same(3.0)
+    assert [float(g) for g in tfe.gradients_function(lambda x, y: x * x * y)(c, c)] == [18.0, 9.0]
+    only_y = tfe.gradients_function(lambda x, y: x * x * y, params=["y"])
+    assert [float(g) for g in only_y(c, c)] == [9.0]
+    inside = tfe.gradients_function(lambda d: d["b"] * d["b"] * d["a"])({"b": c, "a": c})[0]
+    assert {key: float(g) for key, g in inside.items()} == {"b": 18.0, "a": 9.0}
+
+
+def test_a_tensor_given_twice_has_second_derivatives():
+    c = tk.constant(3.0)
+
+    def slope_of_x(x, y):
+        return tfe.gradients_function(lambda a, b: a * a * b)(x, y)[0]  # 2 x y
+
+    assert [float(g) for g in tfe.gradients_function(slope_of_x)(c, c)] == [6.0, 6.0]
+
+
+def jvps_after_the_blocks(x):
+    with tk.autodiff.ForwardAccumulator(x, tk.ones_like(x)) as first:
+        with tk.autodiff.ForwardAccumulator(x, tk.ones_like(x)) as second:
+            with tk.autodiff.ForwardAccumulator(x, tk.ones_like(x)) as third:
+                y = tk.exp(2.0 * x)
+    return third.jvp(y), second.jvp(third.jvp(y)), first.jvp(second.jvp(third.jvp(y)))
+
+
+def test_nested_accumulators_are_asked_after_their_blocks():
+    e2 = np.exp(2.0)
+    for f in (jvps_after_the_blocks, tk.function(jvps_after_the_blocks)):
+        found = [float(y) for y in f(tk.constant(1.0))]
+        np.testing.assert_allclose(found, [2 * e2, 4 * e2, 8 * e2], rtol=1e-6)
+
+
+def test_a_tape_around_differentiates_a_jvp_that_is_asked_later():
+    x = tk.constant(2.0)
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        with tk.autodiff.ForwardAccumulator(x, tk.constant(1.0)) as accumulator:
+            y = x**3
+    assert float(tape.gradient(accumulator.jvp(y), x)) == 12.0

@@ -285,3 +285,52 @@ def test_hessian_of_a_quadratic_form():
     x = tk.constant([1.0, -1.0], tk.float64)
     got = tk.autodiff.hessian(lambda x: tk.reduce_sum(x * tk.linalg.matvec(a, x)), x)
     np.testing.assert_allclose(got.numpy(), a + a.T, rtol=1e-12)
+
+
+def jacobian_of(f, shape, method="jacobian"):
+    x = tk.zeros(shape)
+    with tk.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = f(x)
+    return getattr(tape, method)(y, x)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tk.function], ids=["eager", "traced"])
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 3)])
+def test_jacobians_of_empty_tensors_are_empty(shape, wrap):
+    assert wrap(lambda: jacobian_of(lambda x: x * 2.0, shape))().shape == (*shape, *shape)
+    if len(shape) == 2:
+        batch, n = shape
+        found = wrap(lambda: jacobian_of(lambda x: x * 2.0, shape, "batch_jacobian"))()
+        assert found.shape == (batch, n, n)
+
+
+def test_jacobians_of_what_is_not_connected():
+    assert jacobian_of(lambda x: tk.ones((2,)), (2,)) is None
+    assert jacobian_of(lambda x: tk.ones((0,)), (2,)) is None
+    assert jacobian_of(lambda x: x[:0], (2,)).shape == (0, 2)
+    zeros = jacobian_of(lambda x: tk.ones((2, 3)), (2, 4), "batch_jacobian")
+    np.testing.assert_array_equal(zeros, np.zeros((2, 3, 4)))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tk.function], ids=["eager", "traced"])
+def test_a_variable_is_a_source_of_itself(wrap):
+    v, other = tk.Variable(3.0), tk.Variable(2.0)
+
+    def grads(target, sources):
+        with tk.GradientTape(persistent=True) as tape:
+            y = v * 5.0
+        return tape.gradient(target, sources), tape.gradient([target, y], sources)
+
+    assert [float(g) for g in wrap(lambda: grads(v, v))()] == [1.0, 6.0]
+    assert [float(g) for g in wrap(lambda: grads(other, other))()] == [1.0, 1.0]
+    assert wrap(lambda: grads(other, [v, other])[0])()[0] is None
+
+
+def test_a_variable_is_a_source_of_itself_after_an_assignment():
+    v = tk.Variable(3.0)
+    with tk.GradientTape() as tape:
+        y = v * 5.0
+        v.assign(7.0)
+    assert float(tape.gradient([v, y], v)) == 6.0
+    assert tape.watched_variables() == (v,)

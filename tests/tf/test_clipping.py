@@ -55,3 +55,23 @@ def test_a_length_of_zero_has_a_gradient_without_nan():
         tape.watch(x)
         y = clip_by_norm(x, 1.0)
     np.testing.assert_array_equal(tape.gradient(y, x).numpy(), [1, 1])
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tk.function], ids=["eager", "traced"])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_clip_by_global_norm_of_no_finite_norm_is_nan_everywhere(bad, wrap):
+    grads = [tk.constant([1.0, 2.0]), None, tk.constant([bad, 1.0])]
+    clipped, norm = wrap(lambda: clip_by_global_norm(grads, 1.0))()
+    assert not np.isfinite(norm)
+    assert np.isnan(clipped[0]).all()
+    assert np.isnan(clipped[2]).all()
+    assert clipped[1] is None
+
+
+def test_an_optimizer_that_clips_by_the_global_norm_shows_an_infinite_gradient():
+    weights = [tk.Variable([1.0, 2.0]), tk.Variable([3.0])]
+    optimizer = tk.optimizers.SGD(0.1, global_clipnorm=1.0)
+    optimizer.apply_gradients(
+        zip([tk.constant([1.0, 1.0]), tk.constant([np.inf])], weights, strict=True)
+    )
+    assert all(np.isnan(w).all() for w in weights)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
 from trainkit.autodiff.walk import ones_like
-from trainkit.core import nest
+from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
@@ -50,8 +52,11 @@ class ForwardAccumulator:
                 )
             self._tangents.append(tangent)
         self._tape = GradientTape(persistent=True, watch_accessed_variables=False)
+        self._around: list[Any] = []
 
     def __enter__(self) -> ForwardAccumulator:
+        # what differentiates this accumulator's results too, also when they are asked for later
+        self._around = [tape for tape in recorder.TAPES if tape.thread == get_ident()]
         self._tape.__enter__()
         self._tape.watch(self._primals)
         return self
@@ -69,7 +74,10 @@ class ForwardAccumulator:
         Returns:
             A nest like `primals` of tensors of the same shapes, or `None`.
         """
-        return nest.map_structure(lambda y: self._one(y, unconnected_gradients), primals)
+        with contextlib.ExitStack() as stack:
+            for tape in self._around:
+                stack.enter_context(tape.resumed())
+            return nest.map_structure(lambda y: self._one(y, unconnected_gradients), primals)
 
     def _one(self, y: Any, unconnected: str) -> Any:
         if isinstance(y, Variable):

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
 from trainkit.core import nest
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 
 
@@ -30,15 +30,27 @@ def _positions(f: Callable[..., Any], params: Any, count: int) -> list[int]:
     return positions
 
 
-def _watched(arg: Any) -> Any:
-    """An argument with its numbers and arrays as tensors; variables as what they hold."""
+def _watched(arg: Any, seen: set[int]) -> Any:
+    """An argument with its numbers and arrays as tensors; variables as what they hold.
+
+    One tensor given twice becomes two, so that each argument has a gradient of its own; `seen` are
+    the ids of those given so far.
+    """
     if isinstance(arg, list | tuple) and not any(map(_is_leaf_by_itself, nest.flatten(arg))):
         arg = convert_to_tensor(arg)
 
     def leaf(x: Any) -> Any:
-        return x.value() if isinstance(x, Variable) else convert_to_tensor(x)
+        tensor = convert_to_tensor(_held(x))
+        if id(tensor) in seen:
+            return PRIMITIVES["identity"].op(tensor)
+        seen.add(id(tensor))
+        return tensor
 
     return nest.map_structure(leaf, arg)
+
+
+def _held(x: Any) -> Any:
+    return x.value() if isinstance(x, Variable) else x
 
 
 def _is_leaf_by_itself(x: Any) -> bool:
@@ -66,7 +78,9 @@ def value_and_gradients_function(f: Callable[..., Any], params: Any = None) -> C
     @functools.wraps(f)
     def run(*args: Any, dy: Any = None, **kwargs: Any) -> Any:
         positions = _positions(f, params, len(args))
-        ready = [_watched(a) if i in positions else a for i, a in enumerate(args)]
+        others = [a for i, a in enumerate(args) if i not in positions]
+        seen = {id(_held(x)) for x in nest.flatten(others)}
+        ready = [_watched(a, seen) if i in positions else a for i, a in enumerate(args)]
         sources = [ready[i] for i in positions]
         with GradientTape() as tape:
             tape.watch([x for x in nest.flatten(sources) if x.dtype.is_differentiable])

@@ -8,7 +8,9 @@ them and can differentiate again.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from threading import get_ident
 from typing import Any
 
@@ -20,6 +22,7 @@ from trainkit.autodiff.walk import (
     entries_of,
     module_of,
     one_for,
+    rows_of_zeros,
     unit_seeds,
     walk_arrays,
     walk_back,
@@ -191,6 +194,18 @@ class GradientTape:
             raise ValueError("GradientTape.stop_recording: the tape is not recording")
         return _Pause(self)
 
+    @contextlib.contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Record again for a while, where the block is over and the record is still there."""
+        over = not self._recording and not self._spent and self.thread == get_ident()
+        if over:
+            self._start()
+        try:
+            yield
+        finally:
+            if over:
+                self._stop()
+
     def reset(self) -> None:
         """Forget everything recorded and watched so far."""
         self._forget()
@@ -241,6 +256,8 @@ class GradientTape:
                 "make it with GradientTape(persistent=True) to ask again"
             )
         tracked, reads = self.tracked, self._reads
+        if type(target) is not Tensor:
+            self._note_targets(target)
         targets = (
             [target]
             if type(target) is Tensor
@@ -304,6 +321,13 @@ class GradientTape:
                 NoGradientWarning,
                 stacklevel=3,
             )
+
+    def _note_targets(self, target: Any) -> None:
+        """Take variables among the targets for reads, since each is a source of itself."""
+        for v in nest.flatten(target):
+            if isinstance(v, Variable) and v.dtype.is_differentiable:
+                snapshot = v.value()
+                self._note_again(self._reads.setdefault(id(v), (v, []))[1], snapshot)
 
     @staticmethod
     def _as_target(target: Any) -> Tensor:
@@ -423,7 +447,12 @@ class GradientTape:
         """
         target = self._as_target(target)
         flat = nest.flatten(sources)
-        count = int(target.shape.num_elements() or 0)
+        count = target.shape.num_elements()
+        if count is None:
+            raise InvalidArgumentError(
+                f"GradientTape.jacobian: the target has shape {target.shape}; all its sizes must "
+                "be known while the function is traced"
+            )
         stacks = self._stacked_rows(target, flat, unit_seeds(target, count), unconnected_gradients)
         results: list[Any] = []
         for stack, source in zip(stacks, flat, strict=True):
@@ -448,12 +477,13 @@ class GradientTape:
             target: tensor (batch, ...t).
             source: tensor or variable (batch, ...s); entry i of the target depends on entry i of it
                 alone.
-            unconnected_gradients: `"none"` or `"zero"`.
+            unconnected_gradients: `"none"` or `"zero"`, which changes no result either.
             parallel_iterations: a hint of TensorFlow's that changes no result.
             experimental_use_pfor: a hint of TensorFlow's that changes no result.
 
         Returns:
-            A tensor (batch, ...t, ...s), or `None`.
+            A tensor (batch, ...t, ...s); zeros, as TensorFlow gives, where the target does not
+            depend on the source.
 
         Raises:
             RuntimeError: the tape is not persistent and has given its gradient.
@@ -475,7 +505,7 @@ class GradientTape:
         seeds = xp.broadcast_to(units, (count, batch, count)).reshape((count, *target.shape))
         (stack,) = self._stacked_rows(target, [source], wrap(seeds), unconnected_gradients)
         if stack is None:
-            return None
+            stack = rows_of_zeros(source.value() if isinstance(source, Variable) else source, count)
         axes = (1, 0, *range(2, len(stack.shape)))
         moved = PRIMITIVES["transpose"].op(stack, axes=axes)
         return reshape(moved, shape=(batch, *inner, *tuple(source.shape[1:])))
@@ -491,8 +521,9 @@ class GradientTape:
         from trainkit.ops.batching import BatchedTensor, unbatched
 
         count = seeds.shape[0]
-        if not count:
-            return [None] * len(flat)
+        if not count:  # no rows; which sources the target depends on counts all the same
+            found = self.gradient(target, flat, None, unconnected)
+            return [None if g is None else rows_of_zeros(g, 0) for g in found]
         found = self.gradient(target, flat, BatchedTensor(seeds), unconnected)
         return [None if g is None else unbatched(g, count) for g in found]
 

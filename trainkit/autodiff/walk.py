@@ -301,6 +301,13 @@ def zeros_like(x: Tensor) -> Tensor:
     return made
 
 
+def rows_of_zeros(x: Tensor, count: int) -> Tensor:
+    """A tensor (count, ...x) of zeros."""
+    rows = wrap(module_of(x).zeros((count, *[1] * len(x.shape)), x.dtype.dtype))
+    made: Tensor = PRIMITIVES["add"].op(rows, zeros_like(x))
+    return made
+
+
 def unit_seeds(target: Tensor, count: int) -> Tensor:
     """A tensor (count, ...target): for each element one that is 1 there and 0 elsewhere."""
     units = module_of(target).eye(count, dtype=target.dtype.dtype)

@@ -20,6 +20,15 @@ def clip_factor(xp: Any, norm: Any, bound: float) -> Any:
     return bound / xp.maximum(norm, bound)
 
 
+def joint_clip_factor(xp: Any, norm: Any, bound: float) -> Any:
+    """`clip_factor` for all gradients together; NaN where the joint length is not finite.
+
+    Otherwise one infinite gradient would turn all others into zeros, unseen.
+    """
+    factor = clip_factor(xp, norm, bound)
+    return xp.where(xp.isfinite(norm), factor, xp.full_like(factor, float("nan")))
+
+
 def square_sum(xp: Any, x: Any) -> Any:
     """Sum of the squared elements, a scalar."""
     return xp.sum(xp.square(x))
@@ -41,7 +50,7 @@ def clip_gradients(xp: Any, grads: list[Any], limits: ClipLimits) -> list[Any]:
         norms = [xp.sqrt(square_sum(xp, g)) for g in grads]
         return [g * clip_factor(xp, n, limits.norm) for g, n in zip(grads, norms, strict=True)]
     if limits.global_norm is not None:
-        factor = clip_factor(xp, joint_norm(xp, grads), limits.global_norm)
+        factor = joint_clip_factor(xp, joint_norm(xp, grads), limits.global_norm)
         return [g * factor for g in grads]
     return grads
 

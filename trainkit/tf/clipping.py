@@ -7,7 +7,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.optimizers.clipping import check_bound, clip_factor
+from trainkit.optimizers.clipping import check_bound, joint_clip_factor
 from trainkit.tf.arrays import plain
 from trainkit.tf.linalg import global_norm
 
@@ -64,7 +64,8 @@ def clip_by_global_norm(
         name: not kept.
 
     Returns:
-        The tensors, shapes and dtypes unchanged, and n before clipping, a scalar.
+        The tensors, shapes and dtypes unchanged, and n before clipping, a scalar. All are NaN
+        where n is not finite.
 
     Raises:
         ValueError: `clip_norm` is a number that is 0 or less.
@@ -72,6 +73,6 @@ def clip_by_global_norm(
     check_bound("clip_by_global_norm: clip_norm", clip_norm)
     tensors = [None if t is None else convert_to_tensor(t) for t in t_list]
     length = global_norm(tensors) if use_norm is None else convert_to_tensor(use_norm)
-    factor = clip_factor(ops, length, clip_norm)
+    factor = joint_clip_factor(ops, length, clip_norm)
     clipped = [None if t is None else ops.multiply(t, ops.cast(factor, t.dtype)) for t in tensors]
     return clipped, length

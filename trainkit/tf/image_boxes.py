@@ -72,7 +72,7 @@ def _chosen(
         for other in reversed(kept[begin:]):
             share = overlap(box, other)
             if sigma > 0:
-                score *= float(np.exp(-0.5 / sigma * share * share)) if share <= limit else 0.0
+                score *= float(np.exp(-0.5 / sigma * share * share))
             elif share > limit:
                 dropped = True
             if dropped or score <= least:
@@ -110,7 +110,8 @@ def non_max_suppression_with_scores(
         boxes: (n, 4).
         scores: (n,).
         max_output_size: the most boxes to give.
-        iou_threshold: a box whose intersection over union with a better one is above is dropped.
+        iou_threshold: a box whose intersection over union with a better one is above is dropped,
+            unless scores are lowered instead.
         score_threshold: boxes with this score or less are dropped.
         soft_nms_sigma: above 0, overlaps lower scores by exp(-iou**2 / (2 sigma)) instead.
         name: not kept.

@@ -89,6 +89,7 @@ from trainkit.ops import xdivy as xdivy
 from trainkit.ops import xlog1py as xlog1py
 from trainkit.ops import xlogy as xlogy
 from trainkit.ops import zeta as zeta
+from trainkit.ops.complex_parts import complex_from
 from trainkit.ops.incomplete import betainc as betainc
 from trainkit.ops.incomplete import igamma as igamma
 from trainkit.ops.incomplete import igammac as igammac
@@ -151,8 +152,11 @@ def rint(x: Any, name: Any = None) -> Tensor:
 
 
 def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
-    """(x - y)**2."""
-    return ops.square(ops.subtract(x, y))
+    """(x - y)**2; for complex numbers |x - y|**2."""
+    difference = ops.subtract(x, y)
+    if difference.dtype.is_complex:
+        return ops.multiply(ops.conj(difference), difference)
+    return ops.square(difference)
 
 
 def add_n(inputs: Any, name: Any = None) -> Tensor:
@@ -395,8 +399,13 @@ def bincount(
 
 
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None) -> Tensor:
-    """`x / sqrt(max(sum(x**2), epsilon))` along `axis`."""
+    """`x / sqrt(max(sum(|x|**2), epsilon))` along `axis`."""
     x = _tensor(x)
+    if x.dtype.is_complex:
+        parts = ops.real(x), ops.imag(x)
+        squares = reduced(ops.sum, ops.real(ops.multiply(x, ops.conj(x))), axis, True)
+        scale = ops.rsqrt(ops.maximum(squares, epsilon))
+        return complex_from(*[ops.multiply(part, scale) for part in parts])
     squares = reduced(ops.sum, ops.square(x), axis, True)
     return ops.multiply(x, ops.rsqrt(ops.maximum(squares, epsilon)))
 
