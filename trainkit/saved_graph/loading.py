@@ -23,8 +23,7 @@ from trainkit.graph.concrete import ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.saving import ALLOWED_EFFECTS, FORMAT, VERSION
-
-MAX_GRAPH = 1 << 28  # bytes of JSON
+from trainkit.saved_graph.standalone import FAILURES, MAX_GRAPH, GraphError, check_document
 
 
 class LoadedFunction(ConcreteFunction):
@@ -104,9 +103,11 @@ class _Reader:
             document = json.loads(self._file.value(node).tobytes().decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise self.refuse(f"its graph is no JSON: {error}") from error
-        if not isinstance(document, dict):
-            raise self.refuse("its graph is no JSON object")
-        return document
+        try:
+            check_document(document)
+        except (GraphError, *FAILURES) as error:
+            raise self.refuse(str(error)) from error
+        return dict(document)
 
     def _function(self, document: dict[str, Any]) -> LoadedFunction:
         for entry in document["variables"]:
@@ -147,6 +148,8 @@ class _Reader:
         node = values.children.get(str(_number(number))) if isinstance(values, GroupNode) else None
         if not isinstance(node, ArrayNode):
             raise self.refuse(f"the value {number!r} is missing")
+        if node.offset is None and node.stored_bytes:
+            raise self.refuse(f"the value {number!r} is compressed, which a saved graph never is")
         return self._file.value(node)
 
     # ------------------------------------------------------------------ graphs
@@ -207,10 +210,14 @@ class _Reader:
             str(key): decoded(value, {"graph": lambda i: self._part_of(graph, i)})
             for key, value in item["settings"].items()
         }
+        if primitive.is_ufunc and len(inputs) != primitive.kernel.nin:
+            raise self.refuse(f"{primitive.name!r} does not take {len(inputs)} values")
         known = () if primitive.is_ufunc else inspect.signature(primitive.kernel).parameters
         for key in settings:
             if key not in known:
                 raise self.refuse(f"{primitive.name!r} has no setting {key[:40]!r}")
+        if settings.get("activation") not in (None, "relu"):
+            raise self.refuse(f"{str(settings['activation'])[:40]!r} is no activation of {name!r}")
         for count in ("num", "parts"):  # results that are counted out one by one
             if type(settings.get(count)) is int and settings[count] != len(specs):
                 raise self.refuse(f"{name!r} has {len(specs)} values and {count}={settings[count]}")
@@ -221,6 +228,8 @@ class _Reader:
         self._compare(name, specs, found if many else (found,))
         node = Node(graph, "op", name, specs, primitive, inputs, settings)
         node.many = many
+        if item["many"] is not many:
+            raise self.refuse(f"{name!r} is said to have {'many' if item['many'] else 'one'} value")
         if node.effect and primitive.name not in ALLOWED_EFFECTS:
             raise self.refuse(f"the operation {primitive.name!r} does more than compute")
         self._check_parts(node)

@@ -13,16 +13,20 @@ with NumPy alone, so they agree with trainkit's to rounding.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import math
+import os
+import stat
 import sys
 from collections import namedtuple
 
-import h5py
 import numpy as np
 
 FORMAT, VERSION = "trainkit-graph", "1"
+MAX_GRAPH = 1 << 28  # bytes of JSON
+MAX_DEPTH = 50
 _DTYPES = """bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64
 complex64 complex128""".split()
 
@@ -45,60 +49,102 @@ def load(path):
 
     Raises:
         GraphError: the file is damaged, no saved graph, or needs an operation that is not in
-            `OPERATIONS`.
-        OSError: the file can't be read.
+            `OPERATIONS`. Calls raise it too, when the graph does not compute what it says.
+        OSError: there is no such file, or it can't be opened.
     """
-    with h5py.File(path, "r") as file:
-        if _text(file, "format") != FORMAT or _text(file, "version") != VERSION:
-            raise GraphError(f"{path} is no saved graph of version {VERSION}")
-        raw = _array(file, "graph")
-        if raw.dtype != np.uint8 or raw.ndim != 1:
-            raise GraphError(f"{path}: 'graph' is no text")
-        try:
-            document = json.loads(raw.tobytes().decode("utf-8"))
-            values = _Values(file)
-            return SavedGraph(document, values)
-        except GraphError:
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise GraphError(f"{path} is no regular file")
+    import h5py  # slow to import, and `check_document` needs none
+
+    try:
+        with h5py.File(path, "r") as file:
+            return _graph_in(_Content(file, h5py), path)
+    except GraphError:
+        raise
+    except OSError as error:
+        if error.errno is not None:
             raise
-        except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
-            raise GraphError(f"{path} makes no sense: {type(error).__name__}: {error}") from error
+        raise GraphError(f"{path} is no HDF5 file, or damaged: {error}") from error
+    except FAILURES as error:
+        raise GraphError(f"{path} makes no sense: {type(error).__name__}: {error}") from error
 
 
-def _text(file, name):
-    value = file.attrs.get(name, b"")
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+FAILURES = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+)
+"""What reading and running a file that makes no sense may end with."""
 
 
-def _array(group, name):
-    """The values of a dataset that is stored in this very file, as plain numbers."""
-    link = group.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink):
-        raise GraphError(f"{name!r} is missing, or a link to somewhere else")
-    dataset = group[name]
-    if not isinstance(dataset, h5py.Dataset) or dataset.external or dataset.is_virtual:
-        raise GraphError(f"{name!r} is no dataset of this file")
-    if dataset.dtype.kind not in "biufc":
-        raise GraphError(f"{name!r} holds {dataset.dtype}, not numbers")
-    if dataset.chunks is None and dataset.id.get_storage_size() != dataset.nbytes:
-        raise GraphError(f"{name!r} declares {dataset.nbytes} bytes that are not stored")
-    if dataset.chunks is not None and dataset.nbytes > 1100 * max(1, dataset.id.get_storage_size()):
-        raise GraphError(f"{name!r} declares {dataset.nbytes} bytes that are not stored")
-    array = dataset[()]
-    if _text(dataset, "dtype") == "bfloat16":
-        array = (np.asarray(array).astype(np.uint32) << 16).view(np.float32)
-    return array
+def _graph_in(content, path):
+    if content.text("format") != FORMAT or content.text("version") != VERSION:
+        raise GraphError(f"{path} is no saved graph of version {VERSION}")
+    raw = content.array("graph")
+    if raw.dtype != np.uint8 or raw.ndim != 1 or raw.size > MAX_GRAPH:
+        raise GraphError(f"{path}: 'graph' is no text, or longer than {MAX_GRAPH} bytes")
+    document = json.loads(raw.tobytes().decode("utf-8"))
+    check_document(document)
+    return SavedGraph(document, content)
 
 
-class _Values:
-    """The arrays of the file by number."""
+class _Content:
+    """An open HDF5 file, of which only what `save` writes is read."""
 
-    def __init__(self, file):
-        self._group = file["values"] if isinstance(file.get("values"), h5py.Group) else None
+    def __init__(self, file, h5py):
+        self._file, self._h5 = file, h5py
 
-    def __getitem__(self, number):
-        if self._group is None:
-            raise GraphError(f"the value {number} is missing")
-        return _array(self._group, str(_number(number)))
+    def text(self, name, owner=None):
+        """An attribute of `owner`, by default of the file."""
+        value = (self._file if owner is None else owner).attrs.get(name, b"")
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+    def array(self, name, group=None):
+        """The values of a dataset that is stored in this very file, as plain numbers."""
+        dataset = self._own(self._file if group is None else group, name, self._h5.Dataset)
+        if dataset.external or dataset.is_virtual or dataset.shape is None:
+            raise GraphError(f"{name!r} has no values in this file")
+        if dataset.dtype.kind not in "biufc":
+            raise GraphError(f"{name!r} holds {dataset.dtype}, not numbers")
+        if dataset.chunks is not None:
+            raise GraphError(f"{name!r} is compressed, which a saved graph never is")
+        if dataset.id.get_storage_size() != dataset.nbytes:
+            raise GraphError(f"{name!r} declares {dataset.nbytes} bytes that are not stored")
+        array = dataset[()]
+        if self.text("dtype", dataset) == "bfloat16":
+            array = (np.asarray(array).astype(np.uint32) << 16).view(np.float32)
+        return array
+
+    def value(self, number, spec):
+        """The array of this number, which must be of this `[shape, dtype]`."""
+        group = self._own(self._file, "values", self._h5.Group)
+        array = self.array(str(_number(number)), group)
+        shape, dtype = spec
+        if array.dtype != _dtype(dtype) or not _of_shape(array, shape):
+            raise GraphError(
+                f"the value {number} is {array.dtype}{list(array.shape)}, not {dtype}{shape}"
+            )
+        return array
+
+    def _own(self, group, name, kind):
+        """What stands under `name`, not reached through a link to somewhere else."""
+        link = group.get(name, getlink=True)
+        if not isinstance(link, self._h5.HardLink):
+            raise GraphError(f"{name!r} is missing, or a link to somewhere else")
+        found = group[name]
+        if not isinstance(found, kind):
+            raise GraphError(f"{name!r} is no {kind.__name__.lower()}")
+        return found
+
+
+def _of_shape(array, shape):
+    return array.ndim == len(shape) and all(
+        n in (None, m) for n, m in zip(shape, array.shape, strict=True)
+    )
 
 
 def _number(x):
@@ -107,9 +153,12 @@ def _number(x):
     return x
 
 
+_KEYS = (str, int, float, tuple, type(None))
+
+
 def _decoded(value, special, depth=0):
     """A setting or a nest from its JSON form."""
-    if depth > 50:
+    if depth > MAX_DEPTH:
         raise GraphError("settings are nested too deep")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -118,22 +167,179 @@ def _decoded(value, special, depth=0):
     ((kind, content),) = value.items()
     if kind in special:
         return special[kind](content)
-    if kind == "float":
+    if kind == "float" and content in ("inf", "-inf", "nan"):
         return float(content)
-    if kind == "complex":
-        return complex(*[_decoded(part, special, depth + 1) for part in content])
-    if kind in ("tuple", "list"):
+    if kind == "complex" and isinstance(content, list) and len(content) == 2:
+        return complex(*[float(_decoded(part, special, depth + 1)) for part in content])
+    if kind in ("tuple", "list") and isinstance(content, list):
         items = [_decoded(item, special, depth + 1) for item in content]
         return tuple(items) if kind == "tuple" else items
-    if kind == "dict":
-        pairs = [[_decoded(item, special, depth + 1) for item in pair] for pair in content]
-        return {key: item for key, item in pairs}
-    if kind == "record":
+    if kind == "dict" and isinstance(content, list):
+        pairs = [_decoded({"tuple": pair}, special, depth + 1) for pair in content]
+        if all(len(pair) == 2 and isinstance(pair[0], _KEYS) for pair in pairs):
+            return dict(pairs)
+    if kind == "record" and isinstance(content, list) and len(content) == 2:
         name, pairs = content
         fields = [str(field) for field, _ in pairs]
         items = [_decoded(item, special, depth + 1) for _, item in pairs]
         return namedtuple(str(name), fields)(*items)
     raise GraphError(f"{str(kind)[:40]!r} is no kind of setting")
+
+
+# ---------------------------------------------------------------------- checking the document
+
+_ROOT = {
+    "name": str, "labels": list, "arguments": object, "results": object, "graphs": list,
+    "main": int, "variables": list,
+}  # fmt: skip
+_VARIABLE = {"name": str, "trainable": bool, "value": int, "spec": list}
+_GRAPH = {"name": str, "nodes": list, "inputs": list, "outputs": list}
+_NODE = {"kind": str, "name": str, "specs": list}
+_KINDS = {
+    "input": {},
+    "constant": {"value": int},
+    "variable": {"variable": int},
+    "op": {"op": str, "many": bool, "inputs": list, "settings": dict},
+}
+
+
+def check_document(document):
+    """Refuse what `save` never writes; operations and their settings are looked at later.
+
+    Args:
+        document: what was read as JSON.
+
+    Raises:
+        GraphError: a part is missing, of another type or not known, or a number is no place in the
+            list that it points into.
+    """
+    _has(document, _ROOT, "the document")
+    for entry in document["variables"]:
+        _has(entry, _VARIABLE, "a variable")
+        _check_spec(entry["spec"])
+    for number, graph in enumerate(document["graphs"]):
+        _check_graph(graph, number, document)
+    _below(document["main"], len(document["graphs"]), "a graph")
+    used = [entry["value"] for entry in document["variables"]]
+    used += [n["value"] for g in document["graphs"] for n in g["nodes"] if n["kind"] == "constant"]
+    if len(set(used)) != len(used):
+        raise GraphError("two places share a value")
+    main = document["graphs"][document["main"]]
+    _decoded(document["results"], {"tensor": _place_in(main["outputs"], "a result")})
+    inputs, labels = len(main["inputs"]), document["labels"]
+    if not all(isinstance(label, str) for label in labels):
+        raise GraphError("a label is no text")
+    if document["arguments"] is not None:
+        given = {"tensor": _place_in(main["inputs"], "an input")}
+        args, kwargs = _decoded(document["arguments"], given)
+        if not isinstance(args, (tuple, list)) or not isinstance(kwargs, dict):
+            raise GraphError("the arguments are no tuple and dict")
+        inputs = len(args) + len(kwargs)
+        if len(labels) != inputs:
+            raise GraphError(f"there are {len(labels)} labels for {inputs} arguments")
+
+
+def _has(entry, fields, what, optional=()):
+    """Refuse what is not a dict of just these fields."""
+    if not isinstance(entry, dict) or not set(fields) <= set(entry) <= {*fields, *optional}:
+        raise GraphError(f"{what} needs {', '.join(fields)}, and has {str(entry)[:80]}")
+    for name, kind in fields.items():
+        if not isinstance(entry[name], kind) or (kind is int and type(entry[name]) is not int):
+            raise GraphError(f"{what}: {name} is {str(entry[name])[:40]!r}, not {kind.__name__}")
+
+
+def _below(number, limit, what):
+    if _number(number) >= limit:
+        raise GraphError(f"{what} has number {number}; there are {limit}")
+    return number
+
+
+def _place_in(places, what):
+    return lambda number: _below(number, len(places), what)
+
+
+def _check_spec(spec):
+    """A spec is a shape, with `None` for any size, and a dtype."""
+    if not isinstance(spec, list) or len(spec) != 2 or not isinstance(spec[0], list):
+        raise GraphError(f"{str(spec)[:60]!r} is no shape and dtype")
+    for size in spec[0]:
+        if size is not None:
+            _number(size)
+    if math.prod(n or 1 for n in spec[0]) >= 1 << 62 or len(spec[0]) > 32:
+        raise GraphError(f"a value of shape {str(spec[0])[:80]} is too large")
+    _dtype(spec[1])
+
+
+def _check_graph(graph, number, document):
+    _has(graph, _GRAPH, "a graph", optional=("assigned",))
+    nodes = graph["nodes"]
+    for here, node in enumerate(nodes):
+        _check_node(node, nodes, here, number, document)
+    kinds = [nodes[_below(i, len(nodes), "an input")]["kind"] for i in graph["inputs"]]
+    if set(kinds) - {"input"} or len(set(graph["inputs"])) != len(kinds):
+        raise GraphError(f"the inputs of graph {graph['name']!r} are none")
+    if sum(node["kind"] == "input" for node in nodes) != len(kinds):
+        raise GraphError(f"graph {graph['name']!r} has an input that nothing is given to")
+    for place in graph["outputs"]:
+        _check_place(place, nodes, len(nodes))
+    for target, place in graph.get("assigned", []):
+        _below(target, len(document["variables"]), "a variable")
+        node, index = _check_place(place, nodes, len(nodes))
+        shape, dtype = document["variables"][target]["spec"]
+        found, kind = nodes[node]["specs"][index]
+        if (
+            kind != dtype
+            or len(found) != len(shape)
+            or not all(None in (a, b) or a == b for a, b in zip(found, shape, strict=True))
+        ):
+            raise GraphError(f"the value assigned to variable {target} does not fit it")
+
+
+def _check_node(node, nodes, here, number, document):
+    kind = node.get("kind") if isinstance(node, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise GraphError(f"{str(kind)[:40]!r} is no kind of node")
+    _has(node, _NODE | _KINDS[kind], f"a node of kind {kind!r}")
+    for spec in node["specs"]:
+        _check_spec(spec)
+    if kind == "op":
+        special = {"tensor": lambda place: _check_place(place, nodes, here)}
+        for value in node["inputs"]:
+            found = _decoded(value, special)
+            if isinstance(found, str | dict | list) or (
+                isinstance(found, tuple) and "tensor" not in value
+            ):
+                raise GraphError(f"{node['name']!r} takes {str(value)[:40]!r}, which is no value")
+        part = {"graph": lambda i: _check_part(i, number, document)}
+        for value in node["settings"].values():
+            _decoded(value, part)
+    elif len(node["specs"]) != 1:
+        raise GraphError(f"{node['name']!r} has {len(node['specs'])} values")
+    if kind == "variable":
+        _below(node["variable"], len(document["variables"]), "a variable")
+        if document["variables"][node["variable"]]["spec"] != node["specs"][0]:
+            raise GraphError(f"{node['name']!r} is said to be {node['specs'][0]}")
+
+
+def _check_place(place, nodes, limit):
+    if not isinstance(place, list) or len(place) != 2:
+        raise GraphError(f"{str(place)[:40]!r} is no place of a value")
+    node, index = _number(place[0]), _number(place[1])
+    if node >= limit:
+        raise GraphError(f"a node refers to node {node}, which does not come before it")
+    if index >= len(nodes[node]["specs"]):
+        raise GraphError(f"a node refers to value {index} of node {node}, which has no such value")
+    return node, index
+
+
+def _check_part(number, limit, document):
+    """A branch or body is a graph that comes before, without variables."""
+    if _number(number) >= limit:
+        raise GraphError(f"a graph refers to graph {number}, which does not come before it")
+    part = document["graphs"][number]
+    if part.get("assigned") or any(node["kind"] == "variable" for node in part["nodes"]):
+        raise GraphError(f"graph {part['name']!r} is part of another and uses variables")
+    return number
 
 
 # ---------------------------------------------------------------------- running it
@@ -153,12 +359,12 @@ class SavedGraph:
     def __init__(self, document, values):
         self.name = str(document["name"])
         self._results = document["results"]
-        self._state = [values[entry["value"]] for entry in document["variables"]]
+        self._state = [values.value(v["value"], v["spec"]) for v in document["variables"]]
         self._names = [str(entry["name"]) for entry in document["variables"]]
         self._graphs = []
         for entry in document["graphs"]:
             self._graphs.append(_Graph(entry, values, self._graphs))
-        self._main = self._graphs[_number(document["main"])]
+        self._main = self._graphs[document["main"]]
         self.inputs = [self._main.described(i) for i in self._main.inputs]
 
     @property
@@ -168,17 +374,27 @@ class SavedGraph:
         return {f"{i}:{name}": value for i, (name, value) in enumerate(pairs)}
 
     def __call__(self, *arrays):
-        """The results for one array per input, nested as the function returned them."""
+        """The results for one array per input, nested as the function returned them.
+
+        Raises:
+            TypeError, ValueError: an array does not fit its input.
+            GraphError: an operation fails, or gives another shape or dtype than the file says.
+        """
         if len(arrays) != len(self.inputs):
             raise TypeError(
                 f"{self.name} takes {len(self.inputs)} arrays, {len(arrays)} were given"
             )
         ready = [_fitting(x, *spec) for x, spec in zip(arrays, self.inputs, strict=False)]
-        with np.errstate(all="ignore"):
-            outputs, assigned = self._main.run(ready, self._state)
+        try:
+            with np.errstate(all="ignore"):
+                outputs, assigned = self._main.run(ready, self._state)
+        except GraphError:
+            raise
+        except FAILURES as error:
+            raise GraphError(f"{self.name}: {type(error).__name__}: {error}") from error
         for number, value in assigned:
             self._state[number] = value
-        return _decoded(self._results, {"tensor": lambda i: outputs[_number(i)]})
+        return _decoded(self._results, {"tensor": lambda i: outputs[i]})
 
     def __repr__(self):
         return (
@@ -205,14 +421,9 @@ class _Graph:
 
     def __init__(self, entry, values, earlier):
         self._nodes = entry["nodes"]
-        self._steps = [_step(node, i, values, earlier) for i, node in enumerate(self._nodes)]
-        self.inputs = [_number(i) for i in entry["inputs"]]
-        self._outputs = [_place(p, len(self._nodes)) for p in entry["outputs"]]
-        self._assigned = [
-            (_number(v), _place(p, len(self._nodes))) for v, p in entry.get("assigned", [])
-        ]
-        if any(self._nodes[i]["kind"] != "input" for i in self.inputs):
-            raise GraphError("an input is none")
+        self._steps = [_step(node, values, earlier) for node in self._nodes]
+        self.inputs, self._outputs = entry["inputs"], entry["outputs"]
+        self._assigned = entry.get("assigned", [])
 
     def described(self, i):
         """Name, shape and dtype of an input."""
@@ -228,7 +439,10 @@ class _Graph:
     def run(self, arrays, state=()):
         """The outputs, and `(number, value)` of the variables that are assigned."""
         env = [None] * len(self._steps)
-        for place, array in zip(self.inputs, arrays, strict=False):
+        for place, array in zip(self.inputs, arrays, strict=True):
+            shape, dtype = self._nodes[place]["specs"][0]
+            if array.dtype != _dtype(dtype) or array.ndim != len(shape):
+                raise GraphError("a part of the graph is given other values than it takes")
             env[place] = (array,)
         for i, step in enumerate(self._steps):
             if step is not None:
@@ -237,52 +451,71 @@ class _Graph:
         return outputs, [(v, env[n][k]) for v, (n, k) in self._assigned]
 
 
-def _place(place, limit):
-    node, index = _number(place[0]), _number(place[1])
-    if node >= limit:
-        raise GraphError(f"a node refers to node {node}, which does not come before it")
-    return node, index
-
-
-def _step(node, here, values, earlier):
+def _step(node, values, earlier):
     """What computes the values of one node, from the values so far and the variables."""
     kind = node["kind"]
     if kind == "input":
         return None
     if kind == "constant":
-        constant = (values[node["value"]],)
+        constant = (values.value(node["value"], node["specs"][0]),)
         return lambda env, state: constant
     if kind == "variable":
-        number = _number(node["variable"])
+        number = node["variable"]
         return lambda env, state: (state[number],)
-    if kind != "op":
-        raise GraphError(f"{str(kind)[:40]!r} is no kind of node")
-    return _operation(node, here, earlier)
+    return _operation(node, earlier)
 
 
-def _operation(node, here, earlier):
-    name = str(node["op"])
+def _operation(node, earlier):
+    name = node["op"]
     body = OPERATIONS.get(name)
     if body is None:
         raise GraphError(
             f"the operation {name[:60]!r} ({node['name']}) is not known to this reader"
         )
-    special = {"tensor": lambda place: _Ref(_place(place, here))}
+    special = {"tensor": lambda place: _Ref(place)}
     inputs = [_decoded(x, special) for x in node["inputs"]]
-    graphs = {"graph": lambda i: earlier[_number(i)]}
-    settings = {str(k): _decoded(v, graphs) for k, v in node["settings"].items()}
-    dtypes = [_dtype(d) for _, d in node["specs"]]
-    many = node["many"]
+    graphs = {"graph": lambda i: earlier[i]}
+    settings = {k: _decoded(v, graphs) for k, v in node["settings"].items()}
+    _check_call(name, body, inputs, settings)
+    specs, many = node["specs"], node["many"]
 
     def step(env, state):
         arrays = [env[x.node][x.index] if isinstance(x, _Ref) else x for x in inputs]
         found = body(*arrays, **settings)
         found = tuple(found) if many else (found,)
-        return tuple(
-            np.asarray(y).astype(d, copy=False) for y, d in zip(found, dtypes, strict=False)
-        )
+        if len(found) != len(specs):
+            raise GraphError(f"{name!r} gives {len(found)} values, not {len(specs)}")
+        floats = all(x.dtype.kind == "f" for x in arrays if isinstance(x, np.ndarray))
+        return tuple([_as_told(y, *t, name, floats) for y, t in zip(found, specs, strict=True)])
 
     return step
+
+
+def _check_call(name, body, inputs, settings):
+    """Refuse settings that the operation does not have, and a wrong number of inputs."""
+    if name in _OF_ARRAYS and not all(x is None or isinstance(x, _Ref) for x in inputs):
+        raise GraphError(f"{name!r} takes arrays, not numbers")
+    if isinstance(body, np.ufunc):
+        if settings or len(inputs) != body.nin:
+            raise GraphError(f"{name!r} takes {body.nin} values and no settings")
+        return
+    try:
+        inspect.signature(body).bind(*inputs, **settings)
+    except TypeError as error:
+        raise GraphError(f"{name!r} is called with other inputs or settings: {error}") from error
+
+
+def _as_told(y, shape, dtype, name, floats):
+    """A result, which must have the shape and the dtype that the file says.
+
+    Of whole numbers, NumPy makes others than trainkit, more bits for instance; these are converted.
+    """
+    y, told = np.asarray(y), _dtype(dtype)
+    exact = floats and told.kind == "f"
+    same = y.dtype == told if exact else y.dtype.kind == told.kind
+    if not same or not _of_shape(y, shape):
+        raise GraphError(f"{name!r} is said to be {dtype}{shape}, it is {y.dtype}{list(y.shape)}")
+    return y.astype(told, copy=False)
 
 
 def _dtype(name):
@@ -384,6 +617,8 @@ def _index(key, parts=()):
 
 
 def _filled(shape, sizes):
+    if len(sizes) != sum(n is None for n in shape):
+        raise GraphError(f"{len(sizes)} sizes are given for those missing in {shape}")
     live = iter(sizes)
     return tuple(int(next(live)) if n is None else n for n in shape)
 
@@ -466,6 +701,12 @@ def _dense(x, kernel, bias, activation):
     y = x @ kernel
     if bias is not None:
         y = y + bias
+    return _activated(y, activation)
+
+
+def _activated(y, activation):
+    if activation not in (None, "relu"):
+        raise GraphError(f"{str(activation)[:40]!r} is no activation of a product")
     return np.maximum(y, 0) if activation == "relu" else y
 
 
@@ -515,7 +756,7 @@ def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
             mine = slice(g * there, (g + 1) * there)
             y[..., mine] += seen[..., g * here : (g + 1) * here] @ w[:, mine]
     y = y if bias is None else y + bias
-    return np.maximum(y, 0) if activation == "relu" else y
+    return _activated(y, activation)
 
 
 def _max_pool(x, pool_size, strides, padding):
@@ -608,7 +849,7 @@ def _log_softmax(x, axis):
 
 
 def _erf(x):
-    return np.vectorize(math.erf, otypes=[np.float64])(x)
+    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
 
 
 def _logsumexp(x, axis, keepdims):
@@ -655,6 +896,12 @@ sinh cosh tanh arcsinh arccosh arctanh sign logaddexp logaddexp2 cbrt hypot equa
 not_equal less less_equal greater greater_equal logical_and logical_or logical_not
 logical_xor isfinite isinf isnan bitwise_and bitwise_or bitwise_xor left_shift
 right_shift trunc ceil floor floor_divide copysign deg2rad rad2deg""".split()
+
+_OF_ARRAYS = frozenset(
+    """biased_gelu softmax log_softmax concatenate stack matmul dense einsum conv max_pool
+average_pool fused_normalization attention lstm gru embedding_lookup""".split()
+)
+"""Operations for which a number would be stretched where trainkit wants an array."""
 
 OPERATIONS = {name: getattr(np, name) for name in _UFUNCS}
 OPERATIONS.update(
