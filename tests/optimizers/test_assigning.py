@@ -51,16 +51,16 @@ def test_update_step_does_what_update_does(traced, options, rng):
     assert [name for name, _, _ in mine.slot_variables()] == ["velocity", "velocity"]
 
 
-def test_accumulation_works_eagerly_and_says_what_to_do_in_a_graph(rng):
+@pytest.mark.parametrize("traced", [False, True])
+def test_accumulation_works_eagerly_and_in_a_graph(rng, traced):
     starts, steps = problem(rng)
     options = {"gradient_accumulation_steps": 2}
     wanted = train(optimizers.SGD(0.1, momentum=0.9, **options), starts, steps)
-    for a, b in zip(train(KerasMomentum(0.1, **options), starts, steps), wanted, strict=True):
+    found = train(KerasMomentum(0.1, **options), starts, steps, traced=traced)
+    for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
-    with pytest.raises(tk.errors.UnimplementedError, match="write update"):
-        train(KerasMomentum(0.1, **options), starts, steps, traced=True)
 
 
 def test_an_optimizer_with_neither_says_so():
-    with pytest.raises(NotImplementedError, match="no update"):
+    with pytest.raises(NotImplementedError, match="neither update nor update_step"):
         optimizers.Optimizer(0.1).apply_gradients([(np.float32(1.0), tk.Variable(1.0))])

@@ -6,6 +6,8 @@ import re
 import threading
 from collections.abc import Iterable
 
+from trainkit.core.registry import snake_case
+
 _FITTING = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 
 
@@ -72,3 +74,35 @@ def unknown_name(module: str, name: str, known: Iterable[str]) -> AttributeError
     near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
+
+
+# ------------------------------------------------------------------ names of what was given none
+
+_LOCK = threading.Lock()
+_COUNTS: dict[
+    str, int
+] = {}  # one number per class name, so it never grows with the number of layers
+
+
+def unique_name(prefix: str) -> str:
+    """`prefix` the first time, then `prefix_1`, `prefix_2` and so on, in this process.
+
+    >>> reset_names()
+    >>> unique_name("dense"), unique_name("dense")
+    ('dense', 'dense_1')
+    """
+    with _LOCK:
+        count = _COUNTS.get(prefix, 0)
+        _COUNTS[prefix] = count + 1
+    return f"{prefix}_{count}" if count else prefix
+
+
+def name_for(kind: type) -> str:
+    """A name for a new object of class `kind`."""
+    return unique_name(snake_case(kind.__name__))
+
+
+def reset_names() -> None:
+    """Count from the start again."""
+    with _LOCK:
+        _COUNTS.clear()

@@ -12,6 +12,8 @@ from trainkit.optimizers.ftrl import Ftrl as Ftrl
 from trainkit.optimizers.lamb import Lamb as Lamb
 from trainkit.optimizers.lion import Lion as Lion
 from trainkit.optimizers.loss_scale import LossScaleOptimizer as LossScaleOptimizer
+from trainkit.optimizers.multi import MultiOptimizer as MultiOptimizer
+from trainkit.optimizers.multi import OptimizerMap as OptimizerMap
 from trainkit.optimizers.muon import Muon as Muon
 from trainkit.optimizers.optimizer import Optimizer as Optimizer
 from trainkit.optimizers.registry import deserialize as deserialize

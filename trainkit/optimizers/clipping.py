@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 
 def check_bound(name: str, value: Any) -> None:
     """Raise ValueError for a number that is 0 or less; what a tensor holds is not looked at."""
-    if isinstance(value, int | float) and not value > 0:
+    if isinstance(value, int | float | np.number) and not value > 0:
         raise ValueError(f"{name} must be above 0, got {value}")
 
 
@@ -76,7 +78,7 @@ class ClipLimits:
                 f"only one of clipnorm, clipvalue and global_clipnorm can be set, got {shown}"
             )
         for name, bound in given.items():
-            if not isinstance(bound, int | float):
+            if isinstance(bound, bool) or not isinstance(bound, int | float | np.number):
                 raise TypeError(f"{name} must be a number, got {bound!r}")
             check_bound(name, bound)
         self.norm = norm

@@ -9,7 +9,7 @@ from typing import Any
 from trainkit.autodiff.explain import last_reason
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.core.variable import OVERWRITTEN, Variable
+from trainkit.core.variable import Variable
 
 
 def split_pairs(owner: str, pairs: Iterable[Any]) -> tuple[list[Any], list[Any]]:
@@ -94,17 +94,6 @@ def checked_pairs(
     if not kept_grads:
         raise no_gradients(owner, missing, list(weights))
     return kept_grads, kept_weights, missing
-
-
-def overwrite(grads: Sequence[Any], weights: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Assign the gradients of the variables that ask for it; the other pairs."""
-    left: list[tuple[Any, Any]] = []
-    for grad, weight in zip(grads, weights, strict=True):
-        if id(weight) not in OVERWRITTEN:
-            left.append((grad, weight))
-        elif grad is not None:
-            weight.assign(grad)
-    return [grad for grad, _ in left], [weight for _, weight in left]
 
 
 def no_gradients(owner: str, missing: list[str], weights: list[Any]) -> ValueError:

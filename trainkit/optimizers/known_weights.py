@@ -47,10 +47,17 @@ class KnownWeights:
         self._warned.update(missing)
         return news
 
+    def averaged(self) -> list[WeightState]:
+        """The states of the weights that have a moving average."""
+        return [state for state in self.by_id.values() if "average" in state.slots]
+
+    def accumulated(self) -> list[Variable]:
+        """The accumulated gradients of all weights."""
+        name = "accumulated_gradient"
+        return [state.slots[name] for state in self.by_id.values() if name in state.slots]
+
     def slots_in_order(self) -> list[Variable]:
         """Averages of all weights, then accumulated gradients, then the slots weight by weight."""
-        states = self.by_id.values()
-        first = [
-            s.slots[n] for n in ("average", "accumulated_gradient") for s in states if n in s.slots
-        ]
-        return first + [state.slots[name] for state in states for name in state.names]
+        states, base = self.by_id.values(), ("average", "accumulated_gradient")
+        first = [s.slots[name] for name in base for s in states if name in s.slots]
+        return first + [x for s in states for name, x in s.slots.items() if name not in base]

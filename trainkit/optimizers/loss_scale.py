@@ -12,13 +12,15 @@ from trainkit.core import abstract, devices, recorder
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
-from trainkit.optimizers.gradient_pairs import checked_pairs, split_pairs, warn_of_missing
+from trainkit.optimizers.gradient_pairs import checked_pairs, warn_of_missing
 from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.step import _trace_step, apply_step
+from trainkit.optimizers.options import DEFAULTS
+from trainkit.optimizers.overwriting import is_overwritten
+from trainkit.optimizers.weight_state import compute_dtype
 
 
 class LossScaleOptimizer(Optimizer):
-    """Another optimizer, with a loss scale that adapts itself.
+    """Another optimizer, with a loss scale that adapts itself, in place of that one's own.
 
     Multiply the loss by `scale_loss` before taking gradients; here they are divided by the scale
     again. A step whose gradients are not all finite is left out and halves the scale; after
@@ -30,10 +32,13 @@ class LossScaleOptimizer(Optimizer):
         initial_scale: the first scale, above 0.
         dynamic_growth_steps: good steps before the scale doubles.
         name: what it is called.
+        **options: none but `dynamic=True`, and what older configs hold: the defaults of options
+            that the inner optimizer has.
 
     Raises:
-        TypeError: `inner_optimizer` is no optimizer, or one with a loss scale itself.
-        ValueError: `initial_scale` or `dynamic_growth_steps` is out of range.
+        TypeError: `inner_optimizer` is no optimizer, or one with a loss scale that adapts itself.
+        ValueError: `initial_scale` or `dynamic_growth_steps` is out of range, or an option that
+            belongs to the inner optimizer.
     """
 
     def __init__(
@@ -42,7 +47,9 @@ class LossScaleOptimizer(Optimizer):
         initial_scale: float = 2.0**15,
         dynamic_growth_steps: int = 2000,
         name: str | None = None,
+        **options: Any,
     ) -> None:
+        _check_options(options)
         if not isinstance(inner_optimizer, Optimizer) or isinstance(
             inner_optimizer, LossScaleOptimizer
         ):
@@ -56,8 +63,9 @@ class LossScaleOptimizer(Optimizer):
                 "LossScaleOptimizer: dynamic_growth_steps must be at least 1, got "
                 f"{dynamic_growth_steps!r}"
             )
-        super().__init__(0.0, name=name or "loss_scale_optimizer")
+        super().__init__(0.0, name=name)
         self.inner_optimizer = inner_optimizer
+        inner_optimizer.loss_scale_factor = None  # gradients would be divided twice
         self.initial_scale = initial_scale
         self.dynamic_growth_steps = dynamic_growth_steps
         with abstract.eagerly(), devices.device("/cpu:0"):
@@ -84,9 +92,7 @@ class LossScaleOptimizer(Optimizer):
         """Steps that the inner optimizer made; those left out do not count."""
         return self.inner_optimizer.iterations
 
-    @property
-    def built(self) -> bool:
-        """Whether the inner optimizer has slots."""
+    def _has_slots(self) -> bool:
         return self.inner_optimizer.built
 
     @property
@@ -121,32 +127,24 @@ class LossScaleOptimizer(Optimizer):
     # ------------------------------------------------------------------ steps
 
     def scale_loss(self, loss: Any) -> Any:
-        """The loss times the scale, and times the inner optimizer's `loss_scale_factor`."""
-        scale = self.dynamic_scale.value()
-        return self.inner_optimizer.scale_loss(loss) * ops.cast(scale, loss.dtype)
-
-    def apply_gradients(self, grads_and_vars: Iterable[Any], name: str | None = None) -> Any:
-        grads, weights = split_pairs(self.name, grads_and_vars)
-        self._apply(grads, weights)
-        return self.iterations
+        """The loss times the scale."""
+        return ops.multiply(loss, self.dynamic_scale.value())
 
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         kept, of, missing = checked_pairs(self.name, grads, weights)
         inner = self.inner_optimizer
-        states = [inner.state_of(weight) for weight in of]
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)
+        if not inner.built:
+            inner.build(of)
         with recorder.silence():
             scale = self.dynamic_scale.value()
-            unscaled = [ops.cast(g, str(s.dtype)) for g, s in zip(kept, states, strict=True)]
-            unscaled = [g / ops.cast(scale, g.dtype) for g in unscaled]
+            unscaled = [_unscaled(g, w, scale) for g, w in zip(kept, of, strict=True)]
             finite = ops.all(ops.stack([ops.all(ops.isfinite(g)) for g in unscaled]))
             if recorder.current_trace() is not None:
-                before = inner._iterations.value()
-                _trace_step(inner, states, unscaled, finite)
-                inner._iterations.assign(ops.where(finite, before + 1, before))
+                inner._apply_where(unscaled, of, finite)
             elif bool(finite):
-                apply_step(inner, states, unscaled)
+                inner._apply(unscaled, of)
             self._adapt(finite, scale)
 
     def _adapt(self, finite: Any, scale: Any) -> None:
@@ -169,6 +167,43 @@ class LossScaleOptimizer(Optimizer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> Self:
+        """A new optimizer from what `get_config` gave; slots and step count start afresh.
+
+        Args:
+            config: as `get_config` gave it.
+            custom_objects: further classes by name.
+        """
         config = dict(config)
-        return cls(deserialize_object(config.pop("inner_optimizer")), **config)
+        inner = deserialize_object(config.pop("inner_optimizer"), custom_objects)
+        return cls(inner, **config)
+
+
+def _unscaled(grad: Any, weight: Variable, scale: Any) -> Any:
+    """A gradient of the loss itself, in float32 for half-precision weights."""
+    if is_overwritten(weight):
+        return grad
+    grad = ops.cast(grad, str(compute_dtype(weight)))
+    return grad / ops.cast(scale, grad.dtype)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    options = dict(options)
+    if not options.pop("dynamic", True):
+        raise ValueError(
+            "LossScaleOptimizer: dynamic=False is not supported; set `loss_scale_factor` of the "
+            "optimizer itself in place of wrapping it"
+        )
+    for name, value in options.items():
+        if name not in DEFAULTS:
+            raise ValueError(
+                "LossScaleOptimizer does not support the arguments: "
+                f"{', '.join(f'`{n}`' for n in options if n not in DEFAULTS)}"
+            )
+        if value != DEFAULTS[name]:
+            raise ValueError(
+                f"LossScaleOptimizer does not support {name}={value!r}; set `{name}` on the "
+                "`inner_optimizer`"
+            )

@@ -36,8 +36,8 @@ class Muon(Optimizer):
         momentum: how much of m stays at each step, in [0, 1).
         ns_steps: number of iterations.
         nesterov: look ahead along the momentum.
-        rms_rate: root mean square of a step, in units of the learning rate; `None` scales by
-            sqrt(max(1, rows / columns)) in its place.
+        rms_rate: root mean square of a step, in units of the learning rate; `None` leaves out
+            that factor and the root.
         **options: see `OptimizerOptions`.
 
     Raises:
@@ -115,13 +115,14 @@ class Muon(Optimizer):
     def update(self, xp: Any, weight: Any, grad: Any, lr: Any, m: Any) -> Any:
         m = self.momentum * m + grad
         direction = grad + self.momentum * m if self.nesterov else m
-        step = self._orthogonal(xp, direction)
-        return weight - (lr[0] * self._scale(tuple(weight.shape))) * step, m
+        return weight - self.lr_adjust(lr[0] * self._orthogonal(xp, direction)), m
 
-    def _scale(self, shape: tuple[int, ...]) -> float:
-        if self.rms_rate is None:
-            return math.sqrt(max(1.0, shape[0] / shape[1]))
-        return math.sqrt(max(shape)) * self.rms_rate
+    def lr_adjust(self, x: Any) -> Any:
+        """A step in the size that Adam's have: x * rms_rate * sqrt(max(rows, columns)).
+
+        Without `rms_rate` it stays as it is.
+        """
+        return x if self.rms_rate is None else x * (math.sqrt(max(x.shape)) * self.rms_rate)
 
     def _orthogonal(self, xp: Any, x: Any) -> Any:
         tall = x.shape[0] > x.shape[1]

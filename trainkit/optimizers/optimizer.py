@@ -17,28 +17,30 @@ import numpy as np
 from trainkit import ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import abstract, devices, nest, recorder
+from trainkit.core.names import name_for
 from trainkit.core.tensor import is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import OVERWRITTEN, Variable
-from trainkit.optimizers.assigning import AssigningSteps, assigns
+from trainkit.optimizers.assigning import assigns
 from trainkit.optimizers.clipping import ClipLimits
 from trainkit.optimizers.gradient_pairs import (
     checked_pairs,
-    overwrite,
     split_pairs,
     warn_of_missing,
 )
 from trainkit.optimizers.known_weights import KnownWeights
-from trainkit.optimizers.options import DEFAULTS, checked_options
+from trainkit.optimizers.options import DEFAULTS, checked_options, is_number
+from trainkit.optimizers.outside_state import OutsideState
+from trainkit.optimizers.overwriting import is_overwritten, overwrite
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
-from trainkit.optimizers.step import apply_step, run_step
+from trainkit.optimizers.step import apply_step, run_step, trace_step
 from trainkit.optimizers.step_plan import Programs
 from trainkit.optimizers.weight_state import WeightState
 
 _THREAD = recorder.THREAD
 
 
-class Optimizer(AssigningSteps):
+class Optimizer(OutsideState):
     """Base of all optimizers.
 
     A subclass gives:
@@ -86,7 +88,7 @@ class Optimizer(AssigningSteps):
         if "lr" in options:
             learning_rate = self._one_rate(learning_rate, options.pop("lr"))
         options = checked_options(kind, options)
-        self.name = options["name"] or kind.lower()
+        self.name = options["name"] or name_for(type(self))
         for option in DEFAULTS:
             if option != "name":
                 setattr(self, option, options[option])
@@ -94,12 +96,12 @@ class Optimizer(AssigningSteps):
         self._states = KnownWeights()
         self._programs = Programs()
         with abstract.eagerly(), devices.device("/cpu:0"):
-            self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iterations")
+            self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iteration")
             self._learning_rate = self._as_rate(learning_rate)
             for counter, start in self.counters:
                 made = Variable(np.asarray(start, np.float32), trainable=False, name=counter)
                 setattr(self, f"_{counter}", made)
-        self._iterations.path = f"{self.name}/iterations"
+        self._iterations.path = f"{self.name}/iteration"
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -116,9 +118,7 @@ class Optimizer(AssigningSteps):
         Returns:
             The new weight, or a tuple of the new weight and the new slots.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} has no update(xp, weight, grad, lr, *slots)"
-        )
+        raise NotImplementedError(f"{type(self).__name__} has neither update nor update_step")
 
     def count(self, xp: Any, lr: Any, step: Any, *counters: Any) -> tuple[Any, ...]:
         """The next values of `counters`, scalars; called once a step, before `rates`."""
@@ -172,6 +172,16 @@ class Optimizer(AssigningSteps):
             callable(value) and not is_tensor(value)
         ):
             return value
+        rate = Variable(self._checked_rate(value), trainable=False, name="learning_rate")
+        rate.path = f"{self.name}/learning_rate"
+        return rate
+
+    def _checked_rate(self, value: Any) -> Any:
+        if not is_number(value) and not hasattr(value, "shape"):
+            raise ValueError(
+                f"{self.name}: learning_rate must be one number, a schedule or a function without "
+                f"arguments, got {value!r}"
+            )
         number = np.asarray(value.numpy() if is_tensor(value) else value, np.float32)
         if number.shape != ():
             raise ValueError(
@@ -179,25 +189,23 @@ class Optimizer(AssigningSteps):
             )
         if not number >= 0:
             raise ValueError(f"{self.name}: learning_rate must be at least 0, got {value!r}")
-        rate = Variable(number, trainable=False, name="learning_rate")
-        rate.path = f"{self.name}/learning_rate"
-        return rate
+        return number
 
     @property
     def learning_rate(self) -> Any:
         """The rate now: the Variable that holds it, or what the schedule gives for this step."""
         rate = self._learning_rate
         if isinstance(rate, LearningRateSchedule):
-            return rate(self.iterations)
+            return rate(self._iterations)  # with gradient accumulation, too, counts all steps
         return rate if isinstance(rate, Variable) else rate() if callable(rate) else rate
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
-        if isinstance(value, LearningRateSchedule):
+        if callable(value) and not is_tensor(value):  # a schedule, too, is
             self._learning_rate = value
         elif isinstance(self._learning_rate, Variable):
             self._learning_rate.assign(
-                ops.cast(value, "float32") if is_tensor(value) else float(value)
+                ops.cast(value, "float32") if is_tensor(value) else self._checked_rate(value)
             )
         elif isinstance(self._learning_rate, LearningRateSchedule):
             raise TypeError(
@@ -222,7 +230,14 @@ class Optimizer(AssigningSteps):
 
     @property
     def built(self) -> bool:
-        """Whether there are slots already."""
+        """Whether there are slots already, or a class of the user said so."""
+        return self._has_slots() or self.__dict__.get("_said_built", False)
+
+    @built.setter
+    def built(self, value: bool) -> None:
+        self.__dict__["_said_built"] = bool(value)
+
+    def _has_slots(self) -> bool:
         return bool(self._states.by_id)
 
     def build(self, variables: Iterable[Variable]) -> None:
@@ -264,7 +279,7 @@ class Optimizer(AssigningSteps):
         xp = devices.XP_OF[type(weight._value._array)]
         for slot in state.names:
             self._add_slot(state, slot, self.initial_slot(slot, weight, xp, state.dtype))
-        if self.use_ema:
+        if self.use_ema and not is_overwritten(weight):
             self._add_slot(state, "average", weight._value._array.astype(state.dtype))
         if self.gradient_accumulation_steps:
             self._add_slot(
@@ -325,7 +340,7 @@ class Optimizer(AssigningSteps):
             name: accepted as TensorFlow does; operations have no names here.
 
         Returns:
-            `iterations`, after the step.
+            The Variable that counts the calls.
 
         Raises:
             ValueError: no weight has a gradient.
@@ -333,7 +348,7 @@ class Optimizer(AssigningSteps):
         """
         grads, weights = split_pairs(self.name, grads_and_vars)
         self._apply(grads, weights)
-        return self.iterations
+        return self._iterations
 
     def apply(
         self, grads: Sequence[Any], trainable_variables: Iterable[Variable] | None = None
@@ -341,7 +356,7 @@ class Optimizer(AssigningSteps):
         """Update weights by gradients given in the same order.
 
         Args:
-            grads: tensors; `None` leaves a weight as it is.
+            grads: tensors; `None` leaves a weight as it is. Without any nothing happens.
             trainable_variables: the weights; by default those that `build` was called with.
 
         Raises:
@@ -349,6 +364,8 @@ class Optimizer(AssigningSteps):
             ShapeError: a gradient does not have the shape of its weight. Nothing is changed then.
         """
         grads = list(grads)
+        if not grads and not trainable_variables:
+            return
         if trainable_variables is None:
             weights = self._states.chosen
             if not weights:
@@ -367,9 +384,9 @@ class Optimizer(AssigningSteps):
 
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
         if OVERWRITTEN and weights:
-            grads, weights = overwrite(grads, weights)
+            grads, weights = overwrite(self, grads, weights)
             if not weights:
-                self.iterations.assign_add(1)
+                self._iterations.assign_add(1)
                 return
         plan = self._programs.plan
         if plan is not None and not _THREAD.traces:
@@ -384,6 +401,11 @@ class Optimizer(AssigningSteps):
         if missing and self._states.is_news(missing):
             warn_of_missing(self.name, missing)
         apply_step(self, states, kept)
+
+    def _apply_where(self, grads: list[Any], weights: list[Variable], finite: Any) -> None:
+        """`_apply` in a graph: nothing changes where the bool tensor `finite` is False."""
+        grads, weights = overwrite(self, grads, weights, finite)
+        trace_step(self, [self.state_of(weight) for weight in weights], grads, finite)
 
     def minimize(
         self, loss: Any, var_list: Iterable[Variable] | None = None, tape: Any = None

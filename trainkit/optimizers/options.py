@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, TypedDict
+
+import numpy as np
 
 from trainkit.optimizers.clipping import ClipLimits
 
@@ -54,6 +57,11 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+def is_number(value: Any) -> bool:
+    """Whether `value` is a number of Python or NumPy, but no bool."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
 def _positive_int(owner: str, name: str, value: Any, least: int) -> None:
     if value is not None and (
         not isinstance(value, int) or isinstance(value, bool) or value < least
@@ -74,6 +82,12 @@ def checked_options(owner: str, given: dict[str, Any]) -> dict[str, Any]:
         TypeError: an argument that no optimizer has.
         ValueError: a value out of range.
     """
+    if given.pop("decay", None) is not None:
+        warnings.warn(
+            f"{owner}: decay is no argument of optimizers any more and has no effect; give "
+            "learning_rate a schedule, such as schedules.InverseTimeDecay",
+            stacklevel=4,
+        )
     unknown = sorted(set(given) - set(DEFAULTS))
     if unknown:
         raise TypeError(
@@ -83,15 +97,16 @@ def checked_options(owner: str, given: dict[str, Any]) -> dict[str, Any]:
         )
     options = DEFAULTS | given
     ClipLimits(options["clipnorm"], options["clipvalue"], options["global_clipnorm"])
-    if options["use_ema"] and not 0 <= options["ema_momentum"] <= 1:
-        raise ValueError(f"{owner}: ema_momentum must be in [0, 1], got {options['ema_momentum']}")
+    momentum = options["ema_momentum"]
+    if options["use_ema"] and not (is_number(momentum) and 0 <= momentum <= 1):
+        raise ValueError(f"{owner}: ema_momentum must be in [0, 1], got {momentum!r}")
     _positive_int(owner, "ema_overwrite_frequency", options["ema_overwrite_frequency"], 1)
     _positive_int(owner, "gradient_accumulation_steps", options["gradient_accumulation_steps"], 2)
     scale = options["loss_scale_factor"]
-    if scale is not None and not scale > 0:
+    if scale is not None and not (is_number(scale) and scale > 0):
         raise ValueError(f"{owner}: loss_scale_factor must be above 0, got {scale!r}")
     decay = options["weight_decay"]
-    if decay is not None and (not isinstance(decay, int | float) or decay < 0):
+    if decay is not None and not (is_number(decay) and decay >= 0):
         raise ValueError(
             f"{owner}: weight_decay must be a number of at least 0 or None, got {decay!r}"
         )

@@ -13,6 +13,7 @@ from trainkit.optimizers.ftrl import Ftrl
 from trainkit.optimizers.lamb import Lamb
 from trainkit.optimizers.lion import Lion
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
+from trainkit.optimizers.multi import MultiOptimizer, OptimizerMap
 from trainkit.optimizers.muon import Muon
 from trainkit.optimizers.optimizer import Optimizer
 from trainkit.optimizers.rmsprop import RMSprop
@@ -32,6 +33,7 @@ for _kind in (
     Lamb,
     Lion,
     LossScaleOptimizer,
+    MultiOptimizer,
     Muon,
     Nadam,
     RMSprop,
@@ -39,6 +41,9 @@ for _kind in (
     ScheduleFreeAdamW,
 ):
     OPTIMIZERS.add(_kind, _kind.__name__.lower())
+
+
+OPTIMIZERS.add(OptimizerMap)
 
 
 def get(identifier: Any) -> Any:
@@ -58,9 +63,10 @@ def get(identifier: Any) -> Any:
     """
     if isinstance(identifier, Optimizer):
         return identifier
-    if isinstance(identifier, str) and OPTIMIZERS.find(identifier) is LossScaleOptimizer:
+    found = OPTIMIZERS.find(identifier) if isinstance(identifier, str) else None
+    if found is LossScaleOptimizer or found is MultiOptimizer:
         raise ValueError(
-            "LossScaleOptimizer needs the optimizer it wraps: LossScaleOptimizer(Adam())"
+            f"{found.__name__} needs the optimizer it wraps, as in LossScaleOptimizer(Adam())"
         )
     made = OPTIMIZERS.get(identifier)
     if made is not None and not isinstance(made, Optimizer):

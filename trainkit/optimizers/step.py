@@ -24,7 +24,7 @@ def apply_step(optimizer: Optimizer, states: list[WeightState], grads: list[Tens
     """Update the weights of `states` by `grads`, their averages, and the step count."""
     if recorder.current_trace() is not None:
         with recorder.silence():
-            _trace_step(optimizer, states, grads, None)
+            trace_step(optimizer, states, grads)
     else:
         run_step(optimizer, states, [g._array for g in grads])
 
@@ -47,6 +47,8 @@ def run_step(optimizer: Optimizer, states: list[WeightState], grads: list[Any]) 
         _update_weights(optimizer, states, grads, done)
     elif (done + 1) % period == 0:
         means = [_mean_with_kept(s, g, period) for s, g in zip(states, grads, strict=True)]
+        for slot in optimizer._states.accumulated():
+            slot._writable()[...] = 0
         _update_weights(optimizer, states, means, done // period)
     else:
         for state, g in zip(states, grads, strict=True):
@@ -60,10 +62,7 @@ def run_step(optimizer: Optimizer, states: list[WeightState], grads: list[Any]) 
 
 
 def _mean_with_kept(state: WeightState, grad: Any, period: int) -> Any:
-    slot = state.slots["accumulated_gradient"]
-    mean = (grad + slot._value._array) / period
-    slot._writable()[...] = 0
-    return mean
+    return (grad + state.slots["accumulated_gradient"]._value._array) / period
 
 
 def _update_weights(
@@ -116,7 +115,7 @@ def _run_averages(optimizer: Optimizer, done: int) -> None:
     counted = done // (optimizer.gradient_accumulation_steps or 1)
     period = optimizer.ema_overwrite_frequency
     overwrite = period is not None and (counted + 1) % period == 0
-    for state in optimizer._states.by_id.values():
+    for state in optimizer._states.averaged():
         average = state.slots["average"]
         momentum = state.dtype.type(counted != 0) * optimizer.ema_momentum
         weight = state.weight._value._array.astype(state.dtype, copy=False)
@@ -129,8 +128,8 @@ def _run_averages(optimizer: Optimizer, done: int) -> None:
 # ------------------------------------------------------------------ in a graph
 
 
-def _trace_step(
-    optimizer: Optimizer, states: list[WeightState], grads: list[Any], active: Any
+def trace_step(
+    optimizer: Optimizer, states: list[WeightState], grads: list[Any], finite: Any = None
 ) -> None:
     """The same step as assignments in the graph being traced.
 
@@ -138,27 +137,42 @@ def _trace_step(
         optimizer: whose step it is.
         states: of the weights.
         grads: symbolic tensors.
-        active: scalar bool tensor; where it is False weights and slots stay. `None` for always.
+        finite: scalar bool tensor; where it is False nothing changes. `None` for always.
     """
     done = optimizer._iterations.value()
     if optimizer.loss_scale_factor is not None:
         grads = [g / optimizer.loss_scale_factor for g in grads]
     grads = [ops.cast(g, str(s.dtype)) for g, s in zip(grads, states, strict=True)]
-    period = optimizer.gradient_accumulation_steps
+    period, active, counted = optimizer.gradient_accumulation_steps, finite, done
     if period is not None:
         last = ops.equal((done + 1) % period, 0)
-        kept = [s.slots["accumulated_gradient"] for s in states]
-        sums = [g + k.value() for g, k in zip(grads, kept, strict=True)]
-        for slot, total in zip(kept, sums, strict=True):
-            slot.assign(ops.where(last, ops.zeros_like(total), total))
-        grads = [total / period for total in sums]
-        active = last if active is None else ops.logical_and(active, last)
-    counted = done if period is None else done // period
+        grads = _trace_sums(optimizer, states, grads, last, finite)
+        grads = [total / period for total in grads]
+        active = last if finite is None else ops.logical_and(finite, last)
+        counted = done // period
     _trace_weights(optimizer, states, grads, counted, active)
     _constrain(states)
     if optimizer.use_ema:
-        _trace_averages(optimizer, counted)
-    optimizer._iterations.assign(done + 1)
+        _trace_averages(optimizer, counted, finite)
+    _assign_where(finite, optimizer._iterations, done + 1, done)
+
+
+def _assign_where(condition: Any, variable: Variable, new: Any, old: Any) -> None:
+    """Assign `new`, or `old` where there is a condition that does not hold."""
+    variable.assign(new if condition is None else ops.where(condition, new, old))
+
+
+def _trace_sums(
+    optimizer: Optimizer, states: list[WeightState], grads: list[Any], last: Any, finite: Any
+) -> list[Any]:
+    """The accumulated gradients with those of this step; all begin anew after the last one."""
+    new = {id(s.slots["accumulated_gradient"]): g for s, g in zip(states, grads, strict=True)}
+    sums = {}
+    for slot in optimizer._states.accumulated():
+        before = slot.value()
+        total = sums[id(slot)] = before + new[id(slot)] if id(slot) in new else before
+        _assign_where(finite, slot, ops.where(last, ops.zeros_like(total), total), before)
+    return [sums[id(s.slots["accumulated_gradient"])] for s in states]
 
 
 def _trace_weights(
@@ -175,7 +189,7 @@ def _trace_weights(
     old = [v.value() for v in variables]
     counters = optimizer.count(ops, lr, step, *old)
     for variable, before, after in zip(variables, old, counters, strict=True):
-        variable.assign(after if active is None else ops.where(active, after, before))
+        _assign_where(active, variable, after, before)
     scalars = scalars_of(optimizer.rates(ops, lr, step, *counters), lr)
     for state, grad in zip(states, grads, strict=True):
         dtype = str(state.dtype)
@@ -191,15 +205,17 @@ def _trace_weights(
             state.slots[name].assign(value)
 
 
-def _trace_averages(optimizer: Optimizer, counted: Any) -> None:
+def _trace_averages(optimizer: Optimizer, counted: Any, finite: Any) -> None:
     period = optimizer.ema_overwrite_frequency
-    for state in optimizer._states.by_id.values():
-        dtype = str(state.dtype)
+    for state in optimizer._states.averaged():
+        dtype, slot = str(state.dtype), state.slots["average"]
         momentum = ops.cast(ops.not_equal(counted, 0), dtype) * optimizer.ema_momentum
-        weight = ops.cast(state.weight.value(), dtype)
-        average = momentum * state.slots["average"].value() + (1 - momentum) * weight
-        state.slots["average"].assign(average)
+        weight, before = ops.cast(state.weight.value(), dtype), slot.value()
+        average = momentum * before + (1 - momentum) * weight
+        _assign_where(finite, slot, average, before)
         if period is not None:
             overwrite = ops.equal((counted + 1) % period, 0)
+            if finite is not None:
+                overwrite = ops.logical_and(overwrite, finite)
             chosen = ops.where(overwrite, average, weight)
             state.weight.assign(ops.cast(chosen, state.weight.dtype))

@@ -1,0 +1,489 @@
+"""What programs written for Keras 3 and TensorFlow 2 do with optimizers."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import ops, optimizers
+from trainkit.core.names import reset_names
+
+G = np.array([[1.0, 2.0], [3.0, 4.0]], "float32")
+
+
+def weight(value=G, name="w"):
+    return tk.Variable(np.array(value, "float32"), name=name)
+
+
+def runner(optimizer, weights, compiled):
+    """A function of the gradients that makes a step."""
+    if not compiled:
+        return lambda *grads: optimizer.apply(list(grads), weights)
+    return tk.function(lambda *grads: optimizer.apply(list(grads), weights))
+
+
+both = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+
+
+# ------------------------------------------------------------------ classes of users
+
+
+class KerasStyle(optimizers.Optimizer):
+    """Heavy ball, as Keras 3's guide writes it."""
+
+    def __init__(self, learning_rate=0.1, momentum=0.5, **kwargs):
+        super().__init__(learning_rate=learning_rate, **kwargs)
+        self.momentum = momentum
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self.balls, self.counts = self.add_optimizer_variables(variables, ["ball", "count"])
+
+    def update_step(self, gradient, variable, learning_rate):
+        ball = self.balls[self._get_variable_index(variable)]
+        self.assign(ball, ops.subtract(ops.multiply(ball, self.momentum), gradient))
+        self.assign_add(self.counts[self._get_variable_index(variable)], 1.0)
+        self.assign_add(variable, ops.multiply(ball, ops.cast(learning_rate, variable.dtype)))
+
+    def get_config(self):
+        return {**super().get_config(), "momentum": self.momentum}
+
+
+class TensorFlowStyle(optimizers.Optimizer):
+    """The same as TensorFlow 2.11 to 2.15 had it: no learning rate in `update_step`."""
+
+    def __init__(self, learning_rate=0.1, momentum=0.5, name="ball", **kwargs):
+        super().__init__(learning_rate, name=name, **kwargs)
+        self.momentum = momentum
+
+    def build(self, var_list):
+        super().build(var_list)
+        if hasattr(self, "_built") and self._built:
+            return
+        self.balls = []
+        for var in var_list:
+            self.balls.append(
+                self.add_variable_from_reference(model_variable=var, variable_name="m")
+            )
+        self._built = True
+
+    def update_step(self, gradient, variable):
+        lr = tk.cast(self.learning_rate, variable.dtype)
+        ball = self.balls[self._index_dict[self._var_key(variable)]]
+        ball.assign(ball * self.momentum - gradient)
+        variable.assign_add(ball * lr)
+
+
+class PassedOn(optimizers.SGD):
+    """A built-in optimizer whose step is only looked at."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        super().update_step(gradient, variable, learning_rate)
+
+
+@both
+@pytest.mark.parametrize("kind", [KerasStyle, TensorFlowStyle])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"gradient_accumulation_steps": 2}, {"weight_decay": 0.1, "global_clipnorm": 1.0}],
+    ids=str,
+)
+def test_classes_of_users_step_as_sgd_with_momentum(kind, options, compiled):
+    mine, w = kind(momentum=0.5, **options), weight()
+    theirs, v = optimizers.SGD(0.1, momentum=0.5, **options), weight()
+    one, two = runner(mine, [w], compiled), runner(theirs, [v], False)
+    for k in range(5):
+        one(tk.constant(G * (k + 1)))
+        two(tk.constant(G * (k + 1)))
+    np.testing.assert_allclose(w, v, rtol=1e-5)
+
+
+@both
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (optimizers.SGD, {"momentum": 0.9, "nesterov": True}),
+        (optimizers.Adam, {"amsgrad": True}),
+        (optimizers.Nadam, {}),
+        (optimizers.Muon, {"rms_rate": None}),
+        (optimizers.Adafactor, {}),
+        (optimizers.ScheduleFreeAdamW, {}),
+    ],
+)
+def test_a_subclass_may_pass_a_step_on(kind, settings, compiled):
+    calls = []
+
+    class Watched(kind):
+        def update_step(self, gradient, variable, learning_rate):
+            calls.append(variable.path)
+            super().update_step(gradient, variable, learning_rate)
+
+    mine, w = Watched(0.1, **settings), weight()
+    theirs, v = kind(0.1, **settings), weight()
+    one, two = runner(mine, [w], compiled), runner(theirs, [v], False)
+    for k in range(4):
+        one(tk.constant(G * (k + 1)))
+        two(tk.constant(G * (k + 1)))
+    np.testing.assert_allclose(w, v, rtol=2e-5, atol=1e-6)
+    assert calls
+
+
+def test_update_step_makes_the_step_of_one_weight():
+    muon, w = optimizers.Muon(), weight([1.0, 2.0, 3.0, 4.0])
+    muon.build([w])
+    muon.update_step(tk.constant([1.0, 6.0, 7.0, 2.0]), w, 0.5)
+    np.testing.assert_allclose(w, [0.5, 1.5, 2.5, 3.5], rtol=1e-4)
+
+
+def test_slots_of_one_name_are_kept_apart():
+    optimizer, w = KerasStyle(), weight()
+    first = optimizer.add_variable_from_reference(w)
+    second = optimizer.add_variable_from_reference(w, initializer="ones")
+    assert first is not second
+    assert [name for name, _, _ in optimizer.slot_variables()] == ["var", "var_1"]
+    with pytest.raises(ValueError, match="2 names and 1 initializers"):
+        optimizer.add_optimizer_variables([w], ["a", "b"], ["zeros"])
+    with pytest.raises(TypeError, match="needs a reference_variable"):
+        optimizer.add_variable_from_reference()
+
+
+# ------------------------------------------------------------------ state given out and taken in
+
+
+def stepped(kind=optimizers.Adam, steps=3, **options):
+    optimizer, w = kind(0.1, **options), weight()
+    for _ in range(steps):
+        optimizer.apply([tk.constant(G)], [w])
+    return optimizer, w
+
+
+@pytest.mark.parametrize("how", ["variables", "arrays", "store"])
+def test_a_state_moves_to_another_optimizer(how):
+    first, w = stepped()
+    second, v = optimizers.Adam(0.5), weight(w.numpy())
+    second.build([v])
+    if how == "store":
+        store = {}
+        first.save_own_variables(store)
+        second.load_own_variables(store)
+    else:
+        second.set_weights(first.variables if how == "variables" else first.get_weights())
+    for a, b in zip(first.variables, second.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    first.apply([tk.constant(G)], [w])
+    second.apply([tk.constant(G)], [v])
+    np.testing.assert_array_equal(w, v)
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    first, _ = stepped()
+    second = optimizers.Adam(0.1)
+    with pytest.raises(ValueError, match="call build"):
+        second.set_weights(first.variables)
+    second.build([weight([1.0])])
+    with pytest.raises(ValueError, match="3 values for 4 variables"):
+        second.set_weights(first.get_weights()[:3])
+    with pytest.raises(ValueError, match=r"(?s)another shape.*\(1,\).*\(2, 2\)"):
+        second.set_weights(first.get_weights())
+    assert int(second.iterations) == 0
+    with pytest.warns(UserWarning, match="has 4 variables, the saved one 0"):
+        second.load_own_variables({})
+
+
+@both
+def test_a_stateless_step_leaves_weights_and_state(compiled):
+    optimizer, w = stepped(steps=1)
+    before = [w.numpy(), *optimizer.get_weights()]
+    step = optimizer.stateless_apply
+    step = tk.function(step) if compiled else step
+    values = [v.value() for v in optimizer.variables]
+    new, state = step(values, [tk.constant(G)], [w.value()])
+    for a, b in zip(before, [w.numpy(), *optimizer.get_weights()], strict=True):
+        np.testing.assert_array_equal(a, b)
+    optimizer.apply([tk.constant(G)], [w])
+    np.testing.assert_allclose(new[0], w, rtol=1e-6)
+    for a, b in zip(state, optimizer.variables, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    with pytest.raises(ValueError, match="optimizer_variables has 1 values"):
+        optimizer.stateless_apply(values[:1], [tk.constant(G)], [w.value()])
+
+
+# ------------------------------------------------------------------ learning rates
+
+
+@pytest.mark.parametrize("rate", ["0.01", None, True, [0.1], {"rate": 0.1}, np.nan, -1.0])
+@pytest.mark.parametrize("kind", [optimizers.SGD, optimizers.Adam, optimizers.Muon])
+def test_what_is_no_learning_rate_is_shown(kind, rate):
+    with pytest.raises(ValueError, match="learning_rate must be"):
+        kind(rate)
+    optimizer = kind(0.5)
+    with pytest.raises(ValueError, match="learning_rate must be"):
+        optimizer.learning_rate = rate
+    assert float(optimizer.learning_rate) == 0.5
+
+
+@pytest.mark.parametrize("option", ["loss_scale_factor", "weight_decay", "ema_momentum"])
+@pytest.mark.parametrize("value", ["0.1", True, [0.1]])
+def test_what_is_no_number_is_shown(option, value):
+    with pytest.raises(ValueError, match=f"{option} must be"):
+        optimizers.SGD(0.1, use_ema=True, **{option: value})
+
+
+def test_decay_is_warned_of():
+    with pytest.warns(UserWarning, match=r"decay .*give learning_rate a schedule"):
+        optimizers.Adam(0.1, decay=1e-6)
+
+
+def test_a_rate_becomes_a_schedule_or_a_function():
+    optimizer = optimizers.Adam(0.1)
+    optimizer.learning_rate = lambda: 0.25
+    assert float(optimizer.learning_rate) == 0.25
+    assert len(optimizer.variables) == 1
+    optimizer.learning_rate = optimizers.schedules.ExponentialDecay(0.5, 1, 0.5)
+    assert float(optimizer.learning_rate) == 0.5
+
+
+@both
+def test_schedules_count_every_step_of_an_accumulation(compiled):
+    # Keras 3.15: SGD(PiecewiseConstantDecay([1, 3], [1.0, 0.1, 0.01]), accumulation over 2 steps)
+    rate = optimizers.schedules.PiecewiseConstantDecay([1, 3], [1.0, 0.1, 0.01])
+    optimizer, w = optimizers.SGD(rate, gradient_accumulation_steps=2), weight([10.0])
+    step = runner(optimizer, [w], compiled)
+    path = []
+    for _ in range(6):
+        step(tk.constant([1.0]))
+        path.append(float(w[0]))
+    np.testing.assert_allclose(path, [10.0, 9.0, 9.0, 8.9, 8.9, 8.89], rtol=1e-6)
+    assert int(optimizer.iterations) == 3
+
+
+# ------------------------------------------------------------------ gradients
+
+
+@both
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_an_infinite_joint_length_shows_in_all_weights(bad, compiled):
+    optimizer = optimizers.SGD(0.1, global_clipnorm=1.0)
+    a, b = weight([1.0, 2.0]), weight([3.0])
+    runner(optimizer, [a, b], compiled)(tk.constant([bad, 1.0]), tk.constant([1.0]))
+    assert np.isnan(a).all()
+    assert np.isnan(b).all()
+    clipped, length = tk.clip_by_global_norm([tk.constant([bad, 1.0]), None, tk.constant([1.0])], 1)
+    assert np.isnan(clipped[0]).all()
+    assert clipped[1] is None
+    assert np.isnan(clipped[2]).all()
+    assert not np.isfinite(length)
+
+
+def test_no_gradients_at_all_are_no_step():
+    optimizer = optimizers.SGD(0.1)
+    optimizer.apply([])
+    optimizer.apply([], [])
+    assert int(optimizer.iterations) == 0
+
+
+@both
+def test_a_weight_without_gradient_at_the_last_step_begins_anew(compiled):
+    optimizer = optimizers.SGD(1.0, gradient_accumulation_steps=2)
+    a, b = weight([1.0]), weight([1.0], "b")
+    optimizer.build([a, b])
+    one = tk.constant([1.0])
+    run = tk.function if compiled else lambda f: f
+    run(lambda: optimizer.apply([one, one], [a, b]))()
+    with pytest.warns(UserWarning, match="no gradient for b"):
+        run(lambda: optimizer.apply([one, None], [a, b]))()
+    run(lambda: optimizer.apply([0 * one, 0 * one], [a, b]))()
+    run(lambda: optimizer.apply([0 * one, 0 * one], [a, b]))()
+    assert (float(a[0]), float(b[0])) == (0.0, 1.0)
+
+
+@both
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_variables_that_become_their_gradient(compiled, wrapped):
+    one = tk.keras.Variable(np.array([1.0, 2.0], "float32"))
+    one.overwrite_with_gradient = True
+    two = weight([1.0, 2.0])
+    optimizer = optimizers.SGD(1.0, use_ema=True, gradient_accumulation_steps=2)
+    scale = 4.0 if wrapped else 1.0
+    outer = optimizers.LossScaleOptimizer(optimizer, initial_scale=4.0) if wrapped else optimizer
+    step = runner(outer, [one, two], compiled)
+    step(tk.constant([5.0, 7.0]), scale * tk.constant([1.0, 1.0]))
+    np.testing.assert_array_equal(one, [1.0, 2.0])
+    step(tk.constant([6.0, 3.0]), scale * tk.constant([3.0, 3.0]))
+    np.testing.assert_array_equal(one, [6.0, 7.0])  # the greatest
+    np.testing.assert_array_equal(two, [-1.0, 0.0])  # less the mean
+    assert optimizer._model_variables_moving_average[0] is None
+    assert int(optimizer._iterations) == 2
+
+
+# ------------------------------------------------------------------ loss scales
+
+
+@both
+def test_a_wrapped_optimizer_has_no_factor_of_its_own(compiled):
+    inner = optimizers.SGD(0.5, loss_scale_factor=100.0)
+    outer, w = optimizers.LossScaleOptimizer(inner, initial_scale=8.0), weight([1.0, 2.0])
+    assert inner.loss_scale_factor is None
+    assert float(outer.scale_loss(2.0)) == 16.0
+    runner(outer, [w], compiled)(tk.constant([8.0, 16.0]))
+    np.testing.assert_allclose(w, [0.5, 1.0])
+
+
+@both
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"use_ema": True, "ema_momentum": 0.5},
+        {"use_ema": True, "ema_overwrite_frequency": 2},
+        {"gradient_accumulation_steps": 2},
+        {"gradient_accumulation_steps": 2, "use_ema": True, "ema_momentum": 0.5},
+    ],
+    ids=str,
+)
+def test_a_step_that_is_left_out_changes_nothing(options, compiled):
+    inner, w = optimizers.Adam(0.1, **options), weight([1.0, 2.0])
+    outer = optimizers.LossScaleOptimizer(inner, initial_scale=4.0)
+    plain, v = optimizers.Adam(0.1, **options), weight([1.0, 2.0])
+    step = runner(outer, [w], compiled)
+    for k, good in enumerate([True, False, True, True, False, True]):
+        g = np.array([1.0, 2.0 + k], "float32")
+        scale = float(outer.dynamic_scale)
+        step(tk.constant(g * scale if good else g * np.inf))
+        if good:
+            plain.apply([tk.constant(g)], [v])
+        np.testing.assert_allclose(w, v, rtol=1e-5)
+    for a, b in zip(inner.variables, plain.variables, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+    assert float(outer.dynamic_scale) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"dynamic": False}, "set `loss_scale_factor`"),
+        ({"foo": True, "bar": 3}, "arguments: `foo`, `bar`"),
+        ({"clipnorm": 0.5}, r"clipnorm=0.5; set `clipnorm` on the `inner_optimizer`"),
+        ({"use_ema": True}, "set `use_ema` on the `inner_optimizer`"),
+        ({"gradient_accumulation_steps": 2}, "gradient_accumulation_steps"),
+    ],
+)
+def test_options_of_the_inner_optimizer_are_refused(options, text):
+    with pytest.raises(ValueError, match=text):
+        optimizers.LossScaleOptimizer(optimizers.SGD(), **options)
+
+
+def test_configs_of_older_versions_are_read():
+    made = optimizers.LossScaleOptimizer(optimizers.SGD(0.5), dynamic=True, clipnorm=None)
+    config = {**made.get_config(), "use_ema": False, "ema_momentum": 0.99, "weight_decay": None}
+    assert float(optimizers.LossScaleOptimizer.from_config(config).learning_rate) == 0.5
+
+
+# ------------------------------------------------------------------ several optimizers
+
+
+def two_layers(optimizer, **options):
+    kernel = {"kernel_initializer": "ones", "use_bias": False}
+    model = tk.keras.Sequential(
+        [
+            tk.keras.Input((1,)),
+            tk.keras.layers.Dense(2, name="encoder", **kernel),
+            tk.keras.layers.Dense(1, name="head", **kernel),
+        ]
+    )
+    model.compile(optimizer, "mse", **options)
+    return model
+
+
+def shared_out(**options):
+    return optimizers.MultiOptimizer(
+        optimizers.OptimizerMap(
+            optimizers.SGD(0.1, name="rest"), {".*encoder/.*": optimizers.SGD(0.01, name="first")}
+        ),
+        **options,
+    )
+
+
+@pytest.mark.parametrize("run_eagerly", [True, False])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_each_layer_is_trained_by_its_optimizer(run_eagerly, scaled):
+    multi = shared_out(loss_scale_factor=2.0)
+    optimizer = optimizers.LossScaleOptimizer(multi) if scaled else multi
+    model = two_layers(optimizer, run_eagerly=run_eagerly)
+    x = np.ones((2, 1), "float32")
+    model.fit(x, x, batch_size=2, epochs=1, verbose=0)
+    # y = 2, so the loss falls along 2 for each of the weights, all of which are 1
+    np.testing.assert_allclose(model.layers[0].kernel, [[0.98, 0.98]], rtol=1e-6)
+    np.testing.assert_allclose(model.layers[1].kernel, [[0.8], [0.8]], rtol=1e-6)
+    assert [int(one.iterations) for one in (multi, *multi.optimizers)] == [1, 1, 1]
+    assert {one.loss_scale_factor for one in multi.optimizers} == {None if scaled else 2.0}
+
+
+def test_a_function_chooses_optimizers():
+    one, two = optimizers.SGD(1.0), optimizers.SGD(0.5)
+    multi = optimizers.MultiOptimizer(lambda v: one if "a" in v.path else two)
+    a, b = weight([1.0], "a"), weight([1.0], "b")
+    multi.apply([tk.constant([1.0]), tk.constant([1.0])], [a, b])
+    assert (float(a[0]), float(b[0])) == (0.0, 0.5)
+    with pytest.raises(ValueError, match="c were not among the variables"):
+        multi.apply([tk.constant([1.0])], [weight([1.0], "c")])
+
+
+def test_a_config_makes_equal_optimizers():
+    again = optimizers.deserialize(optimizers.serialize(shared_out(loss_scale_factor=8.0)))
+    assert [one.name for one in again.optimizers] == ["first", "rest"]
+    assert again.optimizers[0].loss_scale_factor == 8.0
+    assert [float(one.learning_rate) for one in again.optimizers] == pytest.approx([0.01, 0.1])
+
+
+def test_state_of_several_optimizers_is_restored(tmp_path):
+    model = two_layers(shared_out())
+    x = np.ones((2, 1), "float32")
+    model.fit(x, x, verbose=0)
+    saved = tk.train.Checkpoint(model=model, optimizer=model.optimizer)
+    path = saved.save(str(tmp_path / "state"))
+    other = two_layers(shared_out())
+    tk.train.Checkpoint(model=other, optimizer=other.optimizer).restore(path)
+    other.train_on_batch(x, x)
+    model.train_on_batch(x, x)
+    np.testing.assert_array_equal(model.layers[0].kernel, other.layers[0].kernel)
+    assert [int(one.iterations) for one in other.optimizer.optimizers] == [2, 2]
+
+
+def test_maps_of_optimizers_refuse_what_does_not_step_by_itself():
+    sgd = optimizers.SGD()
+    chosen = optimizers.OptimizerMap(sgd, {"a/.*": optimizers.Adam(), "b": optimizers.Adam()})
+    assert len(chosen) == 2
+    assert chosen["c"] is sgd
+    with pytest.raises(ValueError, match="'b' has an optimizer already"):
+        chosen["b"] = sgd
+    with pytest.raises(ValueError, match="can't be a LossScaleOptimizer"):
+        chosen["c"] = optimizers.LossScaleOptimizer(optimizers.SGD())
+    with pytest.raises(ValueError, match="must be an optimizer, got 'sgd'"):
+        chosen["c"] = "sgd"
+    with pytest.raises(TypeError, match="default_optimizer must be an optimizer"):
+        optimizers.OptimizerMap("sgd")
+    chosen[".*/kernel"] = optimizers.SGD()
+    with pytest.raises(ValueError, match=r"'a/kernel' is fitted by several keys: 'a/\.\*'"):
+        chosen["a/kernel"]
+    del chosen[".*/kernel"]
+    assert list(chosen) == ["a/.*", "b"]
+    multi = optimizers.MultiOptimizer(chosen)
+    with pytest.raises(AttributeError, match="has no learning_rate"):
+        multi.learning_rate = 0.1
+    assert not hasattr(multi, "learning_rate")
+
+
+# ------------------------------------------------------------------ names
+
+
+def test_optimizers_without_a_name_are_numbered():
+    reset_names()
+    names = [kind().name for kind in (optimizers.Adam, optimizers.AdamW, optimizers.Adam)]
+    assert names == ["adam", "adam_w", "adam_1"]
+    assert optimizers.RMSprop().name == "rm_sprop"
+    assert optimizers.Adam(name="mine").name == "mine"
+    kept = pickle.loads(pickle.dumps(optimizers.Adam()))
+    assert kept.name == optimizers.deserialize(optimizers.serialize(kept)).name == "adam_2"
