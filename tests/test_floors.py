@@ -15,6 +15,7 @@ FLOORS = {
     "ops": 2,
     "random": 3,
     "array_api": 3,
+    "records": 3,
     "autodiff": 3,
     "graph": 4,
     "data": 4,

@@ -20,6 +20,7 @@ from trainkit.data.node import (
     Rows,
     Stage,
     batched_spec,
+    block_size,
     stack_elements,
 )
 
@@ -78,7 +79,7 @@ class BatchStage(Piped):
 
     def next(self) -> Leaves:
         leaves = self.give()
-        if self.drop and len(leaves[0]) < self.size:
+        if self.drop and block_size(leaves) < self.size:
             raise StopIteration
         return leaves
 
@@ -130,12 +131,12 @@ class PaddedBatchNode(BatchNode):
         targets = self._targets(len(specs))
         found = []
         for spec, shape in zip(specs, targets, strict=True):
-            dims = (
-                [None] * spec.rank
-                if shape is None
-                else [None if n in (None, -1) else n for n in shape]
+            dims: Any = (
+                spec.shape if shape is None else [None if n in (None, -1) else n for n in shape]
             )
-            found.append(TensorSpec((size, *dims), spec.dtype))
+            known = shape is not None or spec.rank is not None
+            whole: Any = (size, *dims) if known else None
+            found.append(TensorSpec(whole, spec.dtype))
         return nest.pack(self.source.spec(), found)
 
     def rows(self) -> Rows | None:
@@ -216,11 +217,28 @@ def _padded_stack(leaves: tuple[Any, ...], shape: Any, fill: Any) -> Any:
                     f"padded_batch: an element has size {have} where the padded shape says {n}"
                 )
         longest = [m if n in (None, -1) else n for n, m in zip(shape, longest, strict=True)]
-    fill = 0 if fill is None else np.asarray(fill)
-    out = np.full((len(arrays), *longest), fill, arrays[0].dtype)
-    for row, array in zip(out, arrays, strict=True):
-        row[tuple(slice(n) for n in array.shape)] = array
+    out = np.full((len(arrays), *longest), _filler(fill, arrays[0].dtype), arrays[0].dtype)
+    for i, array in enumerate(arrays):
+        place: Any = (i, *(slice(n) for n in array.shape))
+        out[place] = array if array.ndim else array[()]
     return out
+
+
+def _filler(value: Any, dtype: Any) -> Any:
+    """The value to fill up with: zeros, or empty texts, if none is given.
+
+    Raises:
+        TypeError: it is of another kind than the component.
+    """
+    text = dtype.kind == "O"
+    if value is None:
+        return b"" if text else 0
+    value = structure.leaf_array(value)
+    if (value.dtype == object) != text or (
+        not text and not np.can_cast(value.dtype, dtype, "same_kind")
+    ):
+        raise TypeError(f"padded_batch: the padding value {value} for components of dtype {dtype}")
+    return value[()]
 
 
 class UnbatchNode(Node):
@@ -232,7 +250,7 @@ class UnbatchNode(Node):
         self.source = source
 
     def spec(self) -> Any:
-        return nest.map_structure(lambda s: TensorSpec(s.shape[1:], s.dtype), self.source.spec())
+        return structure.rows_spec(self.source.spec())
 
     def template(self) -> Any:
         return self.source.template()
@@ -258,7 +276,7 @@ class UnbatchStage(Piped):
             structure.same_count(held, "unbatch")
             self.before, self.held = before, held
         self.used += 1
-        return [leaf[self.used - 1] for leaf in self.held]
+        return [structure.row_of(leaf, self.used - 1) for leaf in self.held]
 
     def state(self) -> dict[str, Any]:
         if self.held is None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import abstract, devices, nest, recorder
+from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, convert_to_tensor, is_tensor
 from trainkit.core.tensor_spec import TensorSpec
@@ -69,7 +70,7 @@ class Caller:
 
     def flat(self, leaves: Leaves) -> Leaves:
         """The leaves of the function's result; it must have the same structure each time."""
-        result = self(leaves)
+        result = as_element(self(leaves))
         found = structure.flat(result)
         if self._given is None:
             self._given, self._size = structure.template_of(result), len(found)
@@ -108,7 +109,7 @@ class Caller:
         given: list[Any] = []
 
         def run(*arguments: Any) -> tuple[Any, ...]:
-            result = self.function(*arguments)
+            result = as_element(self.function(*arguments))
             given.append(structure.template_of(result))
             return tuple(_leaves(result))
 
@@ -118,18 +119,21 @@ class Caller:
         return nest.pack(given[0], [_public_spec(s) for s in specs])
 
     def _tried(self, element: Any) -> Any:
+        result = as_element(self(self.example(element)))
+        specs = [structure.spec_of_leaf(leaf) for leaf in structure.flat(result)]
+        return structure.loose(nest.pack(structure.template_of(result), specs))
+
+    def example(self, element: Any) -> Leaves:
+        """Leaves that fit the spec `element`: those of a first row, or made up."""
         rows = self.source.rows() if self.extra is None else None
         if rows is not None and rows.count:
-            leaves = rows.row(0)
-        else:
-            leaves = [_example(s) for s in nest.flatten(element)]
-        result = self(leaves)
-        specs = [structure.spec_of_leaf(leaf) for leaf in structure.flat(result)]
-        loose = [
-            s if not isinstance(s, TensorSpec) else TensorSpec([None] * s.rank, s.dtype)
-            for s in specs
-        ]
-        return nest.pack(structure.template_of(result), loose)
+            return rows.row(0)
+        return [_example(s) for s in nest.flatten(element)]
+
+
+def as_element(result: Any) -> Any:
+    """What a function gave as an element: a list of several components is a tuple of them."""
+    return tuple(result) if type(result) is list else result
 
 
 def _leaves(result: Any) -> list[Any]:
@@ -138,31 +142,34 @@ def _leaves(result: Any) -> list[Any]:
         return [leaf for key in nest.sorted_keys(result) for leaf in _leaves(result[key])]
     if isinstance(result, tuple):
         return [leaf for item in result for leaf in _leaves(item)]
-    if is_tensor(result) or hasattr(result, "node"):
+    if result is None or is_tensor(result) or hasattr(result, "node"):
         return [result]
     return [convert_to_tensor(result)]
 
 
 def _core_spec(spec: Any) -> Any:
-    if not isinstance(spec, TensorSpec):
-        raise TypeError("a data set has no symbol")
+    if isinstance(spec, structure.NoneTensorSpec):
+        return None
+    if not isinstance(spec, TensorSpec) or spec.rank is None:
+        raise TypeError("a data set has no symbol, nor has a tensor of unknown rank")
     return Spec(spec.shape, spec.dtype)
 
 
 def _public_spec(spec: Any) -> Any:
     if isinstance(spec, Spec):
         return TensorSpec(spec.shape, spec.dtype)
-    if hasattr(spec, "node"):
-        return structure.DatasetSpec(spec.element_spec)
-    return TensorSpec(np.shape(spec), spec.dtype)
+    return structure.spec_of_leaf(spec)
 
 
 def _example(spec: Any) -> Any:
+    if isinstance(spec, structure.NoneTensorSpec):
+        return None
     if not isinstance(spec, TensorSpec):
         raise TypeError(
             f"the structure of what a function makes of {spec!r} is known after its first call"
         )
-    return np.zeros([1 if n is None else n for n in spec.shape], spec.dtype.dtype)
+    dims = () if spec.rank is None else [1 if n is None else n for n in spec.shape]
+    return np.full(dims, b"" if spec.dtype is string else 0, spec.dtype.dtype)
 
 
 def is_symbol(x: Any) -> bool:

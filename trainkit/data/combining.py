@@ -314,6 +314,7 @@ class ChooseNode(Node):
         weights: chances of the sources, when drawn.
         seed: of the draws.
         stop_on_empty: end with the first source that ends; else go on with the others.
+        again: whether each pass draws anew.
     """
 
     title = "DirectedInterleave"
@@ -325,10 +326,12 @@ class ChooseNode(Node):
         weights: Any,
         seed: int | None,
         stop_on_empty: bool,
+        again: bool = False,
     ) -> None:
         self.sources, self.choice, self.stop = sources, choice, stop_on_empty
         self.weights = None if weights is None else np.asarray(weights, np.float64)
         self.seed = rng.next_seed() if seed is None else int(seed)
+        self.again, self.passes = again, 0
 
     def spec(self) -> Any:
         return self.sources[0].spec()
@@ -337,15 +340,16 @@ class ChooseNode(Node):
         return self.sources[0].template()
 
     def stage(self) -> Stage:
-        return ChooseStage(self)
+        self.passes += self.again
+        return ChooseStage(self, self.passes)
 
 
 class ChooseStage(ManyStage):
     """Draws, or reads, which part comes next."""
 
-    def __init__(self, node: ChooseNode) -> None:
+    def __init__(self, node: ChooseNode, number: int) -> None:
         super().__init__([source.stage() for source in node.sources])
-        self.node = node
+        self.node, self.number = node, number
         if node.choice is not None:
             self.parts.append(node.choice.stage())
         self.live = [True] * len(node.sources)
@@ -364,7 +368,8 @@ class ChooseStage(ManyStage):
         if not chances.any():
             raise StopIteration
         self.drawn += 1
-        draw = rng.uniform_floats(self.node.seed, self.drawn, 1, np.float64)[0]
+        key = self.node.seed & ((1 << 64) - 1) | self.number << 64
+        draw = rng.uniform_floats(key, self.drawn, 1, np.float64)[0]
         place = np.searchsorted(np.cumsum(chances), draw * chances.sum(), side="right")
         return int(min(place, np.flatnonzero(chances)[-1]))
 
@@ -382,8 +387,10 @@ class ChooseStage(ManyStage):
         raise StopIteration
 
     def state(self) -> dict[str, Any]:
-        return {**super().state(), "live": [int(x) for x in self.live], "drawn": self.drawn}
+        here = {"drawn": self.drawn, "number": self.number}
+        return {**super().state(), "live": [int(x) for x in self.live], **here}
 
     def load(self, state: dict[str, Any]) -> None:
         super().load(state)
         self.live, self.drawn = [bool(x) for x in state["live"]], int(state["drawn"])
+        self.number = int(state.get("number", 0))

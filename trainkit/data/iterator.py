@@ -10,7 +10,7 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.errors import OutOfRangeError
-from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.text_arrays import text_array
 from trainkit.core.trackable import Trackable, walk
 from trainkit.data import structure
 from trainkit.data.node import Leaves, Node, Stage
@@ -47,9 +47,7 @@ class DatasetIterator(Trackable):
         if self._pack is None:
             self._pack = structure.packer(structure.template_of(self._node.template()))
         where = devices.current()
-        if where is devices.CPU:
-            return self._pack([wrap(a) if type(a) is np.ndarray else _plain(a) for a in leaves])
-        return self._pack([_placed(leaf, where) for leaf in leaves])
+        return self._pack([structure.placed(leaf, where) for leaf in leaves])
 
     def get_next(self) -> Any:
         """The next element.
@@ -106,19 +104,9 @@ def _steps(node: Node) -> int:
     return zlib.crc32("/".join(getattr(part, "title", "") for _, part in walk(node)).encode())
 
 
-def _plain(leaf: Any) -> Any:
-    return leaf if hasattr(leaf, "node") else wrap(leaf)
-
-
-def _placed(leaf: Any, where: devices.Device) -> Any:
-    if hasattr(leaf, "node"):
-        return leaf
-    tensor: Tensor = wrap(devices.to_device(np.asarray(leaf), where))
-    return tensor
-
-
 _LENGTH = "length"
 _LIST = "item_"
+_TEXTS = "texts"
 
 
 def encode(value: Any, path: str, into: dict[str, Any]) -> None:
@@ -136,7 +124,12 @@ def encode(value: Any, path: str, into: dict[str, Any]) -> None:
             "save between "
             "windows, or batch them first"
         )
-    else:
+    elif isinstance(value, np.ndarray) and value.dtype == object:
+        texts = value.ravel().tolist()
+        into[f"{path}.{_TEXTS}"] = np.frombuffer(b"".join(texts), np.uint8)
+        into[f"{path}.ends"] = np.cumsum([len(text) for text in texts], dtype=np.int64)
+        into[f"{path}.sizes"] = np.array(value.shape, np.int64)
+    elif value is not None:
         into[path] = np.asarray(value)
 
 
@@ -159,4 +152,14 @@ def _lists(tree: Any) -> Any:
     if _LENGTH in tree:
         # An empty dict leaves no trace in the file.
         return [_lists(tree.get(f"{_LIST}{i}", {})) for i in range(int(tree[_LENGTH]))]
+    if _TEXTS in tree:
+        return _texts(tree)
     return {name: _lists(item) for name, item in tree.items()}
+
+
+def _texts(tree: Any) -> Any:
+    """The array of texts that `encode` wrote as one stretch of bytes and where each ends."""
+    stretch, ends = tree[_TEXTS].tobytes(), tree["ends"].tolist()
+    parts = [stretch[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    texts = text_array(np.array([*parts, None], object)[:-1])
+    return texts.reshape(tuple(tree["sizes"].tolist()))

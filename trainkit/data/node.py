@@ -165,6 +165,11 @@ class RowStage(Stage):
         self.position = int(state["position"])
 
 
+def block_size(leaves: Leaves) -> int:
+    """How many elements are stacked in a block; a component may be `None` in all of them."""
+    return next(len(leaf) for leaf in leaves if leaf is not None)
+
+
 def join_blocks(blocks: list[Leaves]) -> Leaves:
     """Blocks one after the other as one block."""
     if len(blocks) == 1:
@@ -178,8 +183,12 @@ def stack_elements(elements: list[Leaves], what: str) -> Leaves:
     Raises:
         InvalidArgumentError: their shapes or dtypes differ.
     """
-    columns = []
+    columns: list[Any] = []
     for i, leaves in enumerate(zip(*elements, strict=True)):
+        if not isinstance(leaves[0], np.ndarray | np.generic):
+            _refuse_data_sets(leaves, what)
+            columns.append(None)
+            continue
         shapes = sorted({np.shape(leaf) for leaf in leaves})
         if len(shapes) > 1:
             raise InvalidArgumentError(
@@ -189,6 +198,15 @@ def stack_elements(elements: list[Leaves], what: str) -> Leaves:
             )
         columns.append(np.stack(leaves))
     return columns
+
+
+def _refuse_data_sets(leaves: Any, what: str) -> None:
+    """Raise unless all of some leaves that are no arrays are `None`."""
+    if any(leaf is not None for leaf in leaves):
+        raise InvalidArgumentError(
+            f"{what}: the elements hold data sets, which can't be stacked; turn them into tensors "
+            "by flat_map first"
+        )
 
 
 def flatten_spec(structure: Any) -> list[Any]:
@@ -209,4 +227,11 @@ def structure_text(structure: Any, text: Any) -> str:
 
 def batched_spec(structure: Any, size: int | None) -> Any:
     """The spec of elements stacked by `size`."""
-    return nest.map_structure(lambda s: TensorSpec((size, *s.shape), s.dtype), structure)
+
+    def batched(spec: Any) -> Any:
+        if not isinstance(spec, TensorSpec):
+            return spec
+        shape: Any = None if spec.rank is None else (size, *spec.shape)
+        return TensorSpec(shape, spec.dtype)
+
+    return nest.map_structure(batched, structure)

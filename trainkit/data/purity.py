@@ -30,7 +30,9 @@ _CONSTANTS = (
 )  # fmt: skip
 _MODULES = ("trainkit", "numpy", "math")
 # Names of operations that draw from a generator or do something besides their result.
-_STATEFUL = ("random", "shuffle", "dropout", "noise", "print", "assign", "_function", "summary")
+_STATEFUL = tuple(
+    "random shuffle dropout noise print assign _function summary write delete remove gfile".split()
+)
 _WRITES = (
     "STORE_GLOBAL",
     "DELETE_GLOBAL",

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import nest
+from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import short_text
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.node import UNKNOWN, Leaves, Node, Rows, RowStage, Stage
@@ -28,7 +30,7 @@ class ArrayRows(Rows):
         return [array[start:stop].copy() for array in self.arrays]
 
     def row(self, index: int) -> Leaves:
-        return [array[index].copy() for array in self.arrays]
+        return [structure.row_of(array, index).copy() for array in self.arrays]
 
 
 class SlicesNode(Node):
@@ -67,8 +69,78 @@ class TensorsNode(SlicesNode):
 
     def __init__(self, value: Any) -> None:
         self.shape_of, arrays = structure.arrays_of(value, "from_tensors")
-        self.arrays = [np.asarray(array)[None] for array in arrays]
+        self.arrays = [_one_row(array) for array in arrays]
         self.size = 1
+
+
+class StackedNode(SlicesNode):
+    """Elements at hand, stacked."""
+
+    def __init__(self, template: Any, arrays: list[Any], size: int) -> None:
+        self.shape_of, self.arrays, self.size = template, arrays, size
+
+
+class ElementsNode(Node):
+    """Elements at hand that have different shapes, or are no arrays."""
+
+    title = "TensorSlice"
+    _untracked = frozenset({"elements"})
+
+    def __init__(self, template: Any, elements: list[Leaves]) -> None:
+        self.shape_of, self.elements = template, elements
+
+    def spec(self) -> Any:
+        specs = [structure.spec_of_leaf(leaf) for leaf in self.elements[0]]
+        return structure.loose(nest.pack(self.shape_of, specs))
+
+    def template(self) -> Any:
+        return self.shape_of
+
+    def count(self) -> int:
+        return len(self.elements)
+
+    def stage(self) -> Stage:
+        return ElementsStage(self.elements)
+
+
+class ElementsStage(Stage):
+    """One pass over elements at hand."""
+
+    def __init__(self, elements: list[Leaves]) -> None:
+        self.elements, self.position = elements, 0
+
+    def next(self) -> Leaves:
+        if self.position >= len(self.elements):
+            raise StopIteration
+        self.position += 1
+        return self.elements[self.position - 1]
+
+    def state(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.position = int(state["position"])
+
+
+def elements_node(template: Any, elements: list[Leaves]) -> Node:
+    """The step that gives elements at hand, at least one, of one structure."""
+    columns = list(zip(*elements, strict=True))
+    if all(_alike(column) for column in columns):
+        return StackedNode(template, [np.stack(column) for column in columns], len(elements))
+    return ElementsNode(template, elements)
+
+
+def _alike(column: Any) -> bool:
+    """Whether components are arrays of one shape and type."""
+    if not all(isinstance(leaf, np.ndarray | np.generic) for leaf in column):
+        return False
+    return len({(np.shape(leaf), leaf.dtype) for leaf in column}) == 1
+
+
+def _one_row(array: Any) -> Any:
+    if not isinstance(array, np.ndarray | np.generic):
+        raise InvalidArgumentError("from_tensors: an element must be made of numbers and text")
+    return np.asarray(array)[None]
 
 
 class RangeNode(Node):
@@ -141,29 +213,26 @@ class GeneratorStage(Stage):
         return leaves
 
     def _checked(self, element: Any) -> Leaves:
-        signature = self.node.signature
-        if isinstance(signature, tuple) and isinstance(element, list):
-            element = tuple(element)
-        items = nest.flatten(element) if isinstance(signature, tuple | dict) else [element]
-        if len(items) != len(self.specs):
-            items = structure.flat(element)
-        if len(items) != len(self.specs):
+        items = structure.leaves_like(self.node.signature, element)
+        if items is None:
             raise InvalidArgumentError(
-                f"from_generator: element {self.position} has {len(items)} components, the "
-                f"signature "
-                f"{signature!r} has {len(self.specs)}"
+                f"from_generator: element {self.position}, {short_text(element)}, has not the "
+                f"structure of the signature, {self.node.signature!r}"
             )
         return [self._fitted(x, spec) for x, spec in zip(items, self.specs, strict=True)]
 
     def _fitted(self, value: Any, spec: TensorSpec) -> Any:
-        array = np.array(value, dtype=spec.dtype.dtype)
+        if spec.dtype is string:
+            array = structure.texts(value)
+        else:
+            array = np.array(value, dtype=spec.dtype.dtype)
         if not spec.shape.is_compatible_with(array.shape):
             raise InvalidArgumentError(
                 f"from_generator: element {self.position} has a component of shape {array.shape}, "
                 f"the "
                 f"signature says {tuple(spec.shape)}"
             )
-        return array if array.ndim else array[()]
+        return array if array.ndim or spec.dtype is string else array[()]
 
     def state(self) -> dict[str, Any]:
         return {"position": self.position}

@@ -11,23 +11,39 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices, nest
+from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.string_tensor import string_tensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
+from trainkit.core.text_arrays import OBJECTS
 
 _CPU = devices.CPU
 
 
 def leaf_array(x: Any) -> Any:
-    """One component of an element as a NumPy array; a data set inside a data set stays one."""
+    """One component of an element as a NumPy array.
+
+    `None` and a data set inside a data set stay what they are.
+    """
     if type(x) is Tensor:
         return devices.to_numpy(x._array)
-    if isinstance(x, np.ndarray | np.generic) and x.dtype != object:
+    if isinstance(x, np.ndarray | np.generic) and x.dtype.kind not in "OUST":
         return x
-    if hasattr(x, "node"):
+    if x is None or hasattr(x, "node"):
         return x
     with devices.device(_CPU):
         return convert_to_tensor(x)._array
+
+
+def texts(value: Any) -> Any:
+    """One component of texts, which may be empty, as an array.
+
+    Raises:
+        TypeError: it holds something else.
+    """
+    with devices.device(_CPU):
+        return convert_to_tensor(value, dtype=string)._array
 
 
 def flat(element: Any) -> list[Any]:
@@ -68,14 +84,119 @@ def packer(template: Any) -> Callable[[list[Any]], Any]:
 
 def tensors(leaves: list[Any]) -> list[Any]:
     """Leaves as tensors that never change, on the CPU, without a copy."""
-    return [leaf if hasattr(leaf, "node") else wrap(leaf) for leaf in leaves]
+    return [tensor(leaf) for leaf in leaves]
+
+
+def tensor(leaf: Any) -> Any:
+    """A leaf as a tensor on the CPU; what is no array stays as it is."""
+    if not isinstance(leaf, np.ndarray | np.generic):
+        return leaf
+    return string_tensor(leaf) if leaf.dtype is OBJECTS else wrap(leaf)
+
+
+def placed(leaf: Any, where: devices.Device) -> Any:
+    """A leaf as a tensor on a device; text stays on the CPU."""
+    if where is devices.CPU or not isinstance(leaf, np.ndarray | np.generic):
+        return tensor(leaf)
+    if leaf.dtype is OBJECTS:
+        return string_tensor(leaf)
+    return wrap(devices.to_device(np.asarray(leaf), where))
+
+
+def row_of(array: Any, index: int) -> Any:
+    """One row of an array; a single text as an array without axes."""
+    return array[index, ...] if array.dtype is OBJECTS else array[index]
 
 
 def spec_of_leaf(leaf: Any) -> Any:
-    """The spec of an array, or of a data set inside a data set."""
+    """The spec of an array, of `None`, or of a data set inside a data set."""
+    if leaf is None:
+        return NoneTensorSpec()
     if hasattr(leaf, "node"):
         return DatasetSpec(leaf.element_spec)
     return TensorSpec(np.shape(leaf), leaf.dtype)
+
+
+class NoneTensorSpec:
+    """Stands in a spec where elements hold `None`."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NoneTensorSpec)
+
+    def __hash__(self) -> int:
+        return hash(NoneTensorSpec)
+
+    def __repr__(self) -> str:
+        return "NoneTensorSpec()"
+
+
+def leaves_like(template: Any, element: Any) -> list[Any] | None:
+    """The components of an element, one for each leaf of `template`; `None` where it differs.
+
+    A leaf may be a list, which is one tensor.
+    """
+    if isinstance(template, dict):
+        if not isinstance(element, dict) or set(element) != set(template):
+            return None
+        pairs = [(template[key], element[key]) for key in nest.sorted_keys(template)]
+    elif isinstance(template, tuple | list):
+        if not isinstance(element, tuple | list) or len(element) != len(template):
+            return None
+        pairs = list(zip(template, element, strict=True))
+    else:
+        return [element]
+    parts = [leaves_like(inner, item) for inner, item in pairs]
+    if any(part is None for part in parts):
+        return None
+    return [leaf for part in parts for leaf in part or ()]
+
+
+def rows_spec(structure: Any) -> Any:
+    """The spec of the rows of elements of this spec."""
+    return nest.map_structure(_row_spec, structure)
+
+
+def _row_spec(spec: Any) -> Any:
+    if not isinstance(spec, TensorSpec) or spec.rank is None:
+        return spec
+    return TensorSpec(spec.shape[1:], spec.dtype)
+
+
+def loose(structure: Any) -> Any:
+    """A spec seen on one element, of which only ranks and dtypes are taken to hold for all."""
+    return nest.map_structure(_loose, structure)
+
+
+def _loose(spec: Any) -> Any:
+    if not isinstance(spec, TensorSpec) or spec.rank is None:
+        return spec
+    return TensorSpec([None] * spec.rank, spec.dtype)
+
+
+def fits(wanted: Any, found: Any) -> bool:
+    """Whether elements of the spec `found` fit the spec `wanted`."""
+    try:
+        pairs = nest.flatten(
+            nest.map_structure(lambda a, b: a.is_compatible_with(b), wanted, found)
+        )
+    except (ValueError, AttributeError):
+        return False
+    return all(pairs)
+
+
+def shapes_up_to(structure: Any, shapes: Any, size: int) -> Any:
+    """Padded shapes with `size` where they, or the specs of the elements, leave a size open."""
+
+    def closed(spec: Any, shape: Any) -> Any:
+        return [size if n in (None, -1) else int(n) for n in shape]
+
+    if shapes is None:
+        return nest.map_structure(lambda spec: closed(spec, spec.shape), structure)
+    if not isinstance(structure, tuple | dict):
+        return closed(structure, shapes)
+    keys = structure if isinstance(structure, dict) else range(len(structure))
+    inner = {key: shapes_up_to(structure[key], shapes[key], size) for key in keys}
+    return inner if isinstance(structure, dict) else tuple(inner.values())
 
 
 class DatasetSpec:
@@ -95,7 +216,7 @@ class DatasetSpec:
         return hash(str(self.element_spec))
 
     def __repr__(self) -> str:
-        return f"DatasetSpec({self.element_spec!r})"
+        return f"DatasetSpec({self.element_spec!r}, TensorShape([]))"
 
     @property
     def shape(self) -> Any:
@@ -112,20 +233,22 @@ def arrays_of(value: Any, what: str) -> tuple[Any, list[Any]]:
     """The template of a nest of arrays, and its leaves as arrays.
 
     Raises:
-        InvalidArgumentError: a leaf has no numbers.
+        InvalidArgumentError: a leaf has neither numbers nor text.
     """
     template = template_of(value)
-    leaves = flat(value)
+    try:
+        leaves = flat(value)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{what}: {error}") from None
     for leaf in leaves:
         if (
             isinstance(leaf, np.ndarray)
-            and leaf.dtype.kind in "OUSV"
-            and leaf.dtype.name != "bfloat16"
+            and leaf.dtype.kind == "V"
+            and leaf.dtype.name.startswith("void")
         ):
             raise InvalidArgumentError(
-                f"{what}: an array of dtype {leaf.dtype} has no tensor type; turn text and "
-                f"objects into "
-                "numbers first"
+                f"{what}: an array of dtype {leaf.dtype} has no tensor type; give its fields one "
+                "by one, as a dict"
             )
     return template, leaves
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices, nest, recorder
+from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
-from trainkit.data.calling import Caller, _leaves
+from trainkit.data.calling import Caller, _leaves, as_element
 from trainkit.data.node import Leaves, stack_elements
 from trainkit.data.stacking import AXES, SUMS, NotVectorizable, taken, taken_from_table
 
@@ -70,6 +71,8 @@ class Program:
         specs = nest.flatten(structure)
         if not all(isinstance(s, TensorSpec) and s.shape.is_fully_defined() for s in specs):
             raise NotVectorizable("sizes that are not known")
+        if any(s.dtype is string for s in specs):
+            raise NotVectorizable("text")
         self.symbols = [SymbolicTensor(Spec(s.shape, s.dtype)) for s in specs]
         self.steps, self.results = self._traced(caller, structure)
         self.sums = any(step[0].name in SUMS for step in self.steps)
@@ -86,13 +89,15 @@ class Program:
                 result = caller.function(
                     *caller.arguments(nest.pack(structure, list(self.symbols)))
                 )
-                leaves = _leaves(result)
+                leaves = _leaves(as_element(result))
         except Exception as error:  # the call on an element shows the error, if it is one
             raise NotVectorizable(str(error)) from error
         finally:
             recorder.THREAD.traces.pop()
         if not any(isinstance(leaf, SymbolicTensor) for leaf in leaves):
             raise NotVectorizable("a constant result")
+        if not all(isinstance(leaf, Tensor) for leaf in leaves):
+            raise NotVectorizable("None, or a data set")
         return trace.steps, leaves
 
     def _bound(self, i: int, last: dict[int, int]) -> Callable[[list[Any], int], Any]:

@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import Any
 
-from trainkit.summary.records import framed
+from trainkit.records.framing import framed
 
 FILE_VERSION = "brain.Event:2"
 PREFIX = "events.out.tfevents."

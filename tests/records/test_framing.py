@@ -5,7 +5,7 @@ import struct
 import pytest
 from tensorboardX.crc32c import _crc32c as slow_crc32c
 
-from trainkit.summary.records import BLOCK_BYTES, crc32c, framed
+from trainkit.records.framing import BLOCK_BYTES, crc32c, framed
 
 LENGTHS = [0, 1, 2, 3, 4, 5, 31, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, 511, 512, 513, 4000]
 
@@ -26,7 +26,7 @@ def test_agrees_with_the_loop_over_bytes(length, rng):
 
 
 def test_more_blocks_than_are_looked_up_at_once(monkeypatch, rng):
-    monkeypatch.setattr("trainkit.summary.records.BLOCKS_AT_ONCE", 3)
+    monkeypatch.setattr("trainkit.records.framing.BLOCKS_AT_ONCE", 3)
     data = rng.bytes(10 * BLOCK_BYTES + 7)
     assert crc32c(data) == slow_crc32c(data)
 

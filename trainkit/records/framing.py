@@ -1,4 +1,4 @@
-"""Event records: each payload between its length and checksums, the framing of TFRecord files.
+"""Records: each payload between its length and checksums, the framing of TFRecord files.
 
     8 bytes  length of the payload, little endian
     4 bytes  masked CRC-32C of those 8 bytes
@@ -107,3 +107,14 @@ def framed(payloads: Sequence[bytes]) -> bytes:
         crc = next(short_crcs) if is_short else crc32c(payload)
         parts += (_header(len(payload)), payload, struct.pack("<I", _masked(crc)))
     return b"".join(parts)
+
+
+def header_length(head: bytes) -> int | None:
+    """The length of the payload that the 12 bytes before it state; `None` if they are damaged."""
+    length, check = struct.unpack("<QI", head)
+    return int(length) if _masked(crc32c(head[:8])) == check else None
+
+
+def is_intact(payload: bytes, foot: bytes) -> bool:
+    """Whether the 4 bytes behind a payload are its checksum."""
+    return foot == struct.pack("<I", _masked(crc32c(payload)))

@@ -1,0 +1,187 @@
+"""`tk.data.experimental`: CSV files, record writers, and older spellings of `Dataset`'s methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import FailedPreconditionError
+from trainkit.data.chaining import whole_number
+from trainkit.data.csv_files import CsvDataset as CsvDataset
+from trainkit.data.csv_files import make_csv_dataset as make_csv_dataset
+from trainkit.data.dataset import AUTOTUNE as AUTOTUNE
+from trainkit.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
+from trainkit.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
+from trainkit.data.dataset import Dataset
+from trainkit.data.node import Leaves, Node, Piped, Stage
+from trainkit.data.options import AutotuneOptions as AutotuneOptions
+from trainkit.data.options import DistributeOptions as DistributeOptions
+from trainkit.data.options import OptimizationOptions as OptimizationOptions
+from trainkit.data.options import ThreadingOptions as ThreadingOptions
+from trainkit.data.structure import DatasetSpec as DatasetStructure
+from trainkit.data.transforms import SameElements
+from trainkit.records.writer import TFRecordWriter as _RecordWriter
+
+__all__ = ["DatasetStructure"]
+
+Step = Callable[[Dataset], Dataset]
+
+Counter = Dataset.counter
+RandomDataset = Dataset.random
+choose_from_datasets = Dataset.choose_from_datasets
+sample_from_datasets = Dataset.sample_from_datasets
+load = Dataset.load
+
+
+def _step(name: str) -> Callable[..., Step]:
+    """A function that gives what `Dataset.apply` takes, for the method of that name."""
+
+    def make(*args: Any, **kwargs: Any) -> Step:
+        def step(dataset: Dataset) -> Dataset:
+            made: Dataset = getattr(dataset, name)(*args, **kwargs)
+            return made
+
+        return step
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"`Dataset.{name}`, for `Dataset.apply`."
+    return make
+
+
+bucket_by_sequence_length = _step("bucket_by_sequence_length")
+enumerate_dataset = _step("enumerate")
+group_by_window = _step("group_by_window")
+ignore_errors = _step("ignore_errors")
+parallel_interleave = _step("interleave")
+scan = _step("scan")
+snapshot = _step("snapshot")
+take_while = _step("take_while")
+unbatch = _step("unbatch")
+unique = _step("unique")
+
+
+def save(dataset: Dataset, path: Any, compression: str | None = None) -> None:
+    """`dataset.save(path, compression)`."""
+    dataset.save(path, compression)
+
+
+def cardinality(dataset: Dataset) -> Any:
+    """`dataset.cardinality()`."""
+    return dataset.cardinality()
+
+
+def get_single_element(dataset: Dataset) -> Any:
+    """`dataset.get_single_element()`."""
+    return dataset.get_single_element()
+
+
+def get_structure(dataset_or_iterator: Any) -> Any:
+    """The spec of the elements."""
+    return dataset_or_iterator.element_spec
+
+
+def shuffle_and_repeat(buffer_size: int, count: int | None = None, seed: int | None = None) -> Step:
+    """`shuffle`, then `repeat`, for `Dataset.apply`."""
+    return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+
+def map_and_batch(
+    map_func: Callable[..., Any],
+    batch_size: int,
+    num_parallel_batches: int | None = None,
+    drop_remainder: bool = False,
+    num_parallel_calls: int | None = None,
+) -> Step:
+    """`map`, then `batch`, for `Dataset.apply`; the calls of several batches are their sum."""
+    calls = num_parallel_calls
+    if num_parallel_batches is not None:
+        calls = num_parallel_batches * batch_size
+    return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
+
+
+def assert_cardinality(expected_cardinality: int) -> Step:
+    """Say how many elements there are, for `Dataset.apply`; a pass that has others fails.
+
+    Raises:
+        FailedPreconditionError: when iterated, there are more or fewer.
+    """
+    count = whole_number(expected_cardinality, "assert_cardinality")
+    return lambda dataset: dataset._then(CountedNode(dataset.node, count))
+
+
+class CountedNode(SameElements):
+    """Elements of which somebody knows how many there are."""
+
+    title = "AssertCardinality"
+
+    def __init__(self, source: Node, size: int) -> None:
+        super().__init__(source)
+        self.size = size
+
+    def count(self) -> int:
+        return self.size
+
+    def stage(self) -> Stage:
+        return CountedStage(self)
+
+
+class CountedStage(Piped):
+    """Counts what passes, and compares."""
+
+    def __init__(self, node: CountedNode) -> None:
+        super().__init__(node.source.stage())
+        self.wanted, self.passed = node.size, 0
+
+    def next(self) -> Leaves:
+        try:
+            leaves = self.source.next()
+        except StopIteration:
+            if 0 <= self.wanted != self.passed:
+                raise self._differs("only ") from None
+            raise
+        self.passed += 1
+        if 0 <= self.wanted < self.passed:
+            raise self._differs("at least ")
+        return leaves
+
+    def _differs(self, how: str) -> FailedPreconditionError:
+        return FailedPreconditionError(
+            f"assert_cardinality: there are {how}{self.passed} elements, {self.wanted} expected"
+        )
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "passed": self.passed}
+
+    def load(self, state: dict[str, Any]) -> None:
+        super().load(state)
+        self.passed = int(state["passed"])
+
+
+class TFRecordWriter:
+    """Writes data sets of string scalars to TFRecord files.
+
+    Args:
+        filename: of the file.
+        compression_type: `"GZIP"`, `"ZLIB"`, or `""`.
+    """
+
+    def __init__(self, filename: Any, compression_type: Any = None) -> None:
+        self._filename, self._compression = filename, compression_type
+
+    def write(self, dataset: Dataset) -> None:
+        """Write each element as a record.
+
+        Raises:
+            TypeError: the elements are no string scalars.
+        """
+        with _RecordWriter(self._filename, self._compression) as writer:
+            for element in dataset.as_numpy_iterator():
+                if not isinstance(element, bytes):
+                    found = np.asarray(element)
+                    raise TypeError(
+                        "TFRecordWriter.write: elements must be string scalars, got "
+                        f"{found.dtype} of shape {found.shape}"
+                    )
+                writer.write(element)

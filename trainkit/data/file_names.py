@@ -1,0 +1,26 @@
+"""The names of files that match patterns."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from trainkit.records.writer import file_name
+
+
+def matching(patterns: Any) -> list[bytes]:
+    """The sorted names of the files that match a shell pattern, or any of several."""
+    value = patterns.numpy() if hasattr(patterns, "numpy") else patterns
+    value = value.tolist() if hasattr(value, "tolist") else value
+    several = value if isinstance(value, list | tuple) else [value]
+    found = {os.fsencode(path) for p in several for path in _matching_one(file_name(p))}
+    return sorted(found)
+
+
+def _matching_one(pattern: str) -> Iterator[str]:
+    folder = os.path.dirname(pattern)
+    for path in glob.iglob(pattern):
+        # As TensorFlow's, a star stands for no slash, and "./" before a name stays away or there.
+        yield os.path.join(folder, os.path.basename(path)) if not glob.has_magic(folder) else path

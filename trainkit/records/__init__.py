@@ -1,0 +1,1 @@
+"""Record files: TFRecord framing and reading, `Example` messages, and tensors as messages."""

@@ -1,0 +1,98 @@
+"""Tensors as messages: TensorFlow's `TensorProto`, to bytes and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from tensorboardX.proto.tensor_pb2 import TensorProto
+
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import DataLossError, InvalidArgumentError
+from trainkit.core.text_arrays import text_array
+
+# TensorFlow's numbers of element types (DataType in types.proto), and the field for single values
+_NUMBERS = {
+    "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7,
+    "complex64": 8, "int64": 9, "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18,
+    "float16": 19, "uint32": 22, "uint64": 23,
+}  # fmt: skip
+_NAMES = {number: name for name, number in _NUMBERS.items()}
+_FIELDS = {
+    "float32": "float_val", "float64": "double_val", "int32": "int_val", "uint8": "int_val",
+    "int16": "int_val", "int8": "int_val", "uint16": "int_val", "int64": "int64_val",
+    "bool": "bool_val",
+}  # fmt: skip
+
+
+def packed(array: Any) -> bytes:
+    """An array of numbers or of texts as the bytes of a message."""
+    name = as_dtype(array.dtype).name
+    message = TensorProto(dtype=_NUMBERS[name])
+    message.tensor_shape.SetInParent()  # a tensor without axes still has a known shape
+    for size in array.shape:
+        message.tensor_shape.dim.add().size = size
+    if name == "string":
+        message.string_val.extend(array.ravel().tolist())
+    else:
+        message.tensor_content = array.tobytes()
+    data: bytes = message.SerializeToString()
+    return data
+
+
+def unpacked(data: bytes) -> Any:
+    """The array in the bytes of a message.
+
+    Raises:
+        DataLossError: the bytes are no such message, or its values do not fill its shape.
+    """
+    try:
+        message = TensorProto.FromString(data)
+    except DecodeError as error:
+        raise DataLossError(f"the bytes are no serialized tensor: {error}") from None
+    name = _NAMES.get(message.dtype)
+    if name is None or message.tensor_shape.unknown_rank:
+        raise DataLossError(f"the bytes hold a tensor of type {message.dtype}, which is not known")
+    shape = tuple(int(dim.size) for dim in message.tensor_shape.dim)
+    values = _values(message, name)
+    wanted = 1
+    for size in shape:
+        wanted *= size
+    if min(shape, default=0) < 0 or len(values) != wanted:
+        raise DataLossError(
+            f"the bytes hold {len(values)} values for a tensor of shape {shape}; one value for "
+            "many elements is not supported"
+        )
+    return values.reshape(shape)
+
+
+def _values(message: Any, name: str) -> Any:
+    if name == "string":
+        return text_array(list(message.string_val))
+    dtype = as_dtype(name).dtype
+    content = message.tensor_content
+    if content:
+        if len(content) % dtype.itemsize:
+            raise DataLossError(f"{len(content)} bytes are no whole number of {name} values")
+        return np.frombuffer(content, dtype).copy()
+    if name in _FIELDS:
+        try:
+            return np.array(list(getattr(message, _FIELDS[name])), dtype)
+        except OverflowError as error:
+            raise DataLossError(f"the values do not fit {name}: {error}") from None
+    return np.empty(0, dtype)
+
+
+def checked(array: Any, out_type: Any) -> Any:
+    """`array`, if it has the type that was asked for.
+
+    Raises:
+        InvalidArgumentError: it has another.
+    """
+    wanted, found = as_dtype(out_type), as_dtype(array.dtype)
+    if wanted != found:
+        raise InvalidArgumentError(
+            f"parse_tensor: the tensor has dtype {found.name}, not {wanted.name}"
+        )
+    return array
