@@ -16,7 +16,7 @@ X = np.array([[1.0, -2.0], [0.5, 3.0]], "float32")
         (regularizers.L2(0.1), 1.425),
         (regularizers.L1L2(0.1, 0.1), 2.075),
         (regularizers.L1L2(), 0.0),
-        (regularizers.l1_l2(), 0.2075),
+        (regularizers.l1_l2(0.01, 0.01), 0.2075),
     ],
 )
 def test_penalties_worked_out_by_hand(regularizer, penalty):

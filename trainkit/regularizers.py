@@ -117,11 +117,6 @@ class L1L2(Regularizer):
         return {"l1": self.l1, "l2": self.l2}
 
 
-def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """The penalty l1 * sum(abs(x)) + l2 * sum(x**2), with TensorFlow's default factors."""
-    return L1L2(l1, l2)
-
-
 class OrthogonalRegularizer(Regularizer):
     """Mean absolute cosine between the rows (or columns) of a matrix, times `factor`.
 
@@ -160,6 +155,7 @@ class OrthogonalRegularizer(Regularizer):
 
 orthogonal_regularizer = OrthogonalRegularizer
 l1 = L1
+l1_l2 = L1L2
 l2 = L2
 
 REGULARIZERS.add(OrthogonalRegularizer, "orthogonal")

@@ -120,8 +120,9 @@ def test_one_hot():
     )
     assert ops.one_hot([[0, 1]], 4, axis=1, dtype="int32").shape == (1, 4, 2)
     np.testing.assert_array_equal(ops.one_hot([-1], 2).numpy(), [[0, 0]])
+    np.testing.assert_array_equal(ops.one_hot([0.5, 2.0], 3).numpy(), [[1, 0, 0], [0, 0, 1]])
     with pytest.raises(InvalidArgumentError, match="integers"):
-        ops.one_hot([0.5], 3)
+        ops.one_hot([1j], 3)
     with pytest.raises(ShapeError, match="axis"):
         ops.one_hot([1], 3, axis=2)
     with pytest.raises(InvalidArgumentError, match="sparse"):

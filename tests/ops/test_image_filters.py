@@ -12,7 +12,7 @@ IMAGE = np.random.default_rng(0).random((2, 16, 14, 3))
 def test_a_blurred_dot_is_a_bell():
     dot = np.zeros((7, 7, 1))
     dot[3, 3] = 1
-    found = image.gaussian_blur(dot, (5, 3), (1.0, 2.0)).numpy()[..., 0]
+    found = image.gaussian_blur(dot, (5, 3), (2.0, 1.0)).numpy()[..., 0]  # along width, height
     rows, columns = (np.exp(-0.5 * (np.arange(-n, n + 1) / s) ** 2) for n, s in ((2, 1), (1, 2)))
     bell = np.outer(rows / rows.sum(), columns / columns.sum())
     np.testing.assert_allclose(found[1:6, 2:5], bell, atol=1e-12)

@@ -23,4 +23,4 @@ from trainkit.ops.conversion import stop_gradient as stop_gradient
 
 # Keras has these two among its operations, which stand below.
 ops.custom_gradient = custom_gradient
-ops.jvp = jvp
+ops.jvp = ops.linalg.jvp = jvp

@@ -3,7 +3,7 @@
 The modules that are imported whole give tensors and variables their operators.
 """
 
-from typing import Any
+from typing import Any as _Any
 
 import trainkit.ops.interchange
 import trainkit.ops.operators
@@ -225,6 +225,7 @@ from trainkit.ops.gathering import gather_nd as gather_nd
 from trainkit.ops.gathering import take as take
 from trainkit.ops.gathering import take_along_axis as take_along_axis
 from trainkit.ops.gathering import unravel_index as unravel_index
+from trainkit.ops.incomplete import gammainc as gammainc
 from trainkit.ops.indexing import get_item as get_item
 from trainkit.ops.indexing import nonzero as nonzero
 from trainkit.ops.joining import append as append
@@ -232,6 +233,7 @@ from trainkit.ops.joining import array_split as array_split
 from trainkit.ops.joining import atleast_1d as atleast_1d
 from trainkit.ops.joining import atleast_2d as atleast_2d
 from trainkit.ops.joining import atleast_3d as atleast_3d
+from trainkit.ops.joining import column_stack as column_stack
 from trainkit.ops.joining import concatenate as concatenate
 from trainkit.ops.joining import dsplit as dsplit
 from trainkit.ops.joining import dstack as dstack
@@ -324,6 +326,7 @@ from trainkit.ops.solving import det as det
 from trainkit.ops.solving import expm as expm
 from trainkit.ops.solving import inv as inv
 from trainkit.ops.solving import lstsq as lstsq
+from trainkit.ops.solving import matrix_power as matrix_power
 from trainkit.ops.solving import pinv as pinv
 from trainkit.ops.solving import slogdet as slogdet
 from trainkit.ops.solving import solve as solve
@@ -386,5 +389,5 @@ from trainkit.ops.windows import logspace as logspace
 from trainkit.ops.windows import meshgrid as meshgrid
 from trainkit.ops.windows import vander as vander
 
-custom_gradient: Any  # set by trainkit.autodiff, which stands above
-jvp: Any
+custom_gradient: _Any  # set by trainkit.autodiff, which stands above
+jvp: _Any

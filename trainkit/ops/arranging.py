@@ -311,6 +311,10 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     """
     moves = known_sizes(shift, "roll", "shift")
     places = None if axis is None else known_sizes(axis, "roll", "the axes")
+    if places is not None and 1 not in (len(moves), len(places)) and len(moves) != len(places):
+        raise InvalidArgumentError(
+            f"roll: {len(moves)} shifts for {len(places)} axes; give one for each, or one for all"
+        )
     one = len(moves) == 1 and (places is None or len(places) == 1)
     result: Tensor = _roll(
         x, shift=moves[0] if one else moves, axis=places[0] if one and places else places

@@ -8,13 +8,20 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
 from trainkit.core.primitive import primitive
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.kernels import softmax_cpu
 from trainkit.kernels.softmax_cpu import FEWEST
 from trainkit.ops.activations import sigmoid
 from trainkit.ops.elementwise import cast, exp, greater, keep_where, multiply, subtract
 from trainkit.ops.reductions import axis_setting
 from trainkit.ops.reductions import sum as total
+
+
+def _check_axis(x: Any, axis: Any, op: str) -> None:
+    """Axes of what has no values yet and of empty tensors; NumPy looks at all others."""
+    if isinstance(x, SymbolicTensor) or (type(x) is Tensor and not x._array.size):
+        shapes.canonical_axes(axis, len(x.shape), op)
+
 
 # ------------------------------------------------------------------ softmax
 
@@ -24,6 +31,8 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""
     if x.size >= FEWEST and (found := softmax_cpu.softmax(x, axis)) is not None:
         return found
+    if not x.size:
+        return x
     powers = xp.exp(x - x.max(axis=axis, keepdims=True))
     powers /= powers.sum(axis=axis, keepdims=True)
     return powers
@@ -63,12 +72,15 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
     Raises:
         InvalidArgumentError: an axis is out of range.
     """
+    _check_axis(x, axis, "softmax")
     return _softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
 
 
 @primitive(shapes.floating, name="log_softmax")
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """`x` less the logarithm of the sum of exponentials along axes."""
+    if not x.size:
+        return x
     centred = x - x.max(axis=axis, keepdims=True)
     return centred - xp.log(xp.exp(centred).sum(axis=axis, keepdims=True))
 
@@ -91,6 +103,7 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
     Raises:
         InvalidArgumentError: an axis is out of range.
     """
+    _check_axis(x, axis, "log_softmax")
     return _log_softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
 
 
@@ -151,6 +164,7 @@ def sparsemax(x: Any, axis: int = -1) -> Tensor:
     Raises:
         InvalidArgumentError: the axis is out of range.
     """
+    _check_axis(x, axis, "sparsemax")
     return _sparsemax(x, axis=int(axis))  # type: ignore[no-any-return]
 
 

@@ -139,7 +139,7 @@ def product_of_two(a: Tensor, b: Tensor, one: str, two: str, out: str) -> Tensor
 # ------------------------------------------------------------------ any formula
 
 
-def einsum(subscripts: str, *operands: Any) -> Tensor:
+def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
     """Sum of products over the letters that the result does not have.
 
     Args:
@@ -147,6 +147,7 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
             `"ij,jk->ik"`. Without `->` the result has the letters that stand once, in alphabetical
             order. `...` stands for axes that broadcast.
         *operands: tensors; dtypes promote, and int8 gives int32.
+        **kwargs: `optimize`, a hint about the order of the products, which is found here anyway.
 
     Returns:
         A tensor with an axis for each letter of the result.
@@ -159,6 +160,8 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
     >>> einsum("ij,ij->i", [[1.0, 2.0]], [[3.0, 4.0]]).numpy().tolist()
     [11.0]
     """
+    if kwargs.keys() - {"optimize"}:
+        raise TypeError(f"einsum: unknown arguments {sorted(kwargs)}")
     if len(operands) == 2 and (plain := _plain_pair(subscripts)):
         result: Tensor = _pair(*operands, subscripts=plain)
         return result

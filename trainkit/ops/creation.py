@@ -240,6 +240,14 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 # ------------------------------------------------------------------ matrices
 
 
+def _count(n: Any, name: str) -> Any:
+    """A number of rows or columns; floats are refused, as those of Keras are."""
+    kind = getattr(n, "dtype", type(n))
+    if kind is float or not (kind is int or dtypes.as_dtype(kind).is_integer):
+        raise TypeError(f"eye: {name} must be an integer, got {n!r}")
+    return n
+
+
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere.
 
@@ -255,7 +263,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     Raises:
         InvalidArgumentError: a size is negative.
     """
-    rows, columns = dims_of((N, N if M is None else M), "eye")
+    rows, columns = dims_of((_count(N, "N"), N if M is None else _count(M, "M")), "eye")
     return wrap(current().xp.eye(rows, columns, int(k), dtype_or_float(dtype).dtype))
 
 
@@ -464,7 +472,7 @@ def one_hot(
     """Vectors with a one at the class index and zeros elsewhere; only zeros if it is out of range.
 
     Args:
-        x: tensor of integer class indices.
+        x: tensor of class indices; of floats the whole part counts.
         num_classes: size of the new axis.
         axis: where the new axis stands, the last place by default.
         dtype: element type; by default the default float.
@@ -474,7 +482,7 @@ def one_hot(
         A tensor with one more axis than `x`.
 
     Raises:
-        InvalidArgumentError: `x` has no integers, or `sparse` is true.
+        InvalidArgumentError: `x` has no numbers, or `sparse` is true.
         ShapeError: `axis` is out of range.
     """
     if sparse:
@@ -482,7 +490,9 @@ def one_hot(
             "one_hot: sparse=True is not supported; there are dense tensors only"
         )
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if not (x.dtype.is_integer or x.dtype.is_bool):
+    if x.dtype.is_floating:  # as labels read from files are
+        x = cast(x, "int32")
+    elif not (x.dtype.is_integer or x.dtype.is_bool):
         raise InvalidArgumentError(
             f"one_hot: class indices must be integers, x has dtype {x.dtype.name}; use ops.cast"
         )

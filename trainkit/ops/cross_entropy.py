@@ -217,7 +217,12 @@ def sparse_categorical_crossentropy(
 
 
 def multi_hot(
-    inputs: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
+    inputs: Any,
+    num_classes: int | None = None,
+    axis: int = -1,
+    dtype: Any = None,
+    sparse: bool = False,
+    **kwargs: Any,
 ) -> Tensor:
     """1 for each class that occurs in a row of class numbers, else 0.
 
@@ -228,13 +233,18 @@ def multi_hot(
         axis: where the new axis stands before the axis of the numbers is reduced.
         dtype: of the result; the default float by default.
         sparse: must be `False`: there are no sparse tensors.
+        **kwargs: `num_tokens`, an older name of `num_classes`.
 
     Returns:
         (num_classes,) or (batch, num_classes, ...).
 
     Raises:
         InvalidArgumentError: `sparse` is true.
+        TypeError: there is no `num_classes`, or an argument by keyword is unknown.
     """
+    num_classes = kwargs.pop("num_tokens", num_classes)
+    if kwargs or num_classes is None:
+        raise TypeError(f"multi_hot: give num_classes; unknown arguments: {sorted(kwargs)}")
     if sparse:
         raise InvalidArgumentError("multi_hot: sparse=True is not supported; use False")
     numbers = as_tensor(inputs)

@@ -35,8 +35,8 @@ def positions(indices: Any, op: str) -> Tensor:
     tensor = as_tensor(indices)
     if tensor.dtype.is_integer:
         return tensor
-    if tensor.dtype.is_bool:
-        return cast(tensor, "int32")
+    if tensor.dtype.is_bool or (tensor.dtype.is_floating and hasattr(tensor, "apply_function")):
+        return cast(tensor, "int32")  # an `Input` without a dtype holds whole numbers here
     raise InvalidArgumentError(
         f"{op}: positions are integers, got {tensor.dtype.name}; cast them to int32 or int64"
     )

@@ -11,6 +11,7 @@ from trainkit.ops.patches import crop_images as crop_images
 from trainkit.ops.patches import extract_patches as extract_patches
 from trainkit.ops.patches import extract_patches_3d as extract_patches_3d
 from trainkit.ops.patches import pad_images as pad_images
+from trainkit.ops.patches import reconstruct_patches as reconstruct_patches
 from trainkit.ops.resampling import affine_transform as affine_transform
 from trainkit.ops.resampling import map_coordinates as map_coordinates
 from trainkit.ops.resampling import perspective_transform as perspective_transform

@@ -12,9 +12,10 @@ from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import pad
 from trainkit.ops.convolution import is_channels_first
 from trainkit.ops.elementwise import add, divide, multiply, square, subtract
-from trainkit.ops.image_layout import batched, choice, computed, spatial
+from trainkit.ops.image_layout import batched, choice, computed, later_like, spatial
 from trainkit.ops.indexing import get_item
 from trainkit.ops.joining import stack
+from trainkit.ops.one_node import sizes_later
 from trainkit.ops.random import normal
 from trainkit.ops.reductions import mean
 from trainkit.ops.resampling import _MODES, _finished, _grid, sampled
@@ -53,12 +54,15 @@ def _blurred(x: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> 
 
 
 def _pair(value: Any, name: str, kind: Any, op: str = "gaussian_blur") -> Any:
-    numbers = (value, value) if isinstance(value, int | float) else tuple(value)
+    numbers = (
+        (value, value) if isinstance(value, int | float) else tuple(np.asarray(value).tolist())
+    )
     if len(numbers) != 2 or any(kind(n) != n or n <= 0 for n in numbers):
         raise InvalidArgumentError(f"{op}: {name} must be two numbers above 0, got {value!r}")
     return kind(numbers[0]), kind(numbers[1])
 
 
+@sizes_later("image.gaussian_blur", later_like)
 def gaussian_blur(
     images: Any,
     kernel_size: Any = (3, 3),
@@ -70,7 +74,7 @@ def gaussian_blur(
     Args:
         images: one image (height, width, channels) or a batch (batch, height, width, channels).
         kernel_size: height and width of the window, in pixels.
-        sigma: standard deviation along height and width, in pixels.
+        sigma: standard deviation along width and height, in pixels, in this order, as in Keras.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
 
     Returns:
@@ -83,7 +87,7 @@ def gaussian_blur(
     sizes, sigmas = _pair(kernel_size, "kernel_size", int), _pair(sigma, "sigma", float)
     x, restore = batched(images, data_format, "gaussian_blur")
     spatial(x, "gaussian_blur")
-    return restore(_finished(_blurred(computed(x), sizes, sigmas), x.dtype))
+    return restore(_finished(_blurred(computed(x), sizes, sigmas[::-1]), x.dtype))
 
 
 def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
@@ -189,6 +193,7 @@ def _similarity(a: Tensor, b: Tensor, weights: Any, max_val: float, k1: float, k
 # ------------------------------------------------------------------ elastic
 
 
+@sizes_later("image.elastic_transform", later_like)
 def elastic_transform(
     images: Any,
     alpha: float = 20.0,

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.convolution import is_channels_first
 from trainkit.ops.elementwise import cast
@@ -83,6 +84,42 @@ def spatial(x: Tensor, op: str) -> tuple[int, int]:
     if height is None or width is None:
         raise ShapeError(f"{op}: height and width must be known, got shape {tuple(x.shape)}")
     return height, width
+
+
+def later_images(
+    images: Any, size: tuple[Any, Any], data_format: str | None, op: str, whole: bool = False
+) -> Spec | None:
+    """The spec of images that get another size; `None` where their height and width are known.
+
+    Args:
+        images: one image or a batch.
+        size: height and width of the result, `None` for one that is not known.
+        data_format: `"channels_last"` or `"channels_first"`.
+        op: name of the operation, for errors.
+        whole: whether the size of the batch has to be known, too.
+    """
+    x = as_tensor(images)
+    dims, rank = list(x.shape), len(x.shape)
+    if rank not in (3, 4):
+        return None  # the operation itself says what is wrong
+    first = is_channels_first(data_format, op)
+    places = (rank - 2, rank - 1) if first else (rank - 3, rank - 2)
+    if None not in (dims[places[0]], dims[places[1]], dims[0] if whole else 0):
+        return None
+    for place, n in zip(places, size, strict=True):
+        dims[place] = n
+    return Spec(dims, x.dtype)
+
+
+def later_like(given: dict[str, Any]) -> Spec | None:
+    """`later_images` of an operation that keeps the size of its images."""
+    x = as_tensor(given["images"])
+    keras = hasattr(x, "apply_function")  # which does not know the size of a batch, as a graph does
+    if len(x.shape) not in (3, 4):
+        return None
+    first = is_channels_first(given["data_format"], "images")
+    size = tuple(x.shape[-2:] if first else x.shape[-3:-1])
+    return later_images(x, size, given["data_format"], "images", whole=keras)
 
 
 def choice(op: str, name: str, value: Any, allowed: tuple[str, ...]) -> Any:

@@ -98,6 +98,19 @@ def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     return _igamma(xp, a, x, True)
 
 
+def gammainc(x1: Any, x2: Any) -> Tensor:
+    """The lower regularized incomplete gamma function P(x1, x2).
+
+    Args:
+        x1: the exponent, above 0; tensors that broadcast.
+        x2: the end of the integral, 0 or more.
+
+    Returns:
+        A tensor of floats in [0, 1], NaN outside of that range; there is a gradient by `x2`.
+    """
+    return igamma(x1, x2)  # type: ignore[no-any-return]
+
+
 def _gamma_density(a: Any, x: Any) -> Tensor:
     """exp(-x) x**(a - 1) / gamma(a)."""
     power = multiply(subtract(a, 1), log(x))

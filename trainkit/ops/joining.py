@@ -365,6 +365,16 @@ def hstack(xs: Any) -> Tensor:
     return concatenate(items, axis=0 if items and len(items[0].shape) == 1 else 1)
 
 
+def column_stack(xs: Any) -> Tensor:
+    """Tensors side by side: along axis 1, vectors as columns.
+
+    Raises:
+        ShapeError: the other sizes differ.
+    """
+    columns = [x if len(x.shape) > 1 else reshape(x, (-1, 1)) for x in map(as_tensor, xs)]
+    return concatenate(columns, axis=1)
+
+
 def vstack(xs: Any) -> Tensor:
     """Tensors on top of each other: along axis 0, vectors as rows.
 

@@ -70,6 +70,13 @@ def nanprod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return prod(_split_off(x, 1)[0], axis, keepdims)
 
 
+def _one_axis(axis: Any) -> Any:
+    """The axis in a sequence of one."""
+    if isinstance(axis, list | tuple) and len(axis) == 1:
+        return axis[0]
+    return axis
+
+
 def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     """Running sum along `axis` with NaN as 0.
 
@@ -81,7 +88,8 @@ def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     Returns:
         A tensor as `cumsum` gives it.
     """
-    return cumsum(_split_off(x, 0)[0], axis, dtype)
+    x = _split_off(x, 0)[0]
+    return x if axis == () else cumsum(x, _one_axis(axis), dtype)
 
 
 def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
@@ -95,7 +103,8 @@ def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     Returns:
         A tensor as `cumprod` gives it.
     """
-    return cumprod(_split_off(x, 1)[0], axis, dtype)
+    x = _split_off(x, 1)[0]
+    return x if axis == () else cumprod(x, _one_axis(axis), dtype)
 
 
 # ------------------------------------------------------------------ means and moments

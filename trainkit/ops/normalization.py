@@ -7,6 +7,7 @@ hand-written gradient; what they send back is an operation too, so they can be d
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -364,6 +365,7 @@ def layer_normalization(
     beta: Any = None,
     axis: int | Sequence[int] = -1,
     epsilon: float | None = None,
+    **kwargs: Any,
 ) -> Tensor:
     """Normalize each sample by its own moments.
 
@@ -377,20 +379,44 @@ def layer_normalization(
         beta: of the sizes of `x` along `axis`, or `None` for 1 and 0.
         axis: the axes along which moments are taken.
         epsilon: added to the variance; 1e-7 by default.
+        **kwargs: `rms_scaling=True`, which is deprecated: divide by the root of the variance
+            alone, as Keras does; `rms_normalization` divides by the root mean square.
 
     Returns:
         A tensor like `x`.
 
     Raises:
         ShapeError: an axis is out of range, or gamma or beta has another shape.
+        TypeError: an argument by keyword is unknown.
     """
+    if kwargs.keys() - {"rms_scaling"}:
+        raise TypeError(f"layer_normalization: unknown arguments {sorted(kwargs)}")
     x = as_floats(as_tensor(x))
     axes = tuple(sorted(shapes.canonical_axes(axis, len(x.shape), "layer_normalization")))
+    if kwargs.get("rms_scaling"):
+        return _scaled_by_variance(x, gamma, axes, epsilon)
     small = EPSILON if epsilon is None else float(epsilon)
     y: Tensor = _fused(
         x, _parameter(gamma), _parameter(beta), axis=axes, epsilon=small, over_batch=False
     )
     return y
+
+
+def _scaled_by_variance(x: Tensor, gamma: Any, axes: Any, epsilon: float | None) -> Tensor:
+    """X / sqrt(variance + epsilon), times gamma."""
+    warnings.warn(
+        "layer_normalization: rms_scaling=True is deprecated; use rms_normalization",
+        UserWarning,
+        stacklevel=3,
+    )
+    apart = subtract(x, mean(x, axes, True))
+    small = EPSILON if epsilon is None else float(epsilon)
+    y: Tensor = multiply(x, rsqrt(add(mean(square(apart), axes, True), small)))
+    if gamma is None:
+        return y
+    sizes = [n if i in axes else 1 for i, n in enumerate(x.shape)]
+    scaled: Tensor = multiply(y, cast(reshape(as_tensor(gamma), sizes), y.dtype))
+    return scaled
 
 
 def rms_normalization(
@@ -416,7 +442,7 @@ def rms_normalization(
     axes = shapes.canonical_axes(axis, len(x.shape), "rms_normalization")
     small = EPSILON if epsilon is None else float(epsilon)
     y = multiply(x, rsqrt(add(mean(square(x), axes, True), small)))
-    result: Tensor = y if scale is None else multiply(y, as_tensor(scale))
+    result: Tensor = y if scale is None else multiply(y, cast(as_tensor(scale), y.dtype))
     return result
 
 

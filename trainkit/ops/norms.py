@@ -137,7 +137,8 @@ def cdist(x: Any, y: Any) -> Tensor:
         ShapeError: the points have different numbers of coordinates, or an input is no list of
             points.
     """
-    a, b = same_type(_floating(x), _floating(y))
+    a, b = same_type(as_tensor(x), as_tensor(y))
+    a, b = _floating(a), _floating(b)
     if min(len(a.shape), len(b.shape)) < 2 or (
         None not in (a.shape[-1], b.shape[-1]) and a.shape[-1] != b.shape[-1]
     ):

@@ -122,6 +122,7 @@ from trainkit.ops.indexing import get_item as get_item
 from trainkit.ops.indexing import nonzero as nonzero
 from trainkit.ops.joining import append as append
 from trainkit.ops.joining import array_split as array_split
+from trainkit.ops.joining import column_stack as column_stack
 from trainkit.ops.joining import concatenate as concatenate
 from trainkit.ops.joining import dsplit as dsplit
 from trainkit.ops.joining import dstack as dstack
@@ -210,6 +211,7 @@ from trainkit.ops.trigonometry import sin as sin
 from trainkit.ops.trigonometry import sinc as sinc
 from trainkit.ops.trigonometry import sinh as sinh
 from trainkit.ops.trigonometry import tan as tan
+from trainkit.ops.vectorize import vectorize as vectorize
 from trainkit.ops.windows import bartlett as bartlett
 from trainkit.ops.windows import blackman as blackman
 from trainkit.ops.windows import geomspace as geomspace

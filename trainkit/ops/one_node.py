@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from trainkit.core import nest
 from trainkit.core.tensor import SymbolicTensor
+from trainkit.ops.later import later
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,3 +56,43 @@ def symbol_in(arguments: Any) -> Any:
         if isinstance(leaf, SymbolicTensor) and hasattr(leaf, "apply_function"):
             return leaf
     return None
+
+
+def sizes_later(
+    name: str, gives: Callable[[dict[str, Any]], Any]
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function that has to know sizes of its tensors.
+
+    Where one is not known yet, the call is one operation of a functional model, or one node of the
+    graph being traced, which runs when the sizes are there.
+
+    Args:
+        name: under which configs know it.
+        gives: from all arguments by name to the nest of `Spec`s of the result; `None` where all
+            sizes that count are known.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not any(isinstance(x, SymbolicTensor) for x in nest.flatten((args, kwargs))):
+                return function(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            specs = gives(bound.arguments)
+            if specs is None:
+                return function(*args, **kwargs)
+            symbol = symbol_in((args, kwargs))
+            result: R
+            if symbol is not None:
+                result = symbol.apply_function(name, args, kwargs)
+            else:
+                result = later(function, bound.arguments, specs, name)
+            return result
+
+        ONE_NODE[name] = call
+        return call
+
+    return decorate

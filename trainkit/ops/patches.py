@@ -7,13 +7,16 @@ import math
 from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import pad
-from trainkit.ops.image_layout import batched, choice, spatial
+from trainkit.ops.convolution import is_channels_first
+from trainkit.ops.image_layout import batched, choice, later_images, spatial
 from trainkit.ops.indexing import get_item
+from trainkit.ops.one_node import sizes_later
+from trainkit.ops.shaping import as_tensor, reshape, transpose
 
 Sizes = tuple[int, ...]
 
@@ -71,11 +74,13 @@ _patches.gradients(lambda g, y, x, **settings: patches_sum(g, x, **settings))
 patches_sum.gradients(lambda gg, y, g, x, **settings: _patches(gg, **settings), None)
 
 
-def _tuple(value: Any, axes: int, name: str) -> Sizes:
+def _tuple(value: Any, axes: int, name: str, op: str = "extract_patches") -> Sizes:
+    if isinstance(value, str):
+        raise TypeError(f"{op}: {name} must be an int or a tuple of ints, got {value!r}")
     numbers = (value,) * axes if isinstance(value, int) else tuple(int(n) for n in value)
     if len(numbers) != axes or min(numbers) < 1:
         raise InvalidArgumentError(
-            f"extract_patches: {name} must be {axes} whole numbers above 0, got {value!r}"
+            f"{op}: {name} must be {axes} whole numbers above 0, got {value!r}"
         )
     return numbers
 
@@ -159,7 +164,104 @@ def extract_patches_3d(
         ValueError: a setting is unknown or no whole number above 0.
         ShapeError: the rank is another one.
     """
+    if not isinstance(size, int) and (isinstance(size, str) or len(size) != 3):
+        raise TypeError(f"extract_patches_3d: size must be an int or three of them, got {size!r}")
     return _extracted(volumes, size, strides, dilation_rate, padding, data_format, 3)
+
+
+def _reconstruct_later(given: dict[str, Any]) -> Any:
+    x, size, wanted = as_tensor(given["patches"]), given["size"], given["output_size"]
+    axes = 2 if isinstance(size, int) else len(size)
+    first = is_channels_first(given["data_format"], "reconstruct_patches")
+    lead = x.shape[: len(x.shape) - axes - 1]
+    counts = x.shape[-axes:] if first else x.shape[-axes - 1 : -1]
+    if None not in counts or len(wanted) != axes:
+        return None
+    flat = x.shape[len(lead)] if first else x.shape[-1]
+    channels = (_channels("reconstruct_patches", flat, _tuple(size, axes, "size")),)
+    parts = (*channels, *wanted) if first else (*wanted, *channels)
+    return Spec((*lead, *parts), x.dtype)
+
+
+@sizes_later("image.reconstruct_patches", _reconstruct_later)
+def reconstruct_patches(
+    patches: Any,
+    size: Any,
+    output_size: Any,
+    strides: Any = None,
+    padding: str = "valid",
+    data_format: str | None = None,
+) -> Tensor:
+    """The images, or volumes, that `extract_patches` with strides of `size` took apart.
+
+    Args:
+        patches: (rows, columns, height * width * channels), or a batch of them, with three numbers
+            in `size` (planes, rows, columns, depth * height * width * channels).
+        size: height and width of a patch, or depth, height and width; one int for a square.
+        output_size: height and width of the images, or depth, height and width: for `"valid"` as
+            many patches, for `"same"` what the images had before zeros were put around them.
+        strides: `size`, the default; patches that overlap can't be put together.
+        padding: `"valid"` or `"same"`, as in `extract_patches`.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Returns:
+        (height, width, channels), or a batch of them; with a depth for volumes.
+
+    Raises:
+        TypeError: `size` or `output_size` is of another kind.
+        ValueError: a setting is unknown or does not fit the patches.
+        NotImplementedError: `strides` differ from `size`.
+    """
+    op = "reconstruct_patches"
+    if isinstance(size, str) or not (isinstance(size, int) or isinstance(size, list | tuple)):
+        raise TypeError(f"{op}: size must be an int or a tuple, got {size!r}")
+    if not isinstance(size, int) and len(size) not in (2, 3):
+        raise InvalidArgumentError(f"{op}: size must have 2 or 3 numbers, got {size!r}")
+    if not isinstance(output_size, list | tuple):
+        raise TypeError(f"{op}: output_size must be a tuple or list, got {output_size!r}")
+    axes = 2 if isinstance(size, int) else len(size)
+    window = _tuple(size, axes, "size", op)
+    wanted = _tuple(output_size, axes, "output_size", op)
+    if strides is not None and _tuple(strides, axes, "strides", op) != window:
+        raise UnimplementedError(
+            f"{op}: strides={strides!r} differ from size={size!r}; patches must not overlap"
+        )
+    padding = choice(op, "padding", padding, ("same", "valid"))
+    x, restore = batched(patches, data_format, op, axes)
+    counts, channels = tuple(x.shape[1:-1]), _channels(op, x.shape[-1], window)
+    _check_fit(op, counts, window, wanted, padding)
+    if None in counts:
+        raise ShapeError(f"{op}: the numbers of patches must be known, got shape {tuple(x.shape)}")
+    x = reshape(x, (-1, *counts, *window, channels))
+    order = [k for i in range(1, axes + 1) for k in (i, i + axes)]
+    x = transpose(x, (0, *order, 2 * axes + 1))
+    covered = tuple(n * k for n, k in zip(counts, window, strict=True))
+    x = reshape(x, (-1, *covered, channels))
+    starts = [(n - m) // 2 for n, m in zip(covered, wanted, strict=True)]
+    inside = tuple(slice(a, a + m) for a, m in zip(starts, wanted, strict=True))
+    return restore(get_item(x, (slice(None), *inside)))
+
+
+def _channels(op: str, flat: int | None, window: Sizes) -> int:
+    if flat is None or flat % math.prod(window):
+        raise ShapeError(
+            f"{op}: the {flat} numbers of a patch are not divisible by its {math.prod(window)} "
+            f"pixels, {window}"
+        )
+    return flat // math.prod(window)
+
+
+def _check_fit(op: str, counts: Any, window: Sizes, wanted: Sizes, padding: str) -> None:
+    names = ("depth", "height", "width")[-len(window) :]
+    for name, n, k, m in zip(names, counts, window, wanted, strict=True):
+        if n is None:
+            continue
+        low, high = (n * k, n * k) if padding == "valid" else ((n - 1) * k + 1, n * k)
+        if not low <= m <= high:
+            raise InvalidArgumentError(
+                f"{op}: padding={padding!r}: {n} patches of {name} {k} give a {name} from {low} to "
+                f"{high}, output_size asks for {m}"
+            )
 
 
 # ------------------------------------------------------------------ crop and pad
@@ -208,6 +310,40 @@ def _names(kind: str, low: str, high: str, size: str) -> tuple[str, str, str]:
     return f"{low}_{kind}", f"{high}_{kind}", f"target_{size}"
 
 
+def _framed_later(given: dict[str, Any], op: str, word: str, grow: bool) -> Any:
+    """The spec of images of unknown sizes that are cut or framed, if what is given fits."""
+    found = later_images(given["images"], (None, None), given["data_format"], op)
+    if found is None:
+        return None
+    size = []
+    dims = tuple(as_tensor(given["images"]).shape)
+    first = is_channels_first(given["data_format"], op)
+    known = dims[-2:] if first else dims[-3:-1]
+    for n, ends in zip(
+        known, (("top", "bottom", "height"), ("left", "right", "width")), strict=True
+    ):
+        names = _names(word, *ends)
+        values = [given[name] for name in names]
+        if n is not None:
+            size.append(_margins(op, names, n, values[0], values[1], values[2], grow)[2])
+            continue
+        _two_of_three(op, names, *values)
+        for name, value in zip(names, values, strict=True):
+            if value is not None and value < (1 if name == names[2] else 0):
+                raise InvalidArgumentError(f"{op}: {name} must be >= 0, got {value}")
+        if values[2] is None:
+            raise InvalidArgumentError(
+                f"{op}: the {ends[2]} of the images is not known, so {names[2]} must be given"
+            )
+        size.append(values[2])
+    return later_images(given["images"], (size[0], size[1]), given["data_format"], op)
+
+
+def _crop_later(given: dict[str, Any]) -> Any:
+    return _framed_later(given, "crop_images", "cropping", False)
+
+
+@sizes_later("image.crop_images", _crop_later)
 def crop_images(
     images: Any,
     top_cropping: int | None = None,
@@ -246,6 +382,11 @@ def crop_images(
     return restore(get_item(x, (slice(None), slice(top, top + h), slice(left, left + w))))
 
 
+def _pad_later(given: dict[str, Any]) -> Any:
+    return _framed_later(given, "pad_images", "padding", True)
+
+
+@sizes_later("image.pad_images", _pad_later)
 def pad_images(
     images: Any,
     top_padding: int | None = None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.creation import arange
 from trainkit.ops.elementwise import (
@@ -28,9 +29,10 @@ from trainkit.ops.elementwise import (
     where,
 )
 from trainkit.ops.gathering import take
-from trainkit.ops.image_layout import batched, choice, computed, spatial
+from trainkit.ops.image_layout import batched, choice, computed, later_like, spatial
 from trainkit.ops.indexing import get_item
 from trainkit.ops.joining import concatenate, stack, unstack
+from trainkit.ops.one_node import sizes_later
 from trainkit.ops.rounding import floor, mod, saturate_cast
 from trainkit.ops.rounding import round as round_
 from trainkit.ops.shaping import as_tensor, expand_dims, reshape, shape
@@ -122,6 +124,14 @@ def _finished(y: Tensor, dtype: Any) -> Tensor:
     return saturate_cast(round_(y), dtype) if dtype.is_integer else cast(y, dtype)
 
 
+def _map_later(given: dict[str, Any]) -> Any:
+    x, places = as_tensor(given["inputs"]), given["coordinates"]
+    one = as_tensor(places[0] if isinstance(places, list | tuple) else places)
+    dims = tuple(one.shape) if isinstance(places, list | tuple) else tuple(one.shape[1:])
+    return Spec(dims, x.dtype) if None in (*x.shape, *dims) else None
+
+
+@sizes_later("image.map_coordinates", _map_later)
 def map_coordinates(
     inputs: Any, coordinates: Any, order: int, fill_mode: str = "constant", fill_value: Any = 0
 ) -> Tensor:
@@ -147,6 +157,11 @@ def map_coordinates(
     if order not in (0, 1):
         raise ValueError(f"map_coordinates: order must be 0 or 1, got {order!r}")
     x = as_tensor(inputs)
+    if not isinstance(coordinates, list | tuple) and len(as_tensor(coordinates).shape) < 2:
+        raise ShapeError(
+            "map_coordinates: coordinates need two axes at least, the coordinates and the places; "
+            f"got shape {tuple(as_tensor(coordinates).shape)}"
+        )
     places = [computed(as_tensor(c)) for c in _each(coordinates)]
     if len(places) != len(x.shape) or None in x.shape:
         raise ShapeError(
@@ -213,6 +228,7 @@ def _transforms(transform: Any, x: Tensor, op: str) -> Tensor:
     return t
 
 
+@sizes_later("image.affine_transform", later_like)
 def affine_transform(
     images: Any,
     transform: Any,
@@ -279,6 +295,7 @@ def _homography(start: Tensor, end: Tensor) -> Tensor:
     return solve(concatenate([upper, lower], axis=-2), concatenate([u, v], axis=-1))
 
 
+@sizes_later("image.perspective_transform", later_like)
 def perspective_transform(
     images: Any,
     start_points: Any,

@@ -36,8 +36,9 @@ from trainkit.ops.elementwise import (
     where,
 )
 from trainkit.ops.gathering import take
-from trainkit.ops.image_layout import batched, choice, computed, spatial
+from trainkit.ops.image_layout import batched, choice, computed, later_images, spatial
 from trainkit.ops.indexing import get_item
+from trainkit.ops.one_node import sizes_later
 from trainkit.ops.reductions import sum as sum_
 from trainkit.ops.rounding import round as round_
 from trainkit.ops.rounding import saturate_cast
@@ -152,6 +153,12 @@ def _padded(x: Tensor, size: tuple[int, int], value: float) -> Tensor:
     return pad(x, ((0, 0), (top, top), (left, left), (0, 0)), constant_values=value)
 
 
+def _resize_later(given: dict[str, Any]) -> Any:
+    size = tuple(given["size"])
+    return later_images(given["images"], (size[0], size[-1]), given["data_format"], "resize")
+
+
+@sizes_later("image.resize", _resize_later)
 def resize(
     images: Any,
     size: Any,

@@ -20,7 +20,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.creation import eye, zeros_like
 from trainkit.ops.diagonals import tril, triu
-from trainkit.ops.elementwise import conjugated, multiply, negative, subtract
+from trainkit.ops.elementwise import add, conjugated, multiply, negative, subtract
 from trainkit.ops.joining import concatenate
 from trainkit.ops.matrices import (
     adjoint,
@@ -377,6 +377,38 @@ def _expm_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 
 
 _expm.gradients(_expm_gradient)
+
+
+def matrix_power(x: Any, n: int) -> Tensor:
+    """The product of `n` times the matrices `x`; of their inverses where `n` is negative.
+
+    Args:
+        x: tensor (..., m, m); integers become the default float.
+        n: a whole number.
+
+    Returns:
+        A tensor like `x`; identity matrices for 0.
+
+    Raises:
+        TypeError: `n` is no whole number.
+        ShapeError: the matrices are not square.
+    """
+    if not hasattr(n, "__index__"):
+        raise TypeError(f"matrix_power: n must be an int, got {n!r}")
+    count, base = int(n.__index__()), matrices(x, "matrix_power", square=True)
+    if count < 0:
+        count, base = -count, inv(base)
+    if count == 0:
+        size = base.shape[-1] or base.shape[-2]
+        return add(multiply(base, 0), eye(size, dtype=base.dtype))  # type: ignore[no-any-return]
+    result: Any = None
+    while True:
+        if count % 2:
+            result = base if result is None else matmul(result, base)
+        count //= 2
+        if not count:
+            return result  # type: ignore[no-any-return]
+        base = matmul(base, base)
 
 
 def expm(x: Any) -> Tensor:

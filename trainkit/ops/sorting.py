@@ -175,13 +175,14 @@ _top_k.gradients(
 )
 
 
-def top_k(x: Any, k: int, sorted: bool = True) -> TopK:
+def top_k(x: Any, k: int, sorted: bool = True, is_stable: bool = True) -> TopK:
     """The `k` greatest elements along the last axis; of equal ones the first.
 
     Args:
         x: tensor (..., n).
         k: how many, at most n.
         sorted: the greatest first. They come in this order also without it.
+        is_stable: of equal ones the first come first. They do also without it.
 
     Returns:
         `values` and `indices`, both (..., k); the indices are int32.

@@ -34,9 +34,12 @@ from trainkit.ops.elementwise import (
 def _length(x: Any, op: str) -> int:
     """The length `x` of a window, an int or an integer scalar tensor."""
     value = x.numpy() if is_tensor(x) else x
-    if not hasattr(value, "__index__"):
-        raise InvalidArgumentError(f"{op}: the length must be an int, got {value!r}")
-    length = int(value.__index__())
+    try:
+        length = int(value)
+    except (TypeError, ValueError, OverflowError):
+        length = -1
+    if isinstance(value, str) or (length != value and length < 0):
+        raise InvalidArgumentError(f"{op}: the length must be a whole number, got {value!r}")
     shapes.bounded(op, max(length, 0))
     return length
 

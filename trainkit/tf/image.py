@@ -65,6 +65,10 @@ class ResizeMethod:
     LANCZOS5 = "lanczos5"
 
 
+# TensorFlow's images have their channels last, whatever Keras's `image_data_format` says.
+_LAST: dict[str, Any] = {"data_format": "channels_last"}
+
+
 def resize(
     images: Any,
     size: Any,
@@ -92,12 +96,12 @@ def resize(
     kind = method.lower()
     if kind != "nearest":
         x = ops.cast(x, dtypes.float32) if not x.dtype.is_floating else x
-    return ops.image.resize(x, (height, width), interpolation=kind, antialias=antialias)
+    return ops.image.resize(x, (height, width), interpolation=kind, antialias=antialias, **_LAST)
 
 
 def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
     """0.2989 red + 0.587 green + 0.114 blue, with one channel."""
-    return ops.image.rgb_to_grayscale(images)
+    return ops.image.rgb_to_grayscale(images, **_LAST)
 
 
 def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
@@ -112,12 +116,12 @@ def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
 
 def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
     """Hue, saturation and value in [0, 1]."""
-    return ops.image.rgb_to_hsv(images)
+    return ops.image.rgb_to_hsv(images, **_LAST)
 
 
 def hsv_to_rgb(images: Any, name: Any = None) -> Tensor:
     """Red, green and blue in [0, 1]."""
-    return ops.image.hsv_to_rgb(images)
+    return ops.image.hsv_to_rgb(images, **_LAST)
 
 
 def flip_left_right(image: Any) -> Tensor:
@@ -209,7 +213,7 @@ def extract_patches(
     """Windows of the images, flattened into the last axis; lists are (1, height, width, 1)."""
     size, stride, rate = (tuple(plain(v))[1:3] for v in (sizes, strides, rates))
     return ops.image.extract_patches(
-        images, size, strides=stride, dilation_rate=rate[0], padding=padding.lower()
+        images, size, strides=stride, dilation_rate=rate[0], padding=padding.lower(), **_LAST
     )
 
 

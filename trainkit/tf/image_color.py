@@ -15,6 +15,8 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 
+_LAST: dict[str, Any] = {"data_format": "channels_last"}
+
 
 def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: Any = None) -> Tensor:
     """Floats in [0, 1] to the whole range of integers, and back.
@@ -85,9 +87,11 @@ def _in_hsv(image: Any, op: str, change: Callable[..., tuple[Any, Any]]) -> Tens
         raise ShapeError(f"{op}: images need 3 channels, got shape {tuple(x.shape)}")
 
     def changed(rgb: Tensor) -> Tensor:
-        hsv = ops.image.rgb_to_hsv(rgb)
+        hsv = ops.image.rgb_to_hsv(rgb, **_LAST)
         hue, saturation = change(hsv[..., 0:1], hsv[..., 1:2])
-        return ops.image.hsv_to_rgb(ops.concatenate([hue, saturation, hsv[..., 2:3]], axis=-1))
+        return ops.image.hsv_to_rgb(
+            ops.concatenate([hue, saturation, hsv[..., 2:3]], axis=-1), **_LAST
+        )
 
     return _on_floats(image, changed)
 

@@ -22,7 +22,7 @@ def sobel_edges(image: Any) -> Tensor:
     Raises:
         ShapeError: the rank is not 4.
     """
-    return ops.image.sobel_edges(image)
+    return ops.image.sobel_edges(image, data_format="channels_last")
 
 
 def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
