@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainkit import layers
+from trainkit import keras, layers, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 
 RNG = np.random.default_rng(1)
@@ -67,17 +67,19 @@ def test_multi_head_attention_by_hand():
 @pytest.mark.parametrize("mask", ["none", "value_mask", "query_mask", "attention_mask"])
 def test_the_output_is_the_same_with_and_without_weights(layer, causal, mask):
     seen = RNG.random((2, 3, 5)) < 0.5
-    seen[1, 1] = False
+    seen[..., 0] = True
+    query_seen = MASK[:, :3]
     masks = {
         "none": {},
         "value_mask": {"value_mask": MASK},
-        "query_mask": {"query_mask": MASK[:, :3]},
+        "query_mask": {"query_mask": query_seen},
         "attention_mask": {"attention_mask": seen},
     }
     given = {"use_causal_mask": causal, **masks[mask]}
     y = layer(QUERY, VALUE, **given)
     expected, _ = layer(QUERY, VALUE, return_attention_scores=True, **given)
-    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-6)
+    rows = query_seen if mask == "query_mask" else np.ones((2, 3), bool)
+    np.testing.assert_allclose(y.numpy()[rows], expected.numpy()[rows], rtol=1e-4, atol=1e-6)
 
 
 def test_weights_are_dropped_only_while_training():
@@ -107,7 +109,7 @@ def test_masks_of_embeddings_reach_attention():
         (lambda: layers.Attention(score_mode="cos"), InvalidArgumentError, "score_mode"),
         (lambda: layers.MultiHeadAttention(0, 3), InvalidArgumentError, "num_heads"),
         (
-            lambda: layers.MultiHeadAttention(2, 3, flash_attention=True),
+            lambda: layers.MultiHeadAttention(2, 3, flash_attention=True, dropout=0.5),
             InvalidArgumentError,
             "flash_attention",
         ),
@@ -122,3 +124,167 @@ def test_masks_of_embeddings_reach_attention():
 def test_what_does_not_fit_is_named(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("scores", [False, True])
+def test_queries_that_see_nothing_get_the_mean_only_where_keras_gives_it(dropout, scores):
+    # Keras 3.15: without dropout and weights it asks dot_product_attention, whose softmax of equal
+    # scores is even; otherwise its Softmax layer puts zeros in place of what is masked.
+    layer = layers.MultiHeadAttention(1, 2, dropout=dropout, use_bias=False)
+    x = np.random.default_rng(0).normal(size=(1, 3, 2)).astype("float32")
+    mask = np.array([[[True, True, False], [False] * 3, [True] * 3]])
+    y = layer(x, x, attention_mask=mask, return_attention_scores=scores)
+    y = np.asarray(y[0] if scores else y)
+    value, out = (w.numpy() for w in layer.weights[2:])
+    mean = (x[0] @ value[:, 0]).mean(axis=0) @ out[0]
+    want = np.zeros(2) if dropout or scores else mean
+    np.testing.assert_allclose(y[0, 1], want, rtol=1e-4, atol=1e-6)
+
+
+def test_a_query_that_a_causal_mask_leaves_nothing_gets_the_mean():
+    x = np.random.default_rng(0).normal(size=(2, 3, 2, 4)).astype("float32")
+    mask = np.ones((2, 1, 3, 3), bool)
+    mask[:, :, 0, 0] = False
+    y = ops.dot_product_attention(x, x, x, mask=mask, is_causal=True)
+    np.testing.assert_allclose(y[:, 0], x.mean(axis=1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        y,
+        ops.dot_product_attention(
+            x, x, x, bias=np.zeros(1, "float32"), mask=mask & np.tril(np.ones((3, 3), bool))
+        ),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("rank", [2, 3, 4])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_attention_masks_may_lack_batch_and_heads(rank, grouped):
+    layer = layers.GroupedQueryAttention(3, 4, 2) if grouped else layers.MultiHeadAttention(4, 3)
+    x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    lower = np.tril(np.ones((5, 5), bool))
+    want = layer(x, x, use_causal_mask=True)
+    mask = np.broadcast_to(lower, {2: (5, 5), 3: (2, 5, 5), 4: (2, 4, 5, 5)}[rank])
+    for scores in (False, True):
+        y = layer(x, x, attention_mask=mask, return_attention_scores=scores)
+        np.testing.assert_allclose(y[0] if scores else y, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_sliding_window_hides_what_is_far(causal):
+    layer = layers.MultiHeadAttention(2, 3, sliding_window=2)
+    x = np.random.default_rng(0).normal(size=(1, 5, 4)).astype("float32")
+    weights = layer(x, x, return_attention_scores=True, use_causal_mask=causal)[1].numpy()
+    steps = np.arange(5)[:, None] - np.arange(5)
+    near = (np.abs(steps) < 2) & ((steps >= 0) | (not causal))
+    np.testing.assert_array_equal(weights > 0, np.broadcast_to(near, weights.shape))
+    assert layer.get_config()["sliding_window"] == 2
+    with pytest.raises(ValueError, match="sliding_window"):
+        layers.MultiHeadAttention(2, 3, sliding_window=0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **more: layers.MultiHeadAttention(2, 3, **more),
+        lambda **more: layers.GroupedQueryAttention(3, 2, 1, **more),
+    ],
+)
+def test_a_gate_multiplies_the_values(make):
+    x = np.random.default_rng(0).normal(size=(2, 5, 4)).astype("float32")
+    gated, plain = make(use_gate=True), make()
+    gated(x, x), plain(x, x)
+    assert len(gated.weights) == len(plain.weights) + 2
+    assert [w.path.split("/")[-2] for w in gated.weights[::2]] == [
+        "query", "key", "gate", "value", "attention_output",
+    ]  # fmt: skip
+    weights = gated.get_weights()
+    weights[4][:], weights[5][:] = 0, 0  # sigmoid(0) is a half
+    gated.set_weights(weights)
+    plain.set_weights(weights[:4] + weights[6:])
+    bias = plain.weights[-1].numpy()
+    np.testing.assert_allclose(gated(x, x) - bias, (plain(x, x) - bias) / 2, rtol=1e-4, atol=1e-5)
+
+
+def test_a_subclass_may_attend_in_its_own_way():
+    class First(layers.MultiHeadAttention):
+        def _compute_attention(
+            self,
+            query,
+            key,
+            value,
+            attention_mask=None,
+            training=None,
+            return_attention_scores=False,
+        ):
+            self.__dict__["seen"] = attention_mask
+            return ops.broadcast_to(value[:, :1], ops.shape(value)), None
+
+    first = First(2, 3)
+    x = np.random.default_rng(0).normal(size=(1, 4, 8)).astype("float32")
+    y = first(x, x, use_causal_mask=True)
+    np.testing.assert_allclose(y[:, 0], y[:, 3])
+    np.testing.assert_array_equal(first.seen[0], np.tril(np.ones((4, 4), bool)))
+
+
+def test_the_penalty_on_activity_is_that_of_each_projection():
+    layer = layers.MultiHeadAttention(2, 3, activity_regularizer="l2")
+    layer(np.ones((1, 3, 4), "float32"), np.ones((1, 3, 4), "float32"))
+    assert len(layer.losses) == 4
+    assert layer.get_config()["activity_regularizer"] is not None
+
+
+def test_flash_attention_is_served_without_dropout_and_weights():
+    x = np.random.default_rng(0).normal(size=(1, 4, 8)).astype("float32")
+    flash, plain = (
+        layers.MultiHeadAttention(2, 3, flash_attention=True),
+        layers.MultiHeadAttention(2, 3),
+    )
+    flash(x, x), plain(x, x)
+    plain.set_weights(flash.get_weights())
+    np.testing.assert_allclose(flash(x, x), plain(x, x), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="return_attention_scores=True needs"):
+        flash(x, x, return_attention_scores=True)
+    with pytest.raises(ValueError, match="without dropout"):
+        layers.MultiHeadAttention(2, 3, flash_attention=True, dropout=0.1)
+    keras.config.enable_flash_attention()
+    try:
+        with pytest.raises(ValueError, match="without dropout"):
+            layers.MultiHeadAttention(2, 3, dropout=0.1)
+    finally:
+        keras.config.disable_flash_attention()
+    with pytest.raises(ValueError, match="flash_attention=True goes without"):
+        ops.dot_product_attention(
+            x[..., None], x[..., None], x[..., None], bias=1.0, flash_attention=True
+        )
+
+
+def test_attention_over_more_axes_and_checks():
+    layer = layers.Attention()
+    x = np.random.default_rng(0).normal(size=(2, 3, 4, 8)).astype("float32")
+    y, weights = layer([x, x], return_attention_scores=True, use_causal_mask=True)
+    assert (y.shape, weights.shape) == ((2, 3, 4, 8), (2, 3, 4, 4))
+    np.testing.assert_allclose(
+        y[:, 1], layers.Attention()([x[:, 1], x[:, 1]], use_causal_mask=True), rtol=1e-5, atol=1e-6
+    )
+    mask = np.array([True, False, True])
+    np.testing.assert_array_equal(layer.compute_mask([x, x], mask=[mask, mask]), mask)
+    for kind in (layers.Attention, layers.AdditiveAttention):
+        with pytest.raises(ValueError, match="takes a list"):
+            kind()(x)
+
+
+@pytest.mark.parametrize("mask", [np.ones((2, 3)), np.ones((1, 1, 3))])
+def test_a_softmax_mask_must_broadcast_to_the_input(mask):
+    with pytest.raises(ValueError, match="must broadcast"):
+        layers.Softmax()(np.ones((1, 3), "float32"), mask=mask)
+
+
+def test_dropout_checks_its_noise_shape_and_draws_only_if_it_has_to():
+    for shape in ("Invalid", (20, 1.5), (20, -1), (0,), 3):
+        with pytest.raises(ValueError, match="noise_shape must"):
+            layers.Dropout(0.5, noise_shape=shape)
+    assert not hasattr(layers.Dropout(0.0), "seed_generator")
+    assert layers.Dropout(0.0).variables == []
+    assert len(layers.Dropout(0.5).variables) == 1

@@ -64,6 +64,6 @@ def test_shapes_that_do_not_fit_are_shown(qkv):
 
 def test_settings_that_are_not_supported_are_named(qkv):
     with pytest.raises(InvalidArgumentError, match="flash_attention"):
-        ops.dot_product_attention(*qkv, flash_attention=True)
+        ops.dot_product_attention(*qkv, attn_logits_soft_cap=2.0, flash_attention=True)
     with pytest.raises(InvalidArgumentError, match="float64"):
         ops.dot_product_attention(*qkv, mask=np.ones((5, 6)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import activations, ops
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.arguments import keep
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
@@ -177,11 +177,26 @@ class Softmax(Layer):
 
     def call(self, inputs: Any, mask: Any = None) -> Any:
         """Softmax of the inputs; where `mask`, of their shape, is false the result is 0."""
-        if mask is not None:
-            bias = ops.multiply(ops.subtract(1.0, ops.cast(mask, inputs.dtype)), _far_below(inputs))
-            inputs = ops.add(inputs, bias)
-        y = ops.softmax(inputs, self.axis)
-        return y if mask is None else ops.multiply(y, ops.cast(mask, y.dtype))
+        if mask is None:
+            return ops.softmax(inputs, self.axis)
+        mask = self._checked(mask, inputs)
+        y = ops.softmax(ops.where(mask, inputs, _far_below(inputs)), self.axis)
+        return ops.where(mask, y, ops.zeros((), y.dtype))
+
+    def _checked(self, mask: Any, inputs: Any) -> Any:
+        """The mask as bools; numbers count from above 0.5.
+
+        Raises:
+            ShapeError: it does not broadcast to the inputs.
+        """
+        have, want = tuple(mask.shape), tuple(inputs.shape)
+        pairs = zip(reversed(have), reversed(want), strict=False)
+        if len(have) > len(want) or any(m not in (1, None, n) and n is not None for m, n in pairs):
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: the mask must broadcast to the input.\n"
+                f"  mask   {have}\n  input  {want}"
+            )
+        return mask if mask.dtype.is_bool else ops.greater(mask, 0.5)
 
 
 def _far_below(x: Any) -> float:

@@ -60,7 +60,10 @@ class Attention(Layer):
             )
 
     def _check_count(self, inputs: Any) -> None:
-        if not isinstance(inputs, list | tuple) or len(inputs) not in (2, 3):
+        several = isinstance(inputs, list | tuple) and len(inputs) in (2, 3)
+        if not several or not all(
+            isinstance(x, list | tuple) or hasattr(x, "shape") for x in inputs
+        ):
             raise InvalidArgumentError(
                 f"{type(self).__name__} {self.name!r} takes a list [query, value] or [query, "
                 "value, key]"
@@ -70,7 +73,7 @@ class Attention(Layer):
         """Scores (batch, targets, sources)."""
         scale = None if self.scale is None else self.scale.value()
         if self.score_mode == "dot":
-            scores = ops.matmul(query, ops.transpose(key, (0, 2, 1)))
+            scores = ops.matmul(query, ops.swapaxes(key, -2, -1))
             return scores if scale is None else ops.multiply(scores, scale)
         both = ops.add(ops.expand_dims(query, -2), ops.expand_dims(key, -3))
         both = ops.tanh(both if scale is None else ops.multiply(both, scale))
@@ -108,13 +111,17 @@ class Attention(Layer):
             )
         return mask[0], mask[1]
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return self._masks(previous_mask, len(inputs))[0]
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        self._check_count(inputs)
+        first = self._masks(mask, len(inputs))[0]
+        return None if first is None else ops.convert_to_tensor(first)
 
 
 def _seen(scores: Any, value_mask: Any, causal: bool) -> Any:
     """Where a query may look, or `None` for everywhere."""
-    seen = None if value_mask is None else ops.expand_dims(ops.cast(value_mask, "bool"), -2)
+    seen = None if value_mask is None else ops.cast(value_mask, "bool")
+    if seen is not None and (causal or len(seen.shape) == 2):
+        seen = ops.expand_dims(seen, -2)
     if causal:
         ones = ops.ones_like(scores[:1], dtype="int32")
         rows, columns = ops.cumsum(ones, axis=-2), ops.cumsum(ones, axis=-1)

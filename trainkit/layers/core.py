@@ -151,8 +151,8 @@ class Lambda(Layer):
             more["training"] = training
         return self.function(inputs, **more)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        return self.mask(inputs, previous_mask) if callable(self.mask) else self.mask
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        return self.mask(inputs, mask) if callable(self.mask) else self.mask
 
     def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
         given = self.__dict__.get("_output_shape")
@@ -179,7 +179,7 @@ class Masking(Layer):
         self.mask_value = mask_value
         self.supports_masking = True
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.any(ops.not_equal(inputs, self.mask_value), axis=-1)
 
     def call(self, inputs: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.layers.arguments import format_of, share
+from trainkit.layers.arguments import format_of, share, whole
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
 from trainkit.ops import random
@@ -16,16 +16,36 @@ from trainkit.ops import random
 class _Noise(Layer):
     """What these layers share: a generator of their own, seeded when they are made.
 
-    A checkpoint keeps its position.
+    A checkpoint keeps its position. Without noise, at a rate of 0, there is none.
     """
+
+    seed_generator: Any
 
     _without_state = True
 
     def __init__(self, seed: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.seed = seed
-        self.seed_generator = random.SeedGenerator(seed)
         self.supports_masking = True
+
+    def _draw_if(self, noisy: float) -> None:
+        if noisy:
+            self.seed_generator = random.SeedGenerator(self.seed)
+
+
+def _checked_shape(layer: Layer, noise_shape: Any) -> tuple[int | None, ...] | None:
+    """`noise_shape` as a tuple of sizes of 1 or more and `None`s.
+
+    Raises:
+        InvalidArgumentError: it is neither that nor `None`.
+    """
+    if noise_shape is None:
+        return None
+    if not isinstance(noise_shape, list | tuple):
+        raise InvalidArgumentError(
+            f"{type(layer).__name__}: noise_shape must be a tuple of sizes, got {noise_shape!r}"
+        )
+    return tuple(n if n is None else whole(layer, "noise_shape", n) for n in noise_shape)
 
 
 class Dropout(_Noise):
@@ -49,7 +69,8 @@ class Dropout(_Noise):
     ) -> None:
         super().__init__(seed=seed, **kwargs)
         self.rate = share(self, "rate", rate)
-        self.noise_shape = None if noise_shape is None else tuple(noise_shape)
+        self._draw_if(self.rate)
+        self.noise_shape = _checked_shape(self, noise_shape)
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         if not training or not self.rate:
@@ -144,6 +165,7 @@ class GaussianNoise(_Noise):
         if stddev < 0:
             raise InvalidArgumentError(f"GaussianNoise: stddev must be 0 or more, got {stddev}")
         self.stddev = stddev
+        self._draw_if(stddev)
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         if not training or not self.stddev:
@@ -168,6 +190,7 @@ class GaussianDropout(_Noise):
     def __init__(self, rate: float, seed: Any = None, **kwargs: Any) -> None:
         super().__init__(seed=seed, **kwargs)
         self.rate = share(self, "rate", rate)
+        self._draw_if(self.rate)
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         if not training or not self.rate:
@@ -201,9 +224,10 @@ class AlphaDropout(_Noise):
     ) -> None:
         super().__init__(seed=seed, **kwargs)
         self.rate = share(self, "rate", rate)
+        self._draw_if(self.rate)
         if self.rate == 1:
             raise InvalidArgumentError("AlphaDropout: rate must be below 1")
-        self.noise_shape = None if noise_shape is None else tuple(noise_shape)
+        self.noise_shape = _checked_shape(self, noise_shape)
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         if not training or not self.rate:

@@ -72,7 +72,7 @@ class Embedding(Layer):
         rows = ops.embedding_lookup(self.embeddings.value(), inputs)
         return ops.cast(rows, self.compute_dtype)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return ops.not_equal(inputs, 0) if self.mask_zero else None
 
 
@@ -141,5 +141,5 @@ class ReversibleEmbedding(Embedding):
         cap = self.logit_soft_cap
         return scores if cap is None else ops.multiply(ops.tanh(ops.divide(scores, cap)), cap)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None, reverse: bool = False) -> Any:
-        return None if inputs.dtype.is_floating else super().compute_mask(inputs, previous_mask)
+    def compute_mask(self, inputs: Any, mask: Any = None, reverse: bool = False) -> Any:
+        return None if inputs.dtype.is_floating else super().compute_mask(inputs, mask)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.masks import mask_of
 from trainkit.layers.layer import Layer
 
 
 class _Merge(Layer):
-    """What these layers share: a list of at least `least` inputs, masks joined by "and"."""
+    """What these layers share: a list of at least `least` inputs, masks joined by "or"."""
 
-    least = 2
+    least = 1
     most: int | None = None
 
     def __init__(self, **kwargs: Any) -> None:
@@ -31,7 +31,17 @@ class _Merge(Layer):
                 f"{type(self).__name__} {self.name!r} takes a list of {wanted} tensors, got "
                 f"{len(inputs)}"
             )
+        self._check_shapes(inputs)
         return self._merged(_same_rank(list(inputs)))
+
+    def _check_shapes(self, inputs: Any) -> None:
+        """Refuse batches of different sizes, which would broadcast from 1."""
+        batches = {x.shape[0] for x in inputs if len(x.shape)} - {None}
+        if len(batches) > 1:
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: the inputs have batches of different sizes, "
+                f"their shapes are {[tuple(x.shape) for x in inputs]}"
+            )
 
     def _merged(self, inputs: list[Any]) -> Any:
         """The output of tensors of one rank."""
@@ -43,14 +53,55 @@ class _Merge(Layer):
     def _pair(self, a: Any, b: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no method _pair(self, a, b)")
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        masks = [m for m in nest.flatten(previous_mask) if m is not None]
-        if not masks or len(masks) < len(inputs):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """True where any of the masks is; `None` unless all inputs have one.
+
+        Raises:
+            InvalidArgumentError: inputs or masks are no lists, or not of one length.
+        """
+        if mask is None:
             return None
-        joined = masks[0]
-        for mask in masks[1:]:
-            joined = ops.logical_and(joined, mask)
+        joined = None
+        for each in self._checked_masks(inputs, mask):
+            if each is None:
+                return None
+            joined = each if joined is None else ops.logical_or(joined, each)
         return joined
+
+    def _checked_masks(self, inputs: Any, mask: Any) -> Any:
+        for name, value in (("mask", mask), ("inputs", inputs)):
+            if not isinstance(value, list | tuple):
+                raise InvalidArgumentError(
+                    f"{type(self).__name__} {self.name!r}: {name} must be a list, got {value!r}"
+                )
+        if len(mask) != len(inputs):
+            raise InvalidArgumentError(
+                f"{type(self).__name__} {self.name!r}: there are {len(inputs)} inputs and "
+                f"{len(mask)} masks"
+            )
+        return mask
+
+
+def _spread(x: Any) -> Any:
+    """The mask of `x` spread over its values, or `None`."""
+    mask = mask_of(x)
+    return None if mask is None else ops.broadcast_to(ops.expand_dims(mask, -1), ops.shape(x))
+
+
+class _Extreme(_Merge):
+    """The greatest or the least: a masked value counts only where all are masked."""
+
+    def _merged(self, inputs: list[Any]) -> Any:
+        result, seen = inputs[0], _spread(inputs[0])
+        for x in inputs[1:]:
+            mask = _spread(x)
+            if mask is not None:
+                x = ops.where(mask, x, result)
+            if seen is not None:
+                result = ops.where(seen, result, x)
+            seen = None if mask is None or seen is None else ops.logical_or(seen, mask)
+            result = self._pair(result, x)
+        return result
 
 
 def _same_rank(inputs: list[Any]) -> list[Any]:
@@ -74,6 +125,7 @@ class Add(_Merge):
 class Subtract(_Merge):
     """The first of two inputs less the second."""
 
+    least = 2
     most = 2
 
     def _pair(self, a: Any, b: Any) -> Any:
@@ -81,7 +133,25 @@ class Subtract(_Merge):
 
 
 class Multiply(_Merge):
-    """The product of the inputs, which broadcast."""
+    """The product of the inputs, which broadcast; masked values count as 1.
+
+    Where all inputs have masks, the product is 0 where all of them are masked.
+    """
+
+    def _merged(self, inputs: list[Any]) -> Any:
+        masks = [_spread(x) for x in inputs]
+        if all(mask is None for mask in masks):
+            return super()._merged(inputs)
+        pairs = zip(inputs, masks, strict=True)
+        y = super()._merged(
+            [x if m is None else ops.where(m, x, ops.ones_like(x)) for x, m in pairs]
+        )
+        if any(mask is None for mask in masks):
+            return y
+        seen = masks[0]
+        for mask in masks[1:]:
+            seen = ops.logical_or(seen, mask)
+        return ops.where(seen, y, ops.zeros_like(y))
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.multiply(a, b)
@@ -97,15 +167,15 @@ class Average(_Merge):
         return ops.divide(super()._merged(inputs), len(inputs))
 
 
-class Maximum(_Merge):
-    """The greatest of the inputs, element by element."""
+class Maximum(_Extreme):
+    """The greatest of the inputs, element by element; masked values do not count."""
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.maximum(a, b)
 
 
-class Minimum(_Merge):
-    """The least of the inputs, element by element."""
+class Minimum(_Extreme):
+    """The least of the inputs, element by element; masked values do not count."""
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.minimum(a, b)
@@ -121,29 +191,29 @@ class Concatenate(_Merge):
         ShapeError: other axes differ.
     """
 
-    least = 1
-
     def __init__(self, axis: int = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.axis = axis
 
+    def _check_shapes(self, inputs: Any) -> None:
+        """`ops.concatenate` does so."""
+
     def _merged(self, inputs: list[Any]) -> Any:
         return ops.concatenate(inputs, axis=self.axis)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        masks = previous_mask if isinstance(previous_mask, list | tuple) else [previous_mask]
-        if all(mask is None for mask in masks):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        if mask is None or all(each is None for each in self._checked_masks(inputs, mask)):
             return None
         whole = []
-        for x, mask in zip(inputs, masks, strict=True):
-            if mask is None:
-                whole.append(ops.cast(ops.ones_like(x), "bool"))
-            elif len(mask.shape) < len(x.shape):
-                spread = ops.cast(ops.expand_dims(mask, -1), x.dtype)
-                whole.append(ops.cast(ops.multiply(ops.ones_like(x), spread), "bool"))
+        for x, each in zip(inputs, mask, strict=True):
+            if each is None:
+                whole.append(ops.ones_like(x, dtype="bool"))
+            elif len(each.shape) < len(x.shape):
+                spread = ops.expand_dims(each, -1)
+                whole.append(ops.logical_or(spread, ops.zeros_like(x, dtype="bool")))
             else:
-                whole.append(mask)
-        return ops.all(ops.concatenate(whole, axis=self.axis), axis=-1)
+                whole.append(each)
+        return ops.any(ops.concatenate(whole, axis=self.axis), axis=-1)
 
 
 class Dot(_Merge):
@@ -158,7 +228,7 @@ class Dot(_Merge):
         ShapeError: the sizes along the axes differ.
     """
 
-    most = 2
+    least = most = 2
 
     def __init__(self, axes: Any, normalize: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -173,7 +243,7 @@ class Dot(_Merge):
             raise InvalidArgumentError(f"Dot {self.name!r} takes a list of 2 tensors")
         return batch_dot(inputs[0], inputs[1], self.axes, self.normalize)
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return None
 
 

@@ -17,8 +17,10 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels import attention_cpu, attention_plain
 from trainkit.ops.arranging import repeat
 from trainkit.ops.axis_activations import softmax
-from trainkit.ops.elementwise import cast, logical_and, multiply, where
+from trainkit.ops.elementwise import cast, logical_and, logical_not, multiply, where
+from trainkit.ops.predicates import any
 from trainkit.ops.products import matmul
+from trainkit.ops.reductions import mean
 from trainkit.ops.replay import replayed_second_gradient
 from trainkit.ops.shaping import as_tensor, transpose
 
@@ -224,3 +226,21 @@ def attend(
     """
     y: Tensor = _attend(query, key, value, mask, scale=float(scale), causal=causal)
     return y
+
+
+def attend_or_mean(
+    query: Tensor, key: Tensor, value: Tensor, mask: Any, *, scale: float, causal: bool
+) -> Tensor:
+    """`attend`, where a query that sees no source gets the mean of all values, as in Keras."""
+    y = attend(query, key, value, mask, scale=scale, causal=causal)
+    if mask is None:
+        return y
+    seen = mask
+    if causal:
+        lower = np.tril(np.ones((1, 1, query.shape[1], key.shape[1]), bool))
+        seen = logical_and(mask, as_tensor(lower))
+    none_seen = logical_not(any(seen, axis=-1, keepdims=True))  # (batch, heads, targets, 1)
+    every = mean(value, axis=1, keepdims=True)
+    group = query.shape[2] // key.shape[2]
+    every = repeat(every, group, axis=2) if group > 1 else every
+    return where(by_head(none_seen), every, y)

@@ -10,13 +10,31 @@ import numpy as np
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import repeat
-from trainkit.ops.attending import attend, by_head, causal_mask, is_served
+from trainkit.ops.attending import attend_or_mean, by_head, causal_mask, is_served
 from trainkit.ops.axis_activations import softmax
 from trainkit.ops.elementwise import add, cast, divide, multiply, tanh, where
 from trainkit.ops.products import matmul
 from trainkit.ops.shaping import as_tensor, transpose
 
 _FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
+
+
+_FLASH = [False]
+
+
+def flash_attention_enabled() -> bool:
+    """Whether `enable_flash_attention` was called."""
+    return _FLASH[0]
+
+
+def enable_flash_attention() -> None:
+    """Let attention layers without `flash_attention=` ask for a kernel that holds few scores."""
+    _FLASH[0] = True
+
+
+def disable_flash_attention() -> None:
+    """Undo `enable_flash_attention`."""
+    _FLASH[0] = False
 
 
 def _checked_heads(query: Tensor, key: Tensor, value: Tensor) -> int:
@@ -42,7 +60,8 @@ def _checked_heads(query: Tensor, key: Tensor, value: Tensor) -> int:
 
 def _seen(scores: Tensor, mask: Any) -> Tensor:
     """Scores with those that `mask` forbids far below all others."""
-    seen: Tensor = where(mask, scores, cast(as_tensor(_FAR_BELOW), scores.dtype))
+    far = max(_FAR_BELOW, float(scores.dtype.min))
+    seen: Tensor = where(mask, scores, cast(as_tensor(far), scores.dtype))
     return seen
 
 
@@ -70,8 +89,8 @@ def dot_product_attention(
         mask: bool, broadcasts like `bias`; a query sees a source where it is true.
         scale: 1 / sqrt(size) by default.
         is_causal: a query sees only sources up to its own position.
-        flash_attention: `None` or `False`; `True` asks for a kernel that is not there. Where there
-            is no mask, bias or cap the CPU holds but a part of the scores at a time anyway.
+        flash_attention: `True` asks for a kernel that holds but a part of the scores at a time; the
+            CPU has one wherever there is neither bias nor cap, and takes it by itself.
         attn_logits_soft_cap: scores become cap * tanh(score / cap).
 
     Returns:
@@ -79,23 +98,37 @@ def dot_product_attention(
 
     Raises:
         ShapeError: ranks, heads or sizes do not fit.
-        InvalidArgumentError: `flash_attention` is true, or the mask is not of bools.
+        InvalidArgumentError: `flash_attention` is true and there is no kernel for these arguments,
+            or the mask is not of bools.
     """
-    if flash_attention:
-        raise InvalidArgumentError(
-            "dot_product_attention: flash_attention=True is not supported; use None or False"
-        )
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
     group = _checked_heads(q, k, v)
     factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
-    plain = bias is None and mask is None and attn_logits_soft_cap is None
-    if plain and isinstance(factor, float | int) and is_served(q, k, v):
-        return attend(q, k, v, scale=factor, causal=is_causal)
+    seen = None if mask is None else _checked_mask(mask)
+    plain = bias is None and attn_logits_soft_cap is None and isinstance(factor, float | int)
+    plain = plain and (seen is None or len(seen.shape) == 4)
+    if flash_attention and not (plain and q.dtype == k.dtype == v.dtype and q.dtype.is_floating):
+        raise InvalidArgumentError(
+            "dot_product_attention: flash_attention=True goes without bias and "
+            "attn_logits_soft_cap, with a mask of four axes, a number as scale, and floats of one "
+            f"dtype; got {q.dtype.name}, {k.dtype.name}, {v.dtype.name}. Use None or False"
+        )
+    if plain and (flash_attention or is_served(q, k, v)):
+        return attend_or_mean(q, k, v, seen, scale=factor, causal=is_causal)
     if group > 1:
         k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
     scores = matmul(multiply(by_head(q), factor), transpose(k, (0, 2, 3, 1)))
-    scores = _adjusted(scores, bias, mask, is_causal, attn_logits_soft_cap)
+    scores = _adjusted(scores, bias, seen, is_causal, attn_logits_soft_cap)
     return by_head(matmul(softmax(scores), by_head(v)))
+
+
+def _checked_mask(mask: Any) -> Tensor:
+    seen = as_tensor(mask)
+    if not seen.dtype.is_bool:
+        raise InvalidArgumentError(
+            f"dot_product_attention: the mask must be of bools, not {seen.dtype.name}; use ops.cast"
+        )
+    return seen
 
 
 def _adjusted(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float | None) -> Tensor:
@@ -104,12 +137,6 @@ def _adjusted(scores: Tensor, bias: Any, mask: Any, is_causal: bool, cap: float 
     if cap is not None:
         scores = multiply(tanh(divide(scores, cap)), cap)
     if mask is not None:
-        mask = as_tensor(mask)
-        if not mask.dtype.is_bool:
-            raise InvalidArgumentError(
-                f"dot_product_attention: the mask must be of bools, not {mask.dtype.name}; use "
-                "ops.cast"
-            )
         scores = _seen(scores, mask)
     if is_causal:
         scores = _seen(scores, causal_mask(scores))
