@@ -305,7 +305,7 @@ def test_an_archive_that_is_none_is_refused(tmp_path, members):
 def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "m.keras", "w", zipfile.ZIP_DEFLATED) as target:
         target.writestr("model.weights.h5", bytes(50_000_000))
-    with pytest.raises(CheckpointError, match="would unpack to 50000000 bytes"):
+    with pytest.raises(CheckpointError, match="would unpack to 50000000,"):
         load_weights(small_model(), tmp_path / "m.keras")
 
 

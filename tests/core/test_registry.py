@@ -26,6 +26,10 @@ class Thing:
     def get_config(self):
         return {"size": self.size}
 
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
 
 @pytest.fixture
 def things():
@@ -74,7 +78,7 @@ def test_objects_survive_a_config(things):
     assert described["a"][0]["module"] == "keras.things"
     back = deserialize_object(described)
     assert back["a"][0].size == 2
-    assert back["a"][1] == [1, "x"]
+    assert back["a"][1] == (1, "x")
 
 
 def test_registered_classes_are_found_by_package_and_name():

@@ -108,3 +108,68 @@ def test_a_copy_remembers_weights_without_decay():
     twin, one, two = copy.deepcopy((optimizer, decayed, plain))
     twin.apply_gradients([(tk.constant(0.0), one), (tk.constant(0.0), two)])
     assert (float(one), float(two)) == (pytest.approx(0.95), 1.0)
+
+
+def from_a_symbol():
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, [keras.layers.Dense(3)(inputs)])
+
+
+def deep():
+    x = inputs = keras.Input((4,), name="a")
+    for _ in range(400):
+        x = x + 1.0
+    return keras.Model({"a": inputs}, {"y": x, "x": inputs})
+
+
+class Drawn(keras.Model):
+    pass
+
+
+def subclass_of_drawn():
+    inputs = keras.Input((4,), name="a")
+    model = Drawn(inputs, keras.layers.Dense(2)(inputs))
+    model.head = keras.layers.Dense(5)
+    return model
+
+
+def with_lambda():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Lambda(lambda x: np.float32(2) * x)])
+
+
+def unbuilt():
+    return keras.Sequential([keras.layers.Dense(2)])
+
+
+MAKERS = [from_a_symbol, subclass_of_drawn, with_lambda, drawn, Written, unbuilt]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("make", MAKERS)
+def test_every_kind_of_model_is_copied_trained_or_not(make, compiled, copied):
+    model = make()
+    if compiled:
+        model.compile("adam", "mse", metrics=["mae"])
+    twin = copied(model)
+    assert type(twin) is type(model)
+    assert twin.compiled is compiled
+    assert twin.built is model.built
+    assert [layer.name for layer in twin.layers] == [layer.name for layer in model.layers]
+    y = model(X)
+    if model.built and twin.weights:
+        twin(X)
+        twin.set_weights(model.get_weights())
+    assert twin(X).shape == y.shape
+    if make is not unbuilt and make is not Written:
+        np.testing.assert_array_equal(twin(X).numpy(), y.numpy())
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled])
+def test_a_long_chain_and_its_names_are_copied(copied):
+    twin = copied(deep())
+    found = twin({"a": X})
+    np.testing.assert_allclose(found["y"].numpy(), X + 400.0, rtol=1e-5)
+    np.testing.assert_array_equal(found["x"].numpy(), X)
+    assert twin.layers[0].output is twin.input["a"]
+    assert len(twin.operations) == 401

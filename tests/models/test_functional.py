@@ -166,3 +166,163 @@ def test_data_is_cast_and_gets_the_axis_it_lacks():
     found = model(np.array([1, 2, 3], "int64"))
     assert found.shape == (3, 1)
     assert found.dtype == "float32"
+
+
+def test_a_part_of_a_model_holds_only_the_layers_between():
+    x = tk.Input((3,), name="x")
+    h1 = L.Dense(4, name="one")(x)
+    h2 = L.Dense(5, name="two")(h1)
+    y = L.Dense(2, name="three")(h2)
+    whole = tk.Model(x, y)
+    part = tk.Model(h2, y)
+    assert [type(layer).__name__ for layer in part.layers] == ["InputLayer", "Dense"]
+    assert part.layers[1] is whole.get_layer("three")
+    assert len(part.weights) == 2
+    assert part.input_shape == (None, 5)
+    both = tk.Model([x, h2], [h1, y])
+    assert [layer.name for layer in both.layers[-2:]] == ["one", "three"]
+    first, last = both([ones(1, 3), ones(1, 5)])
+    np.testing.assert_array_equal(last.numpy(), part(ones(1, 5)).numpy())
+    np.testing.assert_array_equal(first.numpy(), whole.get_layer("one")(ones(1, 3)).numpy())
+    assert whole.get_layer("two").input is h1  # the layers keep their place in the whole
+    again = tk.Model.from_config(json.loads(json.dumps(part.get_config())))
+    assert len(again.weights) == 2
+
+
+def test_one_output_in_a_list_comes_alone():
+    x = tk.Input((3,))
+    model = tk.Model([x], [L.Dense(2)(x)])
+    assert model(ones(4, 3)).shape == (4, 2)
+    assert model.output_shape == (None, 2)
+    assert model.input_shape == (None, 3)
+    again = tk.Model.from_config(json.loads(json.dumps(model.get_config())))
+    assert isinstance(again.output, list)
+
+
+def nested():
+    one, two, three = (tk.Input((n,), name=name) for n, name in ((1, "b"), (2, "y"), (3, "x")))
+    given = {"b": one, "a": {"y": two, "x": (three,)}}
+    return tk.Model(given, {"b": one * 2.0, "a": {"y": two * 3.0, "x": (three * 4.0,)}})
+
+
+def test_deeply_nested_inputs_and_outputs():
+    data = {"b": np.ones((2, 1)), "a": {"x": (np.ones((2, 3)),), "y": np.ones((2, 2))}}
+    model = nested()
+
+    again = tk.Model.from_config(model.get_config())
+    for each in (model, again):
+        found = each(data)
+        np.testing.assert_array_equal(found["b"].numpy(), np.full((2, 1), 2.0))
+        np.testing.assert_array_equal(found["a"]["y"].numpy(), np.full((2, 2), 3.0))
+        np.testing.assert_array_equal(found["a"]["x"][0].numpy(), np.full((2, 3), 4.0))
+
+
+def two_inputs(make):
+    a, b = tk.Input((2,), name="a"), tk.Input((3,), name="b")
+    return tk.Model(make(a, b), L.Concatenate()([a, b]))
+
+
+A, B = np.zeros((4, 2), "float32"), np.ones((4, 3), "float32")
+
+
+@pytest.mark.parametrize(
+    ("make", "data"),
+    [
+        (lambda a, b: [a, b], [A, B]),
+        (lambda a, b: [a, b], (A, B)),
+        (lambda a, b: (a, b), [A, B]),
+        (lambda a, b: [a, b], {"b": B, "a": A}),
+        (lambda a, b: [a, b], {"b": B, "c": B, "a": A}),
+        (lambda a, b: {"b": b, "a": a}, {"a": A, "b": B}),
+    ],
+)
+def test_inputs_are_matched_without_a_word(make, data):
+    expected = np.concatenate([A, B], axis=1)
+    np.testing.assert_array_equal(two_inputs(make)(data).numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "data"),
+    [
+        (lambda a, b: {"a": a, "b": b}, {"b": B, "a": A, "c": A}),
+        (lambda a, b: {"a": a, "b": b}, [A, B]),
+        (lambda a, b: [a, [b]], [A, B]),
+    ],
+)
+def test_inputs_that_are_nested_otherwise_are_matched_with_a_warning(make, data):
+    model = two_inputs(make)
+    with pytest.warns(UserWarning, match="doesn't match the expected structure"):
+        found = model(data)
+    np.testing.assert_array_equal(found.numpy(), np.concatenate([A, B], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("make", "data"),
+    [
+        (lambda a, b: {"b": b, "a": a}, [A, B]),
+        (lambda a, b: {"b": b, "a": a}, {"a": A}),
+        (lambda a, b: [a, b], {"a": A, "c": B}),
+        (lambda a, b: [a, b], [A, B, B]),
+        (lambda a, b: [a, b], A),
+        (lambda a, b: [a, b], [A, None]),
+        (lambda a, b: [a, b], [A, B[:, :, None, None]]),
+    ],
+)
+def test_inputs_that_can_not_be_matched(make, data):
+    with pytest.raises(ValueError, match="model"):
+        two_inputs(make)(data)
+
+
+def test_an_optional_input_may_be_left_out():
+    class Sum(L.Layer):
+        def call(self, x, y=None):
+            return x if y is None else x + y
+
+    x, y = tk.Input((2,), name="x"), tk.Input((2,), name="y", optional=True)
+    for inputs, data in (([x, y], [A, None]), ({"x": x, "y": y}, {"x": A, "y": None})):
+        model = tk.Model(inputs, Sum()(x, y))
+        np.testing.assert_array_equal(model(data).numpy(), A)
+        config = json.loads(json.dumps(model.get_config()))
+        again = tk.Model.from_config(config, custom_objects={"Sum": Sum})
+        np.testing.assert_array_equal(again(data).numpy(), A)
+
+
+@pytest.mark.parametrize("shape", [8, "8", {"a": 1}, (2, 0.5), [(2,)], object()])
+def test_a_shape_is_a_tuple_or_list_of_sizes(shape):
+    with pytest.raises(ValueError, match="shape must be a tuple or list"):
+        tk.Input(shape)
+    with pytest.raises(ValueError, match="batch_shape must be a tuple or list"):
+        tk.Input(batch_shape=shape)
+
+
+def test_layers_of_a_config_may_stand_in_any_order():
+    x = y = tk.Input((2,))
+    for _ in range(300):
+        y = L.Dense(2)(y)
+    model = tk.Model(x, y)
+    config = json.loads(json.dumps(model.get_config()))
+    config["layers"].reverse()
+    again = tk.Model.from_config(config)
+    assert [layer.name for layer in again.layers] == [layer.name for layer in model.layers]
+
+
+def test_calls_that_nothing_feeds_are_named():
+    x = tk.Input((2,))
+    model = tk.Model(x, L.Dense(2, name="b")(L.Dense(2, name="a")(x)))
+    config = json.loads(json.dumps(model.get_config()))
+    history = config["layers"][1]["inbound_nodes"][0]["args"][0]["config"]["keras_history"]
+    history[0] = "b"
+    with pytest.raises(tk.errors.ConfigError, match=r"loop.*a, b"):
+        tk.Model.from_config(config)
+    history[0] = "nobody"
+    with pytest.raises(tk.errors.ConfigError, match="nobody"):
+        tk.Model.from_config(config)
+
+
+def test_a_layer_used_inside_and_outside_of_a_model_keeps_its_calls_apart():
+    shared, x = L.Dense(3), tk.Input((3,))
+    shared(x)  # no part of the model
+    model = tk.Model(x, shared(shared(x)))
+    again = tk.Model.from_config(json.loads(json.dumps(model.get_config())))
+    again.set_weights(model.get_weights())
+    np.testing.assert_array_equal(again(ones(1, 3)).numpy(), model(ones(1, 3)).numpy())

@@ -64,7 +64,7 @@ def test_a_call_that_fails_leaves_the_stack_unbuilt():
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: tk.Sequential([3]), TypeError, "takes layers"),
+        (lambda: tk.Sequential([3]), ValueError, "takes layers"),
         (lambda: tk.Sequential([L.Dense(1, name="a"), L.Dense(1, name="a")]), ValueError, "'a'"),
         (lambda: tk.Sequential([L.Dense(1), tk.Input((2,))]), ValueError, "before all layers"),
         (lambda: tk.Sequential().pop(), ValueError, "no layers"),
@@ -73,6 +73,71 @@ def test_a_call_that_fails_leaves_the_stack_unbuilt():
 def test_what_is_no_stack(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+def test_a_model_as_the_first_layer_says_the_shape():
+    inputs = tk.Input((4,))
+    for inner in (
+        tk.Model(inputs, L.Dense(3)(inputs)),
+        tk.Sequential([tk.Input((4,)), L.Dense(3)]),
+    ):
+        model = tk.Sequential([inner, L.Dense(1)])
+        assert model.built
+        assert model.input_shape == (None, 4)
+        assert len(model.weights) == 4
+
+
+def test_a_rank_that_the_stack_was_not_drawn_up_for_is_refused():
+    model = tk.Sequential([tk.Input((4,)), L.Dense(3)])
+    with pytest.raises(tk.errors.ShapeError, match=r"\(None, 4\).*\(2, 5, 4\)"):
+        model(np.ones((2, 5, 4), "float32"))
+    assert model(np.ones((2, 4, 1), "float32")).shape == (2, 3)
+    late = tk.Sequential([L.Dense(3)])
+    late(X)
+    with pytest.raises(tk.errors.ShapeError):
+        late(np.ones((2, 5, 4), "float32"))
+    with pytest.raises(ValueError, match=r"\(None, 4\) already"):
+        late.build((None, 5))
+    late.build((7, 4))
+    with pytest.raises(ValueError, match="no layers"):
+        tk.Sequential()(X)
+
+
+def test_data_is_cast_to_the_dtype_of_the_input():
+    model = tk.Sequential([tk.Input((4,), dtype="int32"), L.Lambda(lambda x: x)])
+    assert model(X).dtype == "int32"
+
+
+def test_a_layer_that_can_not_tell_its_shapes_leaves_the_stack_unbuilt():
+    class Late(L.Layer):
+        def call(self, x):
+            return x + 1.0
+
+        def compute_output_spec(self, *args, **kwargs):
+            raise NotImplementedError
+
+    model = tk.Sequential([Late()])
+    np.testing.assert_array_equal(model(X).numpy(), X + 1.0)
+
+
+def test_the_work_of_making_a_stack_grows_with_its_layers(monkeypatch):
+    calls = []
+    spec = L.Layer.compute_output_spec
+
+    def counted(layer, *args, **kwargs):
+        calls.append(layer.name)
+        return spec(layer, *args, **kwargs)
+
+    monkeypatch.setattr(L.Layer, "compute_output_spec", counted)
+    tk.Sequential([tk.Input((2,)), *(L.Dense(2) for _ in range(50))])
+    assert len(calls) == 50
+    model = tk.Sequential([tk.Input((2,))])
+    for _ in range(50):
+        model.add(L.Dense(2))
+    assert len(calls) == 100
+    model.pop()
+    assert model.output_shape == (None, 2)
+    assert len(calls) == 100
 
 
 def test_integers_stay_integers_for_an_embedding():

@@ -10,9 +10,10 @@ Source: the files that Keras 3.15 writes.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.trackable import Trackable, TrackedDict, TrackedList, TrackedTuple
 from trainkit.core.variable import Variable
 
+_UNWALKED = ("metrics", "layers", "weights", "variables", "losses")
 _CONTAINERS = (TrackedList, TrackedDict, TrackedTuple)
 
 # Slots that Keras makes for all weights before it makes the next group's; elsewhere the slots of
@@ -54,52 +56,78 @@ class Saveable:
     """An object with a place in Keras's layout.
 
     Attributes:
+        part: the object.
         path: the group, without `/vars`.
         name: its name, or None.
         variables: its own ones, in the order of their numbers, with fillers where Keras has such.
         optional: whether a file may lack it.
+        others: further paths that lead to it.
     """
 
+    part: Trackable
     path: str
     name: str | None
     variables: Sequence[Item] = ()
     optional: bool = False
+    others: list[str] = field(default_factory=list)
+
+    @property
+    def base(self) -> str:
+        """The group of the values."""
+        return f"{self.path}/vars" if self.path else "vars"
 
     def items(self) -> Iterator[tuple[str, Item]]:
         """Each variable with its path."""
-        base = f"{self.path}/vars" if self.path else "vars"
         for number, variable in enumerate(self.variables):
-            yield f"{base}/{number}", variable
+            yield f"{self.base}/{number}", variable
 
 
-def layout(model: Trackable) -> list[Saveable]:
-    """All that Keras would store of `model`, parents first."""
-    walk = _Walk()
+def layout(model: Trackable, skipped: Iterable[Any] = ()) -> list[Saveable]:
+    """All that Keras would store of `model`, parents first.
+
+    Args:
+        model: the objects.
+        skipped: objects that are left out, with all below them.
+    """
+    walk = _Walk(skipped)
     walk.visit(model, "")
     return walk.found
 
 
+def overrides(part: Any, method: str) -> bool:
+    """Whether the class of `part`, or a base of it outside of this package, has its own method."""
+    first = next((base for base in type(part).__mro__ if method in base.__dict__), None)
+    return first is not None and not first.__module__.startswith("trainkit.")
+
+
 class _Walk:
-    def __init__(self) -> None:
+    def __init__(self, skipped: Iterable[Any] = ()) -> None:
         self.found: list[Saveable] = []
-        self._seen: set[int] = set()
+        self._seen: dict[int, str | None] = {id(part): None for part in skipped}
 
     def visit(self, part: Trackable, path: str) -> None:
         if id(part) in self._seen:
+            self._also(self._seen[id(part)], path)
             return
-        self._seen.add(id(part))
+        self._seen[id(part)] = path
         name = getattr(part, "name", None)
         name = name if isinstance(name, str) else None
         if has_slots(part):
-            self.found.append(Saveable(path, name, optimizer_variables(part), optional=True))
+            self.found.append(Saveable(part, path, name, optimizer_variables(part), True))
             return
-        self.found.append(Saveable(path, name, own_variables(part)))
+        self.found.append(Saveable(part, path, name, own_variables(part)))
         for child_name, child in _children(part):
             below = f"{path}/{child_name}".lstrip("/")
             if isinstance(child, _CONTAINERS):
                 self._container(child, below, set())
             else:
                 self.visit(child, below)
+
+    def _also(self, known: str | None, path: str) -> None:
+        """Note that what is at `known`, and all below it, is at `path` too."""
+        for item in self.found if known else ():
+            if item.path == known or item.path.startswith(f"{known}/"):
+                item.others.append(path + item.path[len(known or "") :])
 
     def _container(self, container: Trackable, path: str, open_ones: set[int]) -> None:
         if id(container) in open_ones:
@@ -119,7 +147,7 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
     if layers is not None:
         yield "layers", TrackedList(layers)
     is_model = callable(getattr(part, "compile", None))
-    found = dict(type(part).parts(part))
+    found = {**dict(type(part).parts(part)), **_by_properties(part)}
     if is_model and layers is None:  # of a subclass Keras sees the property among the attributes
         found["layers"] = TrackedList(part.layers)  # type: ignore[attr-defined]
     for name in sorted(found, key=lambda name: ("~" if name.startswith("_") else "") + name):
@@ -127,6 +155,21 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
         if isinstance(child, Variable) or _is_generator(child) or (is_model and _is_metric(child)):
             continue
         yield name, child
+
+
+def _by_properties(part: Trackable) -> dict[str, Trackable]:
+    """What the properties of a class outside of this package give, as Keras walks these too."""
+    found = {}
+    for kind in type(part).__mro__:
+        if kind.__module__.startswith("trainkit."):
+            break
+        for name, value in vars(kind).items():
+            if isinstance(value, property) and name not in _UNWALKED:
+                with contextlib.suppress(Exception):  # a property may want what is not there yet
+                    given = getattr(part, name)
+                    if isinstance(given, Trackable):
+                        found[name] = given
+    return found
 
 
 def _listed_layers(part: Trackable) -> list[Any] | None:

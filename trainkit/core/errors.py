@@ -39,6 +39,10 @@ class PositionError(ShapeError, IndexError):
     """A position is outside its axis, or there are more indices than axes."""
 
 
+class ConfigError(InvalidArgumentError, TypeError):
+    """The description of an object, as `get_config` and saved models give it, can't be read."""
+
+
 class NoValueError(TypeError):
     """Python asked a symbolic tensor for the value that it stands for."""
 
@@ -54,8 +58,16 @@ class NotFoundError(OpError, FileNotFoundError):
     __str__ = Exception.__str__
 
 
+class NoSuchFileError(NotFoundError, ValueError):
+    """There is no such file of a model or of weights; Keras calls that a `ValueError`."""
+
+
 class FailedPreconditionError(OpError, RuntimeError):
     """The object is not in the state that the call needs."""
+
+
+class NotBuiltError(FailedPreconditionError, ValueError):
+    """A layer or model has no weights yet, and the call needs them."""
 
 
 class UnimplementedError(OpError, NotImplementedError):

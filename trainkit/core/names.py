@@ -6,8 +6,6 @@ import re
 import threading
 from collections.abc import Iterable
 
-from trainkit.core.registry import snake_case
-
 _FITTING = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 
 
@@ -106,3 +104,13 @@ def reset_names() -> None:
     """Count from the start again."""
     with _LOCK:
         _COUNTS.clear()
+
+
+def snake_case(name: str) -> str:
+    """A class name as Keras writes it in lower case.
+
+    >>> snake_case("Conv2DTranspose"), snake_case("ReLU")
+    ('conv2d_transpose', 're_lu')
+    """
+    plain = re.sub(r"\W+", "", name)
+    return re.sub(r"(?<=[^_])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", plain).lower()

@@ -6,10 +6,20 @@ Each family of objects (initializers, layers, losses ...) is one `Family`. Class
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from trainkit.core.config_values import (
+    UNKNOWN,
+    SafeModeScope,
+    in_safe_mode,
+    is_value,
+    plain_value,
+    value_of,
+)
+from trainkit.core.errors import ConfigError
+from trainkit.core.names import snake_case as snake_case
 
 T = TypeVar("T")
 
@@ -27,16 +37,6 @@ class _Scopes(threading.local):
 
 _SCOPES = _Scopes()
 _GLOBAL_CUSTOM: dict[str, Any] = {}
-
-
-def snake_case(name: str) -> str:
-    """A class name as Keras writes it in lower case.
-
-    >>> snake_case("Conv2DTranspose"), snake_case("ReLU")
-    ('conv2d_transpose', 're_lu')
-    """
-    plain = re.sub(r"\W+", "", name)
-    return re.sub(r"(?<=[^_])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", plain).lower()
 
 
 def register_keras_serializable(
@@ -194,49 +194,84 @@ class Family:
                 found = self.find(config)
                 return found() if isinstance(found, type) else found
             if not isinstance(config, dict) or "class_name" not in config:
-                raise ValueError(
+                raise ConfigError(
                     f"{config!r} is no config of a {self.singular}: it needs 'class_name' and "
                     "'config'"
                 )
-            target = self.find(_name_in(config))
-            return _made(target, config)
+            if is_value(config):
+                return value_of(config, _read)
+            return _object(config, self)
 
 
-def _name_in(config: dict[str, Any]) -> str:
-    name = config.get("registered_name")
-    if name and custom_object(name) is not None:
-        return str(name)
-    if config["class_name"] == "function":
-        return str(config["config"])
-    return str(config["class_name"])
+# ---------------------------------------------------------------------- shared objects
 
 
-def _made(target: Any, config: dict[str, Any]) -> Any:
-    if not isinstance(target, type):
-        return target
-    settings = config.get("config") or {}
-    from_config = getattr(target, "from_config", None)
-    return from_config(dict(settings)) if from_config else target(**settings)
+class _Shared(threading.local):
+    def __init__(self) -> None:
+        self.counts: dict[int, int] | None = None  # how often each object was described
+        self.kept: list[Any] = []  # while they are alive no other objects have their ids
+        self.twice: frozenset[int] = frozenset()
+        self.objects: dict[Any, Any] | None = None  # those that were made, by their number
+
+
+_SHARED = _Shared()
+
+
+class ObjectSharingScope:
+    """Context in which an object that is met twice is described, and made, as one."""
+
+    def __enter__(self) -> ObjectSharingScope:
+        self._before = (_SHARED.kept, _SHARED.objects)
+        _SHARED.kept, _SHARED.objects = [], {}
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _SHARED.kept, _SHARED.objects = self._before
+
+
+def _with_shared_marked(target: Any) -> Any:
+    """The description of `target`, gone over twice: first to count, then to mark what is shared."""
+    try:
+        _SHARED.counts = {}
+        _described(target)
+        _SHARED.twice = frozenset(key for key, count in _SHARED.counts.items() if count > 1)
+        return _described(target)
+    finally:
+        _SHARED.counts, _SHARED.twice = None, frozenset()
+
+
+def _note_described(target: Any, config: dict[str, Any]) -> None:
+    if _SHARED.counts is not None:
+        _SHARED.counts[id(target)] = _SHARED.counts.get(id(target), 0) + 1
+        _SHARED.kept.append(target)
+        if id(target) in _SHARED.twice:
+            config["shared_object_id"] = id(target)
+
+
+# ---------------------------------------------------------------------- writing
 
 
 def serialize_object(target: Any) -> Any:
     """A class instance, function, or plain value as something JSON can hold.
 
+    Args:
+        target: numbers, texts, `None`, bytes, slices, arrays, tensors, and lists, tuples and dicts
+            of them; functions by their names; objects by their class and `get_config`.
+
     Raises:
-        TypeError: `target` is an object without `get_config`.
+        TypeError: `target` is an object without `get_config`, or whose `get_config` gives no dict.
     """
-    if target is None or isinstance(target, bool | int | float | str):
-        return target
-    if isinstance(target, list | tuple):
-        return [serialize_object(item) for item in target]
-    if isinstance(target, dict):
-        return {key: serialize_object(value) for key, value in target.items()}
+    if _SHARED.objects is not None and _SHARED.counts is None:
+        return _with_shared_marked(target)
+    return _described(target)
+
+
+def _described(target: Any) -> Any:
+    plain = plain_value(target, _described)
+    if plain is not UNKNOWN:
+        return plain
     if hasattr(target, "get_config") and not isinstance(target, type):
         return _serialized_instance(target)
-    if hasattr(target, "tolist"):
-        return target.tolist()
-    if hasattr(target, "as_numpy_dtype") and hasattr(target, "name"):
-        return target.name
     if hasattr(target, "__name__"):
         return _serialized_function(target)
     raise TypeError(
@@ -245,13 +280,35 @@ def serialize_object(target: Any) -> Any:
 
 
 def _serialized_instance(target: Any) -> dict[str, Any]:
+    config = target.get_config()
+    if not isinstance(config, dict):
+        raise TypeError(f"get_config of {target!r} must give a dict, it gave {config!r}")
+    described = {
+        **_identity(target),
+        "config": {key: _described(value) for key, value in config.items()},
+    }
+    for name in ("build_config", "compile_config"):
+        more = getattr(target, f"get_{name}", None)
+        given = more() if callable(more) else None
+        if given is not None:
+            described[name] = {key: _described(value) for key, value in given.items()}
+    _note_described(target, described)
+    return described
+
+
+def _identity(target: Any) -> dict[str, Any]:
+    """Where the class of `target` is found again: its module, its name, its registered name."""
     kind = type(target)
+    own = getattr(target, "_config_identity", None)
+    if own is not None:
+        return dict(zip(("module", "class_name", "registered_name"), own, strict=True))
     plural = _family_of(kind)
+    module = f"keras.{plural}" if plural else kind.__module__
+    registered = registered_name(kind) or (None if plural else kind.__name__)
     return {
-        "module": f"keras.{plural}" if plural else kind.__module__,
+        "module": None if module == "__main__" else module,
         "class_name": kind.__name__,
-        "config": target.get_config(),
-        "registered_name": registered_name(kind) or (None if plural else kind.__name__),
+        "registered_name": registered,
     }
 
 
@@ -275,33 +332,123 @@ def _family_of(kind: type) -> str | None:
     return None
 
 
-def deserialize_object(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+# ---------------------------------------------------------------------- reading
+
+
+def deserialize_object(
+    config: Any, custom_objects: dict[str, Any] | None = None, safe_mode: bool = True
+) -> Any:
     """What `serialize_object` described; values that describe no object stay as they are.
 
+    Args:
+        config: the description.
+        custom_objects: classes and functions that it may name, by name.
+        safe_mode: whether lambdas, which are code, are refused; what an enclosing `SafeModeScope`
+            says goes first.
+
     Raises:
-        ValueError: a config names a class that nobody registered.
+        ConfigError: a config names a class that nobody registered, holds code, or can't be read.
+            It is a `ValueError` and a `TypeError`.
     """
+    mode = in_safe_mode()
+    with CustomObjectScope(custom_objects), SafeModeScope(safe_mode if mode is None else mode):
+        return _read(config)
+
+
+def _read(config: Any) -> Any:
     if isinstance(config, list | tuple):
-        return type(config)(deserialize_object(item, custom_objects) for item in config)
+        return type(config)(_read(item) for item in config)
+    if isinstance(config, str) and _SCOPES.objects:
+        found = next((o[config] for o in reversed(_SCOPES.objects) if config in o), None)
+        return config if found is None else found
     if not isinstance(config, dict):
         return config
-    if "class_name" not in config:
-        return {key: deserialize_object(value, custom_objects) for key, value in config.items()}
-    with CustomObjectScope(custom_objects):
-        found = custom_object(_name_in(config))
-        if found is not None:
-            return _made(found, config)
-    plural = str(config.get("module", "")).split(".")
-    for part in reversed(plural):
-        if part in FAMILIES and config["class_name"] in FAMILIES[part].named:
-            return FAMILIES[part].deserialize(config, custom_objects)
-    for family in FAMILIES.values():
-        if config["class_name"] in family.named:
-            return family.deserialize(config, custom_objects)
-    found = registered_as(config["class_name"])
+    if "class_name" not in config or "config" not in config:
+        return {key: _read(value) for key, value in config.items()}
+    return value_of(config, _read) if is_value(config) else _object(config, None)
+
+
+def _object(config: dict[str, Any], family: Family | None) -> Any:
+    """The function, or the new object, that a config names."""
+    name, inner = config["class_name"], config.get("config")
+    if name == "function":
+        if not isinstance(inner, str):
+            raise ConfigError(f"the config of a function must be its name, got {inner!r}")
+        return _target(config, inner, inner, family)
+    if not isinstance(name, str) or not isinstance(inner, dict | None):
+        raise ConfigError(f"the config of {name!r} must be a dict, got {inner!r}")
+    number = config.get("shared_object_id")
+    if number is not None and _SHARED.objects is not None and number in _SHARED.objects:
+        return _SHARED.objects[number]
+    target = _target(config, name, config.get("registered_name") or name, family)
+    if not isinstance(target, type):
+        return target
+    made = _instance(target, config)
+    if number is not None and _SHARED.objects is not None:
+        _SHARED.objects[number] = made
+    return made
+
+
+def _target(config: dict[str, Any], name: str, registered: Any, family: Family | None) -> Any:
+    """The class or function of this name: one of the user's, else one of this package."""
+    found = custom_object(registered) if isinstance(registered, str) else None
+    if found is None and registered != name and ">" not in str(registered):
+        found = custom_object(name)
     if found is not None:
-        return _made(found, config)
-    raise ValueError(
-        f"the config names the class {config['class_name']!r}, which nobody registered; pass it in "
+        return found
+    for each in _families(config, family):
+        if name in each.named:
+            _check_registered(config, name)
+            return each.named[name]
+    if family is not None:
+        return family.find(name)
+    found = registered_as(name)
+    if found is not None:
+        return found
+    what = "function" if config["class_name"] == "function" else "class"
+    raise ConfigError(
+        f"the config names the {what} {name!r}, which nobody registered; pass it in "
         "custom_objects, or decorate it with register_keras_serializable()"
     )
+
+
+def _families(config: dict[str, Any], family: Family | None) -> list[Family]:
+    """Where to look a name up: first in what the config calls its module."""
+    if family is not None:
+        return [family]
+    module = config.get("module")
+    if module is not None and str(module).split(".")[0] not in ("keras", "builtins", "trainkit"):
+        return []
+    named = [FAMILIES[part] for part in reversed(str(module).split(".")) if part in FAMILIES]
+    return [*named, *(each for each in FAMILIES.values() if each not in named)]
+
+
+def _check_registered(config: dict[str, Any], name: str) -> None:
+    said = config.get("registered_name")
+    if said and said not in (name, config["class_name"]):
+        raise ConfigError(
+            f"the config calls {name!r}, which is built in, by the registered name {said!r}; "
+            "nobody has registered that"
+        )
+
+
+def _instance(kind: Any, config: dict[str, Any]) -> Any:
+    settings = config.get("config") or {}
+    from_config = getattr(kind, "from_config", None)
+    if from_config is None:
+        raise ConfigError(f"the class {kind.__name__} can't be read: it has no from_config method")
+    try:
+        made = from_config(dict(settings))
+    except ConfigError:
+        raise
+    except TypeError as error:
+        raise ConfigError(
+            f"{kind.__name__} can't be made from its config: {error}. Objects that get_config "
+            "gives arrive in from_config as dicts; from_config has to read these with "
+            f"deserialize_keras_object. The config: {str(settings)[:500]}"
+        ) from error
+    if config.get("build_config") and not getattr(made, "built", True):
+        made.build_from_config(config["build_config"])
+    if config.get("compile_config"):
+        made.compile_from_config(config["compile_config"])
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 Line = tuple[str, int, str]
 """File, line number, and function."""
@@ -46,3 +47,14 @@ def line_text(line: Line | None) -> str:
     if line is None:
         return "an unknown line"
     return f'"{line[0]}", line {line[1]}, in {line[2] or "<lambda>"}'
+
+
+def text_of(code: Any) -> str:
+    """The source of a code object on one line, else where it stands."""
+    import inspect
+
+    try:
+        source = inspect.getsource(code)
+    except (OSError, TypeError):
+        return f'"{code.co_filename}", line {code.co_firstlineno}'
+    return " ".join(source.split())[:200]

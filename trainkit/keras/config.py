@@ -1,5 +1,8 @@
 """`keras.config`: default dtypes, the place of channels, and other defaults of the process."""
 
+from trainkit.core.config_values import (
+    enable_unsafe_deserialization as enable_unsafe_deserialization,
+)
 from trainkit.core.dtypes import floatx as floatx
 from trainkit.core.dtypes import set_floatx as set_floatx
 from trainkit.layers.dtype_policy import dtype_policy as dtype_policy

@@ -1,9 +1,13 @@
 """`keras.saving`: whole models, and objects as configs."""
 
+import os
 from typing import Any
 
+from trainkit.core.config_values import SafeModeScope as SafeModeScope
+from trainkit.core.errors import InvalidArgumentError as _InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope as CustomObjectScope
 from trainkit.core.registry import CustomObjectScope as custom_object_scope
+from trainkit.core.registry import ObjectSharingScope as ObjectSharingScope
 from trainkit.core.registry import custom_object as _custom_object
 from trainkit.core.registry import deserialize_object as deserialize_keras_object
 from trainkit.core.registry import get_custom_objects as get_custom_objects
@@ -32,3 +36,63 @@ def get_registered_object(
     with CustomObjectScope(custom_objects):
         found = _custom_object(name)
     return (module_objects or {}).get(name) if found is None else found
+
+
+def save_weights(
+    model: Any,
+    filepath: str | os.PathLike[str],
+    overwrite: bool = True,
+    max_shard_size: float | None = None,
+    objects_to_skip: Any = None,
+) -> None:
+    """Write the weights of a model, as `model.save_weights` does.
+
+    Args:
+        model: built.
+        filepath: ends in `.weights.h5`, or in `.weights.json` with `max_shard_size`.
+        overwrite: whether a file that exists is replaced.
+        max_shard_size: split the weights into files of so many GB at most.
+        objects_to_skip: layers and optimizers that are left out.
+
+    Raises:
+        ValueError: the path ends otherwise, or the model has no weights yet.
+    """
+    path = os.fspath(filepath)
+    endings = (".weights.h5",) if max_shard_size is None else (".weights.json", ".weights.h5")
+    if not path.endswith(endings):
+        raise _InvalidArgumentError(
+            f"save_weights: the path must end in {' or '.join(endings)}, got {path!r}"
+        )
+    model.save_weights(path, overwrite, max_shard_size, objects_to_skip)
+
+
+def load_weights(
+    model: Any,
+    filepath: str | os.PathLike[str],
+    skip_mismatch: bool = False,
+    objects_to_skip: Any = None,
+    by_name: Any = None,
+) -> None:
+    """Read the weights of a model, as `model.load_weights` does.
+
+    Args:
+        model: built.
+        filepath: ends in `.weights.h5`, `.weights.json` or `.keras`.
+        skip_mismatch: leave weights alone that do not fit the file, rather than fail.
+        objects_to_skip: layers and optimizers that keep what they have; not for `.keras`.
+        by_name: must be `None`: it is for HDF5 files of Keras 2, which are not read.
+
+    Raises:
+        ValueError: the path ends otherwise, or an argument does not go with it.
+        CheckpointError: the file is damaged, or does not fit; nothing is changed.
+    """
+    path = os.fspath(filepath)
+    if by_name is not None:
+        raise _InvalidArgumentError(
+            f"load_weights: by_name is for HDF5 files of Keras 2, which are not supported: {path!r}"
+        )
+    if not path.endswith((".weights.h5", ".weights.json", ".keras")):
+        raise _InvalidArgumentError(
+            f"load_weights: the path must end in .weights.h5, .weights.json or .keras, got {path!r}"
+        )
+    model.load_weights(path, skip_mismatch, objects_to_skip)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
+from types import FunctionType
 from typing import Any
 
+import numpy as np
+
+from trainkit.core.config_values import described_lambda
 from trainkit.core.registry import serialize_object
 
 # These come from Layer.get_config in a form of their own.
@@ -30,6 +34,27 @@ def _parameters(kind: Any) -> tuple[tuple[str, bool], ...]:
     return tuple(found.items())
 
 
+@cache
+def accepted(kind: Any) -> frozenset[str]:
+    """The names of the keyword arguments of a class, those that it hands on to its bases too."""
+    return frozenset(name for name, _ in _parameters(kind))
+
+
+@cache
+def own_get_config(kind: Any) -> bool:
+    """Whether a class outside of this package says itself what `get_config` gives."""
+    first = next(base for base in kind.__mro__ if "get_config" in base.__dict__)
+    return not first.__module__.startswith("trainkit.")
+
+
+@cache
+def written_by_users(kind: Any) -> frozenset[str]:
+    """The arguments that a class outside of this package gives and takes back as they are."""
+    if not own_get_config(kind):
+        return frozenset()
+    return frozenset(name for name, ours in _parameters(kind) if not ours)
+
+
 def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> dict[str, Any]:
     """What to call the class of `target` with to get its like.
 
@@ -37,7 +62,8 @@ def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
         target: an object; the classes of this package keep each argument as the attribute of that
             name.
         given: the positional and keyword arguments that it was made with; these count for classes
-            of users, whose attributes may mean something else.
+            of users, whose attributes may mean something else, unless they have a `get_config` of
+            their own.
 
     Raises:
         TypeError: an argument can't be put into a config.
@@ -51,11 +77,22 @@ def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
     bound = {**bound, **bound.get("kwargs", {})}
     config: dict[str, Any] = {}
     kind: Any = type(target)
+    theirs = written_by_users(kind)
     for name, ours in _parameters(kind):
-        if name in _BASE:
+        if name in _BASE or name in theirs:
             continue
         if ours and hasattr(target, name):
-            config[name] = serialize_object(getattr(target, name))
+            config[name] = _plain(target, getattr(target, name))
         elif name in bound:
-            config[name] = serialize_object(bound[name])
+            config[name] = _plain(target, bound[name])
     return config
+
+
+def _plain(target: Any, value: Any) -> Any:
+    """A setting for a config: arrays as lists, lambdas of `Lambda` without a word."""
+    if isinstance(value, np.ndarray) and type(target).__module__.startswith("trainkit."):
+        return value.tolist()
+    stores = getattr(type(target), "_stores_lambdas", False)
+    if stores and isinstance(value, FunctionType) and value.__name__ == "<lambda>":
+        return described_lambda(value)
+    return serialize_object(value)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from trainkit import ops
+from trainkit.core import nest
+from trainkit.core.config_values import described_lambda, function_of
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.layer import Layer
 
@@ -42,20 +49,22 @@ class InputLayer(Layer):
     ) -> None:
         if "input_shape" in kwargs:
             shape = kwargs.pop("input_shape")
+        if "batch_input_shape" in kwargs:
+            batch_shape = kwargs.pop("batch_input_shape")
         super().__init__(name=name, **kwargs)
         if sparse or ragged:
             raise InvalidArgumentError(
                 "InputLayer: sparse and ragged inputs are not supported; only dense ones"
             )
         if batch_shape is None and shape is not None:
-            batch_shape = (batch_size, *((shape,) if isinstance(shape, int) else shape))
+            batch_shape = (batch_size, *_sizes("shape", shape))
         if batch_shape is None and input_tensor is not None:
             batch_shape = tuple(input_tensor.shape)
         if batch_shape is None:
             raise InvalidArgumentError(
                 "InputLayer: give the shape of a sample (without the batch), or batch_shape"
             )
-        self.batch_shape = tuple(batch_shape)
+        self.batch_shape = _sizes("batch_shape", batch_shape)
         self._dtype = _dtype_name(dtype, input_tensor)
         self.optional = optional
         self.built = True
@@ -82,6 +91,18 @@ class InputLayer(Layer):
         return {**config, "sparse": False, "optional": self.optional}
 
 
+def _sizes(what: str, shape: Any) -> tuple[Any, ...]:
+    """A shape as a tuple of ints and `None`."""
+    if isinstance(shape, Iterable) and not isinstance(shape, str | dict):
+        sizes = tuple(shape)
+        if all(n is None or isinstance(n, int | np.integer) for n in sizes):
+            return tuple(None if n is None else int(n) for n in sizes)
+    hint = f"; did you mean {what}=({shape},)?" if isinstance(shape, int) else ""
+    raise InvalidArgumentError(
+        f"Input: {what} must be a tuple or list of ints and None, got {shape!r}{hint}"
+    )
+
+
 def _dtype_name(dtype: Any, tensor: Any) -> str:
     from trainkit.core import dtypes
 
@@ -103,11 +124,39 @@ class Identity(Layer):
         return inputs
 
 
+class _Code:
+    """A lambda in the state of a layer: copied as it is, pickled as its code and its module."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __deepcopy__(self, memo: Any) -> _Code:
+        return self
+
+    def __reduce__(self) -> Any:
+        function = self.function
+        return _code_from, (described_lambda(function)["config"], function.__module__)
+
+
+def _code_from(config: dict[str, Any], module: str) -> _Code:
+    return _Code(function_of(config, vars(importlib.import_module(module))))
+
+
+def _as_code(value: Any) -> Any:
+    is_lambda = isinstance(value, FunctionType) and value.__name__ == "<lambda>"
+    return _Code(value) if is_lambda else value
+
+
+def _as_function(value: Any) -> Any:
+    return value.function if isinstance(value, _Code) else value
+
+
 class Lambda(Layer):
     """A function of the input.
 
     A config names the function; to read one, register the function with
-    `register_keras_serializable`, or pass it in `custom_objects`. Functions are never stored.
+    `register_keras_serializable`, or pass it in `custom_objects`. A function without a name, a
+    `lambda`, is stored as its code, which is only read again with `safe_mode=False`.
 
     Args:
         function: of the input; it may take `training` and `mask`.
@@ -116,6 +165,8 @@ class Lambda(Layer):
         mask: the output's mask, or a function of inputs and mask.
         arguments: keyword arguments for the function.
     """
+
+    _stores_lambdas = True
 
     def __init__(
         self,
@@ -142,6 +193,16 @@ class Lambda(Layer):
         names = inspect.signature(function).parameters
         self._wants_mask = "mask" in names
         self._wants_training = "training" in names
+
+    def __getstate__(self) -> dict[str, Any]:
+        """With lambdas, which can't be pickled, as their code; pickles are code anyway."""
+        state = super().__getstate__()
+        return {name: nest.map_structure(_as_code, value) for name, value in state.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(
+            {name: nest.map_structure(_as_function, value) for name, value in state.items()}
+        )
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
         more = dict(self.arguments)

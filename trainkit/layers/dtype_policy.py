@@ -68,6 +68,11 @@ def set_dtype_policy(policy: Any) -> None:
     _CHOSEN[:] = [] if policy is None else [policy_of(policy)]
 
 
+def described_policy(policy: DTypePolicy) -> Any:
+    """A policy as it stands in the config of a layer: its name."""
+    return policy.name
+
+
 def policy_of(dtype: Any) -> DTypePolicy:
     """The policy that the argument `dtype` of a layer means.
 

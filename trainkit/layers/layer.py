@@ -12,12 +12,12 @@ from trainkit.core.errors import InvalidArgumentError, UnknownArgumentError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.core.variable import Variable
-from trainkit.layers import masks, tracking
+from trainkit.layers import masks, tracking, weight_budget
 from trainkit.layers.autocast import first_input, symbol_in, to_input
 from trainkit.layers.building import all_built, marking_built, put_back, state_of_all
 from trainkit.layers.call_facts import FRAME, CallFacts
-from trainkit.layers.config import arguments_of
-from trainkit.layers.dtype_policy import DTypePolicy, policy_of
+from trainkit.layers.config import accepted, arguments_of, own_get_config, written_by_users
+from trainkit.layers.dtype_policy import DTypePolicy, described_policy, policy_of
 from trainkit.layers.explaining import explain
 from trainkit.layers.input_spec import InputSpec, check_inputs, check_positional
 from trainkit.layers.naming import name_for
@@ -167,6 +167,7 @@ class Layer(SpecsByRunning):
         wanted = dtypes.as_dtype(dtype or self.variable_dtype)
         label = name or "variable"
         sizes = known_sizes(self, label, () if shape is None else shape)
+        weight_budget.spend(self, label, sizes, wanted)
         default = "glorot_uniform" if wanted.is_floating else "zeros"
         make = initializers.get(default if initializer is None else initializer)
         check_options(self, aggregation, overwrite_with_gradient)
@@ -354,25 +355,50 @@ class Layer(SpecsByRunning):
     def get_config(self) -> dict[str, Any]:
         """The arguments that make a layer like this one, as plain values."""
         config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
-        config["dtype"] = self.dtype_policy.name
+        config["dtype"] = described_policy(self.dtype_policy)
         if self.activity_regularizer is not None:
             config["activity_regularizer"] = serialize_object(self.activity_regularizer)
+        kind: Any = type(self)
+        if not own_get_config(kind):
+            taken = accepted(kind)
+            config = {name: value for name, value in config.items() if name in taken}
         return {**config, **arguments_of(self, self._init_arguments)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """A new layer made by what `get_config` gave."""
-        return cls(**{key: _argument(key, value) for key, value in config.items()})
+        """A new layer made by what `get_config` gave.
 
-    def get_build_config(self) -> dict[str, Any]:
-        """The shapes that the layer was built with, empty before."""
-        shapes: dict[str, Any] = self.__dict__.get("_build_shapes", {})
-        return dict(shapes)
+        Dicts among the arguments that describe objects are read for layers of this package, and
+        for classes that leave `get_config` to it. A class with a `get_config` of its own is given
+        its arguments as they stand in the config.
+        """
+        raw = written_by_users(cls)  # type: ignore[arg-type]
+        given = {k: v if k in raw else _argument(k, v) for k, v in config.items()}
+        return cls(**given)
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """What the layer was built for, `None` before.
+
+        Returns:
+            `{"input_shape": shape}`, or `{"shapes_dict": shapes}` by the names of `build`'s
+            arguments where it takes several.
+        """
+        shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
+        if not shapes:
+            return None
+        if len(shapes) == 1:
+            return {"input_shape": next(iter(shapes.values()))}
+        return {"shapes_dict": dict(shapes)}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         """Build with the shapes that `get_build_config` gave."""
-        if config and not self.built:
-            self.build(**{name: tuples_of(shape) for name, shape in config.items()})
+        if not config or self.built:
+            return
+        shapes = config.get("shapes_dict", config)
+        if list(shapes) == ["input_shape"]:
+            self.build(tuples_of(shapes["input_shape"]))
+        else:
+            self.build(**{name: tuples_of(shape) for name, shape in shapes.items()})
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} name={self.name}, built={self.built}>"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes, nest
+from trainkit.core.config_values import DECODERS
 from trainkit.core.errors import InvalidArgumentError, NoValueError, UnimplementedError
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
@@ -133,12 +134,36 @@ class KerasTensor(SymbolicTensor):
             "given. Use operations of trainkit.ops on it, or do this step in the call of a layer."
         )
 
+    def as_config(self, history: Any = None) -> dict[str, Any]:
+        """The symbol as a config has it, with the place in its model that it comes from."""
+        config = {"shape": list(self.shape), "dtype": self.dtype.name, "keras_history": history}
+        return {"class_name": "__keras_tensor__", "config": config}
+
     def __repr__(self) -> str:
         shape, dtype = tuple(self.shape), self.dtype.name
         return f"<KerasTensor shape={shape}, dtype={dtype}, name={self.name}>"
 
     __str__ = __repr__
     __hash__ = object.__hash__
+
+
+def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> Node:
+    """A call that has given `outputs`: those of them that are symbolic get to know it."""
+    node = Node(layer, args, kwargs)
+    node.outputs = outputs
+    for x in nest.flatten(outputs):
+        if isinstance(x, KerasTensor):
+            x.node = node
+    first = outputs if isinstance(layer, InputLayer) else args[0] if args else kwargs
+    layer._note_symbolic_call(first, outputs)
+    return node
+
+
+def _symbol_from(config: Any, part: Any) -> KerasTensor:
+    return KerasTensor(config["shape"], config["dtype"])
+
+
+DECODERS["__keras_tensor__"] = _symbol_from
 
 
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -318,6 +343,7 @@ def Input(
     batch_shape: Any = None,
     name: str | None = None,
     tensor: Any = None,
+    optional: bool = False,
 ) -> KerasTensor:
     """A symbolic tensor that stands for the data a model is given.
 
@@ -329,12 +355,21 @@ def Input(
         batch_shape: shape with the batch axis, instead of `shape`.
         name: of the input; the key in dicts of data.
         tensor: a symbolic tensor, which is given back.
+        optional: whether the model may be given `None` in its place.
 
     Raises:
-        InvalidArgumentError: neither of `shape` and `batch_shape` is given, or `sparse` is true.
+        InvalidArgumentError: neither of `shape` and `batch_shape` is given, or one of them is no
+            tuple or list, or `sparse` is true.
     """
     if tensor is not None:
         return tensor
-    return symbol_of(
-        InputLayer(shape, batch_size, dtype, sparse, batch_shape=batch_shape, name=name)
+    layer = InputLayer(
+        shape,
+        batch_size,
+        dtype,
+        sparse,
+        batch_shape=batch_shape,
+        optional=optional,
+        name=name,
     )
+    return symbol_of(layer)

@@ -11,13 +11,13 @@ from trainkit.core.variable import Variable
 _CONTAINERS = (TrackedList, TrackedDict, TrackedTuple)
 
 
-def leaves(parts: Iterable[Any]) -> Iterator[Any]:
-    """The parts, containers replaced by what they hold."""
+def leaves(parts: Iterable[Any], inside: tuple[int, ...] = ()) -> Iterator[Any]:
+    """The parts, containers replaced by what they hold; one that holds itself ends there."""
     for part in parts:
-        if isinstance(part, _CONTAINERS):
-            yield from leaves(part.parts().values())
-        else:
+        if not isinstance(part, _CONTAINERS):
             yield part
+        elif id(part) not in inside:
+            yield from leaves(part.parts().values(), (*inside, id(part)))
 
 
 def once(items: Iterable[Any]) -> list[Any]:

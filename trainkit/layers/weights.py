@@ -165,6 +165,41 @@ class WeightHolder(Trackable):
             )
         return sum(int(w.size) for w in self.weights)
 
+    def save_own_variables(self, store: Any) -> None:
+        """Put the variables that this layer holds itself into a dict; override it for others.
+
+        Args:
+            store: is given arrays by name: `"0"`, `"1"` ..., the trainable variables first.
+        """
+        for number, variable in enumerate(tracking.own_variables(self)):
+            store[str(number)] = variable.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Take the variables that this layer holds itself from what `save_own_variables` made.
+
+        Args:
+            store: arrays by name.
+
+        Raises:
+            ValueError: it has more or fewer, or one of another shape; nothing is changed then.
+        """
+        mine = tracking.own_variables(self)
+        if len(store.keys()) != len(mine):
+            hint = "" if self.built else "; it makes its weights when it is built or first called"
+            raise ValueError(
+                f"layer {self.name!r} has {len(mine)} variables of its own, the file has "
+                f"{len(store.keys())} for it{hint}"
+            )
+        values = [np.asarray(store[str(number)]) for number in range(len(mine))]
+        for variable, value in zip(mine, values, strict=True):
+            if not variable.shape.is_compatible_with(value.shape):
+                raise ShapeError(
+                    f"layer {self.name!r}: {variable._name!r} has shape {tuple(variable.shape)}, "
+                    f"the file has shape {value.shape}"
+                )
+        for variable, value in zip(mine, values, strict=True):
+            variable.assign(value.astype(variable.dtype.dtype))
+
     # ------------------------------------------------------------------ losses
 
     @property

@@ -1,8 +1,8 @@
 """Models: layers with a training loop, and how they are saved."""
 
 from trainkit.layers.symbolic import Input as Input
+from trainkit.models.cloning import clone_model as clone_model
 from trainkit.models.model import Model as Model
-from trainkit.models.saving import clone_model as clone_model
 from trainkit.models.saving import load_model as load_model
 from trainkit.models.saving import model_from_config as model_from_config
 from trainkit.models.saving import model_from_json as model_from_json

@@ -7,22 +7,24 @@ Keras.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from trainkit import ops
 from trainkit.core import nest
-from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.layers.core import InputLayer
 from trainkit.layers.layer import Layer
-from trainkit.layers.symbolic import KerasTensor, Node, Operation, symbol_of
+from trainkit.layers.naming import unique_name
+from trainkit.layers.symbolic import KerasTensor, Node, Operation, node_of, symbol_of
+from trainkit.models.functional_inputs import fitted, matched
 
 
 class Graph:
     """A model drawn up from symbolic tensors.
 
     Args:
-        inputs: nest of `KerasTensor`s.
+        inputs: nest of `KerasTensor`s; a new `InputLayer` takes the place of each that is the
+            result of a layer.
         outputs: nest of `KerasTensor`s that are computed from them.
 
     Raises:
@@ -30,20 +32,25 @@ class Graph:
             alone, or two layers have one name.
 
     Attributes:
+        inputs, outputs: as given, but for inputs that are results of layers.
         operations: all layers, operations among them.
         layers: the layers that users called.
     """
 
     def __init__(self, inputs: Any, outputs: Any) -> None:
+        _checked(inputs, "inputs")
+        _checked(outputs, "outputs")
+        self._set(*_from_inputs(inputs, outputs))
+
+    def _set(self, inputs: Any, outputs: Any) -> None:
         self.inputs, self.outputs = inputs, outputs
-        self.flat_inputs = _checked(inputs, "inputs")
-        self.flat_outputs = _checked(outputs, "outputs")
+        self.flat_inputs, self.flat_outputs = nest.flatten(inputs), nest.flatten(outputs)
         self.nodes, self.operations = _ordered(self.flat_inputs, self.flat_outputs)
         self.layers = [op for op in self.operations if not isinstance(op, Operation)]
         _check_names(self.layers)
-        self.given = {id(x) for x in self.flat_inputs}
-        self.steps = [_Step(n) for n in self.nodes if not _is_given(n, self.given)]
-        self.names = [_input_name(x) for x in self.flat_inputs]
+        self.steps = [_Step(n) for n in self.nodes if not isinstance(n.operation, InputLayer)]
+        self.names = [x.node.operation.name for x in self.flat_inputs]
+        self._alone = _alone(outputs)
 
     @property
     def output_names(self) -> list[str]:
@@ -52,47 +59,102 @@ class Graph:
             return [str(key) for key in nest.sorted_keys(self.outputs)]
         return [x.name if x.node is None else x.node.operation.name for x in self.flat_outputs]
 
+    def __reduce__(self) -> Any:
+        """As one flat table: a chain of nodes may be longer than Python's stack is high."""
+        return table_as_graph, graph_as_table(self)
+
     # ------------------------------------------------------------------ running
 
     def run(self, inputs: Any) -> Any:
         """The outputs for `inputs`, a nest like that of the model's, or a dict by input names."""
-        given = self._matched(inputs)
+        given = matched(self, inputs)
         values: dict[int, Any] = {}
         for symbol, x in zip(self.flat_inputs, given, strict=True):
-            values[id(symbol)] = _fitted(x, symbol)
+            values[id(symbol)] = fitted(x, symbol)
         for step in self.steps:
             step.run(values)
-        if isinstance(self.outputs, KerasTensor):
-            return values[id(self.outputs)]
+        if self._alone is not None:
+            return values[id(self._alone)]
         return nest.map_structure(lambda y: values[id(y)], self.outputs)
 
-    def _matched(self, inputs: Any) -> list[Any]:
-        """The leaves of `inputs` in the order of the model's."""
-        if isinstance(self.inputs, KerasTensor) and not isinstance(inputs, dict | list | tuple):
-            return [inputs]
-        if isinstance(inputs, dict):
-            named = self._by_name(inputs)
-            if named is not None:
-                return named
-        flat = nest.flatten(inputs)
-        if len(flat) != len(self.flat_inputs):
-            raise InvalidArgumentError(
-                f"the model has {len(self.flat_inputs)} inputs, {', '.join(self.names)}; "
-                f"it was given {len(flat)}"
-            )
-        return flat
+    def redrawn(
+        self, inputs: Any, layer_of: Callable[[Layer], Layer], call: Callable[..., Any] | None
+    ) -> Any:
+        """The symbolic outputs of other layers, called on other symbols as these are on theirs.
 
-    def _by_name(self, inputs: dict[str, Any]) -> list[Any] | None:
-        names = self.names
-        if isinstance(self.inputs, dict):
-            names = [str(key) for key in nest.sorted_keys(self.inputs)]
-        missing = [name for name in names if name not in inputs]
-        if missing:
-            raise InvalidArgumentError(
-                f"the model has the inputs {', '.join(names)}; the dict it was given has "
-                f"{', '.join(map(str, inputs))}"
-            )
-        return [inputs[name] for name in names]
+        Args:
+            inputs: nest of `KerasTensor`s like that of the inputs.
+            layer_of: gives the layer to be called in place of each.
+            call: `call(layer, *args, **kwargs)` calls one; by default the layer is called.
+        """
+        values = {id(x): y for x, y in zip(self.flat_inputs, nest.flatten(inputs), strict=True)}
+        for step in self.steps:
+            step.run(values, layer_of(step.layer), call)
+        return nest.map_structure(lambda y: values[id(y)], self.outputs)
+
+
+def _alone(outputs: Any) -> KerasTensor | None:
+    """The output of a model that has just one, in a list or not; `None` for nests."""
+    if isinstance(outputs, list | tuple) and len(outputs) == 1:
+        outputs = outputs[0]
+    return outputs if isinstance(outputs, KerasTensor) else None
+
+
+def graph_as_table(graph: Graph) -> tuple[Any, ...]:
+    """A graph as symbols by number: inputs, outputs, and each call with what it was given."""
+    numbers: dict[int, _Place] = {}
+
+    def place(x: Any) -> Any:
+        if not isinstance(x, KerasTensor):
+            return x
+        return numbers.setdefault(id(x), _Place(len(numbers), tuple(x.shape), x.dtype.name, x.name))
+
+    calls = [
+        (n.operation, *(nest.map_structure(place, x) for x in (n.args, n.kwargs, n.outputs)))
+        for n in graph.nodes
+    ]
+    ends = [nest.map_structure(place, x) for x in (graph.inputs, graph.outputs)]
+    return (type(graph), ends, calls, [x.node.operation for x in graph.flat_inputs])
+
+
+class _Place(NamedTuple):
+    number: int
+    shape: tuple[Any, ...]
+    dtype: str
+    name: str
+
+
+def table_as_graph(kind: type[Graph], ends: Any, calls: Any, starts: Any) -> Graph:
+    """What `graph_as_table` described; its layers know their symbolic inputs and outputs."""
+    symbols: dict[int, KerasTensor] = {}
+
+    def symbol(x: Any) -> Any:
+        if not isinstance(x, _Place):
+            return x
+        return symbols.setdefault(x.number, KerasTensor(x.shape, x.dtype, name=x.name))
+
+    for operation, *parts in calls:
+        args, kwargs, outputs = (_placed(part, symbol) for part in parts)
+        node_of(operation, args, kwargs, outputs)
+    inputs, outputs = (_placed(part, symbol) for part in ends)
+    for layer, x in zip(starts, nest.flatten(inputs), strict=True):
+        if x.node is None:  # an input that no output depends on
+            node_of(layer, (), {}, x)
+    graph = kind.__new__(kind)
+    graph._set(inputs, outputs)
+    return graph
+
+
+def _placed(structure: Any, symbol: Callable[[Any], Any]) -> Any:
+    """A nest with its places, which are tuples themselves, replaced by symbols."""
+    if isinstance(structure, _Place) or not nest.is_nested(structure):
+        return symbol(structure)
+    if isinstance(structure, dict):
+        return {key: _placed(value, symbol) for key, value in structure.items()}
+    items = [_placed(item, symbol) for item in structure]
+    if hasattr(structure, "_fields"):
+        return type(structure)(*items)
+    return items if isinstance(structure, list) else tuple(items)
 
 
 class _Step:
@@ -104,13 +166,14 @@ class _Step:
         self.source = id(node.args[0]) if plain else None
         self.target = id(node.outputs) if isinstance(node.outputs, KerasTensor) else None
 
-    def run(self, values: dict[int, Any]) -> None:
-        if self.source is not None:
-            y = self.layer(values[self.source])
+    def run(self, values: dict[int, Any], layer: Any = None, call: Any = None) -> None:
+        layer = self.layer if layer is None else layer
+        if self.source is not None and call is None:
+            y = layer(values[self.source])
         else:
             args = nest.map_structure(lambda x: _value(x, values), self.node.args)
             kwargs = nest.map_structure(lambda x: _value(x, values), self.node.kwargs)
-            y = self.layer(*args, **kwargs)
+            y = layer(*args, **kwargs) if call is None else call(layer, *args, **kwargs)
         if self.target is not None:
             values[self.target] = y
             return
@@ -120,29 +183,6 @@ class _Step:
 
 def _value(x: Any, values: dict[int, Any]) -> Any:
     return values[id(x)] if isinstance(x, KerasTensor) else x
-
-
-def _fitted(x: Any, symbol: KerasTensor) -> Any:
-    """Data as the input wants it: of its dtype, with the last axis of size 1 it may lack."""
-    if x is None:
-        return None
-    if not isinstance(x, Tensor):
-        x = convert_to_tensor(x)
-    if x.dtype != symbol.dtype:
-        x = ops.cast(x, symbol.dtype)
-    want, have = tuple(symbol.shape), tuple(x.shape)
-    if len(have) == len(want) - 1 and want[-1] == 1:
-        x = ops.expand_dims(x, -1)
-    elif len(have) == len(want) + 1 and have[-1] == 1:
-        x = ops.squeeze(x, -1)
-    have = tuple(x.shape)
-    if len(have) != len(want) or any(
-        m is not None and n is not None and n != m for n, m in zip(have[1:], want[1:], strict=True)
-    ):
-        raise ShapeError(
-            f"input {symbol.name!r} of the model has shape {want}, it was given {have}"
-        )
-    return x
 
 
 def _checked(symbols: Any, what: str) -> list[KerasTensor]:
@@ -159,15 +199,42 @@ def _checked(symbols: Any, what: str) -> list[KerasTensor]:
     return flat
 
 
-def _input_name(x: KerasTensor) -> str:
-    """The name of the `Input`, or that of a tensor in the middle of another model."""
-    enters = x.node is not None and isinstance(x.node.operation, InputLayer)
-    return x.node.operation.name if enters and x.node is not None else x.name
+def _from_inputs(inputs: Any, outputs: Any) -> tuple[Any, Any]:
+    """The nests, drawn anew if they do not begin at the symbols of input layers."""
+    flat = nest.flatten(inputs)
+    if all(x.node is not None and isinstance(x.node.operation, InputLayer) for x in flat):
+        return inputs, outputs
+    walk = _Walk({id(x) for x in flat})
+    for x in nest.flatten(outputs):
+        walk.visit(x)
+    new: dict[int, KerasTensor] = {}
+    for x in flat:
+        enters = x.node is not None and isinstance(x.node.operation, InputLayer)
+        new[id(x)] = x if enters else _entrance(x)
+
+    def swapped(x: Any) -> Any:
+        return new.get(id(x), x) if isinstance(x, KerasTensor) else x
+
+    for node in walk.finished:
+        if isinstance(node.operation, InputLayer) or walk.starts(node):
+            continue
+        args, kwargs = (nest.map_structure(swapped, x) for x in (node.args, node.kwargs))
+        results = nest.map_structure(_twin, node.outputs)
+        node_of(node.operation, args, kwargs, results)
+        pairs = zip(nest.flatten(node.outputs), nest.flatten(results), strict=True)
+        new.update((id(old), twin) for old, twin in pairs)
+    return nest.map_structure(swapped, inputs), nest.map_structure(swapped, outputs)
 
 
-def _is_given(node: Node, given: set[int]) -> bool:
-    outputs = nest.flatten(node.outputs)
-    return isinstance(node.operation, InputLayer) or all(id(y) in given for y in outputs)
+def _entrance(x: KerasTensor) -> KerasTensor:
+    """The symbol of a new input for what `x` stands for."""
+    return symbol_of(
+        InputLayer(batch_shape=tuple(x.shape), dtype=x.dtype.name, name=unique_name(x.name))
+    )
+
+
+def _twin(x: Any) -> Any:
+    return KerasTensor(x.shape, x.dtype.name) if isinstance(x, KerasTensor) else x
 
 
 class _Walk:
@@ -208,14 +275,16 @@ class _Walk:
         self.met.setdefault(id(node.operation), len(self.met))
         if id(node) in self.parents:
             return
-        inputs = [] if self._starts(node) else node.inputs
-        if isinstance(node.operation, InputLayer) and not self._starts(node):
+        starts = self.starts(node)
+        inputs = [] if starts else node.inputs
+        if isinstance(node.operation, InputLayer) and not starts:
             raise ValueError(_not_connected(node))
-        if not inputs and not self._starts(node):
+        if not inputs and not starts:
             raise ValueError(f"layer {node.operation.name!r} has no symbolic input")
         self.parents[id(node)] = [self._node(x) for x in inputs]
 
-    def _starts(self, node: Node) -> bool:
+    def starts(self, node: Node) -> bool:
+        """Whether the walk ends at the results of this node, which are given."""
         return any(id(y) in self.given for y in nest.flatten(node.outputs))
 
 
@@ -258,141 +327,7 @@ def _is_open_input(x: KerasTensor, walk: _Walk) -> bool:
 
 
 def _check_names(layers: list[Layer]) -> None:
-    names = [layer.name for layer in layers]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    counts = Counter(layer.name for layer in layers)
+    twice = sorted(name for name, count in counts.items() if count > 1)
     if twice:
         raise ValueError(f"layers of one model need different names; {twice[0]!r} is there twice")
-
-
-# ---------------------------------------------------------------------- config
-
-
-def graph_config(graph: Graph, name: str, trainable: bool, serialize: Any) -> dict[str, Any]:
-    """The graph as plain values, in the layout that Keras has for functional models."""
-    numbers: dict[int, tuple[str, int, int]] = {}
-    calls: dict[int, list[Node]] = {}
-    for node in graph.nodes:
-        calls.setdefault(id(node.operation), []).append(node)
-        for place, y in enumerate(nest.flatten(node.outputs)):
-            index = len(calls[id(node.operation)]) - 1
-            numbers[id(y)] = (node.operation.name, index, place)
-    layers = []
-    for op in graph.operations:
-        nodes = [] if isinstance(op, InputLayer) else calls.get(id(op), [])
-        described = serialize(op)
-        layers.append(
-            {
-                **described,
-                "name": op.name,
-                "inbound_nodes": [_node_config(n, numbers) for n in nodes],
-            }
-        )
-
-    def places(symbols: Any) -> Any:
-        return _nested(symbols, lambda x: list(numbers[id(x)]))
-
-    return {
-        "name": name,
-        "trainable": trainable,
-        "layers": layers,
-        "input_layers": places(graph.inputs),
-        "output_layers": places(graph.outputs),
-    }
-
-
-def _nested(structure: Any, of: Any) -> Any:
-    """A nest with its leaves replaced; lists of results may be leaves, which `nest` would walk."""
-    if isinstance(structure, dict):
-        return {key: _nested(value, of) for key, value in structure.items()}
-    if isinstance(structure, list | tuple):
-        return [_nested(item, of) for item in structure]
-    return of(structure)
-
-
-def _node_config(node: Node, numbers: dict[int, tuple[str, int, int]]) -> dict[str, Any]:
-    def plain(x: Any) -> Any:
-        if isinstance(x, KerasTensor):
-            config = {
-                "shape": list(x.shape),
-                "dtype": x.dtype.name,
-                "keras_history": list(numbers[id(x)]),
-            }
-            return {"class_name": "__keras_tensor__", "config": config}
-        if isinstance(x, Tensor):
-            config = {"value": x.numpy().tolist(), "dtype": x.dtype.name}
-            return {"class_name": "__tensor__", "config": config}
-        return x
-
-    return {"args": _nested(node.args, plain), "kwargs": _nested(node.kwargs, plain)}
-
-
-def graph_from_config(config: dict[str, Any], deserialize: Any) -> tuple[Any, Any]:
-    """The symbolic inputs and outputs that `graph_config` described; layers are made anew."""
-    layers = {item["name"]: deserialize(_without_nodes(item)) for item in config["layers"]}
-    made: dict[tuple[str, int], list[Any]] = {}
-    waiting = []
-    for item in config["layers"]:
-        if isinstance(layers[item["name"]], InputLayer):
-            made[(item["name"], 0)] = [symbol_of(layers[item["name"]])]
-        waiting += [(item["name"], i, node) for i, node in enumerate(item["inbound_nodes"])]
-    while waiting:
-        left = [call for call in waiting if not _run_call(call, layers, made)]
-        if len(left) == len(waiting):
-            raise ValueError("the config of the model has calls whose inputs nothing gives")
-        waiting = left
-
-    def symbol(place: Any) -> Any:
-        return made[(place[0], int(place[1]))][int(place[2])]
-
-    return _placed(config["input_layers"], symbol), _placed(config["output_layers"], symbol)
-
-
-def _without_nodes(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key != "inbound_nodes"}
-
-
-def _is_place(x: Any) -> bool:
-    return (
-        isinstance(x, list) and len(x) == 3 and isinstance(x[0], str) and not isinstance(x[1], str)
-    )
-
-
-def _placed(places: Any, symbol: Any) -> Any:
-    if _is_place(places):
-        return symbol(places)
-    if isinstance(places, dict):
-        return {key: _placed(value, symbol) for key, value in places.items()}
-    items = [_placed(item, symbol) for item in places]
-    return items[0] if len(items) == 1 else items
-
-
-class _NotYet(Exception):
-    pass
-
-
-def _run_call(
-    call: tuple[str, int, Any], layers: dict[str, Any], made: dict[Any, list[Any]]
-) -> bool:
-    """Call a layer on its symbols, if they are there already."""
-    name, index, node = call
-
-    def value(x: Any) -> Any:
-        if isinstance(x, dict) and x.get("class_name") == "__keras_tensor__":
-            layer, number, place = x["config"]["keras_history"]
-            if (layer, int(number)) not in made:
-                raise _NotYet
-            return made[(layer, int(number))][int(place)]
-        if isinstance(x, dict) and x.get("class_name") == "__tensor__":
-            return convert_to_tensor(x["config"]["value"], dtype=x["config"]["dtype"])
-        if isinstance(x, dict):
-            return {key: value(item) for key, item in x.items()}
-        return [value(item) for item in x] if isinstance(x, list) else x
-
-    try:
-        args, kwargs = value(node["args"]), value(node["kwargs"])
-    except _NotYet:
-        return False
-    if index and (name, index - 1) not in made:
-        return False
-    made[(name, index)] = nest.flatten(layers[name](*args, **kwargs))
-    return True

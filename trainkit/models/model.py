@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,13 +18,14 @@ from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints import weights
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
-from trainkit.core.registry import serialize_object
+from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable
 from trainkit.layers import tracking
-from trainkit.layers.layer import Layer
+from trainkit.layers.layer import LAYERS, Layer
 from trainkit.layers.symbolic import KerasTensor, Operation
 from trainkit.models import arguments, batches, training
-from trainkit.models.functional import Graph, graph_config, graph_from_config
+from trainkit.models.functional import Graph
+from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.trained import Trained
 
 
@@ -53,10 +57,35 @@ class Model(Trained):
             self._draw(inputs, outputs)
 
     def _draw(self, inputs: Any, outputs: Any) -> None:
+        if isinstance(inputs, dict):
+            _check_keys(inputs)
         graph = Graph(inputs, outputs)
         self.__dict__["_graph"] = graph
+        self._drop_symbols()
         self._layers = list(graph.operations)
         self.built = True
+
+    def _drop_symbols(self) -> None:
+        """Forget arguments that are symbolic: the graph has them, and can be copied."""
+        if any(isinstance(x, KerasTensor) for x in nest.flatten(self._init_arguments)):
+            self.__dict__["_init_arguments"] = ((), {})
+
+    @classmethod
+    def _takes_ends(cls) -> bool:
+        return _made_from_ends(cls)  # type: ignore[arg-type]
+
+    @property
+    def _counts_its_drawing(self) -> bool:
+        """Whether Keras numbers the calls of this model from 1."""
+        return self._graph is not None
+
+    @property
+    def _config_identity(self) -> tuple[str, str, str | None] | None:
+        if type(self) is not Model:
+            return None
+        if self._graph is None:
+            return ("keras", "Model", None)
+        return ("keras.src.models.functional", "Functional", "Functional")
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         graph = self._graph
@@ -79,6 +108,13 @@ class Model(Trained):
             return list(self._graph.layers)
         found = tracking.sublayers(self, Layer)
         return [layer for layer in found if not isinstance(layer, Operation)]
+
+    @property
+    def operations(self) -> list[Layer]:
+        """The layers, and the operations on symbolic tensors that the model was drawn up of."""
+        return self.layers if self._graph is None else list(self._graph.operations)
+
+    _operations = operations
 
     def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
         """One layer by its name or its position.
@@ -124,12 +160,12 @@ class Model(Trained):
     @property
     def input_shape(self) -> Any:
         """The shape of the input, a nest of tuples."""
-        return nest.map_structure(lambda x: tuple(x.shape), self.input)
+        return _alone(nest.map_structure(lambda x: tuple(x.shape), self.input))
 
     @property
     def output_shape(self) -> Any:
         """The shape of the output, a nest of tuples."""
-        return nest.map_structure(lambda x: tuple(x.shape), self.output)
+        return _alone(nest.map_structure(lambda x: tuple(x.shape), self.output))
 
     def _drawn(self, what: str) -> Graph:
         if self._graph is None:
@@ -384,7 +420,13 @@ class Model(Trained):
 
     # ------------------------------------------------------------------ saving
 
-    def save_weights(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
+    def save_weights(
+        self,
+        filepath: str | os.PathLike[str],
+        overwrite: bool = True,
+        max_shard_size: float | None = None,
+        objects_to_skip: Any = None,
+    ) -> None:
         """Write all weights into one file, which appears whole or not at all.
 
         Args:
@@ -392,6 +434,9 @@ class Model(Trained):
                 of the optimizer; `.safetensors` or `.npz` for the weights alone; any other for a
                 checkpoint.
             overwrite: whether a file that exists is replaced.
+            max_shard_size: split Keras's layout into several files of so many GB, 10**9 bytes, at
+                most; `filepath` ends in `.weights.json` then, and names them all.
+            objects_to_skip: layers and optimizers that are left out, in Keras's layout.
 
         Raises:
             FailedPreconditionError: the model has no weights yet.
@@ -399,45 +444,53 @@ class Model(Trained):
         """
         if not overwrite and os.path.exists(filepath):
             raise FileExistsError(f"{filepath} exists already; pass overwrite=True to replace it")
-        weights.save_weights(self, filepath)
+        weights.save_weights(
+            self, filepath, max_shard_size=max_shard_size, skipped=objects_to_skip or ()
+        )
 
-    def load_weights(self, filepath: str | os.PathLike[str], skip_mismatch: bool = False) -> None:
+    def load_weights(
+        self,
+        filepath: str | os.PathLike[str],
+        skip_mismatch: bool = False,
+        objects_to_skip: Any = None,
+    ) -> None:
         """Read what `save_weights` wrote, here or in Keras.
 
         Args:
             filepath: a file of weights, or the `.keras` file of a whole model.
             skip_mismatch: leave weights alone that do not fit the file, rather than fail.
+            objects_to_skip: layers and optimizers that keep what they have, for Keras's layout.
 
         Raises:
             NotFoundError: there is no such file.
             CheckpointError: the file is damaged, or does not fit; nothing is changed.
         """
-        weights.load_weights(self, filepath, skip_mismatch)
+        weights.load_weights(self, filepath, skip_mismatch, skipped=objects_to_skip or ())
 
-    def save(self, filepath: str | os.PathLike[str], overwrite: bool = True) -> None:
+    def save(
+        self,
+        filepath: str | os.PathLike[str],
+        overwrite: bool = True,
+        zipped: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Write the whole model: how it is made, its weights, and how it is compiled.
 
         Args:
             filepath: ends in `.keras`.
             overwrite: whether a file that exists is replaced; otherwise it is an error.
+            zipped: `False` writes a folder in place of one file.
+            **kwargs: those of `keras.saving.save_model`.
         """
         from trainkit.models.saving import save_model
 
-        save_model(self, filepath, overwrite)
+        save_model(self, filepath, overwrite, zipped, **kwargs)
 
     def to_json(self, **kwargs: Any) -> str:
         """How the model is made, without weights, as JSON; `kwargs` are those of `json.dumps`."""
         from trainkit.models.saving import model_to_json
 
         return model_to_json(self, **kwargs)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle a model made of symbolic tensors as the file that `save` writes."""
-        if self._graph is None:
-            return super().__reduce_ex__(protocol)
-        from trainkit.models.saving import model_as_bytes, model_from_bytes
-
-        return model_from_bytes, (model_as_bytes(self),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         twin = type(self).__new__(type(self))
@@ -446,17 +499,88 @@ class Model(Trained):
         return twin
 
     def get_config(self) -> dict[str, Any]:
-        if self._graph is None or type(self) is not Model:
+        if self._graph is None or not self._takes_ends():
             return super().get_config()
-        return graph_config(self._graph, self.name, self.trainable, serialize_object)
+        return graph_config(self._graph, self.name, self.trainable)
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Any:
-        if "input_layers" not in config:
-            return super().from_config(config)
-        from trainkit.core.registry import deserialize_object
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """A new model made by what `get_config` gave; its weights are new.
 
-        inputs, outputs = graph_from_config(config, deserialize_object)
-        return cls(
-            inputs, outputs, name=config.get("name"), trainable=config.get("trainable", True)
-        )
+        Args:
+            config: what `get_config` gave.
+            custom_objects: classes and functions that it may name, by name.
+
+        Raises:
+            ConfigError: it names a class that is not known, or lacks something.
+        """
+        with CustomObjectScope(custom_objects):
+            if "input_layers" not in config or not cls._takes_ends():
+                return super().from_config(config)
+            inputs, outputs = graph_from_config(config)
+            drawn = ("layers", "input_layers", "output_layers")
+            more = {name: value for name, value in config.items() if name not in drawn}
+            return cls(inputs, outputs, **more)
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        if self._graph is not None:
+            return {"input_shape": self.input_shape}
+        return super().get_build_config()
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        try:
+            super().build_from_config(config)
+        except Exception as error:
+            warnings.warn(
+                f"model {self.name!r} can't be built by {config!r}, so it has no weights yet: "
+                f"{error}. Let its class have a method build_from_config(config), and "
+                "get_build_config() to go with it",
+                stacklevel=2,
+            )
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compile the model by what `get_compile_config` gave.
+
+        A class with a `compile` of its own has to have this method too; the model stays as it is
+        otherwise, with a warning.
+        """
+        if type(self).compile is not Model.compile:
+            warnings.warn(
+                "`compile()` was not called as part of model loading because the model's "
+                f"`compile()` method is custom. {type(self).__name__} needs get_compile_config() "
+                "and compile_from_config(config) to go with it; or call compile() yourself",
+                stacklevel=2,
+            )
+            return
+        self.compile(**deserialize_object(config))
+        if self.optimizer is not None and self.built:
+            self.optimizer.build(self.trainable_variables)
+
+
+LAYERS.add(Model, "Functional")  # what Keras calls a model that was drawn up
+
+
+def _check_keys(inputs: dict[Any, Any]) -> None:
+    """Warn of keys that are not the names of their inputs, as data is matched by key."""
+    for key, x in inputs.items():
+        if isinstance(x, KerasTensor) and key != x.name:
+            warnings.warn(
+                f"the input {x.name!r} of the model goes by the key {key!r}; data is matched by "
+                f"the key. Give the Input the same name: Input(..., name={key!r})",
+                stacklevel=5,
+            )
+
+
+def _alone(shapes: Any) -> Any:
+    """The one shape of a list of one."""
+    return shapes[0] if isinstance(shapes, list) and len(shapes) == 1 else shapes
+
+
+@functools.cache
+def _made_from_ends(kind: Any) -> bool:
+    """Whether a class is made by `kind(inputs, outputs, name=...)`, as `Model` itself."""
+    parameters = list(inspect.signature(kind.__init__).parameters.values())[1:]
+    kinds = {p.kind for p in parameters}
+    if {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD} <= kinds:
+        return True
+    return [p.name for p in parameters][:2] == ["inputs", "outputs"]

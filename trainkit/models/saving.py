@@ -1,37 +1,46 @@
 """Whole models in one file, in the layout of Keras 3: a zip of a config, metadata and weights.
 
 Reading such a file builds objects of trainkit's own classes, and of classes that the reader has
-registered or passes in, from plain values. Nothing that stands in the file is executed or imported.
+registered or passes in, from plain values. Nothing that stands in the file is executed or imported,
+but for lambdas, and these only with `safe_mode=False`.
 """
 
 from __future__ import annotations
 
 import datetime
-import io
 import json
 import os
 import tempfile
-import zipfile
+import warnings
+from pathlib import Path
 from typing import Any
 
-from trainkit.checkpoints.atomic import AtomicFile
-from trainkit.checkpoints.weights import load_weights, save_weights
-from trainkit.core.errors import CheckpointError, InvalidArgumentError, NotFoundError
-from trainkit.core.registry import CustomObjectScope, deserialize_object, serialize_object
+from trainkit.checkpoints.keras_archive import (
+    ASSETS,
+    CONFIG,
+    LARGEST_CONFIG,
+    METADATA,
+    WEIGHTS,
+    Archive,
+    opened,
+    write_archive,
+)
+from trainkit.checkpoints.keras_files import Shelf, load_shelf, save_keras
+from trainkit.checkpoints.keras_weights import layout
+from trainkit.checkpoints.saved import SavedFile
+from trainkit.core.config_values import SafeModeScope, in_safe_mode
+from trainkit.core.errors import CheckpointError, ConfigError, InvalidArgumentError
+from trainkit.core.registry import (
+    CustomObjectScope,
+    ObjectSharingScope,
+    deserialize_object,
+    serialize_object,
+)
+from trainkit.layers.weight_budget import WeightBudget
 from trainkit.models.model import Model
 
-_CONFIG, _METADATA, _WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _KERAS_VERSION = "3.15.0"  # the layout of the files is that of this version
-_LARGEST_CONFIG = 64 << 20
-
-
-def _path(filepath: Any, ending: str, overwrite: bool = True) -> str:
-    path = os.fspath(filepath)
-    if not path.endswith(ending):
-        raise ValueError(f"the path must end in {ending!r}, got {path!r}")
-    if not overwrite and os.path.exists(path):
-        raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it")
-    return path
+_LEGACY = (".h5", ".hdf5")
 
 
 # ---------------------------------------------------------------------- whole models
@@ -39,87 +48,128 @@ def _path(filepath: Any, ending: str, overwrite: bool = True) -> str:
 
 def model_config(model: Model) -> dict[str, Any]:
     """How a model is made and compiled, as plain values."""
-    described: dict[str, Any] = serialize_object(model)
-    if type(model) is Model:
-        described["class_name"] = "Functional"
-    described["build_config"] = _build_config(model)
-    compiled = model.get_compile_config()
-    if compiled is not None:
-        described["compile_config"] = compiled
+    with ObjectSharingScope():
+        described: dict[str, Any] = serialize_object(model)
     return described
 
 
-def _build_config(model: Model) -> dict[str, Any]:
-    """The shapes that the model was built with."""
-    if model._graph is not None:
-        return {"input_shape": serialize_object(model.input_shape)}
-    return {name: serialize_object(shape) for name, shape in model.get_build_config().items()}
-
-
 def model_to_json(model: Model, **kwargs: Any) -> str:
-    """`model_config` as JSON, without how it is compiled."""
-    config = model_config(model)
-    config.pop("compile_config", None)
-    return json.dumps(config, **kwargs)
+    """`model_config` as JSON; `kwargs` are those of `json.dumps`."""
+    return json.dumps(serialize_object(model), **kwargs)
 
 
-def save_model(model: Model, filepath: Any, overwrite: bool = True) -> None:
+def save_model(
+    model: Model,
+    filepath: Any,
+    overwrite: bool = True,
+    zipped: bool | None = None,
+    **kwargs: Any,
+) -> None:
     """Write a whole model; a file that is there stays whole until the new one is.
 
     Args:
-        model: built.
-        filepath: ends in `.keras`.
+        model: a model; one without weights yet is written, and read, as such.
+        filepath: ends in `.keras`, or is a file that is open for writing.
         overwrite: whether a file that exists is replaced.
+        zipped: `False` writes a folder in place of one file.
+        **kwargs: Keras 2's `save_format`, which the ending has said since, with a warning;
+            `include_optimizer`, which must be true.
 
     Raises:
-        ValueError: the path ends otherwise, or the model is not built.
+        ValueError: the path ends otherwise, or an argument is not supported.
         TypeError: a part can't be put into a config.
         FileExistsError: the file exists and is not to be replaced.
     """
-    path = _path(filepath, ".keras", overwrite)
-    if not model.built:
-        raise ValueError(
-            f"model {model.name!r} has no weights to save yet: build it, or call it on data"
-        )
-    config = json.dumps(model_config(model))
+    _check_arguments(filepath, kwargs)
+    zipped = True if zipped is None else zipped
+    path = _path(filepath, overwrite) if zipped else _folder(filepath, overwrite)
+    config = _config_text(model)
     now = datetime.datetime.now().strftime("%Y-%m-%d@%H:%M:%S")
     metadata = json.dumps({"keras_version": _KERAS_VERSION, "date_saved": now})
-    stored = b""
     with tempfile.TemporaryDirectory() as folder:
-        weights = os.path.join(folder, _WEIGHTS)
-        if model.weights:
-            save_weights(model, weights)
-            with open(weights, "rb") as file:
-                stored = file.read()
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(_METADATA, metadata)
-        archive.writestr(_CONFIG, config)
-        if stored:
-            archive.writestr(_WEIGHTS, stored)
-    with AtomicFile(path) as out:
-        with os.fdopen(os.dup(out.fd), "wb") as file:
-            file.write(packed.getvalue())
-        out.commit()
+        weights = os.path.join(folder, WEIGHTS)
+        save_keras(model, weights)
+        members: dict[str, Any] = {METADATA: metadata.encode(), CONFIG: config, WEIGHTS: weights}
+        members[WEIGHTS] = Path(weights)
+        members.update(_saved_assets(model, os.path.join(folder, "assets")))
+        write_archive(path, members, zipped)
 
 
-def model_as_bytes(model: Model) -> bytes:
-    """What `save_model` writes."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.keras")
-        save_model(model, path)
-        with open(path, "rb") as file:
-            return file.read()
+def _check_arguments(filepath: Any, given: dict[str, Any]) -> None:
+    given = dict(given)
+    if not given.pop("include_optimizer", True):
+        raise InvalidArgumentError(
+            "save: include_optimizer=False is not supported; save a model that is not compiled"
+        )
+    chosen = given.pop("save_format", None)
+    if given:
+        raise InvalidArgumentError(f"save: there are no arguments {', '.join(map(repr, given))}")
+    if chosen and not str(filepath).endswith((".keras", *_LEGACY)):
+        raise InvalidArgumentError(
+            f"save: save_format={chosen!r} is gone; the path says the format: let it end in .keras"
+        )
+    if chosen:
+        warnings.warn(
+            f"save: save_format={chosen!r} is not looked at; the ending of the path says it",
+            stacklevel=4,
+        )
 
 
-def model_from_bytes(data: bytes) -> Model:
-    """The model that `model_as_bytes` was given."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.keras")
-        with open(path, "wb") as file:
-            file.write(data)
-        model: Model = load_model(path)
-        return model
+def _path(filepath: Any, overwrite: bool = True) -> Any:
+    if hasattr(filepath, "write") or hasattr(filepath, "read"):
+        return filepath
+    path = os.fspath(filepath)
+    if path.endswith(_LEGACY):
+        raise InvalidArgumentError(
+            f"{path!r}: HDF5 files of whole models, as Keras 2 wrote them, are not supported; use "
+            "the ending '.keras' for a model, '.weights.h5' with save_weights and load_weights for "
+            "its weights"
+        )
+    if not path.endswith(".keras"):
+        raise InvalidArgumentError(f"the path of a model must end in '.keras', got {path!r}")
+    _check_free(path, overwrite)
+    return path
+
+
+def _folder(filepath: Any, overwrite: bool) -> str:
+    path = os.fspath(filepath)
+    _check_free(path, overwrite)
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise InvalidArgumentError(f"{path!r} is a file; zipped=False writes a folder")
+    return path
+
+
+def _check_free(path: str, overwrite: bool) -> None:
+    if not overwrite and os.path.exists(path):
+        raise FileExistsError(f"{path} exists already; pass overwrite=True to replace it")
+
+
+def _config_text(model: Model) -> bytes:
+    text = json.dumps(model_config(model)).encode()
+    if len(text) > LARGEST_CONFIG:
+        raise InvalidArgumentError(
+            f"the config of model {model.name!r} has {len(text)} bytes; no more than "
+            f"{LARGEST_CONFIG} would be read again. Keep large arrays in weights, or in assets"
+        )
+    return text
+
+
+def _saved_assets(model: Model, folder: str) -> dict[str, Path]:
+    """The files that parts of the model write, by the names of members."""
+    for path, part in _with_assets(model, "save_assets"):
+        place = os.path.join(folder, path)
+        os.makedirs(place, exist_ok=True)
+        part.save_assets(place)
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return {ASSETS + path.relative_to(folder).as_posix(): path for path in sorted(files)}
+
+
+def _with_assets(model: Model, method: str) -> list[tuple[str, Any]]:
+    return [
+        (item.path, item.part)
+        for item in layout(model)
+        if callable(getattr(item.part, method, None))
+    ]
 
 
 def load_model(
@@ -130,11 +180,16 @@ def load_model(
 ) -> Any:
     """Read a model that `Model.save` wrote, here or in Keras.
 
+    Weights are made for what the file has: one whose config asks for far more is refused before
+    anything is made.
+
     Args:
-        filepath: ends in `.keras`.
+        filepath: ends in `.keras`, or is a folder that was written with `zipped=False`, or a file
+            that is open for reading.
         custom_objects: classes and functions that the file names, by name.
         compile: whether the model is compiled as it was.
-        safe_mode: must be true; code in a file is never run.
+        safe_mode: whether lambdas, which are code, are refused; without it the code in the file
+            runs, which may be anything.
 
     Returns:
         The model.
@@ -144,89 +199,90 @@ def load_model(
         NotFoundError: there is no such file.
         CheckpointError: the file is no model, or damaged.
     """
-    if not safe_mode:
-        raise InvalidArgumentError("load_model: safe_mode=False is not supported; no code is run")
-    path = _path(filepath, ".keras")
-    if not os.path.exists(path):
-        raise NotFoundError(f"there is no file {path}")
-    try:
-        with zipfile.ZipFile(path) as archive, CustomObjectScope(custom_objects):
-            names = archive.namelist()
-            config = _read_config(archive, path)
-            model = model_from_config(config)
-            if compile and config.get("compile_config"):
-                compile_from_config(model, config["compile_config"])
-    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{path} is no model that can be read: {error}") from error
-    stored = _WEIGHTS in names
-    if stored and not model.weights:
-        raise CheckpointError(
-            f"{path} has weights, but the model {model.name!r} makes none before it is called; "
-            "let its class have a build(input_shape)"
-        )
-    if stored:
-        load_weights(model, path)
+    is_folder = not hasattr(filepath, "read") and os.path.isdir(filepath)
+    source = filepath if is_folder else _path(filepath)
+    mode = in_safe_mode()
+    with opened(source) as archive, archive.weights() as fd:
+        config = archive.json(CONFIG, LARGEST_CONFIG)
+        if "class_name" not in config:
+            raise CheckpointError(f"{archive.name}: its config describes no model")
+        if not compile:
+            config.pop("compile_config", None)
+        shelf = None if fd is None else _shelf(archive, fd)
+        try:
+            with (
+                CustomObjectScope(custom_objects),
+                SafeModeScope(safe_mode if mode is None else mode),
+                WeightBudget(archive.most, archive.name),
+            ):
+                model = _made(config, archive)
+            _take_weights(model, shelf, archive)
+        finally:
+            if shelf is not None:
+                shelf.close()
+        _take_assets(model, archive)
     return model
 
 
-def _read_config(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
-    info = archive.getinfo(_CONFIG)
-    if info.file_size > _LARGEST_CONFIG:
+def _shelf(archive: Archive, fd: int) -> Shelf:
+    saved = SavedFile(archive.name, foreign=True, fd=fd)
+    if archive.sealed_weights and not saved.sealed:
+        saved.close()
+        raise CheckpointError(f"{archive.name} is damaged: its weights have lost their seal")
+    return Shelf(archive.name, [saved])
+
+
+def _made(config: dict[str, Any], archive: Archive) -> Any:
+    try:
+        model = model_from_config(config)
+    except (RecursionError, OverflowError, KeyError, AttributeError, IndexError) as error:
         raise CheckpointError(
-            f"{path}: its config has {info.file_size} bytes, more than is plausible"
+            f"{archive.name}: no model can be made from its config: {type(error).__name__} {error}"
+        ) from error
+    if not isinstance(model, Model):
+        raise CheckpointError(f"{archive.name} holds no model, its config describes {model!r}")
+    return model
+
+
+def _take_weights(model: Model, shelf: Shelf | None, archive: Archive) -> None:
+    if shelf is None:
+        if model.weights:
+            raise CheckpointError(
+                f"{archive.name} is damaged: model {model.name!r} has weights, and the file has no "
+                f"member {WEIGHTS}"
+            )
+        return
+    has_values = any(not node.path.startswith("optimizer/") for node in shelf.arrays())
+    if has_values and not model.weights and not model.built:
+        raise CheckpointError(
+            f"{archive.name} has weights, but the model {model.name!r} makes none before it is "
+            "called; let its class have a build(input_shape)"
         )
-    config = json.loads(archive.read(_CONFIG))
-    if not isinstance(config, dict) or "class_name" not in config:
-        raise CheckpointError(f"{path}: its config describes no model")
-    return config
+    load_shelf(model, shelf)
+
+
+def _take_assets(model: Model, archive: Archive) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        if not archive.unpack_assets(folder):
+            return
+        for path, part in _with_assets(model, "load_assets"):
+            place = os.path.join(folder, path)
+            if os.path.isdir(place):
+                part.load_assets(place)
 
 
 def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
     """A new model from what `model_config` gave; its weights are new.
 
     Raises:
-        ValueError: it names a class that is not known.
+        ConfigError: it names a class that is not known, or can't be read.
     """
-    with CustomObjectScope(custom_objects):
-        own = {"Functional": Model, "Model": Model}
-        name = config.get("class_name")
-        if name in own and "input_layers" in config.get("config", {}):
-            model = own[name].from_config(config["config"])
-        else:
-            model = deserialize_object({k: v for k, v in config.items() if k != "compile_config"})
-        shapes = config.get("build_config") or {}
-        if not model.built and shapes.get("input_shape"):
-            model.build_from_config({"input_shape": shapes["input_shape"]})
-    return model
+    if not isinstance(config, dict):
+        raise ConfigError(f"a config is a dict, got {config!r}")
+    with ObjectSharingScope():
+        return deserialize_object(config, custom_objects)
 
 
 def model_from_json(text: str, custom_objects: dict[str, Any] | None = None) -> Any:
     """A new model from what `Model.to_json` gave; its weights are new."""
     return model_from_config(json.loads(text), custom_objects)
-
-
-def compile_from_config(model: Model, config: dict[str, Any]) -> None:
-    """Compile a model by what `get_compile_config` gave."""
-    known = (
-        "optimizer",
-        "loss",
-        "loss_weights",
-        "metrics",
-        "weighted_metrics",
-        "run_eagerly",
-        "steps_per_execution",
-        "jit_compile",
-    )
-    settings = {name: deserialize_object(config[name]) for name in known if name in config}
-    model.compile(**settings)
-    if model.built:
-        model.optimizer.build(model.trainable_variables)
-
-
-def clone_model(model: Model) -> Any:
-    """A model of new layers like those of `model`, with new weights, not compiled.
-
-    Args:
-        model: made from symbolic tensors, a `Sequential`, or a subclass with `get_config`.
-    """
-    return type(model).from_config(model.get_config())

@@ -1,0 +1,241 @@
+"""Functional models as plain values, in the layout that Keras has for them, and back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from trainkit.core import nest
+from trainkit.core.errors import ConfigError
+from trainkit.core.registry import deserialize_object, serialize_object
+from trainkit.layers.core import InputLayer
+from trainkit.layers.layer import Layer
+from trainkit.layers.symbolic import KerasTensor, Node, symbol_of
+from trainkit.models.functional import Graph
+
+_Key = tuple[str, int]
+
+
+def graph_config(graph: Graph, name: str, trainable: bool) -> dict[str, Any]:
+    """The graph as plain values.
+
+    Args:
+        graph: what lies between the inputs and outputs.
+        name: of the model.
+        trainable: whether it is trained.
+    """
+    calls: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        calls.setdefault(id(node.operation), []).append(node)
+    numbers: dict[int, list[Any]] = {}
+    for x in graph.flat_inputs:
+        numbers[id(x)] = [x.node.operation.name, 0, 0]
+    for nodes in calls.values():
+        layer = nodes[0].operation
+        for index, node in enumerate(nodes, _first_call(layer)):
+            for place, y in enumerate(nest.flatten(node.outputs)):
+                numbers[id(y)] = [layer.name, index, place]
+    return {
+        "name": name,
+        "trainable": trainable,
+        "layers": [_layer_config(op, calls.get(id(op), []), numbers) for op in graph.operations],
+        "input_layers": _mapped(graph.inputs, lambda x: list(numbers[id(x)])),
+        "output_layers": _mapped(graph.outputs, lambda x: list(numbers[id(x)])),
+    }
+
+
+def _first_call(layer: Any) -> int:
+    """The number of a layer's first call: Keras counts the drawing up of a model as one."""
+    return 1 if getattr(layer, "_counts_its_drawing", False) else 0
+
+
+def _layer_config(layer: Layer, nodes: list[Node], numbers: dict[int, list[Any]]) -> dict[str, Any]:
+    called = [] if isinstance(layer, InputLayer) else nodes
+    return {
+        **serialize_object(layer),
+        "name": layer.name,
+        "inbound_nodes": [_node_config(node, numbers) for node in called],
+    }
+
+
+def _node_config(node: Node, numbers: dict[int, list[Any]]) -> dict[str, Any]:
+    def plain(x: Any) -> Any:
+        if isinstance(x, KerasTensor):
+            return x.as_config(list(numbers[id(x)]))
+        return serialize_object(x)
+
+    return {"args": _mapped(node.args, plain), "kwargs": _mapped(node.kwargs, plain)}
+
+
+def _mapped(structure: Any, of: Callable[[Any], Any]) -> Any:
+    """A nest with its leaves replaced; lists of results may be leaves, which `nest` would walk."""
+    if isinstance(structure, dict):
+        return {key: _mapped(value, of) for key, value in structure.items()}
+    if isinstance(structure, list | tuple):
+        items = [_mapped(item, of) for item in structure]
+        return items if isinstance(structure, list) else tuple(items)
+    return of(structure)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def graph_from_config(config: dict[str, Any]) -> tuple[Any, Any]:
+    """The symbolic inputs and outputs that `graph_config` described; layers are made anew.
+
+    Raises:
+        ConfigError: calls wait for each other, or for what nothing gives.
+    """
+    try:
+        return _Drawing(config).ends()
+    except (KeyError, IndexError, AttributeError) as error:
+        raise ConfigError(
+            f"the config of a functional model lacks something: {type(error).__name__} {error}"
+        ) from error
+
+
+class _Call:
+    """A call of a layer that may wait for the results of others."""
+
+    def __init__(self, key: _Key, node: Any) -> None:
+        self.key, self.node = key, node
+        self.args, self.kwargs = _arguments(node)
+        self.waits_for = set(_sources((self.args, self.kwargs)))
+
+
+def _arguments(node: Any) -> tuple[Any, Any]:
+    if isinstance(node, dict):
+        return node["args"], node.get("kwargs", {})
+    # Keras 2 lists the sources: [name, call, place, keyword arguments]
+    found = [_symbol_config(item) for item in node]
+    more: dict[str, Any] = {}
+    for item in node:
+        more.update(item[3] if len(item) > 3 else {})
+    return (found[0] if len(found) == 1 else found,), more
+
+
+def _symbol_config(place: Any) -> dict[str, Any]:
+    return {"class_name": "__keras_tensor__", "config": {"keras_history": list(place[:3])}}
+
+
+def _is_symbol(x: Any) -> bool:
+    return isinstance(x, dict) and x.get("class_name") == "__keras_tensor__"
+
+
+def _sources(x: Any) -> Iterator[_Key]:
+    """The calls whose results stand in the arguments of a call."""
+    if _is_symbol(x):
+        name, number, _ = x["config"]["keras_history"]
+        yield str(name), int(number)
+    elif isinstance(x, dict):
+        for item in x.values():
+            yield from _sources(item)
+    elif isinstance(x, list | tuple):
+        for item in x:
+            yield from _sources(item)
+
+
+def _named_calls(item: dict[str, Any]) -> Iterator[_Key]:
+    for node in item["inbound_nodes"]:
+        yield from _sources(_arguments(node))
+
+
+def _ends_named(places: Any) -> Iterator[_Key]:
+    if isinstance(places, list) and len(places) == 3 and isinstance(places[0], str):
+        yield places[0], int(places[1])
+    elif isinstance(places, dict):
+        for item in places.values():
+            yield from _ends_named(item)
+    elif isinstance(places, list | tuple):
+        for item in places:
+            yield from _ends_named(item)
+
+
+class _Drawing:
+    """Layers called one after the other, each as soon as what it is given is there."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.layers: dict[str, Any] = {}
+        self.made: dict[_Key, list[Any]] = {}
+        for item in config["layers"]:
+            self._add_layer(item)
+        named = {key for item in config["layers"] for key in _named_calls(item)}
+        named |= set(_ends_named((config["input_layers"], config["output_layers"])))
+        calls: list[_Call] = []
+        for item in config["layers"]:
+            name = item["name"]
+            first = 0 if (name, 0) in named else _first_call(self.layers[name])
+            for index, node in enumerate(item["inbound_nodes"], first):
+                calls.append(_Call((name, index), node))
+                if index > first:  # the calls of one layer keep their order
+                    calls[-1].waits_for.add((name, index - 1))
+        self._run(calls)
+
+    def _add_layer(self, item: dict[str, Any]) -> None:
+        described = {key: value for key, value in item.items() if key != "inbound_nodes"}
+        layer = deserialize_object(described)
+        if not isinstance(layer, Layer):
+            raise ConfigError(f"the config of a model lists {layer!r}, which is no layer")
+        self.layers[item["name"]] = layer
+        if isinstance(layer, InputLayer):
+            self.made[item["name"], 0] = [symbol_of(layer)]
+
+    def _run(self, calls: list[_Call]) -> None:
+        followers: dict[_Key, list[_Call]] = {}
+        for call in calls:
+            call.waits_for -= self.made.keys()
+            for key in call.waits_for:
+                followers.setdefault(key, []).append(call)
+        ready = deque(call for call in calls if not call.waits_for)
+        while ready:
+            call = ready.popleft()
+            args, kwargs = self._value(call.args), self._value(call.kwargs)
+            self.made[call.key] = nest.flatten(self.layers[call.key[0]](*args, **kwargs))
+            for follower in followers.get(call.key, ()):
+                follower.waits_for.discard(call.key)
+                if not follower.waits_for:
+                    ready.append(follower)
+        self._check_all_made(calls)
+
+    def _check_all_made(self, calls: list[_Call]) -> None:
+        left = [call for call in calls if call.key not in self.made]
+        if not left:
+            return
+        missing = {key[0] for call in left for key in call.waits_for} - self.layers.keys()
+        if missing:
+            raise ConfigError(
+                f"Missing node: {', '.join(sorted(missing))}. The config of the model has calls "
+                "with the results of layers that it does not have"
+            )
+        names = ", ".join(dict.fromkeys(call.key[0] for call in left))
+        raise ConfigError(
+            f"the config of the model has a loop, or calls whose inputs nothing gives: {names}"
+        )
+
+    def _value(self, x: Any) -> Any:
+        """Arguments of a call, with symbols where the config names results."""
+        if _is_symbol(x):
+            name, number, place = x["config"]["keras_history"]
+            return self.made[str(name), int(number)][int(place)]
+        if isinstance(x, dict):
+            if "class_name" in x:
+                return deserialize_object(x)
+            return {key: self._value(item) for key, item in x.items()}
+        if isinstance(x, list | tuple):
+            return type(x)(self._value(item) for item in x)
+        return x
+
+    def ends(self) -> tuple[Any, Any]:
+        """The inputs and the outputs."""
+        places = self.config["input_layers"], self.config["output_layers"]
+        return self._places(places[0]), self._places(places[1])
+
+    def _places(self, places: Any) -> Any:
+        if isinstance(places, list) and len(places) == 3 and isinstance(places[0], str):
+            name, number, place = places
+            return self.made[name, int(number)][int(place)]
+        if isinstance(places, dict):
+            return {key: self._places(value) for key, value in places.items()}
+        return type(places)(self._places(item) for item in places)

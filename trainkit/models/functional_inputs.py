@@ -1,0 +1,159 @@
+"""What a functional model is given, as its inputs want it: matched by place or name, and fitted."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.layers import masks
+from trainkit.layers.symbolic import KerasTensor
+
+_NESTS = (list, tuple, dict)
+
+
+def matched(graph: Any, inputs: Any) -> list[Any]:
+    """The leaves of `inputs` in the order of the model's.
+
+    Args:
+        graph: with the model's `inputs`, `flat_inputs` and `names`.
+        inputs: a nest like that of the model's inputs, where lists do for tuples; for inputs that
+            are no dict also a dict by their names.
+
+    Raises:
+        InvalidArgumentError: the number of leaves differs, or a name is missing.
+    """
+    wanted = graph.inputs
+    if not isinstance(inputs, _NESTS):
+        if len(graph.flat_inputs) == 1:
+            return [inputs]
+        raise _wrong_number(graph, 1)
+    if isinstance(inputs, dict) and not isinstance(wanted, dict):
+        return _by_name(graph, inputs)
+    if isinstance(wanted, dict):
+        inputs = _for_dict(graph, inputs)
+    flat = nest.flatten(inputs)
+    if len(flat) != len(graph.flat_inputs):
+        raise _wrong_number(graph, len(flat))
+    if not isinstance(wanted, dict) and not alike(inputs, wanted):
+        _warn(wanted, inputs)
+    return flat
+
+
+def _wrong_number(graph: Any, count: int) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"the model has {len(graph.flat_inputs)} inputs, {', '.join(graph.names)}; "
+        f"it was given {count}"
+    )
+
+
+def _by_name(graph: Any, inputs: dict[str, Any]) -> list[Any]:
+    _require(graph.names, inputs)
+    return [inputs[name] for name in graph.names]
+
+
+def _require(names: list[str], inputs: dict[Any, Any]) -> None:
+    if any(name not in inputs for name in names):
+        raise InvalidArgumentError(
+            f"the model has the inputs {', '.join(names)}; the dict it was given has "
+            f"{', '.join(map(str, inputs))}"
+        )
+
+
+def _for_dict(graph: Any, inputs: Any) -> Any:
+    """`inputs` for a model whose inputs are a dict; what it has besides them is left out."""
+    wanted = graph.inputs
+    if not isinstance(inputs, dict):
+        if list(wanted) != nest.sorted_keys(wanted):
+            raise InvalidArgumentError(
+                "the inputs of the model are a dict whose keys are not in sorted order, so what "
+                f"is not a dict can't be matched with them. {_both(wanted, inputs)}"
+            )
+        _warn(wanted, inputs)
+        return inputs
+    _require([str(key) for key in wanted], {str(key): None for key in inputs})
+    if not alike(inputs, wanted):
+        _warn(wanted, inputs)
+    by_text = {str(key): value for key, value in inputs.items()}
+    return {key: by_text[str(key)] for key in wanted}
+
+
+def alike(inputs: Any, wanted: Any) -> bool:
+    """Whether two nests have the same structure, where lists do for tuples."""
+    if isinstance(wanted, dict):
+        return (
+            isinstance(inputs, dict)
+            and set(map(str, inputs)) == set(map(str, wanted))
+            and all(alike(inputs[key], wanted[key]) for key in wanted if key in inputs)
+        )
+    if isinstance(wanted, list | tuple):
+        if not isinstance(inputs, list | tuple) or len(inputs) != len(wanted):
+            return False
+        return all(alike(x, y) for x, y in zip(inputs, wanted, strict=True))
+    return not isinstance(inputs, _NESTS)
+
+
+def _warn(wanted: Any, inputs: Any) -> None:
+    warnings.warn(
+        f"The structure of `inputs` doesn't match the expected structure. {_both(wanted, inputs)}",
+        stacklevel=6,
+    )
+
+
+def _both(wanted: Any, inputs: Any) -> str:
+    names = nest.map_structure(lambda x: x.name, wanted)
+    shapes = nest.map_structure(lambda x: tuple(x.shape) if hasattr(x, "shape") else x, inputs)
+    return f"The model has {names}, it was given {shapes}"
+
+
+# ---------------------------------------------------------------------- one input
+
+
+def fitted(x: Any, symbol: KerasTensor, sizes: bool = True) -> Any:
+    """Data as the input wants it: of its dtype and rank; it may lack a last axis of size 1.
+
+    Args:
+        x: an array or tensor, or `None`.
+        symbol: the input.
+        sizes: whether the sizes of the axes are compared too.
+
+    Raises:
+        ShapeError: the rank, or a size, is not that of the input.
+        InvalidArgumentError: it is `None`, and the input is not optional.
+    """
+    if x is None:
+        if symbol.node is not None and not getattr(symbol.node.operation, "optional", True):
+            raise InvalidArgumentError(
+                f"input {symbol.name!r} of the model is not optional, it was given None"
+            )
+        return None
+    if not isinstance(x, Tensor):
+        x = convert_to_tensor(x)
+    given = x
+    if x.dtype != symbol.dtype:
+        x = ops.cast(x, symbol.dtype)
+    want, have = tuple(symbol.shape), tuple(x.shape)
+    if len(have) == len(want) - 1 and want[-1] == 1:
+        x = ops.expand_dims(x, -1)
+    elif len(have) == len(want) + 1 and have[-1] == 1:
+        x = ops.squeeze(x, -1)
+    if x is not given and masks.any_held():
+        masks.set_mask(x, masks.mask_of(given))
+    _compare(symbol, want, tuple(x.shape), sizes)
+    return x
+
+
+def _compare(
+    symbol: KerasTensor, want: tuple[Any, ...], have: tuple[Any, ...], sizes: bool
+) -> None:
+    same = len(have) == len(want)
+    if same and sizes:
+        pairs = zip(have[1:], want[1:], strict=True)
+        same = all(m is None or n is None or n == m for n, m in pairs)
+    if not same:
+        raise ShapeError(
+            f"input {symbol.name!r} of the model has shape {want}, it was given {have}"
+        )
