@@ -263,3 +263,29 @@ def test_a_config_names_the_dtype_only_where_it_was_given():
     }
     again = losses.get(losses.serialize(losses.Huber(2.0, dtype="float64")))
     assert again.dtype == "float64"
+
+
+# ------------------------------------------------------------------ names and attributes
+
+
+@pytest.mark.parametrize("family", [losses, tk.keras.metrics], ids=["losses", "metrics"])
+def test_short_names_are_the_functions(family):
+    assert family.MSE is family.mse is family.mean_squared_error
+    assert family.KLD is family.kullback_leibler_divergence is family.kl_divergence
+    assert family.logcosh is family.log_cosh
+
+
+def test_settings_can_be_read():
+    assert losses.BinaryCrossentropy(from_logits=True).from_logits
+    assert losses.Tversky(0.3, 0.7).beta == 0.7
+    assert tk.keras.metrics.BinaryCrossentropy(label_smoothing=0.1).label_smoothing == 0.1
+    wrapped = losses.LossFunctionWrapper(lambda y, p, name, fn: y, name="x", dtype="float64")
+    assert wrapped.name == "x"
+
+
+def test_tensorflow_names_of_reductions():
+    loss = losses.MeanSquaredError(reduction=losses.Reduction.NONE)
+    assert tuple(loss(Y, P).shape) == (3,)
+    assert float(losses.MeanSquaredError(losses.Reduction.AUTO)(Y, P)) > 0
+    with pytest.raises(ValueError, match="'most' is no reduction"):
+        losses.Reduction.validate("most")

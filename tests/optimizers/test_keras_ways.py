@@ -487,3 +487,17 @@ def test_optimizers_without_a_name_are_numbered():
     assert optimizers.Adam(name="mine").name == "mine"
     kept = pickle.loads(pickle.dumps(optimizers.Adam()))
     assert kept.name == optimizers.deserialize(optimizers.serialize(kept)).name == "adam_2"
+
+
+@pytest.mark.parametrize("name", ["Adagrad", "Adam", "Ftrl", "Optimizer", "RMSprop", "SGD"])
+def test_legacy_optimizers_name_their_successors(name):
+    with pytest.raises(ImportError, match=f"use optimizers.{name}, .*decay= give learning_rate"):
+        getattr(tk.keras.optimizers.legacy, name)(0.1, decay=1e-4)
+    with pytest.raises(ImportError, match="is no more"):
+        getattr(optimizers.legacy, name).from_config({})
+
+
+def test_muon_makes_matrices_orthogonal():
+    x = np.array([[0.2499, 0.9105], [0.2655, 0.8824]], "float32")
+    found = optimizers.Muon().zeropower_via_newtonschulz5(x, 5)
+    np.testing.assert_allclose(found, [[-0.4422, 0.6457], [0.7285, 0.2968]], atol=1e-3)

@@ -28,6 +28,7 @@ from trainkit.losses.divergence import KLDivergence as KLDivergence
 from trainkit.losses.divergence import kl_divergence as kl_divergence
 from trainkit.losses.loss import Loss as Loss
 from trainkit.losses.loss import LossFunctionWrapper as LossFunctionWrapper
+from trainkit.losses.loss import Reduction as Reduction
 from trainkit.losses.margins import CategoricalHinge as CategoricalHinge
 from trainkit.losses.margins import Circle as Circle
 from trainkit.losses.margins import Hinge as Hinge
@@ -65,3 +66,12 @@ from trainkit.losses.regression import (
     mean_squared_logarithmic_error as mean_squared_logarithmic_error,
 )
 from trainkit.losses.regression import poisson as poisson
+
+# Short names, which TensorFlow's door of Keras has.
+KLD = kld = kullback_leibler_divergence = kl_divergence
+MAE = mae = mean_absolute_error
+MAPE = mape = mean_absolute_percentage_error
+MSE = mse = mean_squared_error
+MSLE = msle = mean_squared_logarithmic_error
+BCE = bce = binary_crossentropy
+logcosh = log_cosh

@@ -462,9 +462,6 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
             ignore_class=ignore_class,
             axis=axis,
         )
-        self.from_logits = from_logits
-        self.ignore_class = ignore_class
-        self.axis = axis
 
 
 class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):

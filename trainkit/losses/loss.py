@@ -19,12 +19,34 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 REDUCTIONS = ("sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none")
 
 
+class Reduction:
+    """TensorFlow 2's names of reductions, such as `Reduction.NONE` for `"none"`."""
+
+    AUTO = "auto"
+    NONE = "none"
+    SUM = "sum"
+    SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        """All of them."""
+        return cls.AUTO, cls.NONE, cls.SUM, cls.SUM_OVER_BATCH_SIZE
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        """Raise `ValueError` unless `key` is one of them."""
+        if key not in cls.all():
+            raise ValueError(f"{key!r} is no reduction; there are {', '.join(cls.all())}")
+
+
 def checked_reduction(value: str | None) -> str | None:
     """`value`, when it is a reduction.
 
     Raises:
         ValueError: it is none of `REDUCTIONS` or `None`.
     """
+    if value == "auto":  # TensorFlow 2's name of the default
+        return "sum_over_batch_size"
     if value is not None and value not in REDUCTIONS:
         raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)} or None, got {value!r}")
     return value
@@ -235,6 +257,9 @@ class LossFunctionWrapper(Loss):
         super().__init__(name or getattr(fn, "__name__", None), reduction, dtype)
         self.fn = fn
         self.fn_settings = settings
+        for setting, value in settings.items():  # such as `from_logits`, to be read
+            if not hasattr(self, setting):
+                setattr(self, setting, value)
         self.takes_class_numbers = any(fn is known for known in _OF_CLASS_NUMBERS)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:

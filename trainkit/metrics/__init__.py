@@ -85,3 +85,12 @@ from trainkit.metrics.top_k import (
     sparse_top_k_categorical_accuracy as sparse_top_k_categorical_accuracy,
 )
 from trainkit.metrics.top_k import top_k_categorical_accuracy as top_k_categorical_accuracy
+
+# Short names, which TensorFlow's door of Keras has.
+KLD = kld = kullback_leibler_divergence = kl_divergence
+MAE = mae = mean_absolute_error
+MAPE = mape = mean_absolute_percentage_error
+MSE = mse = mean_squared_error
+MSLE = msle = mean_squared_logarithmic_error
+BCE = bce = binary_crossentropy
+logcosh = log_cosh

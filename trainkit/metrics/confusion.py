@@ -223,6 +223,11 @@ class _OneCount(ConfusionMetric):
 
     _count = ""
 
+    @property
+    def accumulator(self) -> Variable:
+        """The count, one number for each threshold."""
+        return self._variable(self._count)
+
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None) -> None:
         self.init_thresholds = listed(thresholds)
         found = checked_thresholds(type(self).__name__, thresholds)

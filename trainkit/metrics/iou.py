@@ -34,7 +34,7 @@ class _ConfusionMatrix(Metric):
         sparse_y_pred: bool,
         axis: int,
     ) -> None:
-        super().__init__(dtype or "int32", name)
+        super().__init__(dtype or "int64", name)
         if not isinstance(num_classes, int) or num_classes < 1:
             raise ValueError(
                 f"{type(self).__name__}: num_classes must be an int of at least 1, got "

@@ -439,6 +439,9 @@ class MeanMetricWrapper(MeanScore):
         super().__init__(name or getattr(fn, "__name__", None), dtype)
         self._fn = fn
         self._settings = _Settings(settings)
+        for setting, value in settings.items():  # such as `from_logits`, to be read
+            if not hasattr(self, setting):
+                setattr(self, setting, value)
 
     def score(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         scores: Tensor = self._fn(y_true, y_pred, **self._settings.values)

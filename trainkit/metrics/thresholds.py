@@ -329,6 +329,10 @@ class AUC(ConfusionMetric):
         weights: Any = ops.cast(self.label_weights, self._dtype)
         return ops.divide_no_nan(ops.sum(area * weights), ops.sum(weights))
 
+    def interpolate_pr_auc(self) -> Tensor:
+        """The area under the precision-recall curve, or that of each label, by interpolation."""
+        return ops.sum(_pr_areas(self.counts()), axis=0)
+
     def _axes(self, c: Counts) -> tuple[Any, Any]:
         if self.curve == "ROC":
             return ops.divide_no_nan(c.fp, c.fp + c.tn), _recall(c)

@@ -1,5 +1,6 @@
 """Optimizers, learning rate schedules, and `get`."""
 
+from trainkit.optimizers import legacy as legacy
 from trainkit.optimizers import schedules as schedules
 from trainkit.optimizers.adafactor import Adafactor as Adafactor
 from trainkit.optimizers.adagrad import Adadelta as Adadelta

@@ -140,12 +140,16 @@ class LossScaleOptimizer(Optimizer):
         with recorder.silence():
             scale = self.dynamic_scale.value()
             unscaled = [_unscaled(g, w, scale) for g, w in zip(kept, of, strict=True)]
-            finite = ops.all(ops.stack([ops.all(ops.isfinite(g)) for g in unscaled]))
+            finite = self.check_finite(unscaled)
             if recorder.current_trace() is not None:
                 inner._apply_where(unscaled, of, finite)
             elif bool(finite):
                 inner._apply(unscaled, of)
             self._adapt(finite, scale)
+
+    def check_finite(self, grads: Sequence[Any]) -> Any:
+        """Whether all gradients that are not `None` are finite, a scalar bool tensor."""
+        return ops.all(ops.stack([ops.all(ops.isfinite(g)) for g in grads if g is not None]))
 
     def _adapt(self, finite: Any, scale: Any) -> None:
         """The next scale and counter."""

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trainkit import ops
+from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.optimizers.adam import check_shares
 from trainkit.optimizers.optimizer import Optimizer
@@ -64,7 +66,7 @@ class Muon(Optimizer):
         muon_a: float = 3.4445,
         muon_b: float = -4.7750,
         muon_c: float = 2.0315,
-        adam_lr_ratio: float = 1.0,
+        adam_lr_ratio: float = 1,
         momentum: float = 0.95,
         ns_steps: int = 5,
         nesterov: bool = True,
@@ -115,7 +117,7 @@ class Muon(Optimizer):
     def update(self, xp: Any, weight: Any, grad: Any, lr: Any, m: Any) -> Any:
         m = self.momentum * m + grad
         direction = grad + self.momentum * m if self.nesterov else m
-        return weight - self.lr_adjust(lr[0] * self._orthogonal(xp, direction)), m
+        return weight - self.lr_adjust(lr[0] * self._orthogonal(xp, direction, self.ns_steps)), m
 
     def lr_adjust(self, x: Any) -> Any:
         """A step in the size that Adam's have: x * rms_rate * sqrt(max(rows, columns)).
@@ -124,11 +126,15 @@ class Muon(Optimizer):
         """
         return x if self.rms_rate is None else x * (math.sqrt(max(x.shape)) * self.rms_rate)
 
-    def _orthogonal(self, xp: Any, x: Any) -> Any:
+    def zeropower_via_newtonschulz5(self, x: Any, steps: int) -> Any:
+        """A matrix made orthogonal by `steps` rounds of the Newton-Schulz iteration."""
+        return self._orthogonal(ops, convert_to_tensor(x), steps)
+
+    def _orthogonal(self, xp: Any, x: Any, steps: int) -> Any:
         tall = x.shape[0] > x.shape[1]
         x = xp.transpose(x) if tall else x
         x = x / (xp.sqrt(xp.sum(xp.square(x))) + 1e-7)
-        for _ in range(self.ns_steps):
+        for _ in range(steps):
             s = xp.matmul(x, xp.transpose(x))
             x = self.muon_a * x + xp.matmul(self.muon_b * s + self.muon_c * xp.matmul(s, s), x)
         return xp.transpose(x) if tall else x
