@@ -55,6 +55,7 @@ CORE_ORDER = [
     "source_lines",
     "errors",
     "dtypes",
+    "tensor_shape",
     "shapes",
     "devices",
     "rng",

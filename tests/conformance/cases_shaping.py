@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.conformance.table import case, complex_normal, normal
 from trainkit import ops
-from trainkit.ops import arranging, broadcasting, joining, shaping
+from trainkit.ops import arranging, broadcasting, conversion, joining, shaping
 
 TWO, THREE = np.array(2), np.array(3)
 
@@ -23,6 +23,7 @@ def to_cpu(x):
 
 CASES = [
     case("reshape", ops.reshape, normal(2, 6), newshape=(3, -1)),
+    case("ensure_shape", conversion._ensure_shape, normal(2, 6), shape=(None, 6)),
     case("reshape", ops.ravel, complex_normal(2, 3)),
     case("reshape_like", shaping._reshape_like, normal(2, 6), normal(3, 4)),
     case("transpose", ops.transpose, normal(2, 3, 4), axes=(2, 0, 1)),

@@ -137,6 +137,8 @@ def _container_of(kind: type) -> Container | None:
     """How values of a type are taken apart, `None` where they are leaves."""
     if hasattr(kind, "__tf_flatten__") and hasattr(kind, "__tf_unflatten__"):
         return _own(kind)
+    if issubclass(kind, TensorShape):
+        return None
     if issubclass(kind, list):
         return _LIST
     if issubclass(kind, tuple):

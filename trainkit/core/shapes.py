@@ -12,90 +12,9 @@ from typing import Any, SupportsIndex
 from trainkit.core import dtypes
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import ShapeError as ShapeError
+from trainkit.core.tensor_shape import TensorShape as TensorShape
 
 Dims = tuple[int | None, ...]
-
-
-class TensorShape(tuple[Any, ...]):
-    """The shape of a tensor: a tuple of sizes, `None` where a size is not known.
-
-    Equal to tuples and lists of the same sizes.
-
-    >>> TensorShape([2, 3]).as_list()
-    [2, 3]
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, dims: Iterable[Any] = ()) -> TensorShape:
-        return super().__new__(cls, (None if d is None else int(d) for d in dims))
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self)
-
-    ndims = rank
-
-    @property
-    def dims(self) -> list[Any]:
-        """The sizes as a list."""
-        return list(self)
-
-    def as_list(self) -> list[Any]:
-        """The sizes as a list."""
-        return list(self)
-
-    def num_elements(self) -> int | None:
-        """The number of elements, `None` when a size is not known."""
-        return size(tuple(self))
-
-    def is_fully_defined(self) -> bool:
-        """Whether all sizes are known."""
-        return None not in self
-
-    def is_compatible_with(self, other: Iterable[Any]) -> bool:
-        """Whether both could describe one tensor: same rank, sizes equal where both are known."""
-        there = TensorShape(other)
-        return len(self) == len(there) and all(
-            a is None or b is None or a == b for a, b in zip(self, there, strict=True)
-        )
-
-    def assert_is_compatible_with(self, other: Iterable[Any]) -> None:
-        """Raise `ShapeError` unless both could describe one tensor."""
-        if not self.is_compatible_with(other):
-            raise ShapeError(f"shapes {self} and {TensorShape(other)} are not compatible")
-
-    def concatenate(self, other: Iterable[Any]) -> TensorShape:
-        """The sizes of both, one after the other."""
-        return TensorShape(tuple(self) + tuple(other))
-
-    def __repr__(self) -> str:
-        return f"TensorShape({list(self)})"
-
-    def __str__(self) -> str:
-        return tuple.__repr__(self)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, list):
-            other = tuple(other)
-        return tuple.__eq__(self, other) is True
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return tuple.__hash__(self)
-
-    def __getitem__(self, key: Any) -> Any:
-        found = tuple.__getitem__(self, key)
-        return TensorShape(found) if isinstance(key, slice) else found
-
-    def __add__(self, other: Any) -> TensorShape:
-        return TensorShape(tuple(self) + tuple(other))
-
-    def __radd__(self, other: Any) -> TensorShape:
-        return TensorShape(tuple(other) + tuple(self))
 
 
 class Spec:

@@ -65,7 +65,7 @@ def string_results(result: Any) -> Any:
     array = as_text(result)
     if getattr(array, "dtype", None) == OBJECTS:
         return string_tensor(np.asarray(array))
-    return wrap(np.asarray(array))
+    return wrap(array if hasattr(array, "dtype") else np.asarray(array))  # a GPU's stays there
 
 
 STRING_TENSORS.append(string_tensor)

@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import devices, dtypes, masks, nest, recorder
 from trainkit.core.devices import Array
 from trainkit.core.dtypes import DType
-from trainkit.core.errors import InvalidArgumentError, NoValueError
+from trainkit.core.errors import InvalidArgumentError, NoValueError, ShapeError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.source_lines import line_text, user_line
 from trainkit.core.text_arrays import OBJECTS, may_be_text, text_array
@@ -116,6 +116,20 @@ class Tensor:
     def get_shape(self) -> TensorShape:
         """Sizes of the axes."""
         return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Say what is known of the shape; inside of a function it is compared when that runs.
+
+        Args:
+            shape: sizes, `None` where they are not known.
+
+        Raises:
+            ShapeError: the shape is another.
+        """
+        if not TensorShape(shape).is_compatible_with(self.shape):
+            raise ShapeError(
+                f"set_shape: shape {TensorShape(shape)} does not fit the tensor's, {self.shape}"
+            )
 
     def ref(self) -> Reference:
         """A hashable stand-in that equals another tensor's only for the same tensor."""
@@ -352,7 +366,7 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
         raise TypeError(f"{short_text(value)} is no text; tk.strings.as_string makes it of numbers")
     if dtype is None:
         return _weakened(array, value)
-    if array.dtype.kind in "fc" and dtype.is_integer and not _has_dtype(value):
+    if array.dtype.kind in "fc" and dtype.is_integer and array.size and not _has_dtype(value):
         raise TypeError(
             f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from trainkit.core import dtypes
@@ -15,7 +15,7 @@ class TensorSpec:
     """What is known of a tensor before it is there.
 
     Args:
-        shape: sizes of the axes, `None` where any size goes.
+        shape: sizes of the axes, `None` where any size goes; `None` alone for any rank.
         dtype: element type.
         name: a name for texts.
 
@@ -25,9 +25,7 @@ class TensorSpec:
 
     __slots__ = ("dtype", "name", "shape")
 
-    def __init__(
-        self, shape: Iterable[int | None] = (), dtype: Any = "float32", name: str | None = None
-    ) -> None:
+    def __init__(self, shape: Any = (), dtype: Any = "float32", name: str | None = None) -> None:
         self.shape = TensorShape(shape)
         self.dtype: DType = dtypes.as_dtype(dtype)
         self.name = name
@@ -43,9 +41,14 @@ class TensorSpec:
         return cls(spec.shape, spec.dtype, name or getattr(spec, "name", None))
 
     @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
+    def rank(self) -> int | None:
+        """The number of axes, `None` where it is not known."""
+        return self.shape.rank
+
+    @property
+    def value_type(self) -> type[Tensor]:
+        """What it describes: `Tensor`."""
+        return Tensor
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether a tensor, or what converts to one, or another spec could be this one."""
@@ -58,10 +61,27 @@ class TensorSpec:
 
     def most_specific_compatible_type(self, other: TensorSpec) -> TensorSpec | None:
         """The narrowest spec that both fit, `None` when rank or dtype differ."""
-        if self.dtype != other.dtype or len(self.shape) != len(other.shape):
+        shape = self.shape.most_specific_compatible_shape(other.shape)
+        if self.dtype != other.dtype or (shape.rank is None and self.shape.rank is not None):
             return None
-        dims = (a if a == b else None for a, b in zip(self.shape, other.shape, strict=True))
-        return TensorSpec(dims, self.dtype)
+        return TensorSpec(shape, self.dtype)
+
+    def is_subtype_of(self, other: Any) -> bool:
+        """Whether every tensor that fits this spec fits `other` too."""
+        return (
+            isinstance(other, TensorSpec)
+            and self.dtype == other.dtype
+            and self.shape.is_subtype_of(other.shape)
+            and (other.name is None or other.name == self.name)
+        )
+
+    def most_specific_common_supertype(self, others: Sequence[TensorSpec]) -> TensorSpec | None:
+        """The narrowest spec that this and all `others` fit, `None` when dtypes differ."""
+        if any(other.dtype != self.dtype for other in others):
+            return None
+        shape = self.shape.most_specific_common_supertype([other.shape for other in others])
+        same_name = all(other.name == self.name for other in others)
+        return TensorSpec(shape, self.dtype, self.name if same_name else None)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -75,10 +95,10 @@ class TensorSpec:
         return hash((self.shape, self.dtype, self.name))
 
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={tuple(self.shape)}, dtype={self.dtype!r}, name={self.name!r})"
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
 
     def __reduce__(self) -> Any:
-        return TensorSpec, (tuple(self.shape), self.dtype.name, self.name)
+        return TensorSpec, (self.shape.dims, self.dtype.name, self.name)
 
 
 def spec_of(x: Any) -> TensorSpec:

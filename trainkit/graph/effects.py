@@ -175,6 +175,16 @@ def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any
     return ()
 
 
+@primitive(_nothing, name="check_shape", effect=True)
+def _check_shape(xp: Any, x: Any, *, shape: tuple[int | None, ...]) -> tuple[Any, ...]:
+    """Raise unless `x` has the shape that `set_shape` said."""
+    if not TensorShape(shape).is_compatible_with(x.shape):
+        raise InvalidArgumentError(
+            f"set_shape said that the shape is {tuple(shape)}, it is {tuple(x.shape)}"
+        )
+    return ()
+
+
 class Raised:
     """An error as a setting of `raise_error`."""
 

@@ -215,8 +215,8 @@ class Function:
         if tensor.dtype != spec.dtype or not fits:
             raise TypeError(
                 f"{self._name}: the input signature asks for {name!r} of shape "
-                f"{tuple(spec.shape)} and dtype "
-                f"{spec.dtype.name}, given is shape {tuple(tensor.shape)} and dtype "
+                f"{spec.shape} and dtype "
+                f"{spec.dtype.name}, given is shape {tensor.shape} and dtype "
                 f"{tensor.dtype.name}; convert it, "
                 "or widen the signature with None"
             )
@@ -334,7 +334,7 @@ class Function:
         changed = [
             label
             for label, (key, tensors), (was, held) in zip(labels, after, before, strict=True)
-            if key != was or [id(x) for x in tensors] != [id(x) for x in held]
+            if not _fits(was, key) or [id(x) for x in tensors] != [id(x) for x in held]
         ]
         if changed:
             raise ValueError(
@@ -444,6 +444,15 @@ def _contents(symbols: Any) -> list[tuple[Any, list[Any]]]:
     return [
         (key_of(x), [t for t in nest.flatten(x) if is_tensor(t)]) for x in (*args, *kwargs.values())
     ]
+
+
+def _fits(before: Any, after: Any) -> bool:
+    """Whether two keys differ in sizes at most, of which `set_shape` may tell more."""
+    try:
+        joined(before, after)
+    except Differs:
+        return False
+    return True
 
 
 def _tensor(x: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core.shapes import Spec
 from trainkit.core.source_lines import Line
-from trainkit.core.tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
 from trainkit.core.variable import Variable
 from trainkit.graph.origins import place_text
 
@@ -107,6 +107,17 @@ class GraphTensor(SymbolicTensor):
             "it, or store it in "
             "a tk.Variable."
         )
+
+    def set_shape(self, shape: Any) -> None:
+        """Narrow the shape that is known of this tensor; when the graph runs it is compared.
+
+        Raises:
+            ShapeError: the shapes can't be one.
+        """
+        narrowed = self.shape.merge_with(shape)
+        if narrowed != self.shape:
+            self.node.graph.apply(PRIMITIVES["check_shape"], (self,), {"shape": tuple(narrowed)})
+            self._spec = Spec(narrowed, self._spec.dtype)
 
     def __str__(self) -> str:
         dims = tuple(self.shape)

@@ -58,6 +58,12 @@ class Place:
 
     def __init__(self, shape: Any, dtype: Any, name: str | None = None) -> None:
         self.shape = TensorShape(shape)
+        if self.shape.rank is None:
+            raise TypeError(
+                f"the rank of {name or 'an argument'} is not known, and a graph is made for one "
+                "rank at a time: give get_concrete_function a tensor, or a TensorSpec with None "
+                "for each size"
+            )
         self.dtype = dtype
         self.name = name
 
@@ -221,7 +227,8 @@ def with_signature(key: Any, signature: Any) -> Any:
             spec = next(specs, None)
             if spec is None:
                 return item
-            return Place(spec.shape, item.dtype, getattr(spec, "name", None))
+            shape = spec.shape if spec.shape.rank is not None else [None] * len(item.shape)
+            return Place(shape, item.dtype, getattr(spec, "name", None))
         if isinstance(item, tuple):
             return tuple(replace(x) for x in item)
         return item

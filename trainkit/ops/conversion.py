@@ -11,7 +11,7 @@ from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
-from trainkit.core.shapes import Dims, Spec
+from trainkit.core.shapes import Dims, Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.tensor import convert_to_tensor as core_convert
 from trainkit.ops.elementwise import cast, promoted, where
@@ -196,3 +196,40 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
         result = where(condition, choice, result)
     return result
+
+
+# ------------------------------------------------------------------ shapes that are known better
+
+
+@primitive(
+    lambda x, shape: Spec(TensorShape(x.shape).merge_with(shape), x.dtype), name="ensure_shape"
+)
+def _ensure_shape(xp: ArrayModule, x: Array, *, shape: Dims) -> Array:
+    """`x` itself, if its shape is what was said."""
+    if not TensorShape(shape).is_compatible_with(x.shape):
+        raise InvalidArgumentError(
+            f"ensure_shape: shape {tuple(shape)} is needed, it is {tuple(x.shape)}"
+        )
+    return x
+
+
+_ensure_shape.gradients(lambda g, y, x, *, shape: g)
+
+
+def ensure_shape(x: Any, shape: Any) -> Tensor:
+    """`x`, known to have a shape: compared now, and inside of a function when it runs.
+
+    Args:
+        x: tensor.
+        shape: sizes, `None` where any will do; or a `TensorShape` of unknown rank.
+
+    Raises:
+        InvalidArgumentError: the shape is another.
+    """
+    x, wanted = core_convert(x), TensorShape(shape)
+    narrowed: Tensor = x
+    if not wanted.is_compatible_with(x.shape):
+        raise InvalidArgumentError(f"ensure_shape: shape {wanted} is needed, it is {x.shape}")
+    if not x.shape.is_subtype_of(wanted):
+        narrowed = _ensure_shape(x, shape=tuple(wanted))
+    return narrowed

@@ -596,6 +596,12 @@ def _assert_true(condition, *shown, message):
 # ---------------------------------------------------------------------- shapes
 
 
+def _ensure_shape(x, shape):
+    if x.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, x.shape, strict=True)):
+        raise GraphError(f"the shape {tuple(shape)} is needed, it is {x.shape}")
+    return x
+
+
 def _get_item(x, *parts, key):
     return x[_index(key, parts)]
 
@@ -912,6 +918,7 @@ OPERATIONS.update(
         "cut_to_sizes": lambda x, sizes, dims: x[tuple(slice(int(n)) for n in sizes)],
         "assert_true": _assert_true,
         "identity": lambda x: x,
+        "ensure_shape": _ensure_shape,
         "stop_gradient": lambda x: x,
         "copy": lambda x: x,
         "cast": _cast,

@@ -16,6 +16,7 @@ from trainkit.core import dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.conversion import ensure_shape as _ensure_shape
 from trainkit.ops.later import Bound, is_later, later, like, needs_values, unknown
 
 newaxis = None
@@ -389,12 +390,9 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
 
 
 def ensure_shape(x: Any, shape: Any, name: Any = None) -> Tensor:
-    """`x` itself, if its shape fits.
+    """`x`, known to have a shape: compared now, and inside of a function when it runs.
 
     Raises:
-        InvalidArgumentError: it does not.
+        InvalidArgumentError: the shape is another.
     """
-    x = convert_to_tensor(x)
-    if not x.shape.is_compatible_with(shape):
-        raise InvalidArgumentError(f"ensure_shape: shape {tuple(shape)} is needed, it is {x.shape}")
-    return x
+    return _ensure_shape(x, shape)
