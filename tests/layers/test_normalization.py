@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from trainkit import layers
+import trainkit as tk
+from trainkit import layers, ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
@@ -92,3 +93,106 @@ def test_group_normalization_wants_groups_that_fit():
         layers.BatchNormalization(synchronized=True)
     with pytest.raises(ShapeError, match="must have known sizes"):
         layers.LayerNormalization().build((None, None))
+
+
+def renormalized(x, state, bounds, epsilon=1e-3):
+    """What Ioffe 2017 computes of a batch, by hand, and the mean and deviation of the batch."""
+    mean, stddev = x.mean(axis=0), np.sqrt(x.var(axis=0) + epsilon)
+    r = np.clip(stddev / state["renorm_stddev"], bounds.get("rmin"), bounds.get("rmax"))
+    d = (mean - state["renorm_mean"]) / state["renorm_stddev"]
+    if "dmax" in bounds:
+        d = np.clip(d, -bounds["dmax"], bounds["dmax"])
+    return (x - mean) / stddev * r + d, mean, stddev
+
+
+@pytest.mark.parametrize("bounds", [{}, {"rmin": 0.8, "rmax": 1.1, "dmax": 0.2}])
+def test_renormalization_is_that_of_its_paper(bounds):
+    rng = np.random.default_rng(0)
+    layer = layers.BatchNormalization(
+        renorm=True, renorm_clipping=bounds, renorm_momentum=0.8, momentum=0.9
+    )
+    layer.build((None, 3))
+    names = ("moving_mean", "moving_stddev", "renorm_mean", "renorm_stddev")
+    state = {name: np.abs(rng.normal(1.0, 0.3, 3)).astype("float32") for name in names}
+    for name, value in state.items():
+        getattr(layer, name).assign(value)
+    x = rng.normal(2.0, 3.0, (5, 3)).astype("float32")
+    want, mean, stddev = renormalized(x, state, bounds)
+    np.testing.assert_allclose(layer(x, training=True), want, rtol=1e-4, atol=1e-5)
+    for name, new, momentum in zip(names, (mean, stddev) * 2, (0.9, 0.9, 0.8, 0.8), strict=True):
+        moved = state[name] * momentum + new * (1 - momentum)
+        np.testing.assert_allclose(getattr(layer, name), moved, rtol=1e-5)
+    np.testing.assert_allclose(layer.moving_variance, layer.moving_stddev**2 - 1e-3, rtol=1e-5)
+    assert len(layer.trainable_weights) == 2
+    again = layers.BatchNormalization.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+
+
+def test_renormalization_sends_no_gradient_through_its_corrections():
+    x = np.random.default_rng(0).normal(size=(6, 2)).astype("float32")
+    layers_ = [layers.BatchNormalization(renorm=renorm) for renorm in (False, True)]
+    gradients = []
+    for layer in layers_:
+        layer.build((None, 2))
+        v = tk.constant(x)
+        with tk.GradientTape() as tape:
+            tape.watch(v)
+            loss = tk.reduce_sum(layer(v, training=True) ** 3)
+        gradients.append(tape.gradient(loss, v))
+    # r and d are constants: the gradient stays orthogonal to a shift of the batch
+    for gradient in gradients:
+        np.testing.assert_allclose(tk.reduce_sum(gradient, axis=0), [0, 0], atol=1e-3)
+
+
+@pytest.mark.parametrize("bounds", [{"random": 1.0}, {"rmax": 0.0, "rmin": 1.0}, {"dmax": -1.0}])
+def test_bounds_of_renormalization_are_checked(bounds):
+    with pytest.raises(ValueError, match="renorm_clipping"):
+        layers.BatchNormalization(renorm=True, renorm_clipping=bounds)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_what_short_floats_can_not_hold_is_normalized_all_the_same(policy):
+    x = np.full((2, 4, 8), 70000.0, "float32")
+    x[:, ::2] = -70000.0
+    for layer in (
+        layers.GroupNormalization(groups=2, dtype=policy),
+        layers.LayerNormalization(axis=1, dtype=policy),
+    ):
+        y = layer(x)
+        assert y.dtype.name == policy.removeprefix("mixed_")
+        np.testing.assert_allclose(np.abs(np.asarray(y, "float32")), 1.0, rtol=1e-2)
+    half = ops.rms_normalization(np.full((2, 3), 600.0, "float16"), scale=np.ones(3, "float32"))
+    assert half.dtype.name == "float16"
+    np.testing.assert_allclose(half, 1.0)
+
+
+def test_axes_of_normalizations_are_ints_or_lists_of_them():
+    for kind in (layers.LayerNormalization, layers.RMSNormalization, layers.UnitNormalization):
+        with pytest.raises(TypeError, match="axis must be an int"):
+            kind(axis={"axis": -1})
+    layer = layers.LayerNormalization(axis=-1)
+    layer.build((2, 4))
+    assert layer.axis == [1]
+
+
+def test_rms_scaling_divides_by_the_root_of_the_variance_and_warns():
+    with pytest.warns(UserWarning, match="RMSNormalization"):
+        layer = layers.LayerNormalization(rms_scaling=True)
+    y = layer(np.arange(5, dtype="float32")[None])
+    np.testing.assert_allclose(y, [[0.0, 0.70693, 1.41386, 2.12079, 2.82772]], rtol=1e-4)
+    assert len(layer.weights) == 1
+
+
+def test_a_mask_of_a_batch_normalization_has_one_axis_less():
+    with pytest.raises(ValueError, match="one axis less"):
+        layers.BatchNormalization()(np.ones((2, 3, 4), "float32"), mask=np.ones((2,), bool))
+
+
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 3, 2)])
+def test_one_mean_of_all_serves_inputs_of_any_rank(shape):
+    x = np.random.default_rng(0).normal(3.0, 2.0, shape).astype("float32")
+    layer = layers.Normalization(axis=None)
+    layer.adapt(x)
+    np.testing.assert_allclose(layer(x), (x - x.mean()) / x.std(), rtol=1e-4, atol=1e-5)
+    other = np.ones((4, 1), "float32")
+    np.testing.assert_allclose(layer(other), (other - x.mean()) / x.std(), rtol=1e-4, atol=1e-5)

@@ -62,7 +62,8 @@ class Normalization(Layer):
                 f"has shape {tuple(input_shape)}"
             )
         self._reduced = tuple(i for i in range(rank) if i not in kept)
-        self._broadcast = tuple(input_shape[i] if i in kept else 1 for i in range(rank))
+        all_sizes = tuple(input_shape[i] if i in kept else 1 for i in range(rank))
+        self._broadcast = all_sizes if kept else ()  # one mean of all serves inputs of any rank
         if self._given is None:
             frozen = {"trainable": False, "autocast": False}
             self.adapt_mean = self.add_weight("mean", sizes, "zeros", **frozen)
@@ -72,7 +73,7 @@ class Normalization(Layer):
             for value in self._given:
                 np.broadcast_shapes(value.shape, sizes)
         axes = {i: input_shape[i] for i in kept if i}
-        self.input_spec = InputSpec(ndim=rank, axes=axes)
+        self.input_spec = InputSpec(ndim=rank, axes=axes) if kept else None
 
     @property
     def mean(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from trainkit import ops
@@ -48,10 +49,17 @@ class BatchNormalization(Layer):
             what the weights start with.
         beta_regularizer, gamma_regularizer: penalties on weights.
         beta_constraint, gamma_constraint: bounds on weights.
+        renorm: whether training batches are normalized by values seen so far, too; it adds
+            moving_stddev, renorm_mean and renorm_stddev, (features,). Source: Ioffe 2017,
+            arXiv:1702.03275.
+        renorm_clipping: bounds of its corrections by their names: `"rmin"` and `"rmax"` of the
+            factor, `"dmax"` of the size of the offset.
+        renorm_momentum: as `momentum`, of renorm_mean and renorm_stddev.
         synchronized: must be false: there is one process.
 
     Raises:
-        InvalidArgumentError: `synchronized` is true.
+        InvalidArgumentError: `synchronized` is true, or `renorm_clipping` has other names or bounds
+            that cross.
     """
 
     def __init__(
@@ -69,6 +77,9 @@ class BatchNormalization(Layer):
         gamma_regularizer: Any = None,
         beta_constraint: Any = None,
         gamma_constraint: Any = None,
+        renorm: bool = False,
+        renorm_clipping: dict[str, float] | None = None,
+        renorm_momentum: float = 0.99,
         synchronized: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -79,6 +90,8 @@ class BatchNormalization(Layer):
                 "BatchNormalization: synchronized=True needs several processes, which is not "
                 "supported; use False"
             )
+        if renorm:
+            _check_clipping(renorm_clipping or {})
         self.axis = int(axis)
         self.supports_masking = True
 
@@ -101,7 +114,23 @@ class BatchNormalization(Layer):
             trainable=False,
             autocast=False,
         )
+        if self.renorm:
+            self._build_renorm(features)
         self.input_spec = InputSpec(ndim=len(input_shape), axes={axis: features[0]})
+
+    def _build_renorm(self, features: Any) -> None:
+        def stddev(shape: Any, dtype: Any = None) -> Any:
+            return ops.sqrt(_fresh(self.moving_variance_initializer)(shape, dtype=dtype))
+
+        for name, start in (
+            ("moving_stddev", stddev),
+            ("renorm_mean", _fresh(self.moving_mean_initializer)),
+            ("renorm_stddev", stddev),
+        ):
+            weight = self.add_weight(
+                name, features, initializer=start, trainable=False, autocast=False
+            )
+            setattr(self, name, weight)
 
     def _parameter(self, name: str, shape: Any) -> Any:
         return self.add_weight(
@@ -114,13 +143,20 @@ class BatchNormalization(Layer):
         )
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        if mask is not None and len(mask.shape) != len(inputs.shape) - 1:
+            raise ShapeError(
+                f"BatchNormalization {self.name!r}: the mask must have one axis less than the "
+                f"input.\n  mask   {tuple(mask.shape)}\n  input  {tuple(inputs.shape)}"
+            )
         x = inputs
         narrow = self.compute_dtype in ("float16", "bfloat16")
         if narrow:  # sums over a batch overflow half precision
             x = ops.cast(x, "float32")
         gamma = None if self.gamma is None else self.gamma.value()
         beta = None if self.beta is None else self.beta.value()
-        if training and self.trainable:
+        if training and self.trainable and self.renorm:
+            y = self._renormalized(x, gamma, beta, mask)
+        elif training and self.trainable:
             y = self._by_batch(x, gamma, beta, mask)
         else:
             mean, variance = self.moving_mean.value(), self.moving_variance.value()
@@ -136,9 +172,48 @@ class BatchNormalization(Layer):
             mean, variance = self._masked_moments(x, mask)
             y = ops.batch_normalization(x, mean, variance, self.axis, beta, gamma, self.epsilon)
         with recorder.silence():
-            for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
-                new = ops.cast(new, moving.dtype)
-                moving.assign(moving.value() * self.momentum + new * (1.0 - self.momentum))
+            self._move(self.moving_mean, mean, self.momentum)
+            self._move(self.moving_variance, variance, self.momentum)
+        return y
+
+    def _move(self, moving: Any, new: Any, momentum: float) -> None:
+        new = ops.cast(new, moving.dtype)
+        moving.assign(moving.value() * momentum + new * (1.0 - momentum))
+
+    def _renormalized(self, x: Any, gamma: Any, beta: Any, mask: Any) -> Any:
+        """(normalized by the batch * r + d) * gamma + beta: that by the values seen so far.
+
+        r = stddev / renorm_stddev and d = (mean - renorm_mean) / renorm_stddev count as constants.
+        """
+        if mask is None:
+            axis = self.axis % len(x.shape)
+            mean, variance = ops.moments(x, [i for i in range(len(x.shape)) if i != axis])
+        else:
+            mean, variance = self._masked_moments(x, mask)
+        stddev = ops.sqrt(variance + self.epsilon)
+        known_mean = ops.cast(self.renorm_mean.value(), mean.dtype)
+        known_stddev = ops.cast(self.renorm_stddev.value(), mean.dtype)
+        known_stddev = ops.maximum(known_stddev, self.epsilon**0.5)
+        r, d = stddev / known_stddev, (mean - known_mean) / known_stddev
+        bounds = self.renorm_clipping or {}
+        if bounds.get("rmin") is not None:
+            r = ops.maximum(r, bounds["rmin"])
+        if bounds.get("rmax") is not None:
+            r = ops.minimum(r, bounds["rmax"])
+        if bounds.get("dmax") is not None:
+            d = ops.clip(d, -bounds["dmax"], bounds["dmax"])
+        scale, offset = ops.stop_gradient(r), ops.stop_gradient(d)
+        if gamma is not None:
+            scale, offset = scale * gamma, offset * gamma
+        offset = offset if beta is None else offset + beta
+        y = ops.batch_normalization(x, mean, variance, self.axis, offset, scale, self.epsilon)
+        with recorder.silence():
+            self._move(self.renorm_mean, mean, self.renorm_momentum)
+            self._move(self.renorm_stddev, stddev, self.renorm_momentum)
+            self._move(self.moving_mean, mean, self.momentum)
+            self._move(self.moving_stddev, stddev, self.momentum)
+            squared = ops.square(self.moving_stddev.value())
+            self.moving_variance.assign(ops.relu(squared - self.epsilon))
         return y
 
     def _masked_moments(self, x: Any, mask: Any) -> tuple[Any, Any]:
@@ -155,6 +230,50 @@ class BatchNormalization(Layer):
         return ops.squeeze(mean, others), ops.squeeze(variance, others)
 
 
+def _fresh(initializer: Any) -> Any:
+    """An initializer like this one, whose random values are its own."""
+    if not hasattr(initializer, "get_config"):
+        return initializer
+    return type(initializer).from_config(initializer.get_config())
+
+
+def _check_clipping(bounds: dict[str, Any]) -> None:
+    """Refuse bounds of a renormalization that have other names, or cross.
+
+    Raises:
+        InvalidArgumentError: they do.
+    """
+    names = ("rmax", "rmin", "dmax")
+    unknown = sorted(set(bounds) - set(names))
+    if unknown:
+        raise InvalidArgumentError(
+            f"BatchNormalization: renorm_clipping has the names {', '.join(names)}, got {unknown}"
+        )
+    rmax, rmin, dmax = (bounds.get(name) for name in names)
+    if rmax is not None and rmin is not None and rmax < rmin:
+        raise InvalidArgumentError(
+            f"BatchNormalization: renorm_clipping has rmax={rmax} below rmin={rmin}"
+        )
+    if dmax is not None and dmax < 0:
+        raise InvalidArgumentError(
+            f"BatchNormalization: renorm_clipping has dmax={dmax}; it must be 0 or more"
+        )
+
+
+def _checked_axis(layer: Layer, axis: Any) -> Any:
+    """An axis, or a list of several.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    several = axis if isinstance(axis, list | tuple) else [axis]
+    if any(isinstance(i, bool) or not hasattr(i, "__index__") for i in several):
+        raise TypeError(
+            f"{type(layer).__name__}: axis must be an int or a list of ints, got {axis!r}"
+        )
+    return [int(i) for i in axis] if isinstance(axis, list | tuple) else int(axis)
+
+
 class LayerNormalization(Layer):
     """Normalize each sample by its own mean and variance along `axis`.
 
@@ -169,6 +288,11 @@ class LayerNormalization(Layer):
         beta_initializer, gamma_initializer: what the weights start with.
         beta_regularizer, gamma_regularizer: penalties on weights.
         beta_constraint, gamma_constraint: bounds on weights.
+        **kwargs: of `Layer`; and `rms_scaling=True`, which is deprecated: only divide by the root
+            of the variance, and scale.
+
+    Raises:
+        TypeError: `axis` is neither an int nor a list of ints.
     """
 
     def __init__(
@@ -185,27 +309,48 @@ class LayerNormalization(Layer):
         gamma_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
+        self.rms_scaling = bool(kwargs.pop("rms_scaling", False))
         super().__init__(**kwargs)
         keep(self, locals())
-        self.axis = tuple(axis) if isinstance(axis, list | tuple) else axis
+        self.axis = _checked_axis(self, axis)
+        if self.rms_scaling:
+            warnings.warn(
+                "LayerNormalization: rms_scaling=True is deprecated, it divides by the root of the "
+                "variance; use RMSNormalization",
+                UserWarning,
+                stacklevel=2,
+            )
         self.supports_masking = True
+        self.autocast = False  # short floats are made longer, not shorter, before they are summed
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "rms_scaling": self.rms_scaling}
 
     def build(self, input_shape: Any) -> None:
         axes = _axes(self.axis, len(input_shape), "LayerNormalization")
         sizes = _sizes_along(self, input_shape, axes)
-        self.gamma = _weight_like(self, "gamma", sizes) if self.scale else None
-        self.beta = _weight_like(self, "beta", sizes) if self.center else None
-        self.input_spec = InputSpec(ndim=len(input_shape), axes=dict(zip(axes, sizes, strict=True)))
+        self.axis = list(axes)
+        scales, centers = self.scale or self.rms_scaling, self.center and not self.rms_scaling
+        self.gamma = _weight_like(self, "gamma", sizes) if scales else None
+        self.beta = _weight_like(self, "beta", sizes) if centers else None
 
     def call(self, inputs: Any) -> Any:
         gamma = None if self.gamma is None else self.gamma.value()
         beta = None if self.beta is None else self.beta.value()
-        narrow = self.compute_dtype in ("float16", "bfloat16")
-        if not narrow:
-            return ops.layer_normalization(inputs, gamma, beta, self.axis, self.epsilon)
-        whole_inputs = ops.cast(inputs, "float32")
-        y = ops.layer_normalization(whole_inputs, gamma, beta, self.axis, self.epsilon)
-        return ops.cast(y, self.compute_dtype)
+        x = _long_floats(inputs)
+        if self.rms_scaling:
+            variance = ops.var(x, axis=tuple(self.axis), keepdims=True)
+            y = ops.multiply(x, ops.rsqrt(variance + self.epsilon))
+            sizes = [n if i in self.axis else 1 for i, n in enumerate(x.shape)]
+            y = y if gamma is None else y * ops.reshape(gamma, sizes)
+        else:
+            y = ops.layer_normalization(x, gamma, beta, self.axis, self.epsilon)
+        return y if y.dtype.name == self.compute_dtype else ops.cast(y, self.compute_dtype)
+
+
+def _long_floats(x: Any) -> Any:
+    """`x` in a type whose sums do not overflow soon."""
+    return x if x.dtype.is_floating and x.dtype.size >= 4 else ops.cast(x, "float32")
 
 
 def _weight_like(layer: Any, name: str, shape: Any) -> Any:
@@ -234,20 +379,20 @@ class RMSNormalization(Layer):
 
     def __init__(self, axis: Any = -1, epsilon: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.axis = tuple(axis) if isinstance(axis, list | tuple) else axis
+        self.axis = _checked_axis(self, axis)
         self.epsilon = epsilon
-        self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         axes = _axes(self.axis, len(input_shape), "RMSNormalization")
+        self.axis = [axis - len(input_shape) for axis in axes]
         sizes = _sizes_along(self, input_shape, axes)
         self.scale = self.add_weight("scale", sizes, initializer="ones")
-        along: dict[int, int | None] = dict(zip(axes, sizes, strict=True))
-        self._broadcast = tuple(along.get(i, 1) for i in range(len(input_shape)))
-        self.input_spec = InputSpec(ndim=len(input_shape), axes=along)
 
     def call(self, inputs: Any) -> Any:
-        scale = ops.reshape(self.scale.value(), self._broadcast)
+        rank = len(inputs.shape)
+        along = {axis % rank for axis in self.axis}
+        sizes = [n if i in along else 1 for i, n in enumerate(inputs.shape)]
+        scale = ops.reshape(self.scale.value(), sizes)
         return ops.rms_normalization(inputs, scale, self.axis, self.epsilon)
 
 
@@ -262,7 +407,7 @@ class UnitNormalization(Layer):
 
     def __init__(self, axis: Any = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.axis = tuple(axis) if isinstance(axis, list | tuple) else axis
+        self.axis = _checked_axis(self, axis)
         self.supports_masking = True
 
     def call(self, inputs: Any) -> Any:
@@ -312,6 +457,7 @@ class GroupNormalization(Layer):
         if groups != -1:
             whole(self, "groups", groups)
         self.supports_masking = True
+        self.autocast = False  # short floats are made longer, not shorter, before they are summed
 
     def build(self, input_shape: Any) -> None:
         axis = shapes.canonical_axis(self.axis, len(input_shape), "GroupNormalization")
@@ -331,7 +477,7 @@ class GroupNormalization(Layer):
         axis = self.axis % len(inputs.shape)
         dims = ops.shape(inputs)
         features = inputs.shape[axis]
-        x = ops.cast(inputs, "float32") if inputs.dtype.name in ("float16", "bfloat16") else inputs
+        x = _long_floats(inputs)
         grouped = (*dims[:axis], self.groups, features // self.groups, *dims[axis + 1 :])
         x = ops.reshape(x, grouped)
         over = tuple(i for i in range(1, len(grouped)) if i != axis)
@@ -344,4 +490,4 @@ class GroupNormalization(Layer):
             x = x * ops.reshape(self.gamma.value(), broadcast)
         if self.beta is not None:
             x = x + ops.reshape(self.beta.value(), broadcast)
-        return ops.cast(x, inputs.dtype)
+        return ops.cast(x, self.compute_dtype)

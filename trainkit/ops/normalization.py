@@ -438,12 +438,13 @@ def rms_normalization(
     Raises:
         ShapeError: an axis is out of range.
     """
-    x = as_floats(as_tensor(x))
+    given = as_floats(as_tensor(x))
+    x = cast(given, "float32") if given.dtype.size < 4 else given  # squares overflow short floats
     axes = shapes.canonical_axes(axis, len(x.shape), "rms_normalization")
     small = EPSILON if epsilon is None else float(epsilon)
     y = multiply(x, rsqrt(add(mean(square(x), axes, True), small)))
     result: Tensor = y if scale is None else multiply(y, cast(as_tensor(scale), y.dtype))
-    return result
+    return result if result.dtype == given.dtype else cast(result, given.dtype)
 
 
 def normalize(x: Any, axis: int = -1, order: float = 2, epsilon: float | None = None) -> Tensor:
