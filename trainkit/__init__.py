@@ -58,6 +58,7 @@ _keep_freed_memory()
 # name: the module that is the value, or that holds it
 _FAMILIES = {
     "activations": "trainkit.activations",
+    "array_api": "trainkit.array_api",
     "autodiff": "trainkit.autodiff",
     "autograph": "trainkit.tf.autograph",
     "bitwise": "trainkit.tf.bitwise",
@@ -73,6 +74,7 @@ _FAMILIES = {
     "eager": "trainkit.eager",
     "image": "trainkit.tf.image",
     "initializers": "trainkit.initializers",
+    "io": "trainkit.tf.io",
     "keras": "trainkit.keras",
     "layers": "trainkit.layers",
     "linalg": "trainkit.tf.linalg",
@@ -89,6 +91,7 @@ _FAMILIES = {
     "saved_graph": "trainkit.saved_graph",
     "saving": "trainkit.keras.saving",
     "signal": "trainkit.tf.signal",
+    "strings": "trainkit.tf.strings",
     "summary": "trainkit.summary",
     "test": "trainkit.tf.test",
     "train": "trainkit.tf.train",

@@ -35,6 +35,7 @@ from trainkit.tf import linalg as linalg
 from trainkit.tf import math as math
 from trainkit.tf import nest as nest
 from trainkit.tf import nn as nn
+from trainkit.tf import strings as strings
 from trainkit.tf import test as test
 from trainkit.tf import version as version
 from trainkit.tf.arrays import broadcast_static_shape as broadcast_static_shape
@@ -203,3 +204,4 @@ from trainkit.tf.sequences import edit_distance as edit_distance
 from trainkit.tf.sequences import histogram_fixed_width as histogram_fixed_width
 from trainkit.tf.sequences import histogram_fixed_width_bins as histogram_fixed_width_bins
 from trainkit.tf.sequences import unique_with_counts as unique_with_counts
+from trainkit.tf.strings import as_string as as_string

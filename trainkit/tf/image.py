@@ -26,6 +26,16 @@ from trainkit.tf.image_color import rgb_to_yiq as rgb_to_yiq
 from trainkit.tf.image_color import rgb_to_yuv as rgb_to_yuv
 from trainkit.tf.image_color import yiq_to_rgb as yiq_to_rgb
 from trainkit.tf.image_color import yuv_to_rgb as yuv_to_rgb
+from trainkit.tf.image_files import adjust_jpeg_quality as adjust_jpeg_quality
+from trainkit.tf.image_files import decode_and_crop_jpeg as decode_and_crop_jpeg
+from trainkit.tf.image_files import decode_bmp as decode_bmp
+from trainkit.tf.image_files import decode_gif as decode_gif
+from trainkit.tf.image_files import decode_image as decode_image
+from trainkit.tf.image_files import decode_jpeg as decode_jpeg
+from trainkit.tf.image_files import decode_webp as decode_webp
+from trainkit.tf.image_files import encode_jpeg as encode_jpeg
+from trainkit.tf.image_files import extract_jpeg_shape as extract_jpeg_shape
+from trainkit.tf.image_files import is_jpeg as is_jpeg
 from trainkit.tf.image_parts import crop_and_resize as crop_and_resize
 from trainkit.tf.image_parts import resize_with_crop_or_pad as resize_with_crop_or_pad
 from trainkit.tf.image_parts import resize_with_pad as resize_with_pad

@@ -14,11 +14,9 @@ _RAGGED = "ragged tensors are not part of trainkit; use dense tensors with tk.se
 _QUANTIZED = "quantized element types are not part of trainkit; use int8, uint8 or float16"
 _SAMPLER = "candidate samplers are left out; draw with tk.random.uniform or tk.random.categorical"
 _SAMPLED = "sampled losses are left out; use tk.nn.sparse_softmax_cross_entropy_with_logits"
-_CODEC = "only PNG is read and written; use Pillow or imageio for other formats"
-_STRINGS = "text has no tensor type; use NumPy arrays and Python's str"
+_CODEC = "PNG, JPEG, GIF, BMP and WebP are read; use Pillow or imageio for other formats"
 _PLACEMENT = "devices are chosen with tk.device; CUDA_VISIBLE_DEVICES hides GPUs"
 _CLUSTER = "one machine is used; there are no clusters"
-_RECORDS = "protocol buffers are left out; store arrays with NumPy or h5py"
 _OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
 _FRAMES = "errors show the user's lines only where they are known; nothing is filtered"
 _APPROX = "use tk.math.top_k, which is exact"
@@ -37,7 +35,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "VariableAggregation": _CLUSTER,
         "VariableSynchronization": _CLUSTER,
         "approx_top_k": _APPROX,
-        "as_string": _STRINGS,
         "audio": "use Python's wave module",
         "distribute": _CLUSTER,
         "dtensor": _CLUSTER,
@@ -48,7 +45,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "graph_util": "see tk.saved_graph",
         "ifftnd": "use tk.signal.ifft, ifft2d or ifft3d",
         "import_graph_def": "see tk.saved_graph",
-        "io": "use Python's files; PNG is at tk.image.decode_png",
         "irfftnd": "use tk.signal.irfft, irfft2d or irfft3d",
         "lite": "see tk.saved_graph",
         "lookup": "use dict, or numpy.searchsorted",
@@ -62,7 +58,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "saved_model": "use tk.saved_graph, or Model.save",
         "sets": "use numpy.intersect1d and its relatives",
         "sparse": _SPARSE,
-        "strings": _STRINGS,
         "timestamp": "use time.time()",
         "tpu": _CLUSTER,
         "variable_creator_scope": "give arguments to tk.Variable itself",
@@ -111,15 +106,30 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "generate_bounding_box_proposals": "use non_max_suppression_with_scores",
         "sample_distorted_bounding_box": "use random_crop",
         "stateless_sample_distorted_bounding_box": "use stateless_random_crop",
-        **{
-            name: _CODEC
-            for name in (
-                "adjust_jpeg_quality", "decode_and_crop_jpeg", "decode_bmp", "decode_gif",
-                "decode_image", "decode_jpeg", "decode_jxl", "decode_webp", "encode_jpeg",
-                "extract_jpeg_shape", "is_jpeg", "random_jpeg_quality",
-                "stateless_random_jpeg_quality",
-            )
-        },
+        "decode_jxl": _CODEC,
+        "random_jpeg_quality": "draw a quality and use adjust_jpeg_quality",
+        "stateless_random_jpeg_quality": "draw a quality and use adjust_jpeg_quality",
+    },
+    "io": {
+        "decode_compressed": "use zlib or gzip of Python",
+        "decode_json_example": "see google.protobuf.json_format",
+        "decode_proto": "use the classes of google.protobuf",
+        "deserialize_many_sparse": _SPARSE,
+        "encode_proto": "use the classes of google.protobuf",
+        "parse_sequence_example": "see tk.train.SequenceExample.FromString",
+        "parse_single_sequence_example": "see tk.train.SequenceExample.FromString",
+        "serialize_many_sparse": _SPARSE,
+        "serialize_sparse": _SPARSE,
+        "write_graph": "see tk.saved_graph",
+    },
+    "strings": {
+        "ngrams": "join slices of the words",
+        "to_hash_bucket": "use hashlib of Python",
+        "to_hash_bucket_fast": "use hashlib of Python",
+        "to_hash_bucket_strong": "use hashlib of Python",
+        "unicode_decode_with_offsets": "use unicode_decode",
+        "unicode_split_with_offsets": "use unicode_split",
+        "unsorted_segment_join": "use Python's str.join",
     },
     "debugging": {
         "enable_check_numerics": "use tk.debugging.check_numerics on single tensors",
@@ -152,13 +162,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "CheckpointView": "use load_checkpoint or list_variables",
         "TrackableView": "use tk.Module.submodules",
         **{name: _CLUSTER for name in ("ClusterDef", "ClusterSpec", "JobDef", "ServerDef")},
-        **{
-            name: _RECORDS
-            for name in (
-                "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features",
-                "FloatList", "Int64List", "SequenceExample",
-            )
-        },
     },
 }  # fmt: skip
 

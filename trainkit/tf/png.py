@@ -13,7 +13,10 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.later import Bound, needs_values
+from trainkit.tf.strings import one_text
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KINDS = {1: 0, 2: 4, 3: 2, 4: 6}  # channels: color type
@@ -26,8 +29,9 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + check
 
 
-def encode_png(image: Any, compression: int = -1, name: Any = None) -> bytes:
-    """An image as the bytes of a PNG file.
+@needs_values("image", gives=lambda a: Spec((), "string"))
+def encode_png(image: Any, compression: int = -1, name: Any = None) -> Tensor:
+    """An image as a PNG file.
 
     Args:
         image: uint8 or uint16 (height, width, channels) with 1 to 4 channels: gray, gray and
@@ -36,7 +40,7 @@ def encode_png(image: Any, compression: int = -1, name: Any = None) -> bytes:
         name: not kept.
 
     Returns:
-        The bytes; text has no tensor type.
+        A string scalar, the bytes of the file.
 
     Raises:
         InvalidArgumentError: shape, dtype or compression are none of these.
@@ -66,7 +70,8 @@ def encode_png(image: Any, compression: int = -1, name: Any = None) -> bytes:
     rows = pixels.astype(pixels.dtype.newbyteorder(">")).reshape(height, -1).view(np.uint8)
     lines = _differences(rows, channels * bits // 8)
     packed = zlib.compress(lines.tobytes(), compression)
-    return _SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", packed) + _chunk(b"IEND", b"")
+    parts = (_chunk(b"IHDR", head), _chunk(b"IDAT", packed), _chunk(b"IEND", b""))
+    return convert_to_tensor(_SIGNATURE + b"".join(parts))
 
 
 def _differences(rows: Any, step: int) -> Any:
@@ -76,11 +81,17 @@ def _differences(rows: Any, step: int) -> Any:
     return np.hstack([kinds, rows - above])
 
 
+def image_spec(a: Bound) -> Spec:
+    """The spec of an image read from a file, with as many channels as are asked for."""
+    return Spec((None, None, a["channels"] or None), dtypes.as_dtype(a["dtype"]))
+
+
+@needs_values("contents", gives=image_spec)
 def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
     """The image in the bytes of a PNG file.
 
     Args:
-        contents: bytes, or a NumPy scalar of them.
+        contents: string scalar, or bytes.
         channels: 1, 3 or 4 to convert to gray, RGB or RGB and alpha; 0 for what the file has.
         dtype: uint8 or uint16.
         name: not kept.
@@ -98,19 +109,10 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any
             f"decode_png: channels {channels} must be 0, 1, 3 or 4, dtype {wanted} uint8 or uint16"
         )
     try:
-        pixels = _read(_as_bytes(contents))
+        pixels = _read(one_text(contents, "decode_png"))
     except (struct.error, zlib.error, IndexError) as error:
         raise InvalidArgumentError(f"decode_png: the file is damaged: {error}") from error
     return convert_to_tensor(_converted(pixels, channels, np.dtype(wanted)))
-
-
-def _as_bytes(contents: Any) -> bytes:
-    if isinstance(contents, bytes):
-        return contents
-    value = contents.item() if isinstance(contents, np.ndarray | np.generic) else contents
-    if not isinstance(value, bytes):
-        raise InvalidArgumentError(f"decode_png: needs bytes, got {type(value).__name__}")
-    return value
 
 
 def _chunks(data: bytes) -> Any:

@@ -1,5 +1,6 @@
 """`tk.train`: checkpoints and the optimizers of the first API."""
 
+import importlib
 from typing import Any
 
 from trainkit.checkpoints import Checkpoint as Checkpoint
@@ -17,6 +18,14 @@ from trainkit.tf.checkpoint_readers import load_variable as load_variable
 from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 
+# Messages are protocol buffers, whose library is loaded when one is first asked for.
+_MESSAGES = (
+    "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
+    "Int64List", "SequenceExample",
+)  # fmt: skip
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MESSAGES:
+        return getattr(importlib.import_module("trainkit.records.messages"), name)
     raise _not_here("train", name, globals())
