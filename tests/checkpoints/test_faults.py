@@ -16,6 +16,7 @@ import trainkit
 from trainkit.checkpoints import positioned
 from trainkit.checkpoints.atomic import leftovers
 from trainkit.checkpoints.checkpoint import Checkpoint, latest_checkpoint
+from trainkit.checkpoints.flat_files import write_npz
 from trainkit.checkpoints.hdf5 import CheckpointOptions
 from trainkit.core.variable import Variable
 
@@ -133,6 +134,24 @@ def test_each_system_call_of_a_save_may_fail(tmp_path, monkeypatch, forever):
     assert hit >= {"open", "pwrite", "fsync", "replace", "preadv", "ftruncate"}
 
 
+@pytest.mark.parametrize("name", ["pwrite", "ftruncate", "fstat"])
+def test_what_hdf5_calls_raises_nothing_and_tells_later(tmp_path, monkeypatch, name):
+    with open(tmp_path / "file", "w+b") as file:
+        stream = positioned.H5Stream(file.fileno())
+        stream.check()
+        with monkeypatch.context() as patch:
+            Faults(patch, 1)
+            if name == "pwrite":
+                stream.write(b"data")
+            elif name == "ftruncate":
+                stream.truncate(3)
+            else:
+                stream.seek(0, 2)
+        stream.write(b"more")  # HDF5 ends what it has begun
+        with pytest.raises(OSError, match="Input/output error"):
+            stream.check()
+
+
 @pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("name", ["open", "pwrite", "fsync", "replace"])
 def test_a_failed_save_is_told(tmp_path, monkeypatch, name):
@@ -146,6 +165,24 @@ def test_a_failed_save_is_told(tmp_path, monkeypatch, name):
         with pytest.raises(OSError, match="No space left"):
             checkpoint.save(tmp_path / "ckpt")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_table_of_arrays_that_was_not_written_whole_is_no_file(tmp_path, monkeypatch):
+    path = tmp_path / "weights.npz"
+    write_npz(path, {"a": np.zeros(3, np.float32)})
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        writes = iter(range(100))
+
+        def broken(fd, data, at, write=os.pwrite):
+            if next(writes) == 2:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return write(fd, data, at)
+
+        patch.setattr(os, "pwrite", broken)
+        with pytest.raises(OSError, match="No space left"):
+            write_npz(path, {"a": np.ones(3000, np.float32)})
+    assert path.read_bytes() == before
 
 
 def test_writes_may_be_short(tmp_path, monkeypatch):

@@ -174,6 +174,7 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
                     name, array = f"{name}:bfloat16", array.view(np.uint16)
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+        stream.check()
         target.commit()
 
 

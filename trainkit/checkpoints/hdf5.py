@@ -149,8 +149,7 @@ def _write_hdf5(
         if stream.error is not None:
             raise stream.error from None
         raise
-    if stream.error is not None:
-        raise stream.error
+    stream.check()
     return writer.extents, writer.contents.encode()
 
 
