@@ -131,6 +131,10 @@ class Tensor:
                 f"set_shape: shape {TensorShape(shape)} does not fit the tensor's, {self.shape}"
             )
 
+    def settle(self, shape: Any) -> bool:
+        """Whether the shape of a result of Python was taken from `shape`, where none was told."""
+        return False
+
     def ref(self) -> Reference:
         """A hashable stand-in that equals another tensor's only for the same tensor."""
         return Reference(self)

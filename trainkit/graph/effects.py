@@ -5,22 +5,17 @@ from __future__ import annotations
 import copy
 import sys
 import traceback
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from trainkit.core import devices, nest, recorder
-from trainkit.core.abstract import eagerly
-from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line, origin_of
-from trainkit.core.string_tensor import string_results
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.graph.origins import place_text
-from trainkit.ops.later import Call, gradient_of_call
 
 
 def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
@@ -220,152 +215,3 @@ def _raising_line(error: Exception) -> Line | None:
         code = frame.f_code
         found = origin_of(code.co_filename, number) or found
     return found
-
-
-class HostFunction:
-    """A Python function as a setting of `host_call`: what it gives is told by `specs`."""
-
-    def __init__(self, function: Callable[..., Any], specs: tuple[Spec, ...]) -> None:
-        self.function = function
-        self.specs = specs
-
-    def __repr__(self) -> str:
-        return getattr(self.function, "__name__", "function")
-
-
-def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
-    return function.specs
-
-
-@primitive(_host_rule, name="host_call", effect=True)
-def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
-    """Call a Python function on the values of tensors as NumPy arrays."""
-    return _called_now(xp, [devices.to_numpy(a) for a in arrays], function)
-
-
-@primitive(_host_rule, name="py_call", effect=True)
-def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
-    """Call a Python function on the values of tensors as eager tensors."""
-    return _called_now(xp, [string_results(a) for a in arrays], function)
-
-
-@_py_call.joint_gradient
-def _py_gradient(g: Any, y: Any, *inputs: Any, function: HostFunction) -> list[Any]:
-    call = Call(repr(function), function.function, function.specs)
-    return gradient_of_call(g, inputs, call)
-
-
-def _called_now(xp: Any, given: list[Any], function: HostFunction) -> tuple[Any, ...]:
-    with eagerly(), recorder.silence():
-        result = function.function(*given)
-    items = list(result) if isinstance(result, list | tuple) else [result]
-    if len(items) != len(function.specs):
-        raise InvalidArgumentError(
-            f"host_call: {function!r} gave {len(items)} results, Tout names {len(function.specs)}"
-        )
-    return tuple(
-        _checked(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
-    )
-
-
-def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
-    array = xp.asarray(getattr(y, "_array", y), dtype=spec.dtype.dtype)
-    if not TensorShape(spec.shape).is_compatible_with(array.shape):
-        raise InvalidArgumentError(
-            f"host_call: {function!r} gave shape {array.shape}, the graph was made for "
-            f"{tuple(spec.shape)}. Say the "
-            "shape in Tout: tk.TensorSpec(shape, dtype), sizes may be None; a dtype alone stands "
-            "for a scalar."
-        )
-    return array
-
-
-def host_function(func: Callable[..., Any], inp: Any, Tout: Any, as_numpy: bool) -> Any:
-    """Call `func` on the values of the tensors `inp`, now or each time the graph runs.
-
-    Args:
-        func: takes NumPy arrays (`as_numpy`) or eager tensors.
-        inp: list of tensors.
-        Tout: what it gives, or a list of that: a `TensorSpec`, or a dtype for a scalar.
-        as_numpy: which of the two `func` takes.
-
-    Returns:
-        A tensor, or a list when `Tout` is one.
-
-    Raises:
-        InvalidArgumentError: when it runs, the results have other shapes or are more or fewer.
-    """
-    many = isinstance(Tout, list | tuple)
-    specs = tuple(map(_spec_of, Tout if many else [Tout]))
-    operation = _host_call if as_numpy else _py_call
-    tensors = [convert_to_tensor(x) for x in inp]
-    function = HostFunction(func, specs)
-    results = recorder.current_trace().apply(
-        operation.primitive, tuple(tensors), {"function": function}
-    )
-    if recorder.TAPES:
-        recorder.record(operation.primitive, tuple(tensors), results, {"function": function})
-    return list(results) if many else results[0]
-
-
-def _spec_of(x: Any) -> Spec:
-    return Spec(x.shape, x.dtype) if hasattr(x, "shape") else Spec((), as_dtype(x))
-
-
-def py_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None) -> Any:
-    """Call a Python function of eager tensors, now or each time the graph runs.
-
-    Gradients go through what `func` does; for them a graph calls it again, under a tape.
-
-    Args:
-        func: takes one tensor for each of `inp`.
-        inp: list of tensors.
-        Tout: dtype of its result, or a list of them. In a graph a dtype stands for a scalar; give a
-            `TensorSpec` for other shapes.
-        name: not kept.
-
-    Raises:
-        InvalidArgumentError: when a graph runs, the results have other shapes than it was made for.
-    """
-    if recorder.current_trace() is None:
-        return _called(func, [x for x in inp], Tout)
-    return host_function(func, inp, Tout, as_numpy=False)
-
-
-def numpy_function(func: Callable[..., Any], inp: Any, Tout: Any, name: Any = None) -> Any:
-    """Call a Python function of arrays, now or each time the graph runs; gradients stop there.
-
-    Args:
-        func: takes one array for each of `inp`.
-        inp: list of tensors.
-        Tout: dtype of its result, or a list of them. In a graph a dtype stands for a scalar; give a
-            `TensorSpec` for other shapes.
-        name: not kept.
-
-    Raises:
-        InvalidArgumentError: when a graph runs, the results have other shapes than it was made for.
-    """
-    if recorder.current_trace() is not None:
-        return host_function(func, inp, Tout, as_numpy=True)
-    with recorder.silence():
-        return _called(lambda *xs: func(*[x.numpy() for x in xs]), [x for x in inp], Tout)
-
-
-def _called(func: Callable[..., Any], inputs: list[Any], wanted: Any) -> Any:
-    result = func(*[convert_to_tensor(x) for x in inputs])
-    if isinstance(wanted, list | tuple):
-        items = result if isinstance(result, list | tuple) else [result]
-        return [_in_dtype(y, _spec_of(w).dtype) for y, w in zip(items, wanted, strict=True)]
-    return _in_dtype(result, _spec_of(wanted).dtype)
-
-
-def _in_dtype(y: Any, dtype: DType) -> Tensor:
-    """A result as a tensor of the dtype that was announced."""
-    if not is_tensor(y):
-        y = np.asarray(y)
-        return convert_to_tensor(y.astype(dtype.dtype, copy=False))
-    if y.dtype != dtype:
-        raise InvalidArgumentError(
-            f"the function gave {y.dtype.name}, Tout says {dtype.name}; use tk.cast"
-        )
-    return convert_to_tensor(y)

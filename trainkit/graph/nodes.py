@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainkit.core.shapes import Spec
+from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
 from trainkit.core.variable import Variable
@@ -54,6 +54,10 @@ def type_name(primitive_name: str) -> str:
     """The name of a primitive in a listing: TensorFlow's, or the words run together."""
     known = _TYPES.get(primitive_name)
     return known or "".join(part.capitalize() for part in primitive_name.split("_"))
+
+
+def _settles(function: Any) -> bool:
+    return hasattr(type(function), "settle")
 
 
 class GraphTensor(SymbolicTensor):
@@ -114,10 +118,20 @@ class GraphTensor(SymbolicTensor):
         Raises:
             ShapeError: the shapes can't be one.
         """
+        if self.settle(shape):
+            return
         narrowed = self.shape.merge_with(shape)
         if narrowed != self.shape:
             self.node.graph.apply(PRIMITIVES["check_shape"], (self,), {"shape": tuple(narrowed)})
             self._spec = Spec(narrowed, self._spec.dtype)
+
+    def settle(self, shape: Any) -> bool:
+        """Take the shape of a result of Python, of which none was told, from `set_shape`."""
+        function = (self.node.settings or {}).get("function")
+        spec = function.settle(self.index, TensorShape(shape)) if _settles(function) else None
+        if spec is not None:
+            self._spec = spec
+        return spec is not None
 
     def __str__(self) -> str:
         dims = tuple(self.shape)

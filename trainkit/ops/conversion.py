@@ -228,6 +228,8 @@ def ensure_shape(x: Any, shape: Any) -> Tensor:
     """
     x, wanted = core_convert(x), TensorShape(shape)
     narrowed: Tensor = x
+    if x.settle(wanted):
+        return x
     if not wanted.is_compatible_with(x.shape):
         raise InvalidArgumentError(f"ensure_shape: shape {wanted} is needed, it is {x.shape}")
     if not x.shape.is_subtype_of(wanted):

@@ -8,11 +8,11 @@ namespace of their own.
 from trainkit.core.dtypes import float16 as half
 from trainkit.core.dtypes import float64 as double
 from trainkit.core.recorder import enable_eager_execution as enable_eager_execution
-from trainkit.graph.effects import numpy_function as numpy_function
 from trainkit.graph.effects import print_ as print
-from trainkit.graph.effects import py_function as py_function
 from trainkit.graph.function import function as function
 from trainkit.graph.graph import Graph as Graph
+from trainkit.graph.host_calls import numpy_function as numpy_function
+from trainkit.graph.host_calls import py_function as py_function
 from trainkit.graph.tensor_array import TensorArray as TensorArray
 from trainkit.initializers import Constant as constant_initializer
 from trainkit.initializers import Ones as ones_initializer

@@ -1,0 +1,103 @@
+"""`py_function` and `numpy_function`: as decorators, without results, with lists of dtypes."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+EAGER_AND_TRACED = pytest.mark.parametrize(
+    "wrap", [lambda f: f, tk.function], ids=["eager", "traced"]
+)
+CALLS = pytest.mark.parametrize("call", [tk.py_function, tk.numpy_function])
+
+
+@EAGER_AND_TRACED
+@CALLS
+def test_as_a_decorator(call, wrap):
+    @call(Tout=tk.float32)
+    def scaled(x, by=2.0):
+        """Scaled."""
+        return np.float32(x * by)
+
+    assert scaled.__doc__ == "Scaled."
+    f = wrap(lambda x: (scaled(x), scaled(x, 3.0), scaled(x, by=tk.constant(5.0))))
+    for value in (1.0, 2.0):
+        assert [float(y) for y in f(tk.constant(value))] == [2 * value, 3 * value, 5 * value]
+
+
+@EAGER_AND_TRACED
+@CALLS
+def test_without_results(call, wrap):
+    seen = []
+
+    @wrap
+    def f(x):
+        found = call(lambda v: seen.append(float(v)), [x], [])
+        return (x, 0) if found in ([], None) else (x, 1)
+
+    for value in (3.0, 4.0):
+        y, other = f(tk.constant(value))
+        assert (float(y), int(other)) == (value, 0)
+    assert seen == [3.0, 4.0]
+
+
+@EAGER_AND_TRACED
+@CALLS
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_lists_of_dtypes(call, wrap, kind):
+    dtypes = kind([tk.float32, tk.int32])
+    f = wrap(lambda x: call(lambda v: (v * 2, np.int32(7)), [x], dtypes))
+    y, n = f(tk.constant(1.5))
+    assert (float(y), int(n), n.dtype) == (3.0, 7, tk.int32)
+    one = wrap(lambda x: call(lambda v: v, [x], [tk.float32]))(tk.constant(1.5))
+    assert isinstance(one, list)
+    assert float(one[0]) == 1.5
+
+
+@EAGER_AND_TRACED
+@CALLS
+def test_another_number_of_results_is_refused(call, wrap):
+    for result, told in (((1.0, 2.0), [tk.float32]), (None, tk.float32), (1.0, [])):
+        f = wrap(lambda x, result=result, told=told: call(lambda v: result, [x], told))
+        with pytest.raises(tk.errors.InvalidArgumentError, match="Tout"):
+            f(tk.constant(1.0))
+
+
+@CALLS
+def test_arguments_that_are_missing(call):
+    with pytest.raises(TypeError, match="Tout is missing"):
+        call(lambda x: x, [tk.constant(1.0)])
+    with pytest.raises(TypeError, match="inp is missing"):
+        call(lambda x: x, Tout=tk.float32)
+
+
+@CALLS
+@pytest.mark.parametrize("say", ["set_shape", "ensure_shape"])
+def test_the_shape_of_a_result_is_said_afterwards(call, say):
+    @tk.function
+    def f(x):
+        y = call(lambda v: v * 2, [x], tk.float32)
+        if say == "set_shape":
+            y.set_shape([None, 2])
+        else:
+            y = tk.ensure_shape(y, [None, 2])
+        assert y.shape == [None, 2]
+        return tk.reduce_sum(y, axis=0)
+
+    assert f(tk.ones((3, 2))).numpy().tolist() == [6.0, 6.0]
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"gave shape \(3,\)"):
+        f(tk.ones((3,)))
+
+
+def test_gradients_go_through_a_decorated_function():
+    @tk.py_function(Tout=tk.float32)
+    def cube(x):
+        return x * x * x
+
+    def slope(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = cube(x)
+        return tape.gradient(y, x)
+
+    assert float(slope(tk.constant(2.0))) == float(tk.function(slope)(tk.constant(2.0))) == 12.0
