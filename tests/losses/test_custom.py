@@ -289,3 +289,19 @@ def test_tensorflow_names_of_reductions():
     assert float(losses.MeanSquaredError(losses.Reduction.AUTO)(Y, P)) > 0
     with pytest.raises(ValueError, match="'most' is no reduction"):
         losses.Reduction.validate("most")
+
+
+# ------------------------------------------------------------------ numbers of Keras 3.15
+
+
+@pytest.mark.parametrize("weight", [2.0, [2.0], [[2.0]]])
+def test_one_weight_for_all_is_counted_once(weight):
+    loss = losses.MeanSquaredError("mean_with_sample_weight")
+    assert float(loss(Y, P, sample_weight=weight)) == pytest.approx(13.25)  # the sum
+
+
+@pytest.mark.parametrize("reduction", ["sum_over_batch_size", "sum", "none"])
+@pytest.mark.parametrize("weights", [None, np.zeros((0,))])
+def test_no_samples_give_no_values(reduction, weights):
+    found = losses.MeanSquaredError(reduction)(Y[:0], P[:0], sample_weight=weights)
+    assert tuple(found.shape) == (0,)

@@ -266,3 +266,58 @@ def test_settings_are_lists_as_given():
     assert metrics.IoU(2, [1, 0]).target_class_ids == [1, 0]
     assert metrics.SparseTopKCategoricalAccuracy(from_sorted_ids=True).from_sorted_ids
     assert list(metrics.Precision([0.1, 0.2]).parts()) == ["true_positives", "false_positives"]
+
+
+# ------------------------------------------------------------------ numbers of Keras 3.15
+
+LABELS = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
+SCORES = np.array([[0.9, 0.2, 0.4], [0.6, 0.7, 0.1], [0.3, 0.8, 0.5], [0.2, 0.4, 0.9]], "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_counts_are_float32_whatever_the_dtype(dtype):
+    m = metrics.TruePositives(dtype=dtype)
+    for _ in range(3):
+        m.update_state(np.ones(30000), np.ones(30000, "float32"))
+    assert float(m.result()) == 90000.0
+    assert m.true_positives.dtype == "float32"
+
+
+def test_variables_of_users_are_float32_whatever_the_dtype():
+    class Own(metrics.Metric):
+        def __init__(self):
+            super().__init__(dtype="float16")
+            self.seen = self.add_weight(name="seen")
+
+    assert Own().seen.dtype == "float32"
+    assert metrics.Mean(dtype="float16").total.dtype == "float16"
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [("TruePositives", 3), ("FalsePositives", 1), ("TrueNegatives", 4), ("FalseNegatives", 4)],
+)
+def test_what_is_not_a_number_is_above_no_threshold(kind, wanted):
+    scores = SCORES.copy()
+    scores[0, 0] = np.nan  # a true label
+    found = getattr(metrics, kind)()(LABELS, scores)
+    assert float(found) == wanted
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 1)])
+@pytest.mark.parametrize(("kind", "wanted"), [(metrics.Precision, 1 / 3), (metrics.Recall, 1 / 4)])
+def test_one_class_with_weights(kind, wanted, shape):
+    weights = np.array([1.0, 2.0, 3.0, 4.0]).reshape(shape)
+    found = kind(class_id=0)(LABELS, SCORES, sample_weight=weights)
+    assert float(found) == pytest.approx(wanted)
+    steps = np.stack([weights.reshape(4)] * 2, 1)
+    found = kind(class_id=0)(np.stack([LABELS] * 2, 1), np.stack([SCORES] * 2, 1), steps)
+    assert float(found) == pytest.approx(wanted)
+
+
+def test_weights_of_labels_meet_weights_of_steps():
+    labels, scores = np.stack([LABELS] * 2, 1), np.stack([SCORES] * 2, 1)
+    once = metrics.AUC(label_weights=[1.0, 2.0, 3.0])(LABELS, SCORES, np.arange(4.0))
+    weights = np.stack([np.arange(4.0)] * 2, 1)
+    twice = metrics.AUC(label_weights=[1.0, 2.0, 3.0])(labels, scores, weights)
+    assert float(once) == pytest.approx(float(twice))

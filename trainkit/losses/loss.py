@@ -184,12 +184,13 @@ def reduced(values: Tensor, reduction: str | None, weights: Tensor | None) -> Te
     """`values`, weighted already, as one number; `weights` for "mean_with_sample_weight"."""
     if reduction is None or reduction == "none":
         return values
+    if not len(values.shape) or tuple(values.shape) == (0,):
+        return values  # also those of no samples at all, as Keras has it
     if reduction == "sum":
-        return ops.sum(values) if len(values.shape) else values
+        return ops.sum(values)
     if reduction == "mean_with_sample_weight" and weights is not None:
-        total = ops.sum(ops.broadcast_to(weights, values.shape))
-        return ops.divide_no_nan(ops.sum(values), total)
-    return ops.mean(values) if len(values.shape) else values
+        return ops.divide_no_nan(ops.sum(values), ops.sum(weights))
+    return ops.mean(values)
 
 
 def reduce_weighted(

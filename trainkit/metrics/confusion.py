@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trainkit import ops
+from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
@@ -78,7 +79,7 @@ def confusion_counts(
     Args:
         name: for error texts.
         y_true: labels; all but 0 count as true.
-        y_pred: scores of the same shape.
+        y_pred: scores of the same shape; NaN is above no threshold.
         thresholds: in any order.
         sample_weight: weights that fit `y_pred`.
         per_label: count the last axis apart.
@@ -88,22 +89,23 @@ def confusion_counts(
     """
     y_true, y_pred = aligned(name, y_true, y_pred)
     ones: Any = ops.ones_like(y_pred)
-    weights: Any = ones
+    weights: Any = ops.reshape(ones, (-1,))
     if sample_weight is not None:
-        given = ops.cast(sample_weight, y_pred.dtype)
-        weights = weights_like(name, y_pred, given)[1] * ones
+        fitted, given = weights_like(name, ones, ops.cast(sample_weight, y_pred.dtype))
+        weights = ops.reshape(fitted * given, (-1,))
     labels = int(y_pred.shape[-1]) if per_label else 1
     order = sorted(range(len(thresholds)), key=lambda i: thresholds[i])
     bounds = ops.cast([thresholds[i] for i in order], y_pred.dtype)
-    gap = ops.searchsorted(bounds, ops.reshape(y_pred, (-1,)), side="left")
-    place = ops.cast(gap, "int32")
+    scores = ops.reshape(y_pred, (-1,))
+    place = ops.cast(ops.searchsorted(bounds, scores, side="left"), "int32")
+    place = ops.where(ops.isnan(scores), 0, place)
     if per_label:
         number = ops.cast(ops.cumsum(ones, axis=-1), "int32") - 1
         place = place * labels + ops.reshape(number, (-1,))
-    true = ops.cast(ops.not_equal(y_true, 0), y_pred.dtype)
+    true = ops.reshape(ops.cast(ops.not_equal(y_true, 0), y_pred.dtype), (-1,))
     both = ops.stack([true * weights, (1.0 - true) * weights], axis=-1)
     size = (len(thresholds) + 1) * labels
-    sums = ops.segment_sum(ops.reshape(both, (-1, 2)), place, num_segments=size)
+    sums = ops.segment_sum(both, place, num_segments=size)
     table = ops.reshape(sums, (len(thresholds) + 1, labels, 2))
     below = ops.cumsum(table, axis=0)[:-1]
     above = ops.flip(ops.cumsum(ops.flip(table, axis=0), axis=0), axis=0)[1:]
@@ -177,15 +179,15 @@ class ConfusionMetric(Metric):
             ShapeError: the shapes do not fit.
         """
         y_true, y_pred = aligned(self.name, y_true, y_pred)
-        y_pred = ops.cast(y_pred, self._dtype)
+        y_pred = ops.cast(y_pred, dtypes.floatx())
         if self.top_k is not None:
             y_pred = _only_top_k(y_pred, self.top_k)
         if self.class_id is not None:
             self._check_class(y_pred)
-            y_true, y_pred = y_true[..., self.class_id], y_pred[..., self.class_id]
+            y_true, y_pred = y_true[..., self.class_id, None], y_pred[..., self.class_id, None]
         new = confusion_counts(self.name, y_true, y_pred, self._thresholds, sample_weight)
         for count in self._kept:
-            add_to(self._variable(count), ops.cast(getattr(new, count), self._dtype))
+            add_to(self._variable(count), getattr(new, count))
 
     def _check_class(self, y_pred: Any) -> None:
         classes = y_pred.shape[-1] if len(y_pred.shape) > 1 else None

@@ -46,7 +46,7 @@ class _ConfusionMatrix(Metric):
         self.sparse_y_pred = sparse_y_pred
         self.axis = axis
         shape = (num_classes, num_classes)
-        self.total_cm = self.add_variable(shape, name="total_confusion_matrix")
+        self.total_cm = self.add_variable(shape, dtype=self._dtype, name="total_confusion_matrix")
 
     @unrecorded
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:

@@ -84,7 +84,7 @@ class Metric(Trackable):
             shape: sizes.
             initializer: name of an initializer, or a function of shape and dtype; `reset_state`
                 goes back to these values.
-            dtype: that of the metric by default.
+            dtype: the default float by default, also where the metric has another dtype.
             aggregation: how copies on several devices are joined: `"sum"`, `"mean"`,
                 `"only_first_replica"` or `None`. There is one copy, so all mean the same.
             name: what it is called.
@@ -103,7 +103,7 @@ class Metric(Trackable):
                 f"got {aggregation!r}"
             )
         with abstract.eagerly(), recorder.silence():
-            value = initializers.get(initializer)(tuple(shape), dtype or self._dtype)
+            value = initializers.get(initializer)(tuple(shape), dtype or dtypes.floatx())
             variable = Variable(value, trainable=False, name=name or "variable")
         variable.path = f"{self.name}/{name or 'variable'}"
         self._own.added.append((variable, value))
@@ -310,7 +310,7 @@ class Sum(Metric):
 
     def __init__(self, name: str | None = "sum", dtype: Any = None) -> None:
         super().__init__(dtype, name)
-        self.total = self.add_variable(name="total")
+        self.total = self.add_variable(dtype=self._dtype, name="total")
 
     @unrecorded
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
@@ -336,8 +336,8 @@ class Mean(Metric):
 
     def __init__(self, name: str | None = "mean", dtype: Any = None) -> None:
         super().__init__(dtype, name)
-        self.total = self.add_variable(name="total")
-        self.count = self.add_variable(name="count")
+        self.total = self.add_variable(dtype=self._dtype, name="total")
+        self.count = self.add_variable(dtype=self._dtype, name="count")
 
     @unrecorded
     def update_state(self, values: Any, sample_weight: Any = None) -> None:

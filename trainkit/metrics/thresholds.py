@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainkit import ops
+from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
-from trainkit.losses.alignment import aligned
+from trainkit.losses.alignment import aligned, weights_like
 from trainkit.metrics.confusion import (
     ConfusionMetric,
     Counts,
@@ -290,7 +291,7 @@ class AUC(ConfusionMetric):
     @unrecorded
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         y_true, y_pred = aligned(self.name, y_true, y_pred)
-        y_pred = ops.cast(y_pred, self._dtype)
+        y_pred = ops.cast(y_pred, dtypes.floatx())
         if self.from_logits:
             y_pred = ops.sigmoid(y_pred)
         if self.multi_label:
@@ -304,12 +305,10 @@ class AUC(ConfusionMetric):
             add_to(self._variable(count), getattr(new, count))
 
     def _weights_of_labels(self, y_pred: Any, sample_weight: Any) -> Any:
-        weights: Any = ops.ones_like(y_pred) * ops.cast(self.label_weights, self._dtype)
+        weights: Any = ops.ones_like(y_pred) * ops.cast(self.label_weights, y_pred.dtype)
         if sample_weight is None:
             return weights
-        given: Any = ops.cast(sample_weight, self._dtype)
-        if len(given.shape) == 1 and len(y_pred.shape) > 1:
-            given = ops.expand_dims(given, -1)
+        weights, given = weights_like(self.name, weights, ops.cast(sample_weight, y_pred.dtype))
         return weights * given
 
     @unrecorded
