@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit import ops
 
 WORDS = [b"ab", b"", b"\xff\x00", "ü".encode()]
 
@@ -168,3 +169,13 @@ def test_a_table_keeps_its_dtype():
     assert tk.constant(pandas.Series(["x", "y"])).numpy().tolist() == [b"x", b"y"]
     with pytest.raises(tk.errors.InvalidArgumentError, match="float, str"):
         tk.constant(pandas.DataFrame({"a": [1.5], "b": ["x"]}))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "function"])
+@pytest.mark.parametrize("op", [ops.equal, ops.add, lambda a, b: ops.stack([a, b])])
+def test_text_beside_numbers_is_refused(op, compiled):
+    call = tk.function(op) if compiled else op
+    # As in TensorFlow, where tracing raises another error.
+    with pytest.raises(TypeError if compiled else tk.errors.InvalidArgumentError, match="text"):
+        call(tk.constant(["1"]), tk.constant([1.0]))
+    assert (tk.constant([1.0]) == "text") is False

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import recorder
+from trainkit.core import dtypes, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import STRING_TENSORS, SymbolicTensor, Tensor, wrap
 from trainkit.core.text_arrays import OBJECTS, as_text
@@ -18,6 +18,8 @@ _FOR_TEXT = frozenset(
     "size slice split squeeze stack stop_gradient take take_along_axis tile transpose unique "
     "unstack where host_call py_call with_values print".split()
 )
+# Those whose inputs are text, all of them.
+_OF_TEXTS = frozenset(("add", "concatenate", "equal", "isin", "not_equal", "stack"))
 
 
 class StringTensor(Tensor):
@@ -42,6 +44,8 @@ class StringTensor(Tensor):
                 f"{primitive.name}: takes numbers, an input is a string tensor of shape "
                 f"{tuple(self.shape)}; see tk.strings, such as tk.strings.to_number"
             )
+        if primitive.name in _OF_TEXTS:
+            _check_texts(primitive.name, inputs)
         if any(isinstance(x, SymbolicTensor) for x in inputs):
             return recorder.current_trace().apply(primitive, inputs, settings)
         arrays = [x._array if isinstance(x, Tensor) else x for x in inputs]
@@ -49,6 +53,15 @@ class StringTensor(Tensor):
 
     def _on(self, where: Any) -> Tensor:
         return self  # devices other than the CPU have no text
+
+
+def _check_texts(name: str, inputs: tuple[Any, ...]) -> None:
+    numbers = [x for x in inputs if isinstance(x, Tensor) and x.dtype is not dtypes.string]
+    if numbers:
+        raise InvalidArgumentError(
+            f"{name}: one input is text, another has dtype {numbers[0].dtype.name}; see "
+            "tk.strings.to_number and tk.strings.as_string"
+        )
 
 
 def string_tensor(array: Any) -> StringTensor:
