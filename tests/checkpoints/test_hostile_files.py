@@ -341,7 +341,7 @@ def test_what_is_no_file_is_refused(tmp_path, model):
     (tmp_path / "ckpt-1").mkdir()
     os.mkfifo(tmp_path / "ckpt-2")
     for path in (tmp_path / "ckpt-1", tmp_path / "ckpt-2", "/dev/zero"):
-        with pytest.raises(CheckpointError, match="is no file"):
+        with pytest.raises(CheckpointError, match="is no regular file"):
             Checkpoint(model).restore(path)
 
 

@@ -92,7 +92,8 @@ def test_a_path_given_outright_wins(tmp_path):
 
 
 def test_a_keras_file_is_read(tmp_path):
-    arrays = {name: np.zeros(2, np.uint8) for name in ("x_train", "y_train", "x_test", "y_test")}
+    images, labels = np.zeros((2, 28, 28), np.uint8), np.zeros(2, np.uint8)
+    arrays = {"x_train": images, "y_train": labels, "x_test": images, "y_test": labels}
     np.savez(tmp_path / "mnist.npz", **arrays)
     assert len(mnist.load_data(tmp_path / "mnist.npz")) == 2
     del arrays["y_test"]

@@ -35,6 +35,7 @@ class BackupAndRestore(Callback):
 
     reads_batch_logs = False
     _untracked = Callback._untracked | {"manager", "fresh", "stored"}
+    stored: tuple[int, int] | None  # the epoch and step that were stored last
 
     def __init__(
         self,
@@ -50,12 +51,12 @@ class BackupAndRestore(Callback):
                 f"BackupAndRestore: save_freq must be 'epoch' or a number of batches, got "
                 f"{save_freq!r}"
             )
-        self.backup_dir, self.save_freq = os.fspath(backup_dir), save_freq
+        self.backup_dir, self.save_freq = os.fsdecode(backup_dir), save_freq
         self.delete_checkpoint, self.restore = delete_checkpoint, restore
         self.max_to_keep = max_to_keep
         self.manager: Any = None
         self.fresh = False
-        self.__dict__["stored"] = None  # the epoch and step that were stored last
+        self.__dict__["stored"] = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.__dict__["stored"] = None

@@ -29,7 +29,7 @@ class CSVLogger(Callback):
         self, filename: str | os.PathLike[str], separator: str = ",", append: bool = False
     ) -> None:
         super().__init__()
-        self.filename, self.separator, self.append = os.fspath(filename), separator, append
+        self.filename, self.separator, self.append = os.fsdecode(filename), separator, append
         self.columns: list[str] | None = None
         self.done = 0
         self.resumed = False

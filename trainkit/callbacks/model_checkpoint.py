@@ -54,7 +54,7 @@ class ModelCheckpoint(Callback):
         initial_value_threshold: float | None = None,
     ) -> None:
         super().__init__()
-        self.filepath = os.fspath(filepath)
+        self.filepath = os.fsdecode(filepath)
         ending = ".weights.h5" if save_weights_only else ".keras"
         if not self.filepath.endswith(ending):
             raise ValueError(

@@ -71,7 +71,7 @@ class TensorBoard(Callback):
                 f"TensorBoard: update_freq must be 'epoch', 'batch' or a number, got "
                 f"{update_freq!r}"
             )
-        self.log_dir, self.histogram_freq = os.fspath(log_dir), histogram_freq
+        self.log_dir, self.histogram_freq = os.fsdecode(log_dir), histogram_freq
         self.write_steps_per_second = write_steps_per_second
         self.every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
         self.first_profiled, self.last_profiled = _batches_to_profile(profile_batch)

@@ -36,7 +36,7 @@ class AtomicFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(os.fsdecode(path))
         self.fd = -1
         self._temporary = self.path
 

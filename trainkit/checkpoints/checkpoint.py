@@ -38,7 +38,7 @@ class Checkpoint(Trackable):
             generators, iterators, other checkpoints; lists and dicts of these.
 
     Attributes:
-        save_counter: how often `save` was called, int64; made by the first `save` or `restore`.
+        save_counter: how often `save` was called, int64; made when it is first asked for.
 
     Raises:
         InvalidArgumentError: an object holds no state that could be saved, or `root` has a part of
@@ -53,11 +53,13 @@ class Checkpoint(Trackable):
     """
 
     _untracked = frozenset({"_stands_for"})
+    _failed: set[int]
 
     def __init__(self, root: Trackable | None = None, **parts: Any) -> None:
         if root is not None:
             _require_state("root", root)
         self._stands_for = root
+        self.__dict__["_failed"] = set()  # counts of saves that failed in the background
         for name, part in parts.items():
             part = tracked(part)
             _require_state(name, part)
@@ -66,6 +68,11 @@ class Checkpoint(Trackable):
                     f"Checkpoint: the root has a part called {name!r} already"
                 )
             setattr(self, name, part)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == COUNTER:  # not there before the first save
+            return self._counter()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # ------------------------------------------------------------------ the tree
 
@@ -121,22 +128,32 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched, the counter too.
         """
-        return self._save(os.fspath(file_prefix), None, options, None)
+        return self._save(os.fsdecode(file_prefix), None, options, None)
 
     def _save(
         self, prefix: str, number: int | None, options: CheckpointOptions | None, keeping: Any
     ) -> str:
         """Count and write; `keeping` is what a manager wants to be told."""
         counter = self._counter()
-        before = int(counter.numpy())
-        counter.assign(np.int64(before + 1))
+        self._count_back()
+        count = int(counter.numpy()) + 1
+        counter.assign(np.int64(count))
         try:
             return self._write(
-                f"{prefix}-{before + 1 if number is None else number}", options, keeping
+                f"{prefix}-{count if number is None else number}", options, keeping, count
             )
         except BaseException:
-            counter.assign(np.int64(before))
+            counter.assign(np.int64(count - 1))
+            self._failed.discard(count)
+            self._count_back()
             raise
+
+    def _count_back(self) -> None:
+        """Take back the last counts, as far as these saves have failed in the background."""
+        while self._failed and int(self.save_counter.numpy()) in self._failed:
+            count = int(self.save_counter.numpy())
+            self._failed.discard(count)
+            self.save_counter.assign(np.int64(count - 1))
 
     def write(
         self, file_prefix: str | os.PathLike[str], options: CheckpointOptions | None = None
@@ -153,9 +170,11 @@ class Checkpoint(Trackable):
         Raises:
             OSError: it can't be written. An older file of that name is untouched.
         """
-        return self._write(os.fspath(file_prefix), options, None)
+        return self._write(os.fsdecode(file_prefix), options, None)
 
-    def _write(self, path: str, options: CheckpointOptions | None, keeping: Any) -> str:
+    def _write(
+        self, path: str, options: CheckpointOptions | None, keeping: Any, count: int | None = None
+    ) -> str:
         plan = Plan(self)
         notes = {} if keeping is None else keeping.note(path)
         root = {"format": FORMAT, "manifest": as_json(manifest(self, notes))}
@@ -166,6 +185,8 @@ class Checkpoint(Trackable):
             try:
                 write_file(path, entries, root, options, next_order(path))
             except BaseException:
+                if count is not None:
+                    self._failed.add(count)
                 if keeping is not None:
                     keeping.failed()
                 raise
@@ -200,7 +221,10 @@ class Checkpoint(Trackable):
         """
         writer = self.__dict__.get("_writer")
         if writer is not None:
-            writer.wait()
+            try:
+                writer.wait()
+            finally:
+                self._count_back()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_writer"}
@@ -315,5 +339,6 @@ def latest_checkpoint(
         raise InvalidArgumentError(
             "latest_checkpoint: latest_filename is not supported, no file lists the checkpoints"
         )
+    checkpoint_dir = os.fsdecode(checkpoint_dir)
     found = numbered(Path(checkpoint_dir))
-    return os.path.join(os.fspath(checkpoint_dir), found[-1][0].name) if found else None
+    return os.path.join(checkpoint_dir, found[-1][0].name) if found else None

@@ -6,10 +6,14 @@ each array), and the values, all little-endian. Source: https://huggingface.co/d
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,8 +21,9 @@ import numpy as np
 
 from trainkit.checkpoints.atomic import AtomicFile
 from trainkit.checkpoints.positioned import H5Stream, read_at, read_into, write_at
-from trainkit.core.dtypes import BY_NUMPY, as_dtype
-from trainkit.core.errors import CheckpointError, NotFoundError, UnimplementedError
+from trainkit.checkpoints.regular import FLOOR, ZipArchive, open_regular
+from trainkit.core.dtypes import BY_NUMPY, as_dtype, native
+from trainkit.core.errors import CheckpointError, UnimplementedError
 
 _NAMES = {
     "bool": "BOOL",
@@ -37,6 +42,8 @@ _NAMES = {
 }
 _DTYPES = {code: name for name, code in _NAMES.items()}
 _HEADER_LIMIT = 1 << 26
+_JSON_RATIO = 24  # bytes of objects for a byte of JSON, at most
+_NPY_HEADER_LIMIT = 10_000  # NumPy's own, which looks at it too late
 
 
 def write_safetensors(
@@ -54,6 +61,7 @@ def write_safetensors(
         OSError: the file can't be written; an older one is untouched.
     """
     header: dict[str, Any] = {"__metadata__": dict(notes or {})}
+    arrays = {name: native(array) for name, array in arrays.items()}
     start = 0
     for name, array in arrays.items():
         code = _NAMES.get(BY_NUMPY[array.dtype].name if array.dtype in BY_NUMPY else "")
@@ -84,11 +92,8 @@ class SafetensorsFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(path)
-        try:
-            self._fd = os.open(self.name, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        except FileNotFoundError:
-            raise NotFoundError(f"there is no file {self.name!r}") from None
+        self.name = os.fsdecode(path)
+        self._fd = open_regular(self.name)
         try:
             self._table, self._start = self._read_header()
         except BaseException:
@@ -113,6 +118,8 @@ class SafetensorsFile:
         length = int.from_bytes(read_at(self._fd, 8, 0), "little")
         if size < 8 or length > min(size - 8, _HEADER_LIMIT):
             raise self._bad(f"the header has {length} bytes, the file {size}")
+        if _JSON_RATIO * length > 4 * size + 4 * FLOOR:
+            raise self._bad(f"its header takes {length} of {size} bytes")
         try:
             header = json.loads(read_at(self._fd, length, 8))
             table = {
@@ -141,7 +148,14 @@ class SafetensorsFile:
             done = read_into(self._fd, array.reshape(-1).view(np.uint8), self._start + start)
             if done != stop - start:
                 raise self._bad(f"{name!r} is cut short")
+        _require_booleans(array, f"{self.name} is refused: {name!r}")
         return array
+
+
+def _require_booleans(array: Any, what: str) -> None:
+    """Refuse other bytes than 0 and 1, with which NumPy computes nonsense."""
+    if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise CheckpointError(f"{what} has booleans that are none")
 
 
 def _checked(item: Any) -> tuple[str, tuple[int, ...], int, int]:
@@ -178,6 +192,40 @@ def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
         target.commit()
 
 
+UNPACKING_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What `zipfile` and NumPy raise when an archive of arrays makes no sense to them."""
+
+
+def _npy_header(stream: Any) -> tuple[tuple[int, ...], Any, int]:
+    """Shape, dtype and length of the header of an array, which NumPy would read however long."""
+    start = stream.read(8)
+    version = np.lib.format.read_magic(io.BytesIO(start))
+    form, read = {
+        (1, 0): ("<H", np.lib.format.read_array_header_1_0),
+        (2, 0): ("<I", np.lib.format.read_array_header_2_0),
+    }[version]
+    start = stream.read(struct.calcsize(form))
+    (length,) = struct.unpack(form, start)
+    if length > _NPY_HEADER_LIMIT:
+        raise ValueError(f"a header has {length} bytes")
+    shape, _, dtype = read(io.BytesIO(start + stream.read(length)))
+    return shape, dtype, 8 + len(start) + length
+
+
 class NpzFile:
     """An open `.npz` file, whose list of arrays was checked; pickled objects are refused.
 
@@ -187,13 +235,8 @@ class NpzFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(path)
-        try:
-            self._archive = zipfile.ZipFile(self.name)
-        except FileNotFoundError:
-            raise NotFoundError(f"there is no file {self.name!r}") from None
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-            raise self._bad(error) from error
+        self.name = os.fsdecode(path)
+        self._archive = ZipArchive(self.name, ".npz file")
         self._table: dict[str, tuple[str, tuple[int, ...], Any]] = {}
         try:
             for member in self._archive.infolist():
@@ -216,16 +259,12 @@ class NpzFile:
         return CheckpointError(f"{self.name} is damaged or no .npz file: {why}")
 
     def _described(self, member: zipfile.ZipInfo) -> dict[str, tuple[str, tuple[int, ...], Any]]:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise self._bad(f"{member.filename} is packed in a way that NumPy does not write")
         try:
             with self._archive.open(member) as stream:
-                version = np.lib.format.read_magic(stream)
-                read = {
-                    (1, 0): np.lib.format.read_array_header_1_0,
-                    (2, 0): np.lib.format.read_array_header_2_0,
-                }[version]
-                shape, _, dtype = read(stream)
-                header = stream.tell()
-        except (zipfile.BadZipFile, OSError, ValueError, KeyError, EOFError, RuntimeError) as error:
+                shape, dtype, header = _npy_header(stream)
+        except UNPACKING_ERRORS as error:
             raise self._bad(error) from error
         if dtype.hasobject or dtype.kind not in "biufc":
             raise CheckpointError(f"{self.name} is refused: {member.filename} holds {dtype}")
@@ -246,6 +285,7 @@ class NpzFile:
         try:
             with self._archive.open(member) as stream:
                 array = np.lib.format.read_array(stream, allow_pickle=False)
-        except (zipfile.BadZipFile, OSError, ValueError, EOFError, RuntimeError) as error:
+        except UNPACKING_ERRORS as error:
             raise self._bad(error) from error
+        _require_booleans(array, f"{self.name} is refused: {name!r}")
         return array.view(as_dtype(dtype).dtype) if dtype == "bfloat16" else array

@@ -219,7 +219,7 @@ def opened(source: Any) -> Iterator[Archive]:
         found.read_metadata()
         yield found
         return
-    name = os.fspath(source)
+    name = os.fsdecode(source)
     if os.path.isdir(name):
         found = _Folder(name)
         found.read_metadata()

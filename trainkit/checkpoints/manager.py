@@ -102,7 +102,7 @@ class CheckpointManager:
                 f"keep_best is {keep_best}, it can be 0 or more"
             )
         self._checkpoint = checkpoint
-        self._directory = os.fspath(directory)
+        self._directory = os.fsdecode(directory)
         self._max_to_keep = max_to_keep
         self._hours = keep_checkpoint_every_n_hours
         self._name = checkpoint_name

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import json
 import os
-import stat
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,6 +18,7 @@ from trainkit.checkpoints.guard import H5_ERRORS, ArrayNode, GroupNode, Guard, N
 from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
 from trainkit.checkpoints.pieces import PIECE, digests_of
 from trainkit.checkpoints.positioned import read_at, read_into
+from trainkit.checkpoints.regular import open_regular
 from trainkit.checkpoints.seal import BLOCK, Extent, Header, is_sealed, read_header, verify_seal
 from trainkit.core.errors import CheckpointError, NotFoundError
 
@@ -54,8 +54,8 @@ class SavedFile:
         foreign: bool = False,
         fd: int | None = None,
     ) -> None:
-        self.name = os.fspath(path)
-        self._fd = _open(self.name) if fd is None else os.dup(fd)
+        self.name = os.fsdecode(path)
+        self._fd = open_regular(self.name, "checkpoint") if fd is None else os.dup(fd)
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._cached_bytes = 0
         self._extents: list[Extent] = []
@@ -302,20 +302,6 @@ def _widened(stored: Any, node: ArrayNode) -> Any:
     return stored.astype(node.dtype)
 
 
-def _open(name: str) -> int:
-    """Open a regular file; a pipe or a device might never end."""
-    try:
-        fd = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
-        raise NotFoundError(f"there is no checkpoint {name!r}") from None
-    except OSError as error:
-        raise CheckpointError(f"checkpoint {name!r} can't be opened: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise CheckpointError(f"{name!r} is no file, so it is no checkpoint")
-    return fd
-
-
 def nodes(root: Node) -> Iterator[Node]:
     """All nodes under `root`, each once, parents first."""
     seen: set[int] = set()
@@ -345,11 +331,11 @@ def outline(root: GroupNode) -> dict[str, str]:
 def order_of(path: str | os.PathLike[str]) -> int | None:
     """The order of a sealed file whose length and header are right, else None."""
     try:
-        fd = _open(os.fspath(path))
+        fd = open_regular(path, "checkpoint")
     except (CheckpointError, NotFoundError):
         return None
     try:
-        return read_header(fd, os.fspath(path)).order
+        return read_header(fd, os.fsdecode(path)).order
     except (CheckpointError, OSError):
         return None
     finally:

@@ -131,7 +131,7 @@ def opened_table(path: str | os.PathLike[str]) -> Iterator[Table]:
         NotFoundError: there is no such file.
         CheckpointError: it is damaged, hostile or of another format.
     """
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     if name.endswith((".safetensors", ".npz")):
         flat: Any = SafetensorsFile(name) if name.endswith(".safetensors") else NpzFile(name)
         with flat:
@@ -156,7 +156,7 @@ def files_in(path: str | os.PathLike[str]) -> list[str]:
     Raises:
         NotFoundError: there is nothing.
     """
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     if not os.path.isdir(name):
         return [name]
     whole = [os.path.join(name, found.name) for found, _ in numbered(Path(name))]
@@ -233,7 +233,7 @@ def convert(
         CheckpointError: the source is damaged or hostile.
         OSError: the target can't be written.
     """
-    name = os.fspath(target)
+    name = os.fsdecode(target)
     with opened_table(source) as table:
         if name.endswith((".safetensors", ".npz")):
             arrays = {path: table.read(path) for path in table.shapes()}

@@ -62,7 +62,7 @@ def save_weights(
             with the other arguments.
         OSError: the file can't be written; an older one is untouched.
     """
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     _require_weights(model, "save_weights")
     _require_keras(name, "max_shard_size", max_shard_size is not None, (".weights.json", *_KERAS))
     _require_keras(name, "objects_to_skip", bool(skipped), (".json", *_KERAS))
@@ -107,7 +107,7 @@ def load_weights(
         CheckpointMismatchError: something does not fit; the text shows each difference.
         CheckpointError: the file is damaged or hostile.
     """
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     _require_weights(model, "load_weights")
     _require_keras(name, "objects_to_skip", bool(skipped), (".json", *_KERAS), "load_weights")
     if name.endswith((*_KERAS, ".keras", ".weights.json")):

@@ -204,7 +204,7 @@ def as_dtype(value: Any) -> DType:
     if value is complex:
         return complex64
     try:
-        numpy_type = np.dtype(value)
+        numpy_type = np.dtype(value).newbyteorder("=")
         found = string if numpy_type.kind in "UST" else BY_NUMPY.get(numpy_type)
     except TypeError:
         found = None
@@ -214,6 +214,11 @@ def as_dtype(value: Any) -> DType:
         names = ", ".join(d.name for d in ALL)
         raise TypeError(f"{value!r} is not an element type; there are {names}")
     return found
+
+
+def native(array: Any) -> Any:
+    """A NumPy array in the byte order of this machine, the only one that tensors have."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 # The lattice: each type and the types directly above it. "i*", "f*" and "c*" are Python's weak int,

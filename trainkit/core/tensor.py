@@ -366,6 +366,9 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
         ) from None
     if may_be_text(array):
         return _texts(array, value, dtype)
+    array = dtypes.native(array)
+    if array.dtype not in dtypes.BY_NUMPY:
+        dtypes.as_dtype(array.dtype)  # raises, and lists those that there are
     if dtype is dtypes.string and array.size:
         raise TypeError(f"{short_text(value)} is no text; tk.strings.as_string makes it of numbers")
     if dtype is None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices, nest
-from trainkit.core.dtypes import string
+from trainkit.core.dtypes import native, string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.string_tensor import string_tensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
@@ -29,7 +29,7 @@ def leaf_array(x: Any) -> Any:
     if type(x) is Tensor:
         return devices.to_numpy(x._array)
     if isinstance(x, np.ndarray | np.generic) and x.dtype.kind not in "OUST":
-        return x
+        return native(x)
     if x is None or hasattr(x, "node"):
         return x
     with devices.device(_CPU):

@@ -5,6 +5,7 @@ Source: LeCun, Cortes and Burges, "The MNIST database of handwritten digits".
 
 import gzip
 import math
+import os
 import pathlib
 import struct
 import zlib
@@ -12,50 +13,88 @@ from typing import IO, cast
 
 import numpy as np
 
+from trainkit.checkpoints.regular import FLOOR, opened_regular
+from trainkit.core.errors import CheckpointError
+
 UINT8_CODE = 0x08
 STEP_BYTES = 1 << 20
+MOST_PACKED = 8  # how far a file may unpack; MNIST's own unpack to 4.8 times their size
 
 
-def read_idx(path: pathlib.Path, axes: int) -> np.ndarray:
+def read_idx(path: pathlib.Path, axes: int, size: tuple[int, ...] | None = None) -> np.ndarray:
     """Array of uint8 held by an IDX file, packed with gzip or not.
 
     Args:
         path: the file; one whose name ends in `.gz` is unpacked while it is read.
         axes: number of axes that the array has to have.
+        size: those of the axes after the first, looked at before values are read; `None` for any.
 
     Returns:
         A writable array of uint8 with the shape that the header states.
 
     Raises:
-        ValueError: the file is not such an array, is shorter or longer than its header says, or
-            is broken as a gzip file. The message names it, with expected and found values.
+        ValueError: the file is not such an array, is shorter or longer than its header says, is
+            broken as a gzip file, unpacks to more than is plausible, or is no regular file. The
+            message names it, with expected and found values.
     """
     try:
         with _opened(path) as file:
             shape = _read_shape(path, file, axes)
-            content = _read_at_most(file, math.prod(shape) + 1)  # one more shows a file too long
+            _check_size(path, shape, size)
+            content = np.empty(math.prod(shape), np.uint8)
+            found = _fill(file, content)
+            longer = bool(file.read(1))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: broken gzip file: {error}. Get a fresh copy.") from error
-    if len(content) != math.prod(shape):
-        found = "more" if len(content) > math.prod(shape) else len(content)
+    if found != content.size or longer:
+        raise ValueError(
+            f"{path}: the header says {content.size} bytes, shape {shape}, but the file has "
+            f"{'more' if longer else found}. Get a fresh copy."
+        )
+    return content.reshape(shape)
+
+
+def _check_size(path: pathlib.Path, shape: tuple[int, ...], size: tuple[int, ...] | None) -> None:
+    """Refuse other sizes than expected, and more bytes than the file can stand for."""
+    if size is not None and shape[1:] != size:
+        raise ValueError(f"{path}: images of {shape[1:]} pixels, expected {size}.")
+    there = os.path.getsize(path)
+    allowed = max(FLOOR, MOST_PACKED * there) if path.suffix == ".gz" else there
+    if math.prod(shape) > allowed:
         raise ValueError(
             f"{path}: the header says {math.prod(shape)} bytes, shape {shape}, but the file has "
-            f"{found}. Get a fresh copy."
+            f"{there}. Get a fresh copy."
         )
-    return np.frombuffer(content, np.uint8).reshape(shape).copy()
 
 
-def _read_at_most(file: IO[bytes], count: int) -> bytes:
-    """Bytes up to `count`, in steps, so that a false header cannot ask for all of the memory."""
-    steps = []
-    while count > 0 and (step := file.read(min(count, STEP_BYTES))):
-        steps.append(step)
-        count -= len(step)
-    return b"".join(steps)
+def _fill(file: IO[bytes], content: np.ndarray) -> int:
+    """Fill `content` from `file`; how many bytes there were."""
+    done = 0
+    while done < content.size and (step := file.read(min(content.size - done, STEP_BYTES))):
+        content[done : done + len(step)] = np.frombuffer(step, np.uint8)
+        done += len(step)
+    return done
 
 
 def _opened(path: pathlib.Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path) if path.suffix == ".gz" else path.open("rb"))
+    try:
+        file = opened_regular(path)
+    except CheckpointError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return cast(IO[bytes], _Unpacked(file) if path.suffix == ".gz" else file)
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzip file that closes the file it was given."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(fileobj=file)
+        self._packed = file
+
+    def close(self) -> None:
+        """Give the file back."""
+        super().close()
+        self._packed.close()
 
 
 def _read_shape(path: pathlib.Path, file: IO[bytes], axes: int) -> tuple[int, ...]:
@@ -93,9 +132,8 @@ def read_labelled_images(
         ValueError: a file is broken, images have another size, the two files differ in number, or
             a label is out of range. The message names the file.
     """
-    x, y = read_idx(images, axes=3), read_idx(labels, axes=1)
-    if x.shape[1:] != size:
-        raise ValueError(f"{images}: images of {x.shape[1:]} pixels, expected {size}.")
+    y = read_idx(labels, axes=1)
+    x = read_idx(images, axes=3, size=size)
     if len(x) != len(y):
         raise ValueError(f"{labels}: {len(y)} labels for the {len(x)} images of {images}.")
     if len(y) and y.max() >= classes:

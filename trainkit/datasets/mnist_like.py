@@ -1,12 +1,16 @@
 """What MNIST and the sets made in its image share: four IDX files, 28 x 28 pixels, 10 classes."""
 
+import math
 import os
 import pathlib
-import zipfile
 
 import numpy as np
 
-from trainkit.datasets.idx import read_labelled_images
+from trainkit.checkpoints.flat_files import NpzFile
+from trainkit.checkpoints.regular import FLOOR
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import CheckpointError
+from trainkit.datasets.idx import MOST_PACKED, read_labelled_images
 from trainkit.datasets.store import Source
 
 Part = tuple[np.ndarray, np.ndarray]
@@ -21,14 +25,14 @@ def load_parts(source: Source, path: str | os.PathLike[str] | None) -> Parts:
     """Training and test part from `path`, else from wherever the source has its files."""
     if path is None:
         return _read_parts(source.paths())
-    place = pathlib.Path(path).expanduser()
+    place = pathlib.Path(os.fsdecode(path)).expanduser()
     if place.is_dir():
         return _read_parts(source.paths_in(place))
     if place.suffix == ".npz" and place.is_file():
         return _read_npz(place)
     raise FileNotFoundError(
-        f"{source.name}: path is {os.fspath(path)!r}, which is neither a folder nor an .npz file. "
-        f"Give a folder with {', '.join(source.files)}, or leave path out."
+        f"{source.name}: path is {os.fsdecode(path)!r}, which is neither a folder nor an .npz file."
+        f" Give a folder with {', '.join(source.files)}, or leave path out."
     )
 
 
@@ -44,11 +48,27 @@ def _read_part(paths: dict[str, pathlib.Path], part: str) -> Part:
 
 def _read_npz(path: pathlib.Path) -> Parts:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            missing = sorted(set(KERAS_NAMES) - set(file.files))
+        with NpzFile(path) as file:
+            shapes = file.shapes()
+            missing = sorted(set(KERAS_NAMES) - set(shapes))
             if missing:
-                raise ValueError(f"has {sorted(file.files)} but no {', '.join(missing)}")
-            x_train, y_train, x_test, y_test = (file[name] for name in KERAS_NAMES)
-    except (ValueError, zipfile.BadZipFile) as error:
+                raise ValueError(f"has {sorted(shapes)} but no {', '.join(missing)}")
+            _check_shapes(shapes, os.path.getsize(path))
+            x_train, y_train, x_test, y_test = (file.read(name) for name in KERAS_NAMES)
+    except (ValueError, CheckpointError) as error:
         raise ValueError(f"{path}: not an .npz file in Keras's layout: {error}.") from error
     return (x_train, y_train), (x_test, y_test)
+
+
+def _check_shapes(shapes: dict[str, tuple[tuple[int, ...], str]], there: int) -> None:
+    """Refuse what are no images and labels, and more of them than the file can stand for."""
+    for part in ("train", "test"):
+        (images, kind), (labels, _) = shapes[f"x_{part}"], shapes[f"y_{part}"]
+        if images[1:] != IMAGE_SIZE or labels != images[:1] or kind != "uint8":
+            raise ValueError(
+                f"x_{part} is {kind}{list(images)} and y_{part} {list(labels)}, expected uint8 "
+                f"images of {IMAGE_SIZE} and a label for each"
+            )
+    size = sum(math.prod(shapes[n][0]) * as_dtype(shapes[n][1]).size for n in KERAS_NAMES)
+    if size > max(FLOOR, MOST_PACKED * there):
+        raise ValueError(f"it unpacks to {size} bytes and has {there}")

@@ -110,7 +110,7 @@ def key_of(x: Any) -> Any:
             return ById(x)
         return (kind, found.names(x), *map(key_of, found.children(x)))
     if isinstance(x, np.ndarray | np.generic):
-        return Place(x.shape, BY_NUMPY.get(x.dtype) or key_error(x))
+        return Place(x.shape, BY_NUMPY.get(x.dtype.newbyteorder("=")) or key_error(x))
     if isinstance(x, Tensor):
         return Place(x.shape, x.dtype)
     if is_spec(x):

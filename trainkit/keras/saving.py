@@ -57,7 +57,7 @@ def save_weights(
     Raises:
         ValueError: the path ends otherwise, or the model has no weights yet.
     """
-    path = os.fspath(filepath)
+    path = os.fsdecode(filepath)
     endings = (".weights.h5",) if max_shard_size is None else (".weights.json", ".weights.h5")
     if not path.endswith(endings):
         raise _InvalidArgumentError(
@@ -86,7 +86,7 @@ def load_weights(
         ValueError: the path ends otherwise, or an argument does not go with it.
         CheckpointError: the file is damaged, or does not fit; nothing is changed.
     """
-    path = os.fspath(filepath)
+    path = os.fsdecode(filepath)
     if by_name is not None:
         raise _InvalidArgumentError(
             f"load_weights: by_name is for HDF5 files of Keras 2, which are not supported: {path!r}"

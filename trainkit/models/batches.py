@@ -108,6 +108,7 @@ def as_arrays(x: Any) -> Any:
         array = x.numpy()
     else:
         array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else x)
+    array = dtypes.native(array)
     if array.dtype == object:
         raise InvalidArgumentError(
             "the data has rows of different lengths, or objects; pad it to one shape first"

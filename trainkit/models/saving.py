@@ -118,7 +118,7 @@ def _check_arguments(filepath: Any, given: dict[str, Any]) -> None:
 def _path(filepath: Any, overwrite: bool = True) -> Any:
     if hasattr(filepath, "write") or hasattr(filepath, "read"):
         return filepath
-    path = os.fspath(filepath)
+    path = os.fsdecode(filepath)
     if path.endswith(_LEGACY):
         raise InvalidArgumentError(
             f"{path!r}: HDF5 files of whole models, as Keras 2 wrote them, are not supported; use "
@@ -132,7 +132,7 @@ def _path(filepath: Any, overwrite: bool = True) -> Any:
 
 
 def _folder(filepath: Any, overwrite: bool) -> str:
-    path = os.fspath(filepath)
+    path = os.fsdecode(filepath)
     _check_free(path, overwrite)
     if os.path.exists(path) and not os.path.isdir(path):
         raise InvalidArgumentError(f"{path!r} is a file; zipped=False writes a folder")

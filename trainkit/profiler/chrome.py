@@ -53,7 +53,7 @@ def write_trace(session: Session, path: str | os.PathLike[str]) -> None:
         "traceEvents": trace_events(session),
     }
     text = json.dumps(data)
-    if os.fspath(path).endswith(".gz"):
+    if os.fsdecode(path).endswith(".gz"):
         with gzip.open(path, "wt", encoding="utf-8") as packed:
             packed.write(text)
     else:

@@ -44,7 +44,7 @@ def start(logdir: str | os.PathLike[str], options: ProfilerOptions | None = None
     """
     given = _checked(ProfilerOptions() if options is None else options)
     profiling.begin(synchronize=given.device_tracer_level > 0)
-    _Target.logdir = os.fspath(logdir)
+    _Target.logdir = os.fsdecode(logdir)
 
 
 def _checked(options: Any) -> Any:

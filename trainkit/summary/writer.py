@@ -31,7 +31,7 @@ class SummaryWriter:
     ) -> None:
         from tensorboardX.proto import event_pb2
 
-        self.logdir = os.fspath(logdir)
+        self.logdir = os.fsdecode(logdir)
         self.name = name
         self._file = EventFile(self.logdir, max_queue, flush_millis / 1000, filename_suffix)
         self._lock = threading.Lock()

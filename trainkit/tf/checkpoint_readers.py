@@ -18,10 +18,10 @@ PathLike = str | os.PathLike[str]
 def _file_of(path: PathLike) -> str:
     """A checkpoint file; of a folder the latest."""
     if not os.path.isdir(path):
-        return os.fspath(path)
+        return os.fsdecode(path)
     latest = latest_checkpoint(path)
     if latest is None:
-        raise NotFoundError(f"there is no checkpoint in the folder {os.fspath(path)}")
+        raise NotFoundError(f"there is no checkpoint in the folder {os.fsdecode(path)}")
     return latest
 
 
@@ -122,8 +122,10 @@ def get_checkpoint_state(
     latest = latest_checkpoint(checkpoint_dir, latest_filename)
     if latest is None:
         return None
-    folder = os.fspath(checkpoint_dir)
-    paths = [os.path.join(folder, path.name) for path, _ in numbered(Path(checkpoint_dir))]
+    folder = os.fsdecode(checkpoint_dir)
+    paths = [
+        os.path.join(folder, path.name) for path, _ in numbered(Path(os.fsdecode(checkpoint_dir)))
+    ]
     return CheckpointState(latest, paths)
 
 
