@@ -64,7 +64,7 @@ def test_fit_traces_once_for_each_batch_size():
     model = small_model()
     model.compile("sgd", tk.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(images, labels, batch_size=40, epochs=4, verbose=0)
-    step = model.make_train_function()
+    step = model.make_train_function().step
     assert step._function.experimental_get_tracing_count() == 2
 
 
@@ -94,7 +94,7 @@ def test_run_eagerly_compiles_nothing_and_warns_of_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(images, labels, batch_size=10, verbose=0)
-    assert model.make_train_function() == model.train_step
+    assert model.make_train_function().step == model.train_step
 
 
 def test_freezing_a_layer_between_fits_takes_effect():

@@ -103,8 +103,17 @@ class Callback(Trackable):
 
 
 def numbers(logs: Logs | None) -> dict[str, float]:
-    """Logs with each value as a float, or as it is if it has more than one."""
-    return {name: _number(value) for name, value in (logs or {}).items()}
+    """Logs with each value as a float, or as it is if it has more than one.
+
+    What stands in a dict inside, as the results of all compiled metrics do, stands beside the rest.
+    """
+    values: dict[str, float] = {}
+    for name, value in (logs or {}).items():
+        if isinstance(value, dict):
+            values.update(numbers(value))
+        else:
+            values[name] = _number(value)
+    return values
 
 
 def _number(value: Any) -> Any:

@@ -21,6 +21,8 @@ from trainkit.keras.saving import register_keras_serializable as register_keras_
 from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
 from trainkit.models.batches import pack as pack_x_y_sample_weight
 from trainkit.models.batches import unpack as unpack_x_y_sample_weight
+from trainkit.models.py_dataset import PyDataset as PyDataset
+from trainkit.models.py_dataset import PyDataset as Sequence
 from trainkit.ops.random import set_seed as _set_seed
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from trainkit.core import devices, nest
 from trainkit.core.tensor import is_tensor, wrap
-from trainkit.models import batches
+from trainkit.models import batches, feeds
+from trainkit.models.compiled_metrics import CompiledMetrics
 
 
 def shape_of_any_batch(x: Any) -> Any:
@@ -38,9 +39,9 @@ def validation_feed(data: Any, batch_size: int | None, steps: int | None) -> Any
         return None
     if isinstance(data, tuple | list):
         x, y, weight = batches.unpack(data)
-        return batches.feed(x, y, weight, batch_size=batch_size, steps=steps)
+        return feeds.feed(x, y, weight, batch_size=batch_size, steps=steps)
     size = batch_size if batches.is_arrays(data) else None
-    return batches.feed(data, batch_size=size, steps=steps)
+    return feeds.feed(data, batch_size=size, steps=steps)
 
 
 def due_epochs(freq: Any) -> Callable[[int], bool]:
@@ -82,9 +83,13 @@ def as_batch(x: Any, y: Any, sample_weight: Any) -> Any:
     return batches.pack_given(*(nest.map_structure(tensor, part) for part in parts))
 
 
-def in_order(values: dict[str, Any], names: list[str]) -> Any:
-    """Values by the order of names, those of other names last; one alone as it is."""
-    known = [name for name in names if name in values]
-    rest = [name for name in values if name not in known]
+def in_order(values: dict[str, Any], metrics: list[Any]) -> Any:
+    """Values by the order of metrics, those of other names last; one alone as it is."""
+    names: list[str] = []
+    for metric in metrics:
+        inner = metric.metrics if isinstance(metric, CompiledMetrics) else [metric]
+        names += [part.name for part in inner]
+    known = [name for name in dict.fromkeys(names) if name in values]
+    rest = [name for name in sorted(values) if name not in known]
     found = [values[name] for name in (*known, *rest)]
     return found[0] if len(found) == 1 else found

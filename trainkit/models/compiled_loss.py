@@ -3,74 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from trainkit import losses
+from trainkit import losses, ops
 from trainkit.core import nest
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.metrics import Mean
+from trainkit.models.outputs import Path, aligned, at, described, keys_of, unknown_key
+
+_BY_SHAPES = ("crossentropy", "ce")
 
 
-def listed(value: Any, names: list[str], what: str) -> list[Any]:
-    """One item for each output, from a list or a dict by output names.
+class Term(NamedTuple):
+    """The loss of one output.
 
-    Raises:
-        ValueError: the dict names an output that there is not, or the list has another length.
+    Attributes:
+        path: where the output is in the nest of all.
+        function: takes targets, outputs and sample weights; gives a scalar.
+        factor: what it counts in the sum.
+        name: what it is called.
     """
-    if isinstance(value, dict):
-        unknown = [key for key in value if key not in names]
-        if unknown:
-            raise ValueError(
-                f"{what} names the output {unknown[0]!r}; the model's outputs are "
-                f"{', '.join(names)}"
-            )
-        return [value.get(name) for name in names]
-    items = list(value)
-    if len(items) != len(names):
-        raise ValueError(
-            f"{what} has {len(items)} entries, the model has {len(names)} outputs: "
-            f"{', '.join(names)}"
-        )
-    return items
 
-
-def output_names(y_pred: Any, known: list[str] | None) -> list[str]:
-    """A name for each output of a model: those it knows, the keys of a dict, or numbers."""
-    if known is not None:
-        return known
-    if isinstance(y_pred, dict):
-        return [str(key) for key in nest.sorted_keys(y_pred)]
-    count = len(nest.flatten(y_pred))
-    return [f"output_{i}" for i in range(count)]
-
-
-def per_output(value: Any, names: list[str], what: str) -> list[Any]:
-    """Targets or sample weights for each output; one array alone serves all outputs."""
-    if value is None:
-        return [None] * len(names)
-    if isinstance(value, dict):
-        return listed(value, names, what)
-    if isinstance(value, list | tuple) and len(value) == len(names):
-        return list(value)
-    flat = nest.flatten(value)
-    if len(flat) == 1:
-        return flat * len(names)
-    return listed(flat, names, what)
+    path: Path
+    function: Callable[..., Any]
+    factor: float
+    name: str
 
 
 class CompiledLoss:
     """One number from all targets and outputs.
 
     Args:
-        loss: name, function, `Loss`, or a list or dict of these for several outputs.
-        weights: what each output's loss is multiplied by, a list or a dict; one number for one
-            output.
+        loss: name, function, `Loss`, or a nest of these like the outputs; a dict may leave outputs
+            out, and so may `None`.
+        weights: what each loss is multiplied by, nested alike; one number for all.
         output_names: names of the model's outputs, if it knows them.
         added: called with each metric that is made, one for the loss of each of several outputs.
 
     Raises:
-        ValueError: a name is that of no loss, when the first batch comes.
+        ValueError: a name is that of no loss.
     """
 
     def __init__(
@@ -82,72 +54,223 @@ class CompiledLoss:
     ) -> None:
         self.given, self.weights, self.names, self.added = loss, weights, output_names, added
         self.trackers: list[Any] = []
-        self._functions: list[Any] | None = None
-        self._factors: list[float] = []
+        self._terms: list[Term] | None = None
         for one in nest.flatten(loss):
-            losses.get(one)  # an unknown name is an error now
+            if one not in _BY_SHAPES:
+                losses.get(one)  # an unknown name is an error now
 
-    def build(self, y_pred: Any) -> list[Callable[..., Any] | None]:
-        """Make the losses for outputs like `y_pred`, tensors or `Spec`s."""
-        if self._functions is not None:
-            return self._functions
-        names = output_names(y_pred, self.names)
-        if isinstance(self.given, dict | list | tuple):
-            given = listed(self.given, names, "loss")
-        else:
-            given = [self.given] * len(names)
-        functions = [_as_loss(item) for item in given]
-        self.names = names
-        if len(names) > 1:
-            used = [n for n, f in zip(names, functions, strict=True) if f is not None]
-            self.trackers = [Mean(name=f"{name}_loss") for name in used]
-            for tracker in self.trackers:
+    @property
+    def built(self) -> bool:
+        """Whether the losses have been made."""
+        return self._terms is not None
+
+    @property
+    def metrics(self) -> list[Any]:
+        """A `Mean` for the loss of each of several outputs."""
+        return self.trackers
+
+    def build(self, y_true: Any, y_pred: Any) -> list[Term]:
+        """Make the losses for targets and outputs like these, tensors or `Spec`s."""
+        if self._terms is None:
+            terms = _Terms(y_true, y_pred, self.names).all(self.given, self.weights)
+            names = _apart([f"{term.name}_loss" for term in terms])
+            trackers = [Mean(name=name) for name in names] if len(terms) > 1 else []
+            self._terms, self.trackers = terms, trackers
+            for tracker in trackers:
                 self.added(tracker)
-        self._factors = self._given_factors(names)
-        self._functions = functions
-        return functions
-
-    def _given_factors(self, names: list[str]) -> list[float]:
-        if self.weights is None:
-            return [1.0] * len(names)
-        if isinstance(self.weights, int | float):
-            return [float(self.weights)] * len(names)
-        given = listed(self.weights, names, "loss_weights")
-        return [1.0 if w is None else float(w) for w in given]
+        return self._terms
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """The weighted sum of the losses of all outputs, a scalar tensor."""
-        functions = self._functions or self.build(y_pred)
-        if len(functions) == 1 and functions[0] is not None and type(y_pred) is Tensor:
-            if type(y_true) in (list, tuple, dict):
-                (y_true,) = nest.flatten(y_true)
-            value = functions[0](y_true, y_pred, sample_weight)
-            factor = self._factors[0]
-            return value if factor == 1.0 else value * factor
-        return self._several(functions, y_true, y_pred, sample_weight)
+        terms = self._terms
+        if terms is None or len(terms) != 1 or type(y_pred) is not Tensor:
+            return self._several(y_true, y_pred, sample_weight)
+        if type(y_true) in (list, tuple, dict) or type(sample_weight) in (list, tuple, dict):
+            return self._several(y_true, y_pred, sample_weight)
+        _, function, factor, _ = terms[0]
+        value = function(y_true, y_pred, sample_weight)
+        return value if factor == 1.0 else value * factor
 
-    def _several(self, functions: list[Any], y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
-        assert self.names is not None
-        outputs = nest.flatten(y_pred)
-        targets = per_output(y_true, self.names, "the targets")
-        weights = per_output(sample_weight, self.names, "sample_weight")
-        trackers = iter(self.trackers)
+    def _several(self, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+        names = keys_of(y_pred, self.names)
+        targets = self._targets(y_true, y_pred, names)
+        terms = self.build(targets, y_pred)
+        weights = sample_weight
+        if nest.is_nested(sample_weight):
+            weights = aligned(sample_weight, y_pred, names, "sample weights")
         total = None
-        for i, function in enumerate(functions):
-            if function is None:
-                continue
-            value = function(targets[i], outputs[i], weights[i])
+        for i, (path, function, factor, name) in enumerate(terms):
+            target, output = at(targets, path), at(y_pred, path)
+            if target is None:
+                raise ValueError(f"the output {name!r} has a loss, but the data has no target")
+            weight = at(weights, path) if nest.is_nested(weights) else weights
+            value = function(target, output, weight)
             if self.trackers:
-                next(trackers).update_state(value, sample_weight=int(outputs[i].shape[0] or 1))
-            value = value * self._factors[i]
+                self.trackers[i].update_state(value, sample_weight=batch_size(output))
+            value = value if factor == 1.0 else value * factor
             total = value if total is None else total + value
         return total
 
+    def _targets(self, y_true: Any, y_pred: Any, names: list[str] | None) -> Any:
+        try:
+            return aligned(y_true, y_pred, names, "targets")
+        except ValueError:
+            used = [t.path for t in self.build(None, y_pred)]
+            flat = nest.flatten(y_true)
+            if isinstance(y_true, dict) or len(flat) != len(used):
+                raise
+        # targets for the outputs with a loss alone
+        leaves = dict(zip(used, flat, strict=True))
+        return _placed(y_pred, (), leaves)
 
-def _as_loss(item: Any) -> Callable[..., Any] | None:
+
+def _placed(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
+    if isinstance(like, dict):
+        return {key: _placed(y, (*path, key), leaves) for key, y in like.items()}
+    if isinstance(like, list | tuple):
+        return [_placed(y, (*path, i), leaves) for i, y in enumerate(like)]
+    return leaves.get(path)
+
+
+def batch_size(x: Any) -> Any:
+    """How many samples a batch has: a number, or a tensor where a graph does not know it."""
+    if type(x) is Tensor:
+        return x._array.shape[0]
+    first = next(leaf for leaf in nest.flatten(x) if leaf is not None)
+    size = first.shape[0]
+    return ops.shape(first)[0] if size is None else size
+
+
+class _Terms:
+    """Makes a list of `Term`s for targets, outputs and names of the outputs."""
+
+    def __init__(self, y_true: Any, y_pred: Any, names: list[str] | None) -> None:
+        self.y_true, self.y_pred = y_true, y_pred
+        flat = nest.flatten(y_pred)
+        known = names is not None and len(names) == len(flat)
+        self.names = nest.pack(y_pred, list(names or ()) if known else [None] * len(flat))
+        self.flat_names = names if known else None
+        self.terms: list[Term] = []
+
+    def all(self, loss: Any, weights: Any) -> list[Term]:
+        loss, weights = self._by_name(loss, "loss"), self._by_name(weights, "loss_weights")
+        if not nest.is_nested(loss):
+            loss = nest.map_structure(lambda _: loss, self.y_pred)
+        loss = self._spread(loss, "loss")
+        if isinstance(weights, list | tuple):
+            weights = self._spread(weights, "loss_weights")
+        self._walk(loss, weights, self.y_true, self.y_pred, self.names, ())
+        return self.terms
+
+    def _by_name(self, given: Any, what: str) -> Any:
+        """A dict by the names of outputs that are a list or one tensor, as these are."""
+        if not isinstance(given, dict) or isinstance(self.y_pred, dict):
+            return given
+        names = self.flat_names
+        if names is None or not set(given) <= set(names):
+            wrong = [key for key in given if key not in (names or [])]
+            there = f"are {', '.join(names)}" if names else f"have none: {described(self.y_pred)}"
+            raise ValueError(f"{what} names the outputs {wrong}; the names of the model's {there}")
+        return nest.pack(self.y_pred, [given.get(name) for name in names])
+
+    def _spread(self, given: Any, what: str) -> Any:
+        """A flat list, nested as the outputs are."""
+        count = len(nest.flatten(self.y_pred))
+        if isinstance(given, list | tuple) and not any(nest.is_nested(g) for g in given):
+            if len(given) != count:
+                there = ", ".join(self.flat_names) if self.flat_names else described(self.y_pred)
+                raise ValueError(
+                    f"{what} has {len(given)} entries, the model has {count} outputs: {there}"
+                )
+            return nest.pack(self.y_pred, list(given))
+        return given
+
+    def _walk(self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path) -> None:
+        if loss is None:
+            return
+        if not nest.is_nested(loss):
+            self._add(loss, weight, y_true, y_pred, name, at)
+        elif isinstance(loss, dict):
+            if not isinstance(y_pred, dict):
+                raise unknown_key("loss", next(iter(loss)), at, described(y_pred))
+            self._check(weight, y_pred, at)
+            for key, one in loss.items():
+                if key not in y_pred:
+                    raise unknown_key("loss", key, at, described(y_pred))
+                self._inner(one, weight, y_true, y_pred, name, at, key)
+        else:
+            if not isinstance(y_pred, list | tuple) or len(loss) != len(y_pred):
+                raise ValueError(
+                    f"loss{list(at) or ''} {described(loss)} is not nested as the outputs are: "
+                    f"{described(y_pred)}"
+                )
+            for i in range(len(loss)):
+                self._inner(loss[i], weight, y_true, y_pred, name, at, i)
+
+    def _inner(
+        self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path, key: Any
+    ) -> None:
+        inner = [_part(x, key) for x in (weight, y_true, y_pred, name)]
+        self._walk(loss, inner[0], inner[1], inner[2], inner[3], (*at, key))
+
+    def _check(self, weight: Any, y_pred: Any, at: Path) -> None:
+        if isinstance(weight, dict):
+            for key in weight:
+                if key not in y_pred:
+                    raise unknown_key("loss_weights", key, at, described(y_pred))
+
+    def _add(self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path) -> None:
+        function = _as_loss(loss, y_true, y_pred)
+        path = list(at)
+        if not path or isinstance(path[-1], int):
+            own = name if isinstance(name, str) else _name_of(loss, function)
+            path[-1:] = [own]
+        if nest.is_nested(weight):
+            raise ValueError(f"loss_weights{list(at) or ''} must be a number, got {weight!r}")
+        factor = 1.0 if weight is None else float(weight)
+        self.terms.append(Term(at, function, factor, "/".join(map(str, path))))
+
+
+def _apart(names: list[str]) -> list[str]:
+    """The names, with numbers behind those that have come before."""
+    found: list[str] = []
+    for wanted in names:
+        name, count = wanted, 1
+        while name in found:
+            name, count = f"{wanted}_{count}", count + 1
+        found.append(name)
+    return found
+
+
+def _part(x: Any, key: Any) -> Any:
+    """The part of a nest, or what stands for all its parts."""
+    if isinstance(x, dict):
+        return x.get(key)
+    return x[key] if isinstance(x, list | tuple) else x
+
+
+def _name_of(given: Any, function: Any) -> str:
+    return given if isinstance(given, str) else str(function.name)
+
+
+def _as_loss(item: Any, y_true: Any, y_pred: Any) -> Any:
     """A loss with `(y_true, y_pred, sample_weight)` that gives a scalar."""
+    if isinstance(item, str) and item in _BY_SHAPES:
+        item = kind_by_shapes(y_true, y_pred) + "_crossentropy"
     found = losses.get(item)
-    if found is None or isinstance(found, losses.Loss):
+    if isinstance(found, losses.Loss):
         return found
-    name = getattr(found, "__name__", snake_case(type(found).__name__))
-    return losses.LossFunctionWrapper(found, name=name)
+    name = item if isinstance(item, str) else getattr(found, "__name__", type(found).__name__)
+    return losses.LossFunctionWrapper(found, name=snake_case(name))
+
+
+def kind_by_shapes(y_true: Any, y_pred: Any) -> str:
+    """Which accuracy or cross-entropy is meant: binary, sparse_categorical or categorical.
+
+    Binary if the last axis of `y_pred` has size 1, sparse if `y_true` holds class numbers.
+    """
+    truth, guess = tuple(y_true.shape), tuple(y_pred.shape)
+    if not guess or guess[-1] == 1 or len(guess) < 2:
+        return "binary"
+    sparse = len(truth) < len(guess) or truth[-1] == 1
+    return "sparse_categorical" if sparse else "categorical"

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainkit import metrics, ops
 from trainkit.core import masks, nest
 from trainkit.core.registry import snake_case
-from trainkit.models.compiled_loss import listed, output_names, per_output
+from trainkit.models.compiled_loss import kind_by_shapes
+from trainkit.models.outputs import Path, aligned, at, described, keys_of, paths
 
-_BY_SHAPES = {
-    "accuracy": ("BinaryAccuracy", "SparseCategoricalAccuracy", "CategoricalAccuracy"),
-    "crossentropy": (
-        "BinaryCrossentropy",
-        "SparseCategoricalCrossentropy",
-        "CategoricalCrossentropy",
-    ),
-}
+_BY_SHAPES = {"accuracy": "Accuracy", "crossentropy": "Crossentropy"}
 _SHORT = {"acc": "accuracy", "ce": "crossentropy"}
+_PREFIX = {"binary": "Binary", "sparse_categorical": "SparseCategorical"}
 
 
 def metric_for(identifier: Any, y_true: Any, y_pred: Any) -> Any:
@@ -29,9 +24,11 @@ def metric_for(identifier: Any, y_true: Any, y_pred: Any) -> Any:
     """
     if identifier is None:
         return None
-    kinds = _BY_SHAPES.get(_SHORT.get(str(identifier), str(identifier)))
-    if isinstance(identifier, str) and kinds:
-        return getattr(metrics, kinds[_kind(y_true, y_pred)])(name=identifier)
+    if isinstance(identifier, str):
+        kind = _BY_SHAPES.get(_SHORT.get(identifier, identifier))
+        if kind:
+            prefix = _PREFIX.get(kind_by_shapes(y_true, y_pred), "Categorical")
+            return getattr(metrics, prefix + kind)(name=identifier)
     found = metrics.get(identifier)
     if isinstance(found, metrics.Metric):
         if isinstance(identifier, str):
@@ -42,14 +39,7 @@ def metric_for(identifier: Any, y_true: Any, y_pred: Any) -> Any:
 
 
 def _name_of(function: Any) -> str:
-    return getattr(function, "__name__", snake_case(type(function).__name__))
-
-
-def _kind(y_true: Any, y_pred: Any) -> int:
-    truth, guess = tuple(y_true.shape), tuple(y_pred.shape)
-    if not guess or guess[-1] == 1 or len(guess) < 2:
-        return 0
-    return 1 if len(truth) < len(guess) or truth[-1] == 1 else 2
+    return snake_case(getattr(function, "__name__", type(function).__name__))
 
 
 def check_names(given: Any, what: str) -> None:
@@ -76,15 +66,34 @@ def masked_weight(y_pred: Any, weight: Any) -> Any:
     return kept * weight
 
 
-class CompiledMetrics:
-    """All metrics of `compile`.
+class _Use(NamedTuple):
+    """A metric of the output at `path`; what it is called in logs; whether weights count in it."""
+
+    metric: Any
+    path: Path
+    name: str
+    weighted: bool
+
+
+class CompiledMetrics(metrics.Metric):
+    """All metrics of `compile` as one, whose result is a dict by their names.
 
     Args:
-        given: list of metrics; for several outputs a list of lists, or a dict by output names.
+        given: list of metrics; for several outputs a list with an entry for each, a dict by output
+            names, or a nest as the outputs are.
         weighted: the same, for metrics that take sample weights into account.
         output_names: names of the model's outputs, if it knows them.
         added: called with each metric that is made, when the first batch comes.
     """
+
+    _untracked = frozenset({"metrics", "added", "given", "given_weighted", "names", "_uses"})
+    added: Callable[[Any], Any]
+    given: Any
+    given_weighted: Any
+    names: list[str] | None
+    metrics: list[Any]
+    built: bool
+    _uses: list[_Use]
 
     def __init__(
         self,
@@ -93,75 +102,139 @@ class CompiledMetrics:
         output_names: list[str] | None = None,
         added: Callable[[Any], Any] = lambda metric: None,
     ) -> None:
-        self.added = added
+        super().__init__(name="compile_metrics")
         check_names(given, "metrics")
         check_names(weighted, "weighted_metrics")
-        self.given, self.given_weighted, self.names = given, weighted, output_names
-        self.built = False
-        self.metrics: list[Any] = []
-        # (metric, number of the output, whether it takes sample weights)
-        self._uses: list[tuple[Any, int, bool]] = []
+        self.__dict__.update(
+            added=added,
+            given=given,
+            given_weighted=weighted,
+            names=output_names,
+            metrics=[],
+            _uses=[],
+            built=False,
+        )
 
     def build(self, y_true: Any, y_pred: Any) -> None:
         """Make the metrics for targets and outputs like these, tensors or `Spec`s."""
         if self.built:
             return
-        names = output_names(y_pred, self.names)
-        outputs = nest.flatten(y_pred)
-        targets = per_output(y_true, names, "the targets")
+        names = keys_of(y_pred, self.names)
+        targets = aligned(y_true, y_pred, names, "targets")
+        where = paths(y_pred)
+        prefixes = names if len(where) > 1 and names and len(names) == len(where) else None
+        uses: list[_Use] = []
         for given, weighted in ((self.given, False), (self.given_weighted, True)):
             what = "weighted_metrics" if weighted else "metrics"
-            for i, items in enumerate(_per_output(given, names, what)):
+            for i, items in enumerate(_for_outputs(given, y_pred, names, what)):
                 for item in items:
-                    metric = metric_for(item, targets[i], outputs[i])
+                    metric = metric_for(item, at(targets, where[i]), at(y_pred, where[i]))
                     if metric is not None:
-                        self._add(metric, i, weighted, names)
-        self.names, self.built = names, True
+                        name = f"{prefixes[i]}_{metric.name}" if prefixes else metric.name
+                        other = f"weighted_{metric.name}" if weighted else metric.name
+                        other = f"{prefixes[i]}_{other}" if prefixes else other
+                        name = _free(name, other, {use.name for use in uses})
+                        uses.append(_Use(metric, where[i], name, weighted))
+        made = [use.metric for use in uses]
+        self.__dict__.update(_uses=uses, metrics=made, built=True)
+        for metric in made:
+            self.added(metric)
 
-    def _add(self, metric: Any, output: int, weighted: bool, names: list[str]) -> None:
-        if len(names) > 1:
-            metric.name = f"{names[output]}_{metric.name}"
-        taken = [m.name for m in self.metrics]
-        name, count = metric.name, 1
-        while name in taken:
-            name, count = f"{metric.name}_{count}", count + 1
-        metric.name = name
-        self.metrics.append(metric)
-        self._uses.append((metric, output, weighted))
-        self.added(metric)
+    @property
+    def variables(self) -> list[Any]:
+        return [variable for metric in self.metrics for variable in metric.variables]
 
-    def update(self, y_true: Any, y_pred: Any, sample_weight: Any) -> None:
-        """Take one batch into account."""
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Take one batch into account.
+
+        Args:
+            y_true: targets, nested as the outputs are.
+            y_pred: outputs.
+            sample_weight: one for all outputs, or nested as they are.
+        """
         if not self.built:
             self.build(y_true, y_pred)
-        uses = self._uses
-        if not uses:
+        if not self._uses:
             return
-        assert self.names is not None
-        outputs = nest.flatten(y_pred)
-        targets = per_output(y_true, self.names, "the targets")
-        weights = per_output(sample_weight, self.names, "sample_weight")
-        for metric, i, weighted in uses:
-            weight = weights[i] if weighted else None
+        names = keys_of(y_pred, self.names)
+        targets = aligned(y_true, y_pred, names, "targets")
+        weights = sample_weight
+        if nest.is_nested(sample_weight):
+            weights = aligned(sample_weight, y_pred, names, "sample weights")
+        for metric, path, _, weighted in self._uses:
+            output, weight = at(y_pred, path), None
+            if weighted:
+                weight = at(weights, path) if nest.is_nested(weights) else weights
             if masks.HELD:
-                weight = masked_weight(outputs[i], weight)
+                weight = masked_weight(output, weight)
             if weight is None:
-                metric.update_state(targets[i], outputs[i])
+                metric.update_state(at(targets, path), output)
             else:
-                metric.update_state(targets[i], outputs[i], sample_weight=weight)
+                metric.update_state(at(targets, path), output, sample_weight=weight)
+
+    def result(self) -> dict[str, Any]:
+        """The results by name; a metric whose result is a dict adds that."""
+        results: dict[str, Any] = {}
+        for metric, _, name, _ in self._uses:
+            value = metric.result()
+            results.update(value if isinstance(value, dict) else {name: value})
+        return results
+
+    def reset_state(self) -> None:
+        for metric in self.metrics:
+            metric.reset_state()
 
 
-def _per_output(given: Any, names: list[str], what: str) -> list[list[Any]]:
+def _free(name: str, other: str, taken: set[str]) -> str:
+    """`name`, else `other`, else `name` with a number."""
+    count = 1
+    wanted = other if name in taken else name
+    while wanted in taken:
+        wanted, count = f"{name}_{count}", count + 1
+    return wanted
+
+
+def _listed(items: Any) -> list[Any]:
+    return [] if items is None else nest.flatten(items)
+
+
+def _for_outputs(given: Any, y_pred: Any, names: list[str] | None, what: str) -> list[list[Any]]:
     """A list of metrics for each output."""
+    where = paths(y_pred)
     if not given:
-        return [[] for _ in names]
-    if len(names) == 1:
+        return [[] for _ in where]
+    if len(where) == 1:
         return [nest.flatten(given)]
-    if isinstance(given, list | tuple) and not any(isinstance(g, list | tuple) for g in given):
-        if len(given) != len(names):
-            raise ValueError(
-                f"{what} for a model of {len(names)} outputs ({', '.join(names)}) must be a list "
-                f"with an entry "
-                f"for each, or a dict by output names; got {given!r}"
-            )
-    return [nest.flatten(item) if item is not None else [] for item in listed(given, names, what)]
+    flat = nest.is_nested(y_pred) and len(y_pred) == len(where)
+    if flat and isinstance(given, list | tuple) and len(given) == len(where):
+        return [_listed(items) for items in given]
+    if flat and isinstance(given, dict) and names and set(given) <= set(names):
+        return [_listed(given.get(name)) for name in names]
+    found: dict[Path, list[Any]] = {path: [] for path in where}
+    try:
+        _spread(given, y_pred, (), found)
+    except LookupError:
+        named = f" ({', '.join(names)})" if names else ""
+        raise ValueError(
+            f"{what} for a model of {len(where)} outputs{named} must be a list with an entry for "
+            f"each, a dict by output names, or nested as the outputs are, {described(y_pred)}; "
+            f"got {given!r}"
+        ) from None
+    return list(found.values())
+
+
+def _spread(given: Any, y_pred: Any, path: Path, found: dict[Path, list[Any]]) -> None:
+    if given is None:
+        return
+    if not nest.is_nested(y_pred):
+        found[path] = nest.flatten(given)
+    elif isinstance(y_pred, dict):
+        if not isinstance(given, dict) or not set(given) <= set(y_pred):
+            raise LookupError
+        for key, items in given.items():
+            _spread(items, y_pred[key], (*path, key), found)
+    else:
+        if not isinstance(given, list | tuple) or len(given) != len(y_pred):
+            raise LookupError
+        for i, items in enumerate(given):
+            _spread(items, y_pred[i], (*path, i), found)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from trainkit.core import recorder
+from trainkit import ops
+from trainkit.core import nest, recorder
 from trainkit.graph.function import function, functions_run_eagerly
 
 FIRST_EAGER = 2
 """Steps that run operation by operation, so that all that is made by the first call is there."""
+
+EAGER_PREDICTIONS = 16
+"""The same for predictions, of which so few do not make up for the tracing."""
 
 
 class CompiledStep:
@@ -22,10 +26,13 @@ class CompiledStep:
     Args:
         step: a bound method of the model, `train_step` or `test_step`.
         jit_compile: `True`, `False`, or `"auto"`.
+        first_eager: how many steps run operation by operation at first.
     """
 
-    def __init__(self, step: Callable[[Any], Any], jit_compile: Any) -> None:
-        self._step = step
+    def __init__(
+        self, step: Callable[[Any], Any], jit_compile: Any, first_eager: int = FIRST_EAGER
+    ) -> None:
+        self._step, self._first_eager = step, first_eager
         self._calls = 0
         jit = None if jit_compile == "auto" else bool(jit_compile)
         self._function: Any = function(step, jit_compile=jit)
@@ -34,10 +41,10 @@ class CompiledStep:
         """One step on a batch."""
         if self._function is None or functions_run_eagerly() or recorder.THREAD.traces:
             return self._step(data)
-        if self._calls < FIRST_EAGER:
+        if self._calls < self._first_eager:
             self._calls += 1
             return self._step(data)
-        if self._calls == FIRST_EAGER:
+        if self._calls == self._first_eager:
             self._calls += 1
             try:
                 self._function.get_concrete_function(data)
@@ -52,3 +59,33 @@ class CompiledStep:
                 )
                 return self._step(data)
         return self._function(data)
+
+
+class StepsInARow:
+    """Takes `steps_per_execution` batches of an iterator, or those that are left, through a step.
+
+    Args:
+        model: says how many.
+        step: a function of a batch, compiled or not.
+        joined: give the results of all one after the other, rather than that of the last.
+    """
+
+    def __init__(self, model: Any, step: Callable[[Any], Any], joined: bool) -> None:
+        self.model, self.step, self.joined = model, step, joined
+
+    def __call__(self, batches: Iterable[Any]) -> Any:
+        """The result; `StopIteration` if there is no batch."""
+        waiting = iter(batches)
+        result = self.step(next(waiting))
+        if self.model.steps_per_execution == 1:
+            return result
+        results = [result]
+        for _ in range(self.model.steps_per_execution - 1):
+            try:
+                batch = next(waiting)
+            except StopIteration:
+                break
+            results = [*(results if self.joined else ()), self.step(batch)]
+        if len(results) == 1:
+            return results[0]
+        return nest.map_structure(lambda *parts: ops.concatenate(parts, axis=0), *results)

@@ -57,6 +57,11 @@ class Graph:
         """A name for each output: its key in a dict, else that of its layer."""
         if isinstance(self.outputs, dict):
             return [str(key) for key in nest.sorted_keys(self.outputs)]
+        return self.output_operations
+
+    @property
+    def output_operations(self) -> list[str]:
+        """The name of the layer that makes each output."""
         return [x.name if x.node is None else x.node.operation.name for x in self.flat_outputs]
 
     def __reduce__(self) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.callbacks.callback import CallbackList
+from trainkit.callbacks.callback import CallbackList, numbers
 from trainkit.callbacks.history import History
 from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints import weights
@@ -23,7 +23,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.layers import tracking
 from trainkit.layers.layer import LAYERS, Layer
 from trainkit.layers.symbolic import KerasTensor, Operation
-from trainkit.models import arguments, batches, training
+from trainkit.models import arguments, batches, feeds, limits, training
 from trainkit.models.functional import Graph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.trained import Trained
@@ -250,6 +250,7 @@ class Model(Trained):
             ValueError: the model is not compiled, or arguments do not go together.
         """
         self._require_compiled("fit")
+        epochs = limits.epochs(epochs)
         with Interruption() as interruption:
             if validation_split:
                 if validation_data is not None:
@@ -257,7 +258,7 @@ class Model(Trained):
                 x, y, sample_weight, validation_data = arguments.split(
                     x, y, sample_weight, validation_split
                 )
-            feed = batches.feed(
+            feed = feeds.feed(
                 x,
                 y,
                 sample_weight,
@@ -314,19 +315,19 @@ class Model(Trained):
             return_dict: give a dict by names.
 
         Returns:
-            The loss, or a list of the loss and the metrics in the order of `metrics_names`, or a
+            The loss, or a list of the loss, the metrics and the losses of several outputs, or a
             dict.
 
         Raises:
             ValueError: the model is not compiled, or there is no data.
         """
         self._require_compiled("evaluate")
-        feed = batches.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
+        feed = feeds.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
         params = {"steps": feed.steps, "verbose": arguments.verbosity(verbose)}
         called = self._callback_list(callbacks, None, LoopBar, params)
         self.__dict__["stop_evaluating"] = False
         values = training.run_evaluate(self, feed, called)
-        return values if return_dict else arguments.in_order(values, self.metrics_names)
+        return values if return_dict else arguments.in_order(values, self.metrics)
 
     def predict(
         self,
@@ -348,7 +349,7 @@ class Model(Trained):
         Raises:
             ValueError: there is no data.
         """
-        feed = batches.feed(x, batch_size=batch_size, steps=steps)
+        feed = feeds.feed(x, batch_size=batch_size, steps=steps)
         params = {"steps": feed.steps, "verbose": arguments.verbosity(verbose)}
         called = self._callback_list(callbacks, None, LoopBar, params)
         self.__dict__["stop_predicting"] = False
@@ -397,7 +398,7 @@ class Model(Trained):
             sample_weight = batches.weights_of_classes(
                 batches.as_arrays(y), sample_weight, class_weight
             )
-        logs = self.make_train_function()(arguments.as_batch(x, y, sample_weight))
+        logs = training.on_batch(self, "train", arguments.as_batch(x, y, sample_weight))
         return self._results(logs, return_dict)
 
     def test_on_batch(
@@ -406,17 +407,17 @@ class Model(Trained):
         """Evaluate one batch; the arguments and the result are those of `train_on_batch`."""
         self._require_compiled("test_on_batch")
         self._clear_metrics()
-        logs = self.make_test_function()(arguments.as_batch(x, y, sample_weight))
+        logs = training.on_batch(self, "test", arguments.as_batch(x, y, sample_weight))
         return self._results(logs, return_dict)
 
     def predict_on_batch(self, x: Any) -> Any:
         """The outputs for one batch, as NumPy arrays."""
-        outputs = self.make_predict_function()(arguments.as_batch(x, None, None))
+        outputs = training.on_batch(self, "predict", arguments.as_batch(x, None, None))
         return nest.map_structure(np.array, outputs)
 
     def _results(self, logs: dict[str, Any], return_dict: bool) -> Any:
-        values = {name: np.asarray(value)[()] for name, value in logs.items()}
-        return values if return_dict else arguments.in_order(values, self.metrics_names)
+        values = numbers(logs)
+        return values if return_dict else arguments.in_order(values, self.metrics)
 
     # ------------------------------------------------------------------ saving
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from trainkit.core.trackable import walk
@@ -27,6 +29,7 @@ class StepFacts:
         self.regularized = False
         self.metrics: list[Any] = []
         self.compiled = -1
+        self.loss_takes_training = takes_training(self.model.compute_loss)
 
     def trainable(self, read: Any) -> list[Any]:
         """The trainable variables; looked up again when `read`, those a tape saw, has new ones."""
@@ -57,11 +60,19 @@ class StepFacts:
         return self.metrics
 
 
-def held_metrics(layer: Any, compiled: Any) -> list[Any]:
-    """The metrics held as attributes of a model or of a layer inside, without those `compiled`."""
-    hidden = {id(metric) for metric in compiled}
+def takes_training(function: Callable[..., Any]) -> bool:
+    """Whether a function has an argument `training`, or takes any."""
+    parameters = inspect.signature(function).parameters
+    return "training" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def held_metrics(layer: Any) -> list[Any]:
+    """The metrics held as attributes of a model or of a layer inside, without compiled ones."""
+    hidden: set[int] = set()
 
     def enter(part: Any) -> bool:
+        compiled = part.__dict__.get("_compiled_metrics")
+        hidden.update(id(metric) for metric in compiled or ())
         return not isinstance(part, Metric)
 
     return [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from trainkit import optimizers
@@ -10,15 +11,19 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
 from trainkit.core.trackable import tracked
 from trainkit.layers import tracking
 from trainkit.layers.layer import Layer
 from trainkit.metrics import Mean
 from trainkit.models import batches
-from trainkit.models.compiled_loss import CompiledLoss
+from trainkit.models.compiled_loss import CompiledLoss, batch_size
 from trainkit.models.compiled_metrics import CompiledMetrics
-from trainkit.models.compiled_step import CompiledStep
+from trainkit.models.compiled_step import (
+    EAGER_PREDICTIONS,
+    FIRST_EAGER,
+    CompiledStep,
+    StepsInARow,
+)
 from trainkit.models.functional import Graph
 from trainkit.models.step_facts import StepFacts, held_metrics
 
@@ -39,9 +44,10 @@ class Trained(Layer):
     _compile_loss: CompiledLoss | None
     _compile_metrics: CompiledMetrics | None
     _compile_arguments: dict[str, Any] | None
-    _train_function: Any
-    _test_function: Any
-    _predict_function: Any
+    _steps_made: dict[str, tuple[Any, Any]]
+    train_function: Any
+    test_function: Any
+    predict_function: Any
     compiled: bool
     optimizer: Any
     loss: Any
@@ -72,17 +78,19 @@ class Trained(Layer):
             _compile_loss=None,
             _compile_metrics=None,
             _compile_arguments=None,
-            _train_function=None,
-            _test_function=None,
-            _predict_function=None,
+            train_function=None,
+            test_function=None,
+            predict_function=None,
+            _steps_made={},
             _facts_of_steps=None,
         )
         return model
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles take over: not the compiled steps, which they make anew."""
-        made = ("_train_function", "_test_function", "_predict_function", "_facts_of_steps")
-        return {**super().__getstate__(), **dict.fromkeys((*made, "training_run"))}
+        made = ("train_function", "test_function", "predict_function", "_facts_of_steps")
+        none = dict.fromkeys((*made, "training_run"))
+        return {**super().__getstate__(), **none, "_steps_made": {}}
 
     # ------------------------------------------------------------------ compile
 
@@ -102,10 +110,11 @@ class Trained(Layer):
 
         Args:
             optimizer: name or `Optimizer`.
-            loss: name, function or `Loss`; for several outputs a list, or a dict by output names.
-            loss_weights: what the loss of each output counts, a list or a dict.
-            metrics: list of names, functions or metrics; for several outputs a list of lists, or a
-                dict.
+            loss: name, function or `Loss`; for several outputs a list, a dict by output names, or
+                a nest as the outputs are. `None` stands for no loss.
+            loss_weights: what the loss of each output counts, a number or nested alike.
+            metrics: list of names, functions or metrics; for several outputs a list of lists, a
+                dict, or a nest as the outputs are.
             weighted_metrics: the same, for metrics that take sample weights into account.
             run_eagerly: run each step operation by operation, never compiled.
             steps_per_execution: so many batches between calls of callbacks.
@@ -124,13 +133,21 @@ class Trained(Layer):
             raise ValueError(
                 f"compile: steps_per_execution must be at least 1, got {steps_per_execution}"
             )
-        found = optimizers.get(optimizer)
-        names = None if self._graph is None else self._graph.output_names
+        if jit_compile is True and run_eagerly:
+            warnings.warn(
+                "compile: with run_eagerly=True nothing is compiled, jit_compile=True does nothing",
+                stacklevel=2,
+            )
+            jit_compile = False
+        found = None if optimizer is None else optimizers.get(optimizer)
+        names = None if self._graph is None else self._graph.output_operations
         held = tracked([])  # all metrics made by this call, for checkpoints
         compiled_loss = (
             None if loss is None else CompiledLoss(loss, loss_weights, names, held.append)
         )
-        compiled_metrics = CompiledMetrics(metrics, weighted_metrics, names, held.append)
+        compiled_metrics = None
+        if metrics is not None or weighted_metrics is not None:
+            compiled_metrics = CompiledMetrics(metrics, weighted_metrics, names, held.append)
         if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and found is not None:
             if not isinstance(found, optimizers.LossScaleOptimizer):
                 found = optimizers.LossScaleOptimizer(found)
@@ -147,9 +164,10 @@ class Trained(Layer):
             jit_compile=jit_compile,
             stop_training=False,
             compiled=True,
-            _train_function=None,
-            _test_function=None,
-            _predict_function=None,
+            train_function=None,
+            test_function=None,
+            predict_function=None,
+            _steps_made={},
             _facts_of_steps=None,
             _compile_arguments={
                 "optimizer": optimizer,
@@ -188,7 +206,7 @@ class Trained(Layer):
         except Exception:  # a call that looks at values; what is missing is made by the first step
             return
         if y is not None and self._compile_loss is not None:
-            self._compile_loss.build(y_pred)
+            self._compile_loss.build(y, y_pred)
         if y is not None and self._compile_metrics is not None:
             self._compile_metrics.build(y, y_pred)
         if self.optimizer is not None and self.trainable_variables and not self.optimizer.built:
@@ -198,16 +216,19 @@ class Trained(Layer):
 
     @property
     def metrics(self) -> list[Any]:
-        """The metrics that `fit` shows: loss, those of `compile`, then those held as attributes."""
-        if not self.compiled:
-            return held_metrics(self, [])
-        found: list[Any] = [self._loss_tracker]
-        if self._compile_loss is not None:
-            found += list(self._compile_loss.trackers)
-        if self._compile_metrics is not None:
-            found += list(self._compile_metrics.metrics)
-        found += held_metrics(self, self._compiled_metrics)
-        return tracking.once(found)
+        """The metrics that `fit` shows.
+
+        The mean of the loss; one that stands for all that `compile` was given, whose result is a
+        dict; the means of each output's loss; and those held as attributes, here or by layers.
+        """
+        found: list[Any] = []
+        if self.compiled:
+            found.append(self._loss_tracker)
+            if self._compile_metrics is not None:
+                found.append(self._compile_metrics)
+            if self._compile_loss is not None:
+                found += self._compile_loss.metrics
+        return tracking.once(found + held_metrics(self))
 
     @property
     def metrics_names(self) -> list[str]:
@@ -244,6 +265,29 @@ class Trained(Layer):
         if facts is None:
             facts = self.__dict__["_facts_of_steps"] = StepFacts(self)
         return facts
+
+    @property
+    def compiled_metrics(self) -> Any:
+        """The metrics of `compile` as one: `compiled_metrics.update_state(y, y_pred)`."""
+        return self._compile_metrics
+
+    def compiled_loss(
+        self, y: Any, y_pred: Any, sample_weight: Any = None, regularization_losses: Any = None
+    ) -> Any:
+        """`compute_loss`, as steps for Keras 2 call it.
+
+        Args:
+            y: targets.
+            y_pred: outputs of the model.
+            sample_weight: a weight for each sample.
+            regularization_losses: left out, since `compute_loss` adds the model's `losses`.
+        """
+        if regularization_losses and len(regularization_losses) != len(self.losses):
+            raise ValueError(
+                "compiled_loss adds all of the model's losses; other regularization_losses must be "
+                "added to its result"
+            )
+        return self.compute_loss(y=y, y_pred=y_pred, sample_weight=sample_weight)
 
     # ------------------------------------------------------------------ one batch
 
@@ -290,7 +334,7 @@ class Trained(Layer):
     ) -> dict[str, Any]:
         """Take a batch into account in the metrics of `compile`; the results of all metrics."""
         if self._compile_metrics is not None and y is not None:
-            self._compile_metrics.update(y, y_pred, sample_weight)
+            self._compile_metrics.update_state(y, y_pred, sample_weight)
         return self.get_metrics_result()
 
     def train_step(self, data: Any) -> dict[str, Any]:
@@ -305,13 +349,23 @@ class Trained(Layer):
         x, y, sample_weight = batches.unpack(data)
         with GradientTape() as tape:
             y_pred = self(x, training=True)
-            loss = self.compute_loss(x, y, y_pred, sample_weight, training=True)
-            scaled = self.optimizer.scale_loss(loss)
-        self._loss_tracker.update_state(loss, sample_weight=_batch_size(x))
+            loss = self._loss_of(x, y, y_pred, sample_weight, training=True)
+            scaled = loss if self.optimizer is None else self.optimizer.scale_loss(loss)
+        self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
         variables = self._steps.trainable(tape.watched_variables())
         if variables:
+            if self.optimizer is None:
+                raise ValueError(
+                    f"model {self.name!r} has weights to train: give compile() an optimizer"
+                )
             self.optimizer.apply(tape.gradient(scaled, variables), variables)
-        return self.compute_metrics(x, y, y_pred, sample_weight)
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def _loss_of(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
+        """`compute_loss`, which a subclass may have written without the argument `training`."""
+        if self._steps.loss_takes_training:
+            return self.compute_loss(x, y, y_pred, sample_weight, training=training)
+        return self.compute_loss(x, y, y_pred, sample_weight)
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluate one batch.
@@ -324,10 +378,11 @@ class Trained(Layer):
         """
         x, y, sample_weight = batches.unpack(data)
         y_pred = self(x, training=False)
-        if self._compile_loss is not None or self._steps.losses():
-            loss = self.compute_loss(x, y, y_pred, sample_weight, training=False)
-            self._loss_tracker.update_state(loss, sample_weight=_batch_size(x))
-        return self.compute_metrics(x, y, y_pred, sample_weight)
+        own_loss = type(self).compute_loss is not Trained.compute_loss
+        if own_loss or self._compile_loss is not None or self._steps.losses():
+            loss = self._loss_of(x, y, y_pred, sample_weight, training=False)
+            self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
+        return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def predict_step(self, data: Any) -> Any:
         """The outputs for one batch.
@@ -337,41 +392,48 @@ class Trained(Layer):
         """
         return self(batches.unpack(data)[0], training=False)
 
-    # The three places where steps become functions, such as compiled ones.
+    # The three places where steps become functions, such as compiled ones. A subclass may make
+    # functions of its own, of an iterator over batches.
 
-    def make_train_function(self) -> Callable[[Any], dict[str, Any]]:
-        """The function that `fit` calls for each batch; a new one when layers have been frozen."""
-        self._train_function = self._made(self._train_function, self.train_step)
-        return self._train_function[1]
+    def make_train_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
+        """Make `train_function`, which `fit` calls with an iterator over batches.
 
-    def make_test_function(self) -> Callable[[Any], dict[str, Any]]:
-        """The function that `evaluate` calls for each batch."""
-        self._test_function = self._made(self._test_function, self.test_step)
-        return self._test_function[1]
+        It takes `steps_per_execution` batches, or those left, and gives the logs of the last. A new
+        one is made when layers have been frozen.
 
-    def _made(self, made: Any, step: Callable[[Any], Any]) -> tuple[Any, Any]:
-        """A pair of what the compiled step depends on, and the step; `made` if it still holds."""
-        if self.run_eagerly:
-            return (None, step)
-        depends = tuple(id(v) for v in self.trainable_variables)
-        if made is not None and made[0] == depends:
-            return made
-        return depends, CompiledStep(step, self.jit_compile)
+        Args:
+            force: make it anew in any case.
 
-    def make_predict_function(self) -> Callable[[Any], Any]:
-        """The function that `predict` calls for each batch."""
-        if self._predict_function is None:
-            self.__dict__["_predict_function"] = self.predict_step
-        return self._predict_function
+        Returns:
+            The function.
+        """
+        self.train_function = self._made("train", self.train_step, force)
+        return self.train_function
+
+    def make_test_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
+        """Make `test_function`, the like for `evaluate`."""
+        self.test_function = self._made("test", self.test_step, force)
+        return self.test_function
+
+    def make_predict_function(self, force: bool = False) -> Callable[[Iterator[Any]], Any]:
+        """Make `predict_function`, which gives the outputs for so many batches, joined."""
+        self.predict_function = self._made("predict", self.predict_step, force)
+        return self.predict_function
+
+    def _made(self, mode: str, step: Callable[[Any], Any], force: bool) -> Any:
+        """A function of batches; the one made before, unless what it depends on has changed."""
+        depends: list[Any] = [self.run_eagerly, self.jit_compile, self.steps_per_execution]
+        if mode == "train":
+            depends += [id(v) for v in self.trainable_variables]
+        made = self._steps_made.get(mode)
+        if force or made is None or made[0] != depends:
+            if not self.run_eagerly:
+                many = self.steps_per_execution > 1
+                first_eager = 1 if many else EAGER_PREDICTIONS if mode == "predict" else FIRST_EAGER
+                step = CompiledStep(step, self.jit_compile, first_eager)
+            made = self._steps_made[mode] = (depends, StepsInARow(self, step, mode == "predict"))
+        return made[1]
 
 
 def _core_spec(spec: Any) -> Any:
     return None if spec is None else Spec(spec.shape, spec.dtype)
-
-
-def _batch_size(x: Any) -> Any:
-    """How many samples a batch has."""
-    if type(x) is Tensor:
-        return x._array.shape[0]
-    first = next(leaf for leaf in nest.flatten(x) if leaf is not None)
-    return first.shape[0]

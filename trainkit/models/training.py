@@ -13,7 +13,7 @@ from trainkit.callbacks.history import History
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.registry import snake_case
 from trainkit.core.trackable import Trackable
-from trainkit.models.batches import Feed
+from trainkit.models.feeds import Feed
 from trainkit.ops.random import global_generator
 
 _ITERATOR = "iterator."
@@ -84,7 +84,7 @@ class TrainingRun(Trackable):
         return self.batches
 
     def parts(self) -> dict[str, Trackable]:
-        dataset = getattr(getattr(self.feed, "inner", self.feed), "dataset", None)
+        dataset = getattr(self.feed, "dataset", None)
         return super().parts() | ({} if dataset is None else {"dataset": dataset})
 
     def state_arrays(self) -> dict[str, Any]:
@@ -93,8 +93,7 @@ class TrainingRun(Trackable):
             "step": np.int64(self.step),
             "stopped": np.bool_(self.model.stop_training),
         }
-        continues = self.step or not self.feed.whole_passes
-        position = self.feed.position() if continues else {}
+        position = self.feed.position(within=self.step > 0)
         return here | {_ITERATOR + name: value for name, value in position.items()}
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
@@ -106,7 +105,8 @@ class TrainingRun(Trackable):
             if name.startswith(_ITERATOR)
         }
         if position:
-            self.__dict__["batches"] = self.feed.go_to(position)
+            within = int(arrays["step"]) > 0
+            self.__dict__["batches"] = self.feed.go_to(position, within)
         self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
         self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
         self.resumed, self.first_epoch = True, self.epoch
@@ -174,6 +174,8 @@ def _run_epochs(
     logs: dict[str, Any] = {}
     while run.epoch < epochs and (run.step or not model.stop_training) and not run.interrupted:
         logs = _run_epoch(run, callbacks, validate)
+        if run.feed.spent and not (run.step or run.epoch >= epochs or model.stop_training):
+            _say_data_ran_out(run, "no batches", stops=True)
     if run.interrupted and run.epoch < epochs and not model.stop_training:
         callbacks.call("on_train_interrupted", logs)
     callbacks.call("on_train_end", logs)
@@ -192,8 +194,7 @@ def _run_epoch(
     ended, logs = _run_steps(run, batches, callbacks)
     if not ended:
         return logs
-    values = numbers(logs)
-    values = dict(sorted(values.items()))
+    values = _of_metrics_or(model, logs)
     if validate is not None:
         values.update(validate(epoch))
     run.epoch, run.step = epoch + 1, 0
@@ -202,9 +203,44 @@ def _run_epoch(
     return values
 
 
+def _of_metrics_or(model: Any, logs: dict[str, Any]) -> dict[str, Any]:
+    """What the metrics give now, if `logs` are of these; a step of the user's gives what it does.
+
+    Callbacks of the last batch may have changed the metrics.
+    """
+    values = numbers(logs)
+    now = model.get_metrics_result()
+    if set(now) == set(values):
+        values = numbers(now)
+    return dict(sorted(values.items()))
+
+
 def take(batches: Iterator[Any]) -> Any:
     """The next batch; a function of its own, so that a profile can see how long it takes."""
     return next(batches)
+
+
+class Portion:
+    """An iterator over so many of the next batches, which counts all that were taken.
+
+    Attributes:
+        done: how many batches were taken so far.
+        left: how many more there are to take.
+    """
+
+    def __init__(self, batches: Iterator[Any], done: int = 0) -> None:
+        self.batches, self.done, self.left = batches, done, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self.left:
+            raise StopIteration
+        batch = take(self.batches)
+        self.left -= 1
+        self.done += 1
+        return batch
 
 
 def _run_steps(
@@ -212,84 +248,115 @@ def _run_steps(
 ) -> tuple[bool, dict[str, Any]]:
     """Train on the batches left of an epoch; whether it was finished, and the last logs."""
     model, feed = run.model, run.feed
-    step_function, together = model.make_train_function(), model.steps_per_execution
+    function, together = _function_of(model, "train"), model.steps_per_execution
     logs: dict[str, Any] = {}
-    total = feed.steps
-    done = run.step
-    while (total is None or done < total) and not (model.stop_training and done):
-        callbacks.batch_begin("train", done)
-        count = together if total is None else min(together, total - done)
+    total, begun = feed.steps, run.step
+    portion = Portion(batches, run.step)
+    while feed.more() and not (model.stop_training and portion.done):
+        callbacks.batch_begin("train", begun)
+        portion.left = together if total is None else min(together, total - portion.done)
         try:
-            for _ in range(count):
-                logs = step_function(take(batches))
-                done += 1
+            logs = function(portion)
         except StopIteration:
-            if done == run.step:
-                break
-        run.__dict__["step"] = done
-        callbacks.batch_end("train", done - 1, logs)
-        if run.interrupted and done != total and not model.stop_training:
+            break
+        run.__dict__["step"] = portion.done
+        begun += together
+        callbacks.batch_end("train", begun - 1, logs)
+        if run.interrupted and portion.done != total and not model.stop_training:
             return False, logs
-    if not done:
+    feed.end()
+    done = portion.done
+    if not done and run.epoch == run.first_epoch:
         raise ValueError("fit: the data has no batches")
-    if total is not None and done < total and not model.stop_training:
-        warnings.warn(
-            f"fit: the data ran out after {done} of {total} batches of epoch {run.epoch + 1}; "
-            f"make it repeat, "
-            "or give fewer steps_per_epoch",
-            stacklevel=2,
-        )
-        if feed.whole_passes:
-            feed.steps = done
-        else:
-            model.stop_training = True
-    return True, logs or model.get_metrics_result()
+    if not done or (total is not None and done < total and not model.stop_training):
+        of = "no batches" if not done else f"{done} of {total} batches"
+        _say_data_ran_out(run, of, stops=not done or feed.spent)
+    return done > 0, logs
+
+
+def _say_data_ran_out(run: TrainingRun, of: str, stops: bool) -> None:
+    warnings.warn(
+        f"fit: the data ran out after {of} of epoch {run.epoch + 1}; make it repeat, or give fewer "
+        "steps_per_epoch or epochs",
+        stacklevel=2,
+    )
+    if stops:
+        run.model.stop_training = True
+
+
+def _function_of(model: Any, mode: str) -> Callable[[Iterator[Any]], Any]:
+    """The function of an iterator over batches, which a subclass may make itself.
+
+    A subclass's `make_train_function` may give the function, or only keep it in `train_function`.
+    """
+    made = getattr(model, f"make_{mode}_function")()
+    function: Callable[[Iterator[Any]], Any] = getattr(model, f"{mode}_function")
+    return made if made is not None else function
+
+
+def on_batch(model: Any, mode: str, batch: Any) -> Any:
+    """The logs or outputs of one batch."""
+    return _function_of(model, mode)(iter([batch]))
 
 
 def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, float]:
-    """The metrics of a whole pass over `feed`."""
+    """The metrics of a whole pass over `feed`; none if it has given its batches before."""
     model.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}
-    step_function = model.make_test_function()
-    for step, batch in enumerate(_first(feed.begin(), feed.steps)):
-        callbacks.batch_begin("test", step)
-        logs = step_function(batch)
-        callbacks.batch_end("test", step, logs)
+    done = 0
+    for done, logs in _steps(model, feed, callbacks, "test"):
+        callbacks.batch_end("test", done, logs)
         if model.stop_evaluating:
             break
     if not logs:
-        raise ValueError("evaluate: the data has no batches")
-    values = dict(sorted(numbers(logs).items()))
+        if not feed.begun_again:
+            raise ValueError("evaluate: the data has no batches")
+        warnings.warn(
+            "evaluate: the data ran out; make it repeat, or give something that can be iterated "
+            "again and again",
+            stacklevel=2,
+        )
+    values = _of_metrics_or(model, logs) if logs else {}
     callbacks.call("on_test_end", values)
     return values
 
 
+def _steps(model: Any, feed: Feed, callbacks: CallbackList, mode: str) -> Iterator[tuple[int, Any]]:
+    """The number of the last batch and the result of each execution."""
+    function, together = _function_of(model, mode), model.steps_per_execution
+    portion = Portion(feed.begin(anew=True))
+    begun = 0
+    while feed.more():
+        callbacks.batch_begin(mode, begun)
+        portion.left = together
+        if feed.steps is not None:
+            portion.left = min(together, feed.steps - portion.done)
+        try:
+            result = function(portion)
+        except StopIteration:
+            break
+        begun += together
+        yield begun - 1, result
+    feed.end()
+    if feed.steps is not None and 0 < portion.done < feed.steps:
+        warnings.warn(
+            f"the data ran out after {portion.done} of {feed.steps} batches; make it repeat, or "
+            "ask for fewer steps",
+            stacklevel=2,
+        )
+
+
 def run_predict(model: Any, feed: Feed, callbacks: CallbackList) -> list[Any]:
-    """The outputs for each batch of `feed`."""
+    """The outputs for each batch, or for each execution of several, of `feed`."""
     callbacks.call("on_predict_begin", {})
     outputs = []
-    step_function = model.make_predict_function()
-    for step, batch in enumerate(_first(feed.begin(), feed.steps)):
-        callbacks.batch_begin("predict", step)
-        outputs.append(step_function(batch))
-        callbacks.batch_end("predict", step, {"outputs": outputs[-1]})
+    for done, found in _steps(model, feed, callbacks, "predict"):
+        outputs.append(found)
+        callbacks.batch_end("predict", done, {"outputs": found})
         if model.stop_predicting:
             break
     if not outputs:
         raise ValueError("predict: the data has no batches")
     callbacks.call("on_predict_end", {})
     return outputs
-
-
-def _first(batches: Iterator[Any], count: int | None) -> Iterator[Any]:
-    """The first `count` batches, all for `None`."""
-    if count is None:
-        yield from batches
-        return
-    for _ in range(count):
-        try:
-            batch = next(batches)
-        except StopIteration:
-            return
-        yield batch
