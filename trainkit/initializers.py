@@ -187,6 +187,8 @@ class VarianceScaling(RandomInitializer):
         mode: n is `"fan_in"`, `"fan_out"`, or their mean, `"fan_avg"`.
         distribution: `"truncated_normal"`, `"untruncated_normal"` or `"uniform"`.
         seed: see `RandomInitializer`.
+        input_axes, output_axes: the axes of the shape that count the inputs, and the outputs, of a
+            unit; by default those of a kernel, (..., inputs, outputs).
 
     Raises:
         ValueError: an argument is none of these.
@@ -198,6 +200,8 @@ class VarianceScaling(RandomInitializer):
         mode: str = "fan_in",
         distribution: str = "truncated_normal",
         seed: Any = None,
+        input_axes: Any = None,
+        output_axes: Any = None,
     ) -> None:
         if scale <= 0:
             raise ValueError(f"VarianceScaling: scale must be above 0, got {scale}")
@@ -208,9 +212,10 @@ class VarianceScaling(RandomInitializer):
         self.scale = scale
         self.mode = mode
         self.distribution = distribution
+        self.input_axes, self.output_axes = input_axes, output_axes
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        fan_in, fan_out = fans(shape)
+        fan_in, fan_out = fans(shape, self.input_axes, self.output_axes)
         count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         stddev = math.sqrt(self.scale / max(1.0, count))
         if self.distribution == "uniform":
@@ -222,7 +227,10 @@ class VarianceScaling(RandomInitializer):
 
     def get_config(self) -> dict[str, Any]:
         config = {"scale": self.scale, "mode": self.mode, "distribution": self.distribution}
-        return {**config, **super().get_config()}
+        return {**config, **super().get_config(), **self._axes()}
+
+    def _axes(self) -> dict[str, Any]:
+        return {"input_axes": self.input_axes, "output_axes": self.output_axes}
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
@@ -232,9 +240,17 @@ def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         )
 
 
-def fans(shape: Any) -> tuple[int, int]:
-    """How many inputs and outputs a unit has whose weights have `shape` (..., inputs, outputs)."""
+def fans(shape: Any, input_axes: Any = None, output_axes: Any = None) -> tuple[int, int]:
+    """How many inputs and outputs a unit has whose weights have `shape` (..., inputs, outputs).
+
+    Args:
+        shape: of the weights.
+        input_axes: the axes that count the inputs, if they are others.
+        output_axes: those that count the outputs; both are given or neither.
+    """
     shape = tuple(shape)
+    if input_axes is not None and output_axes is not None:
+        return math.prod(shape[i] for i in input_axes), math.prod(shape[i] for i in output_axes)
     if len(shape) < 2:
         return (shape[0], shape[0]) if shape else (1, 1)
     receptive = math.prod(shape[:-2])
@@ -242,15 +258,15 @@ def fans(shape: Any) -> tuple[int, int]:
 
 
 class _Preset(VarianceScaling):
-    """A `VarianceScaling` whose only argument is the seed."""
+    """A `VarianceScaling` whose scale, mode and distribution are set."""
 
     preset: tuple[float, str, str]
 
-    def __init__(self, seed: Any = None) -> None:
-        super().__init__(*self.preset, seed=seed)
+    def __init__(self, seed: Any = None, input_axes: Any = None, output_axes: Any = None) -> None:
+        super().__init__(*self.preset, seed, input_axes, output_axes)
 
     def get_config(self) -> dict[str, Any]:
-        return RandomInitializer.get_config(self)
+        return {**RandomInitializer.get_config(self), **self._axes()}
 
 
 class GlorotUniform(_Preset):

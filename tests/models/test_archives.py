@@ -267,6 +267,168 @@ def test_a_stored_lambda_needs_leave(tmp_path):
     np.testing.assert_array_equal(other(X).numpy(), X * 3.0)
 
 
+def keras_layer(kind, name, inbound, module="keras.layers", **config):
+    return {
+        "module": module,
+        "class_name": kind,
+        "config": {"name": name, **config},
+        "registered_name": None,
+        "name": name,
+        "inbound_nodes": inbound,
+    }
+
+
+def call(*args, **kwargs):
+    return {"args": list(args), "kwargs": kwargs}
+
+
+def place(name, shape, index=0):
+    config = {"shape": [None, *shape], "dtype": "float32", "keras_history": [name, index, 0]}
+    return {"class_name": "__keras_tensor__", "config": config}
+
+
+def keras_model(layers, inputs, outputs, name="functional"):
+    return {
+        "module": "keras.src.models.functional",
+        "class_name": "Functional",
+        "config": {
+            "name": name,
+            "trainable": True,
+            "layers": layers,
+            "input_layers": inputs,
+            "output_layers": outputs,
+        },
+        "registered_name": "Functional",
+        "build_config": {"input_shape": None},
+    }
+
+
+POLICY = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}}
+GLOROT = {
+    "module": "keras.initializers",
+    "class_name": "GlorotUniform",
+    "config": {"seed": None, "input_axes": None, "output_axes": None},
+    "registered_name": None,
+}
+
+
+def entrance(name):
+    return keras_layer(
+        "InputLayer", name, [], batch_shape=[None, 4], dtype="float32", ragged=False, sparse=False
+    )
+
+
+def test_operations_in_a_config_of_keras():
+    ops = "keras.src.ops.numpy"
+    key = [
+        {"class_name": "__slice__", "config": {"start": None, "stop": None, "step": None}},
+        {"class_name": "__slice__", "config": {"start": 1, "stop": 3, "step": None}},
+    ]
+    config = keras_model(
+        [
+            entrance("in"),
+            keras_layer("Multiply", "multiply", [call(place("in", [4]), 2.0)], ops),
+            keras_layer("Mean", "mean", [call(place("in", [4]))], ops, axis=-1, keepdims=True),
+            keras_layer("Subtract", "sub", [call(place("multiply", [4]), place("mean", [1]))], ops),
+            keras_layer("Relu", "relu", [call(place("sub", [4]))], "keras.src.ops.nn"),
+            keras_layer("GetItem", "get_item", [call(place("relu", [4]), key)], ops),
+            keras_layer("Reshape", "re", [call(place("get_item", [2]))], ops, newshape=[-1, 1, 2]),
+        ],
+        ["in", 0, 0],
+        [["re", 0, 0]],
+    )
+    model = tk.models.model_from_json(json.dumps(config))
+    expected = np.maximum(X * 2 - X.mean(axis=-1, keepdims=True), 0)[:, 1:3].reshape(-1, 1, 2)
+    np.testing.assert_allclose(model(X).numpy(), expected, rtol=1e-6)
+    again = tk.models.model_from_json(model.to_json())
+    np.testing.assert_array_equal(again(X).numpy(), model(X).numpy())
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        keras_layer("Ones", "o", [call([10**9, 10**9])], "keras.src.ops.numpy"),
+        keras_layer("NoSuch", "o", [call(place("in", [4]))], "keras.src.ops.numpy"),
+        keras_layer("Mean", "o", [call(place("in", [4]))], "keras.src.ops.numpy", axs=1),
+    ],
+)
+def test_operations_that_can_not_be_called(node):
+    config = keras_model([entrance("in"), node], ["in", 0, 0], ["o", 0, 0])
+    with pytest.raises(tk.errors.ConfigError):
+        tk.models.model_from_config(config)
+
+
+def test_inner_models_in_a_config_of_keras():
+    dense = keras_layer(
+        "Dense",
+        "dense",
+        [call(place("a", [4]))],
+        units=4,
+        dtype=POLICY,
+        kernel_initializer=GLOROT,
+        quantization_config=None,
+    )
+    inner = keras_model([entrance("a"), dense], ["a", 0, 0], ["dense", 0, 0], "inner")
+    inner["name"] = "inner"
+    inner["inbound_nodes"] = [
+        call(place("in", [4]), mask=None),
+        call(place("inner", [4], 0), mask=None),
+    ]
+    config = keras_model([entrance("in"), inner], ["in", 0, 0], ["inner", 2, 0])
+    model = tk.models.model_from_config(config)
+    kernel = model.weights[0].numpy()
+    np.testing.assert_allclose(model(X).numpy(), X @ kernel @ kernel, rtol=1e-4, atol=1e-5)
+    written = json.loads(model.to_json())["config"]
+    assert written["output_layers"] == ["inner", 2, 0]
+    history = written["layers"][1]["inbound_nodes"][1]["args"][0]["config"]["keras_history"]
+    assert history == ["inner", 0, 0]
+
+
+def test_masks_may_be_given_to_models():
+    steps = np.ones((2, 4, 3), "float32")
+    kept = np.array([[True, True, False, False]] * 2)
+    x = tk.Input((4, 3))
+    lstm = L.LSTM(2)
+    expected = lstm(steps, mask=kept).numpy()
+    for model in (tk.Model(x, lstm(x)), tk.Sequential([tk.Input((4, 3)), lstm])):
+        np.testing.assert_array_equal(model(steps, mask=kept).numpy(), expected)
+        assert np.abs(model(steps).numpy() - expected).max() > 1e-4
+
+
+def test_state_trees():
+    model = tk.Sequential([tk.Input((4,)), L.Dense(2, name="out")], name="net")
+    model.compile("adam", "mse")
+    tree = model.get_state_tree("numpy_array")
+    assert set(tree["trainable_variables"]["net"]["out"]) == {"kernel", "bias"}
+    assert tree["optimizer_variables"][model.optimizer.name]["iteration"] == 0
+    assert tree["metrics_variables"]["loss"]["count"] == 0
+    tree["trainable_variables"]["net"]["out"]["bias"] += 3.0
+    model.set_state_tree(tree)
+    np.testing.assert_array_equal(model.weights[1].numpy(), [3.0, 3.0])
+    tree["trainable_variables"]["net"]["out"] = {"bias": [1.0, 2.0], "kernel": [1.0]}
+    with pytest.raises(tk.errors.ShapeError, match="net/out/kernel"):
+        model.set_state_tree(tree)
+    np.testing.assert_array_equal(model.weights[1].numpy(), [3.0, 3.0])
+    with pytest.raises(ValueError, match="no group"):
+        model.set_state_tree({"weights": {}})
+    with pytest.raises(ValueError, match="value_format"):
+        model.get_state_tree("json")
+
+
+def test_two_variables_of_one_path_are_no_tree():
+    class Twice(L.Layer):
+        def build(self, shape):
+            self.a = self.add_weight("w", (1,))
+            self.b = self.add_weight("w", (1,))
+
+        def call(self, x):
+            return x * self.a * self.b
+
+    model = tk.Sequential([tk.Input((4,)), Twice()])
+    with pytest.raises(ValueError, match="path"):
+        model.get_state_tree()
+
+
 # ---------------------------------------------------------------------- what is refused
 
 

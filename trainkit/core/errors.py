@@ -84,11 +84,14 @@ class DataLossError(OpError, OSError):
     __str__ = Exception.__str__
 
 
-class CheckpointError(DataLossError):
-    """A checkpoint is damaged, hostile, or does not fit the objects that are to take its values."""
+class CheckpointError(DataLossError, ValueError):
+    """A checkpoint is damaged, hostile, or does not fit the objects that are to take its values.
+
+    Keras raises a `ValueError` for these.
+    """
 
 
-class CheckpointMismatchError(CheckpointError, ValueError):
+class CheckpointMismatchError(CheckpointError):
     """A whole checkpoint does not fit the objects that are to take its values; they stay as is.
 
     Attributes:

@@ -30,6 +30,10 @@ REGISTERED: dict[str, Any] = {}
 """What `register_keras_serializable` was given, by `"package>name"`."""
 
 
+FOREIGN: list[Callable[[dict[str, Any]], Any]] = []
+"""What reads configs of classes that no family has; each gives an object or `None`."""
+
+
 class _Scopes(threading.local):
     def __init__(self) -> None:
         self.objects: list[dict[str, Any]] = []
@@ -377,6 +381,10 @@ def _object(config: dict[str, Any], family: Family | None) -> Any:
         return _target(config, inner, inner, family)
     if not isinstance(name, str) or not isinstance(inner, dict | None):
         raise ConfigError(f"the config of {name!r} must be a dict, got {inner!r}")
+    for read in FOREIGN if family is None else ():
+        foreign = read(config)
+        if foreign is not None:
+            return foreign
     number = config.get("shared_object_id")
     if number is not None and _SHARED.objects is not None and number in _SHARED.objects:
         return _SHARED.objects[number]

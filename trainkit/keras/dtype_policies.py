@@ -2,14 +2,18 @@
 
 from typing import Any
 
+from trainkit.core.registry import serialize_object as _serialize_object
+from trainkit.layers.dtype_policy import POLICIES as _POLICIES
 from trainkit.layers.dtype_policy import DTypePolicy as DTypePolicy
 from trainkit.layers.dtype_policy import DTypePolicy as FloatDTypePolicy
+from trainkit.layers.dtype_policy import DTypePolicyMap as DTypePolicyMap
 from trainkit.layers.dtype_policy import policy_of as get
 
 
 def serialize(dtype_policy: DTypePolicy) -> dict[str, Any]:
     """A policy as a dict that `deserialize` reads."""
-    return {"class_name": "DTypePolicy", "config": dtype_policy.get_config()}
+    described: dict[str, Any] = _serialize_object(dtype_policy)
+    return described
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> DTypePolicy:
@@ -17,11 +21,10 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> DT
 
     Args:
         config: what `serialize` gave.
-        custom_objects: only `None`; there is one class of policies.
+        custom_objects: classes of policies that it may name, by name.
 
     Raises:
-        ValueError: `custom_objects` is given, or the config names no policy.
+        ValueError: the config names no policy.
     """
-    if custom_objects:
-        raise ValueError("dtype_policies.deserialize: custom_objects must be None")
-    return DTypePolicy.from_config(config["config"])
+    policy: DTypePolicy = _POLICIES.deserialize(config, custom_objects)
+    return policy

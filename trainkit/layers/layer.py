@@ -374,6 +374,8 @@ class Layer(SpecsByRunning):
         """
         raw = written_by_users(cls)  # type: ignore[arg-type]
         given = {k: v if k in raw else _argument(k, v) for k, v in config.items()}
+        if given.get("quantization_config", 0) is None:  # Keras notes that it has none
+            del given["quantization_config"]
         return cls(**given)
 
     def get_build_config(self) -> dict[str, Any] | None:

@@ -82,6 +82,14 @@ class WeightHolder(Trackable):
         """All weights and the states of random generators."""
         return tracking.gathered(self, WeightHolder, True)
 
+    def _flatten_layers(self, include_self: bool = True, recursive: bool = True) -> list[Any]:
+        """This layer and those inside, as Keras lists them for programs that walk over models."""
+        if recursive:
+            found = tracking.all_layers(self, WeightHolder)
+        else:
+            found = [self, *tracking.sublayers(self, WeightHolder)]
+        return found if include_self else found[1:]
+
     @property
     def trainable_weights(self) -> list[Variable]:
         """The weights that optimizers train; none while the layer is frozen."""

@@ -16,7 +16,7 @@ from trainkit.layers.core import InputLayer
 from trainkit.layers.layer import Layer
 from trainkit.layers.naming import unique_name
 from trainkit.layers.symbolic import KerasTensor, Node, Operation, node_of, symbol_of
-from trainkit.models.functional_inputs import fitted, matched
+from trainkit.models.functional_inputs import fitted, masked, matched
 
 
 class Graph:
@@ -70,9 +70,16 @@ class Graph:
 
     # ------------------------------------------------------------------ running
 
-    def run(self, inputs: Any) -> Any:
-        """The outputs for `inputs`, a nest like that of the model's, or a dict by input names."""
+    def run(self, inputs: Any, mask: Any = None) -> Any:
+        """The outputs for `inputs`, a nest like that of the model's, or a dict by input names.
+
+        Args:
+            inputs: tensors or arrays.
+            mask: masks for them, nested likewise, where they carry none of their own.
+        """
         given = matched(self, inputs)
+        if mask is not None:
+            given = masked(given, matched(self, mask))
         values: dict[int, Any] = {}
         for symbol, x in zip(self.flat_inputs, given, strict=True):
             values[id(symbol)] = fitted(x, symbol)

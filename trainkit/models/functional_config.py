@@ -10,6 +10,7 @@ from trainkit.core import nest
 from trainkit.core.errors import ConfigError
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.layers.core import InputLayer
+from trainkit.layers.keras_operations import KerasOperation
 from trainkit.layers.layer import Layer
 from trainkit.layers.symbolic import KerasTensor, Node, symbol_of
 from trainkit.models.functional import Graph
@@ -33,20 +34,29 @@ def graph_config(graph: Graph, name: str, trainable: bool) -> dict[str, Any]:
         numbers[id(x)] = [x.node.operation.name, 0, 0]
     for nodes in calls.values():
         layer = nodes[0].operation
-        for index, node in enumerate(nodes, _first_call(layer)):
+        for index, node in enumerate(nodes):
             for place, y in enumerate(nest.flatten(node.outputs)):
                 numbers[id(y)] = [layer.name, index, place]
+
+    def end(x: KerasTensor) -> list[Any]:
+        name, index, place = numbers[id(x)]
+        assert x.node is not None
+        return [name, index + _offset(x.node.operation), place]
+
     return {
         "name": name,
         "trainable": trainable,
         "layers": [_layer_config(op, calls.get(id(op), []), numbers) for op in graph.operations],
-        "input_layers": _mapped(graph.inputs, lambda x: list(numbers[id(x)])),
-        "output_layers": _mapped(graph.outputs, lambda x: list(numbers[id(x)])),
+        "input_layers": _mapped(graph.inputs, end),
+        "output_layers": _mapped(graph.outputs, end),
     }
 
 
-def _first_call(layer: Any) -> int:
-    """The number of a layer's first call: Keras counts the drawing up of a model as one."""
+def _offset(layer: Any) -> int:
+    """What Keras adds to the number of a call where it names an end of the model.
+
+    There, and only there, it counts the drawing up of an inner functional model as its first call.
+    """
     return 1 if getattr(layer, "_counts_its_drawing", False) else 0
 
 
@@ -136,22 +146,6 @@ def _sources(x: Any) -> Iterator[_Key]:
             yield from _sources(item)
 
 
-def _named_calls(item: dict[str, Any]) -> Iterator[_Key]:
-    for node in item["inbound_nodes"]:
-        yield from _sources(_arguments(node))
-
-
-def _ends_named(places: Any) -> Iterator[_Key]:
-    if isinstance(places, list) and len(places) == 3 and isinstance(places[0], str):
-        yield places[0], int(places[1])
-    elif isinstance(places, dict):
-        for item in places.values():
-            yield from _ends_named(item)
-    elif isinstance(places, list | tuple):
-        for item in places:
-            yield from _ends_named(item)
-
-
 class _Drawing:
     """Layers called one after the other, each as soon as what it is given is there."""
 
@@ -161,22 +155,18 @@ class _Drawing:
         self.made: dict[_Key, list[Any]] = {}
         for item in config["layers"]:
             self._add_layer(item)
-        named = {key for item in config["layers"] for key in _named_calls(item)}
-        named |= set(_ends_named((config["input_layers"], config["output_layers"])))
         calls: list[_Call] = []
         for item in config["layers"]:
-            name = item["name"]
-            first = 0 if (name, 0) in named else _first_call(self.layers[name])
-            for index, node in enumerate(item["inbound_nodes"], first):
-                calls.append(_Call((name, index), node))
-                if index > first:  # the calls of one layer keep their order
-                    calls[-1].waits_for.add((name, index - 1))
+            for index, node in enumerate(item["inbound_nodes"]):
+                calls.append(_Call((item["name"], index), node))
+                if index:  # the calls of one layer keep their order
+                    calls[-1].waits_for.add((item["name"], index - 1))
         self._run(calls)
 
     def _add_layer(self, item: dict[str, Any]) -> None:
         described = {key: value for key, value in item.items() if key != "inbound_nodes"}
         layer = deserialize_object(described)
-        if not isinstance(layer, Layer):
+        if not isinstance(layer, Layer | KerasOperation):
             raise ConfigError(f"the config of a model lists {layer!r}, which is no layer")
         self.layers[item["name"]] = layer
         if isinstance(layer, InputLayer):
@@ -235,7 +225,8 @@ class _Drawing:
     def _places(self, places: Any) -> Any:
         if isinstance(places, list) and len(places) == 3 and isinstance(places[0], str):
             name, number, place = places
-            return self.made[name, int(number)][int(place)]
+            counted = int(number) - _offset(self.layers[name])
+            return self.made[name, max(0, counted)][int(place)]
         if isinstance(places, dict):
             return {key: self._places(value) for key, value in places.items()}
         return type(places)(self._places(item) for item in places)

@@ -109,6 +109,17 @@ def _both(wanted: Any, inputs: Any) -> str:
     return f"The model has {names}, it was given {shapes}"
 
 
+def masked(inputs: list[Any], given: list[Any]) -> list[Any]:
+    """The inputs as tensors that carry these masks, where they are not `None`."""
+    found = []
+    for x, mask in zip(inputs, given, strict=True):
+        if mask is not None:
+            x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+            masks.set_mask(x, mask)
+        found.append(x)
+    return found
+
+
 # ---------------------------------------------------------------------- one input
 
 

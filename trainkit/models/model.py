@@ -23,9 +23,10 @@ from trainkit.core.trackable import Trackable
 from trainkit.layers import tracking
 from trainkit.layers.layer import LAYERS, Layer
 from trainkit.layers.symbolic import KerasTensor, Operation
-from trainkit.models import arguments, batches, feeds, limits, training
+from trainkit.models import arguments, batches, feeds, limits, state_tree, training
 from trainkit.models.functional import Graph
 from trainkit.models.functional_config import graph_config, graph_from_config
+from trainkit.models.state_tree import set_state_tree
 from trainkit.models.trained import Trained
 
 
@@ -76,7 +77,7 @@ class Model(Trained):
 
     @property
     def _counts_its_drawing(self) -> bool:
-        """Whether Keras numbers the calls of this model from 1."""
+        """Whether Keras counts the drawing up of this model as a call of it."""
         return self._graph is not None
 
     @property
@@ -91,7 +92,9 @@ class Model(Trained):
         graph = self._graph
         if graph is None:
             raise NotImplementedError(f"{type(self).__name__} has no method call(self, inputs)")
-        return graph.run(args[0] if args else kwargs.pop("inputs"))
+        inputs = args[0] if args else kwargs["inputs"]
+        mask = args[2] if len(args) > 2 else kwargs.get("mask")
+        return graph.run(inputs, mask)
 
     def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super()._build_for(args, kwargs)
@@ -486,6 +489,33 @@ class Model(Trained):
         from trainkit.models.saving import save_model
 
         save_model(self, filepath, overwrite, zipped, **kwargs)
+
+    def get_state_tree(self, value_format: str = "backend_tensor") -> dict[str, Any]:
+        """The values of all variables, nested by their paths.
+
+        Args:
+            value_format: `"backend_tensor"` or `"numpy_array"`.
+
+        Returns:
+            A dict with `trainable_variables`, `non_trainable_variables`, `optimizer_variables` and
+            `metrics_variables`.
+
+        Raises:
+            ValueError: two variables of one of these have the same path.
+        """
+        return state_tree.state_tree(self, value_format)
+
+    def set_state_tree(self, state_tree: dict[str, Any]) -> None:
+        """Take values for variables, nested as `get_state_tree` gives them.
+
+        Args:
+            state_tree: some or all of them; what the model has no variable for is left out.
+
+        Raises:
+            ValueError: a group that does not exist, or a value of another shape; nothing is
+                changed then.
+        """
+        set_state_tree(self, state_tree)
 
     def to_json(self, **kwargs: Any) -> str:
         """How the model is made, without weights, as JSON; `kwargs` are those of `json.dumps`."""

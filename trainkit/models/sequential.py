@@ -15,7 +15,7 @@ from trainkit.layers.layer import Layer
 from trainkit.layers.paths import current_path, scope
 from trainkit.layers.symbolic import KerasTensor, symbol_of
 from trainkit.models.functional import Graph
-from trainkit.models.functional_inputs import fitted
+from trainkit.models.functional_inputs import fitted, masked
 from trainkit.models.model import Model
 
 
@@ -163,6 +163,8 @@ class Sequential(Model):
     def _set_ends(self, x: KerasTensor, y: KerasTensor) -> None:
         taken = (len(x.shape), x.dtype.dtype)
         self.__dict__.update(_ends=(x, y), _chart=None, _takes=taken, _ready_shape=None)
+        self.__dict__.setdefault("_build_shapes", {"input_shape": tuple(x.shape)})
+        self.__dict__.setdefault("_in_build", False)
         self.built = True
 
     @property
@@ -244,8 +246,10 @@ class Sequential(Model):
         shape = (None, *tuple(x.shape)[1:])
         self._connect(symbol_of(InputLayer(batch_shape=shape, dtype=x.dtype)))
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Any, mask: Any = None) -> Any:
         x, takes = inputs, self._takes
+        if mask is not None and isinstance(x, Tensor):
+            x = masked([x], [mask])[0]
         if takes is not None and not (
             type(x) is Tensor and x._array.ndim == takes[0] and x._array.dtype == takes[1]
         ):
