@@ -255,6 +255,18 @@ def test_a_position_is_taken_up_again(name, taken, tmp_path):
     assert [plain(x.numpy()) for x in other] == rest
 
 
+def test_generators_without_shapes():
+    dataset = Dataset.from_generator(lambda: iter([(1, [2, 3]), (2, [4])]), (tk.int64, tk.float32))
+    assert [spec.rank for spec in dataset.element_spec] == [None, None]
+    assert listed(dataset) == [(1, [2.0, 3.0]), (2, [4.0])]
+    assert listed(dataset.padded_batch(2)) == [([1, 2], [[2.0, 3.0], [4.0, 0.0]])]
+    turned = dataset.map(lambda a, b: (tk.reduce_sum(b), a))
+    assert [spec.rank for spec in turned.element_spec] == [None, None]
+    assert listed(turned.batch(2)) == [([5.0, 4.0], [1, 2])]
+    one = Dataset.from_generator(lambda n: iter(range(n)), tk.int32, args=[3])
+    assert listed(one.batch(2)) == [[0, 1], [2]]
+
+
 def test_tables_of_pandas():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"n": [1, 2], "x": [1.5, 2.5], "s": ["a", "b"]})

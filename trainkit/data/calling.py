@@ -121,7 +121,10 @@ class Caller:
     def _tried(self, element: Any) -> Any:
         result = as_element(self(self.example(element)))
         specs = [structure.spec_of_leaf(leaf) for leaf in structure.flat(result)]
-        return structure.loose(nest.pack(structure.template_of(result), specs))
+        found = nest.pack(structure.template_of(result), specs)
+        given = nest.flatten(element)
+        open_ranks = any(isinstance(s, TensorSpec) and s.rank is None for s in given)
+        return structure.loose(found, known_ranks=not open_ranks)
 
     def example(self, element: Any) -> Leaves:
         """Leaves that fit the spec `element`: those of a first row, or made up."""

@@ -162,15 +162,15 @@ def _row_spec(spec: Any) -> Any:
     return TensorSpec(spec.shape[1:], spec.dtype)
 
 
-def loose(structure: Any) -> Any:
-    """A spec seen on one element, of which only ranks and dtypes are taken to hold for all."""
-    return nest.map_structure(_loose, structure)
+def loose(structure: Any, known_ranks: bool = True) -> Any:
+    """A spec seen on one element, of which only dtypes, and ranks, are taken to hold for all."""
 
+    def loosened(spec: Any) -> Any:
+        if not isinstance(spec, TensorSpec) or spec.rank is None:
+            return spec
+        return TensorSpec([None] * spec.rank if known_ranks else None, spec.dtype)
 
-def _loose(spec: Any) -> Any:
-    if not isinstance(spec, TensorSpec) or spec.rank is None:
-        return spec
-    return TensorSpec([None] * spec.rank, spec.dtype)
+    return nest.map_structure(loosened, structure)
 
 
 def fits(wanted: Any, found: Any) -> bool:

@@ -147,7 +147,7 @@ def _one(held: Any, key: str, spec: Any, where: str) -> Any:
     if kind is None:
         if isinstance(spec, FixedLenSequenceFeature):
             return _array([], spec.dtype).reshape((0, *spec.shape))
-        if spec.default_value is None:
+        if not isinstance(spec, FixedLenFeature) or spec.default_value is None:
             raise InvalidArgumentError(
                 f"parse_example: feature {key!r}{where} is missing and has no default_value"
             )
