@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.core import native
 from trainkit.tf.left_out import LEFT_OUT
 
 
@@ -289,3 +290,52 @@ def test_work_on_values_says_so_where_there_are_none():
     tk.function(leaked.append).get_concrete_function(tk.TensorSpec([3], "int32"))
     with pytest.raises(tk.errors.InvalidArgumentError, match="dynamic_partition: works on values"):
         tk.dynamic_partition([1.0, 2.0, 3.0], leaked[0], 2)
+
+
+ONE = ["abs", "exp", "sqrt", "square", "tanh", "sin", "floor", "negative", "sign"]
+TWO = ["add", "subtract", "multiply", "maximum", "minimum", "pow", "equal", "less", "not_equal"]
+LOGICAL = ["logical_and", "logical_or", "logical_xor"]
+
+
+@pytest.fixture(params=[True, False], ids=["compiled", "python"])
+def _half(request):
+    before = native.switch(request.param)
+    yield
+    native.switch(before)
+
+
+@pytest.mark.parametrize("name", ONE + TWO + LOGICAL)
+@pytest.mark.usefixtures("_half")
+def test_operations_take_tensorflows_names_of_arguments(name):
+    operation = getattr(tk, name, None) or getattr(tk.math, name)
+    x, y = (True, False) if name in LOGICAL else (tk.constant([1.0, 2.0]), tk.constant([3.0, 0.5]))
+    if name in ONE:
+        np.testing.assert_array_equal(operation(x=x, name="n"), operation(x))
+        np.testing.assert_array_equal(operation(x, name="n"), operation(x))
+        return
+    for found in (operation(x=x, y=y, name="n"), operation(x, y=y), operation(x, y, name="n")):
+        np.testing.assert_array_equal(found, operation(x, y))
+    for wrong in ({"x": x}, {"y": y}, {"z": y}):
+        with pytest.raises(TypeError, match="argument"):
+            operation(x, y, **wrong)
+    with pytest.raises(TypeError, match="argument"):
+        operation(x, x=y)
+
+
+def test_other_names_are_tensorflows():
+    z = tk.constant([1 + 2j])
+    for name in ("real", "imag", "conj", "angle"):
+        np.testing.assert_array_equal(
+            getattr(tk.math, name)(z, name="n"),
+            getattr(tk.math, name)(z),
+        )
+    assert tk.complex(real=1.0, imag=2.0, name="n").numpy() == 1 + 2j
+    assert float(tk.atan2(y=1.0, x=2.0)) == float(tk.atan2(1.0, 2.0))
+    assert int(tk.saturate_cast(value=300.0, dtype=tk.uint8, name="n")) == 255
+    assert [int(i) for i in tk.unravel_index(indices=5, dims=[2, 4], name="n")] == [1, 1]
+    assert float(tk.round(x=2.5, name="n")) == 2.0
+    assert float(tk.nn.relu(features=-1.0, name="n")) == 0.0
+    for name in ("relu6", "elu", "selu", "softplus", "softsign", "silu", "swish"):
+        function = getattr(tk.nn, name)
+        assert float(function(features=0.5)) == float(function(0.5))
+    assert float(tk.nn.silu(1.0, beta=2.0)) == pytest.approx(1 / (1 + np.exp(-2)))

@@ -266,13 +266,32 @@ def _mixed(prim: Primitive) -> Callable[..., Any]:
     return op
 
 
+def _named(reference: Callable[..., Any], two: bool) -> Callable[..., Any]:
+    """`reference` as the compiled functions are called: with TensorFlow's names of arguments.
+
+    `name` is not kept; inputs `x1` and `x2` may be called `x` and `y`.
+    """
+    names = (("x", "x1"), ("y", "x2")) if two else ()
+
+    def op(*inputs: Any, **settings: Any) -> Any:
+        if settings:
+            settings.pop("name", None)
+            for short, long in names:
+                if short in settings and long not in settings:
+                    settings[long] = settings.pop(short)
+        return reference(*inputs, **settings)
+
+    op.__wrapped__ = reference  # type: ignore[attr-defined]
+    return op
+
+
 def _compiled(
     kind: str, prim: Primitive, reference: Callable[..., Any], *facts: Any
 ) -> Callable[..., Any]:
     """The compiled function that takes the usual calls before `reference`, where there is one."""
     op: Callable[..., Any] | None = native.attempt(kind, prim, reference, *facts)
     if op is None:
-        return reference
+        return _named(reference, kind.startswith("binary"))
     op.__wrapped__ = reference  # type: ignore[attr-defined]
     return op
 

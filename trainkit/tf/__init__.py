@@ -19,12 +19,7 @@ from trainkit.initializers import Ones as ones_initializer
 from trainkit.initializers import RandomNormal as random_normal_initializer
 from trainkit.initializers import RandomUniform as random_uniform_initializer
 from trainkit.initializers import Zeros as zeros_initializer
-from trainkit.ops import eig as eig
 from trainkit.ops import erf as erf
-from trainkit.ops import round as round
-from trainkit.ops import saturate_cast as saturate_cast
-from trainkit.ops import unravel_index as unravel_index
-from trainkit.ops.complex_parts import complex_from as complex
 from trainkit.tf import autograph as autograph
 from trainkit.tf import bitwise as bitwise
 from trainkit.tf import config as config
@@ -204,4 +199,9 @@ from trainkit.tf.sequences import edit_distance as edit_distance
 from trainkit.tf.sequences import histogram_fixed_width as histogram_fixed_width
 from trainkit.tf.sequences import histogram_fixed_width_bins as histogram_fixed_width_bins
 from trainkit.tf.sequences import unique_with_counts as unique_with_counts
+from trainkit.tf.spellings import complex as complex
+from trainkit.tf.spellings import eig as eig
+from trainkit.tf.spellings import round as round
+from trainkit.tf.spellings import saturate_cast as saturate_cast
+from trainkit.tf.spellings import unravel_index as unravel_index
 from trainkit.tf.strings import as_string as as_string

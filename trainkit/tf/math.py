@@ -15,16 +15,13 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import abs as abs
 from trainkit.ops import add as add
-from trainkit.ops import angle as angle
 from trainkit.ops import arccos as acos
 from trainkit.ops import arccosh as acosh
 from trainkit.ops import arcsin as asin
 from trainkit.ops import arcsinh as asinh
 from trainkit.ops import arctan as atan
-from trainkit.ops import arctan2 as atan2
 from trainkit.ops import arctanh as atanh
 from trainkit.ops import ceil as ceil
-from trainkit.ops import conj as conj
 from trainkit.ops import cos as cos
 from trainkit.ops import cosh as cosh
 from trainkit.ops import digamma as digamma
@@ -44,7 +41,6 @@ from trainkit.ops import i0 as bessel_i0
 from trainkit.ops import i0e as bessel_i0e
 from trainkit.ops import i1 as bessel_i1
 from trainkit.ops import i1e as bessel_i1e
-from trainkit.ops import imag as imag
 from trainkit.ops import in_top_k as _in_top_k
 from trainkit.ops import isfinite as is_finite
 from trainkit.ops import isinf as is_inf
@@ -69,17 +65,12 @@ from trainkit.ops import negative as negative
 from trainkit.ops import nextafter as nextafter
 from trainkit.ops import not_equal as not_equal
 from trainkit.ops import polygamma as polygamma
-from trainkit.ops import power as pow
-from trainkit.ops import real as real
 from trainkit.ops import reciprocal as reciprocal
-from trainkit.ops import round as round
 from trainkit.ops import rsqrt as rsqrt
 from trainkit.ops import sigmoid as sigmoid
 from trainkit.ops import sign as sign
 from trainkit.ops import sin as sin
 from trainkit.ops import sinh as sinh
-from trainkit.ops import softplus as softplus
-from trainkit.ops import softsign as softsign
 from trainkit.ops import sqrt as sqrt
 from trainkit.ops import square as square
 from trainkit.ops import subtract as subtract
@@ -115,6 +106,15 @@ from trainkit.tf.sequences import is_non_decreasing as is_non_decreasing
 from trainkit.tf.sequences import is_strictly_increasing as is_strictly_increasing
 from trainkit.tf.sequences import polyval as polyval
 from trainkit.tf.sequences import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from trainkit.tf.spellings import angle as angle
+from trainkit.tf.spellings import atan2 as atan2
+from trainkit.tf.spellings import conj as conj
+from trainkit.tf.spellings import imag as imag
+from trainkit.tf.spellings import pow as pow
+from trainkit.tf.spellings import real as real
+from trainkit.tf.spellings import round as round
+from trainkit.tf.spellings import softplus as softplus
+from trainkit.tf.spellings import softsign as softsign
 
 
 def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor:

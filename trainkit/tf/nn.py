@@ -8,16 +8,8 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops import elu as elu
 from trainkit.ops import log_softmax as _log_softmax
-from trainkit.ops import relu as relu
-from trainkit.ops import relu6 as relu6
-from trainkit.ops import selu as selu
 from trainkit.ops import sigmoid as sigmoid
-from trainkit.ops import silu as silu
-from trainkit.ops import silu as swish
-from trainkit.ops import softplus as softplus
-from trainkit.ops import softsign as softsign
 from trainkit.ops import tanh as tanh
 from trainkit.ops.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
 from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
@@ -49,6 +41,14 @@ from trainkit.tf.normalization import normalize_moments as normalize_moments
 from trainkit.tf.normalization import scale_regularization_loss as scale_regularization_loss
 from trainkit.tf.normalization import sufficient_statistics as sufficient_statistics
 from trainkit.tf.normalization import weighted_moments as weighted_moments
+from trainkit.tf.spellings import elu as elu
+from trainkit.tf.spellings import relu as relu
+from trainkit.tf.spellings import relu6 as relu6
+from trainkit.tf.spellings import selu as selu
+from trainkit.tf.spellings import silu as silu
+from trainkit.tf.spellings import softplus as softplus
+from trainkit.tf.spellings import softsign as softsign
+from trainkit.tf.spellings import swish as swish
 from trainkit.tf.transposed_convolution import atrous_conv2d as atrous_conv2d
 from trainkit.tf.transposed_convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
 from trainkit.tf.transposed_convolution import conv1d_transpose as conv1d_transpose

@@ -75,6 +75,15 @@ cdef class Op:
             given = (x1, x2) + extra
         return self.reference(*given, **settings)
 
+    cdef object by_names(self, object x1, object x2, tuple extra, object x, object y):
+        """The same for inputs that may have TensorFlow's names, `x` and `y`, in place of numbers."""
+        if x is not NOTHING and x1 is NOTHING:
+            x1, x = x, NOTHING
+        if y is not NOTHING and x2 is NOTHING:
+            x2, y = y, NOTHING
+        twice = {k: v for k, v in (("x", x), ("y", y)) if v is not NOTHING}
+        return self.by_reference(x1, x2, extra, twice)
+
     cdef bint differentiable(self) except -1:
         """Whether there are gradient rules; once there, they stay."""
         if not self.has_rules:
@@ -161,7 +170,7 @@ def unary_ufunc(primitive, reference):
     cdef Op self = Op(primitive, reference)
     self.loops = Loops(primitive.kernel)
 
-    def op(x=NOTHING, *extra):
+    def op(x=NOTHING, *extra, name=None):
         if enabled and x is not NOTHING and not extra:
             y = self.unary(x)
             if y is not None:
@@ -176,12 +185,13 @@ def binary_ufunc(primitive, reference):
     cdef Op self = Op(primitive, reference)
     self.loops = Loops(primitive.kernel)
 
-    def op(x1=NOTHING, x2=NOTHING, *extra):
-        if enabled and x1 is not NOTHING and x2 is not NOTHING and not extra:
-            y = self.binary(x1, x2)
-            if y is not None:
-                return y
-        return self.by_reference(x1, x2, extra, {})
+    def op(x1=NOTHING, x2=NOTHING, *extra, x=NOTHING, y=NOTHING, name=None):
+        usual = x1 is not NOTHING and x2 is not NOTHING and x is NOTHING and y is NOTHING
+        if enabled and usual and not extra:
+            result = self.binary(x1, x2)
+            if result is not None:
+                return result
+        return self.by_names(x1, x2, extra, x, y)
 
     return op
 
@@ -274,7 +284,7 @@ def unary(primitive, reference, bint floats_only):
     """The function of a kernel of one input with settings."""
     cdef Kernel self = Kernel(primitive, reference, False, floats_only)
 
-    def op(x=NOTHING, *extra, **settings):
+    def op(x=NOTHING, *extra, name=None, **settings):
         if enabled and x is not NOTHING and not extra:
             y = self.run((x,), settings)
             if y is not None:
@@ -288,12 +298,13 @@ def binary(primitive, reference, bint one_dtype):
     """The function of a kernel of two inputs without settings."""
     cdef Kernel self = Kernel(primitive, reference, one_dtype, False)
 
-    def op(x1=NOTHING, x2=NOTHING, *extra):
-        if enabled and x1 is not None and x2 is not None and not extra:
-            y = self.run((x1, x2), {})  # which does not take NOTHING
-            if y is not None:
-                return y
-        return self.by_reference(x1, x2, extra, {})
+    def op(x1=NOTHING, x2=NOTHING, *extra, x=NOTHING, y=NOTHING, name=None):
+        usual = x1 is not None and x2 is not None and x is NOTHING and y is NOTHING
+        if enabled and usual and not extra:
+            result = self.run((x1, x2), {})  # which does not take NOTHING
+            if result is not None:
+                return result
+        return self.by_names(x1, x2, extra, x, y)
 
     return op
 
@@ -302,7 +313,7 @@ def general(primitive, reference, bint one_dtype, bint floats_only):
     """The function of any other kernel; inputs may be `None`."""
     cdef Kernel self = Kernel(primitive, reference, one_dtype, floats_only)
 
-    def op(*inputs, **settings):
+    def op(*inputs, name=None, **settings):
         if enabled:
             y = self.run(inputs, settings)
             if y is not None:
