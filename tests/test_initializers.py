@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainkit import initializers
+from trainkit import initializers, layers
 from trainkit.core.errors import ShapeError
 from trainkit.ops import random
 
@@ -118,3 +118,54 @@ def test_what_can_be_got():
 def test_bad_settings_are_named(settings, text):
     with pytest.raises(ValueError, match=text):
         initializers.VarianceScaling(**settings)
+
+
+@pytest.mark.parametrize("window", [None, "hann", "hamming", "tukey", "triang", "boxcar", "bohman"])
+def test_stft_kernels_are_waves_times_a_window(window):
+    wave = np.cos(2 * np.pi * np.outer(np.arange(16), np.arange(9)) / 16)
+    plain = initializers.STFT("real", None)((16, 1, 9)).numpy()[:, 0]
+    assert np.allclose(plain, wave, atol=1e-6)
+    for scaling in ("density", "spectrum", None):
+        kernel = initializers.STFT("real", window, scaling)((16, 1, 9)).numpy()[:, 0]
+        shape = kernel[:, 0]
+        assert np.allclose(kernel, wave * shape[:, None], atol=1e-6)
+        if window is not None and scaling == "density":
+            assert np.sum(shape**2) == pytest.approx(1)
+        if window is not None and scaling == "spectrum":
+            assert np.sum(shape) == pytest.approx(1)
+
+
+def test_stft_windows_of_numbers_must_fit():
+    kernel = initializers.STFT("imag", list(range(1, 5)), None)((4, 1, 3)).numpy()
+    assert kernel[1, 0, 1] == pytest.approx(-2)
+    with pytest.raises(ShapeError, match="frames"):
+        initializers.STFT("imag", [1, 2, 3])((4, 1, 3))
+    with pytest.raises(ValueError, match="tukey"):
+        initializers.STFT("real", "turkey")
+
+
+@pytest.mark.parametrize("name", ["he_normal", "glorot_uniform", "LecunNormal", "VarianceScaling"])
+def test_axes_of_inputs_and_outputs(name):
+    kind = getattr(initializers, name)
+    shape = (64, 8, 16)
+    plain = kind(seed=1)(shape).numpy().std()
+    told = kind(seed=1, input_axes=[0], output_axes=[1, 2])
+    n_in, n_out = {"glorot_uniform": ((512 + 1024) / 2, (64 + 128) / 2)}.get(name, (512, 64))
+    assert told(shape).numpy().std() / plain == pytest.approx(np.sqrt(n_in / n_out), rel=0.02)
+    again = kind.from_config(told.get_config())
+    assert (again.input_axes, again.output_axes) == ([0], [1, 2])
+    assert np.array_equal(again(shape), told(shape))
+    assert kind(seed=1).get_config()["input_axes"] is None
+
+
+def test_einsum_layers_count_the_axes_that_are_summed_over():
+    layer = layers.EinsumDense("abc,cde->abde", (None, 8, 16), kernel_initializer="lecun_normal")
+    layer.build((None, 10, 64))
+    assert layer.kernel.numpy().std() == pytest.approx(np.sqrt(1 / 64), rel=0.05)
+    attention = layers.MultiHeadAttention(8, 16, kernel_initializer="lecun_normal")
+    attention.build((None, 10, 64), (None, 10, 64))
+    assert attention.query_dense.kernel.numpy().std() == pytest.approx(np.sqrt(1 / 64), rel=0.05)
+    own = initializers.LecunNormal(input_axes=[1], output_axes=[0, 2])
+    layer = layers.EinsumDense("abc,cde->abde", (None, 8, 16), kernel_initializer=own)
+    layer.build((None, 10, 64))
+    assert layer.kernel.numpy().std() == pytest.approx(np.sqrt(1 / 8), rel=0.05)

@@ -6,6 +6,7 @@ call, as in Keras 3; a generator as the seed moves on.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -16,7 +17,7 @@ from trainkit.core import dtypes, rng
 from trainkit.core.errors import ShapeError
 from trainkit.core.registry import Family, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.ops import random
+from trainkit.ops import random, signal_windows
 
 INITIALIZERS = Family("initializers", "initializer")
 
@@ -232,6 +233,17 @@ class VarianceScaling(RandomInitializer):
     def _axes(self) -> dict[str, Any]:
         return {"input_axes": self.input_axes, "output_axes": self.output_axes}
 
+    def for_axes(self, input_axes: Any, output_axes: Any) -> VarianceScaling:
+        """A like initializer for weights whose axes of inputs and outputs are these.
+
+        Axes that were given to this one stay, and so does the seed.
+        """
+        if self.input_axes is not None and self.output_axes is not None:
+            return self
+        twin = copy.copy(self)
+        twin.input_axes, twin.output_axes = list(input_axes), list(output_axes)
+        return twin
+
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
@@ -269,22 +281,16 @@ class _Preset(VarianceScaling):
         return {**RandomInitializer.get_config(self), **self._axes()}
 
 
+# Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
+# networks".
 class GlorotUniform(_Preset):
-    """Uniform, variance 2 / (inputs + outputs).
-
-    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
-    networks".
-    """
+    """Uniform, variance 2 / (inputs + outputs)."""
 
     preset = (1.0, "fan_avg", "uniform")
 
 
 class GlorotNormal(_Preset):
-    """Truncated normal, variance 2 / (inputs + outputs).
-
-    Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
-    networks".
-    """
+    """Truncated normal, variance 2 / (inputs + outputs)."""
 
     preset = (1.0, "fan_avg", "truncated_normal")
 
@@ -356,9 +362,6 @@ class Orthogonal(RandomInitializer):
         return {"gain": self.gain, **super().get_config()}
 
 
-_WINDOWS = {"hann": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08)}
-
-
 class STFT(Initializer):
     """The kernels that make a convolution a short-time Fourier transform.
 
@@ -367,8 +370,9 @@ class STFT(Initializer):
 
     Args:
         side: `"real"` or `"imag"`.
-        window: `"hann"`, `"hamming"`, `"blackman"`, an array of length frame_length, or `None`.
-        scaling: `"density"` (unit energy), `"spectrum"` (unit sum), or `None`.
+        window: the name of one, such as `"hann"` or `"tukey"`, numbers, one for each of
+            frame_length, or `None`.
+        scaling: of the window: `"density"` (unit energy), `"spectrum"` (unit sum), or `None`.
         periodic: whether the window is periodic rather than symmetric.
 
     Raises:
@@ -384,9 +388,10 @@ class STFT(Initializer):
     ) -> None:
         if side not in ("real", "imag"):
             raise ValueError(f"STFT: side must be 'real' or 'imag', got {side!r}")
-        if isinstance(window, str) and window not in _WINDOWS:
+        if isinstance(window, str) and window not in signal_windows.NAMES:
             raise ValueError(
-                f"STFT: window must be one of {', '.join(_WINDOWS)}, or an array; got {window!r}"
+                f"STFT: window must be one of {', '.join(signal_windows.NAMES)}, or an array; got "
+                f"{window!r}"
             )
         if scaling not in ("density", "spectrum", None):
             raise ValueError(
@@ -410,14 +415,15 @@ class STFT(Initializer):
 
     def _window(self, length: int) -> Any:
         if self.window is None:
-            window = np.ones(length)
-        elif isinstance(self.window, str):
-            period = length if self.periodic else max(length - 1, 1)
-            turn = 2 * np.pi * np.arange(length) / period
-            terms = _WINDOWS[self.window]
-            window = sum((-1) ** k * a * np.cos(k * turn) for k, a in enumerate(terms))
+            return np.ones(length)  # nothing to scale
+        if isinstance(self.window, str):
+            window = signal_windows.signal_window(self.window, length, self.periodic)
         else:
             window = np.asarray(self.window, np.float64)
+            if window.shape != (length,):
+                raise ShapeError(
+                    f"STFT: the window has shape {window.shape}, the frames have length {length}"
+                )
         if self.scaling == "density":
             return window / np.sqrt(np.sum(window**2))
         return window / np.sum(np.abs(window)) if self.scaling == "spectrum" else window
@@ -434,8 +440,7 @@ class STFT(Initializer):
 
 IdentityInitializer = identity = Identity
 OrthogonalInitializer = orthogonal = Orthogonal
-STFTInitializer = stft = STFT
-constant, ones, zeros = Constant, Ones, Zeros
+STFTInitializer, stft, constant, ones, zeros = STFT, STFT, Constant, Ones, Zeros
 glorot_normal, glorot_uniform = GlorotNormal, GlorotUniform
 he_normal, he_uniform = HeNormal, HeUniform
 lecun_normal, lecun_uniform = LecunNormal, LecunUniform

@@ -315,3 +315,158 @@ def test_tensorflows_images_have_their_channels_last_whatever_keras_is_told():
         assert patches.shape == (2, 3, 3, 12)
     finally:
         keras.config.set_image_data_format("channels_last")
+
+
+# ------------------------------------------------------------------ numbers
+
+
+def test_each_nan_is_different_and_the_inverse_has_the_shape_of_the_input():
+    x = np.array([[3.0, 1.0], [1.0, np.nan], [np.nan, 3.0]], "float32")
+    values, first, inverse, counts = ops.unique(
+        x, return_index=True, return_inverse=True, return_counts=True
+    )
+    assert np.array_equal(values, [1, 3, np.nan, np.nan], equal_nan=True)
+    assert (first.numpy().tolist(), counts.numpy().tolist()) == ([1, 0, 3, 4], [2, 2, 1, 1])
+    assert inverse.numpy().tolist() == [[1, 0], [0, 2], [3, 1]]
+    assert np.array_equal(ops.take(values, inverse), x, equal_nan=True)
+    assert ops.unique(x, axis=0, return_inverse=True)[1].shape == (3,)
+    symbols = ops.unique(KerasTensor((None, 3)), return_inverse=True)
+    assert [tuple(s.shape) for s in symbols] == [(None,), (None, 3)]
+
+
+def test_grids_of_tensors_with_more_axes():
+    x, y = np.arange(4.0).reshape(2, 2), np.arange(3.0)
+    for indexing in ("xy", "ij"):
+        for found, wanted in zip(
+            ops.meshgrid(x, y, indexing=indexing), np.meshgrid(x, y, indexing=indexing), strict=True
+        ):
+            assert np.array_equal(found, wanted)
+    assert ops.meshgrid(KerasTensor((None, 3)), KerasTensor((2, 3)))[0].shape == (6, None)
+
+
+def test_bins_of_nothing_of_bools_and_with_weights():
+    nothing = np.zeros((0,), "int32")
+    assert ops.bincount(nothing).shape == (0,)
+    assert ops.bincount(nothing, minlength=3).numpy().tolist() == [0, 0, 0]
+    assert ops.bincount(np.zeros((2, 0), "int32"), minlength=2).shape == (2, 2)
+    assert ops.bincount(np.zeros((0, 2), "int32"), minlength=2).shape == (0, 2)
+    assert ops.bincount(np.array([True, False, True])).numpy().tolist() == [1, 2]
+    x = np.array([1, 0, 1], "int32")
+    for kind, wanted in (("int8", "int32"), ("bool", "int32"), ("float16", "float16")):
+        counts = ops.bincount(x, weights=np.array([1, 1, 1]).astype(kind))
+        assert counts.dtype == wanted
+        assert counts.numpy().tolist() == [1, 2]
+
+
+def test_moments_of_short_floats_stay_finite():
+    x = np.array([0, 60000] * 4, "float16")
+    mean, variance = ops.moments(x, axes=[0])
+    assert float(mean) == 30000
+    assert float(variance) == np.finfo("float16").max
+    assert ops.moments(ops.cast(x, "bfloat16"), axes=[0])[1].dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int32"])
+def test_spread_of_nothing_keeps_the_dtype(dtype):
+    wanted = "float32" if dtype == "int32" else dtype
+    for op in (ops.var, ops.std):
+        assert op(ops.zeros((0, 3), dtype), axis=0).dtype == wanted
+        assert np.isnan(op(ops.zeros((0,), dtype)).numpy().astype("float32"))
+
+
+def test_soft_shrink_of_nan_is_0_as_in_keras():
+    x = np.array([np.nan, np.inf, -np.inf, 1.0, -1.0, 0.5], "float32")
+    for shape in (x, np.tile(x, 4000)):
+        found = ops.soft_shrink(shape).numpy()[:6]
+        assert found.tolist() == [0, np.inf, -np.inf, 0.5, -0.5, 0]
+    assert np.array_equal(tk.function(ops.soft_shrink)(x), ops.soft_shrink(x))
+
+
+@pytest.mark.parametrize("order", [0, -1, 2.5, "a", float("inf"), True])
+def test_orders_of_normalize_are_whole_numbers(order):
+    with pytest.raises(ValueError, match="order"):
+        ops.normalize(np.ones(3, "float32"), order=order)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "bool"])
+def test_signals_are_floats(dtype):
+    with pytest.raises(TypeError, match="stft"):
+        ops.stft(np.ones(8).astype(dtype), 4, 2, 4)
+
+
+def test_cuts_lie_within_the_axis_and_rise():
+    x = np.arange(4)
+    for wrong in ([3, 9], [2, 1], [5]):
+        for given in (x, KerasTensor((4,))):
+            with pytest.raises(ValueError, match="cuts"):
+                ops.split(given, wrong)
+    assert [p.numpy().tolist() for p in ops.split(x, [0, 4, -1][:2])] == [[], [0, 1, 2, 3], []]
+    assert [p.numpy().tolist() for p in ops.split(x, [1, -1])] == [[0], [1, 2], [3]]
+
+
+@pytest.mark.parametrize("sizes", [[1, 2], [3, 2], [5, -2], [2, 2, 1]])
+def test_sizes_of_pieces_add_up(sizes):
+    with pytest.raises(ValueError, match="split"):
+        tk.split(tk.constant([1, 2, 3, 4]), sizes)
+
+
+@pytest.mark.parametrize("sizes", [[1, -1], [-1, 2], [1, -1, 1], [2, 2]])
+def test_pieces_of_an_axis_of_unknown_size(sizes):
+    x = tk.constant([1.0, 2.0, 3.0, 4.0])
+    compiled = tk.function(lambda a: tk.split(a, sizes), input_signature=[tk.TensorSpec((None,))])
+    for found, wanted in zip(compiled(x), tk.split(x, sizes), strict=True):
+        assert np.array_equal(found, wanted)
+
+
+def test_powers_of_integer_matrices_are_integers():
+    x = np.array([[1, 2], [3, 4]], "int32")
+    assert ops.matrix_power(x, 3).dtype == "int32"
+    assert np.array_equal(ops.matrix_power(x, 3), np.linalg.matrix_power(x, 3))
+    assert ops.matrix_power(x, -1).dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_ctc_gives_float32_for_short_floats(dtype):
+    wanted = dtype if dtype == "float64" else "float32"
+    logits = ops.cast(RNG.normal(size=(2, 4, 3)), dtype)
+    loss = ops.ctc_loss(np.array([[1], [2]]), logits, [1, 1], [4, 3], mask_index=0)
+    assert loss.dtype == wanted
+    assert ops.ctc_decode(logits, [4, 3], strategy="greedy")[1].dtype == wanted
+
+
+@pytest.mark.parametrize("name", ["quantile", "percentile", "nanquantile", "nanpercentile"])
+def test_shares_may_be_symbols(name):
+    op, x = getattr(ops, name), Input((3,))
+    assert op(x, KerasTensor((2,)), axis=1, keepdims=True).shape == (2, None, 1)
+    q = Input(batch_shape=(2,))
+    model = Model([x, q], op(x, q, axis=1))
+    values = RNG.random((4, 3)).astype("float32")
+    shares = np.array([0.25, 0.5], "float32")
+    assert np.allclose(model([values, shares]), op(values, shares, axis=1), atol=1e-6)
+    compiled = tk.function(lambda a, b: op(a, b, axis=1))
+    assert np.allclose(
+        compiled(tk.constant(values), tk.constant(shares)), op(values, shares, axis=1)
+    )
+
+
+# ------------------------------------------------------------------ random numbers, constraints
+
+
+def test_seed_generators_are_made_from_their_config():
+    made = keras.random.SeedGenerator(seed=42, name="seeds")
+    config = keras.saving.serialize_keras_object(made)
+    again = keras.saving.deserialize_keras_object(config)
+    assert again.get_config() == made.get_config() == {"seed": 42, "name": "seeds"}
+    assert np.array_equal(again.next(), made.next())
+    with pytest.raises(ValueError, match="sead"):
+        keras.random.SeedGenerator(sead=1)
+
+
+def test_random_integers_have_an_integer_dtype():
+    with pytest.raises(ValueError, match="integer"):
+        keras.random.randint((2,), 0, 4, dtype="float32")
+
+
+def test_the_base_of_constraints_changes_nothing():
+    w = ops.ones((2,))
+    assert keras.constraints.Constraint()(w) is w

@@ -64,7 +64,7 @@ def test_rms_normalization_divides_by_the_root_mean_square(rng):
     np.testing.assert_allclose(ops.rms_normalization(x, scale).numpy(), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, np.inf, -np.inf])
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
 def test_normalize_gives_vectors_of_length_one(rng, order):
     x = rng.normal(size=(3, 4))
     y = ops.normalize(x, axis=1, order=order).numpy()
@@ -73,5 +73,5 @@ def test_normalize_gives_vectors_of_length_one(rng, order):
 
 def test_normalize_leaves_zeros_alone_and_refuses_order_zero():
     np.testing.assert_array_equal(ops.normalize(np.zeros((2, 3))).numpy(), np.zeros((2, 3)))
-    with pytest.raises(InvalidArgumentError, match="order=0"):
+    with pytest.raises(InvalidArgumentError, match="got 0"):
         ops.normalize(np.ones(3), order=0)

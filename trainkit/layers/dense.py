@@ -8,6 +8,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
+from trainkit.initializers import VarianceScaling
 from trainkit.layers.arguments import keep, whole
 from trainkit.layers.in_place import dense
 from trainkit.layers.input_spec import InputSpec
@@ -129,7 +130,7 @@ class EinsumDense(Layer):
         self.kernel = self.add_weight(
             "kernel",
             kernel_shape,
-            initializer=self.kernel_initializer,
+            initializer=self._initializer(),
             regularizer=self.kernel_regularizer,
             constraint=self.kernel_constraint,
         )
@@ -142,6 +143,17 @@ class EinsumDense(Layer):
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
+
+    def _initializer(self) -> Any:
+        """The kernel's, which counts the axes that are summed over as inputs, others as outputs."""
+        given = self.kernel_initializer
+        if not isinstance(given, VarianceScaling):
+            return given
+        factors, _, result = self.equation.replace(" ", "").partition("->")
+        axes = list(enumerate(factors.partition(",")[2]))
+        return given.for_axes(
+            [i for i, name in axes if name not in result], [i for i, name in axes if name in result]
+        )
 
     def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
         """The shape of the output; `None` where the layer's `output_shape` says so."""

@@ -315,7 +315,7 @@ sparse_plus.gradients(
 @primitive(shapes.floating, name="soft_shrink", elementwise=True)
 def _soft_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
     """`x` moved towards 0 by the threshold, 0 within it."""
-    return xp.maximum(x - threshold, 0) + xp.minimum(x + threshold, 0)
+    return xp.where(x > threshold, x - threshold, xp.where(x < -threshold, x + threshold, 0))
 
 
 @primitive(shapes.floating, name="hard_shrink", elementwise=True)

@@ -278,5 +278,8 @@ def ctc_loss(
     """
     labels = [as_tensor(x) for x in (target, target_length, output_length)]
     whole = [x if x.dtype.is_integer else cast(x, "int32") for x in labels]
-    loss: Tensor = _ctc(as_floats(as_tensor(output)), *whole, blank=int(mask_index))
+    logits = as_floats(as_tensor(output))
+    if logits.dtype.size < 4:  # Keras gives float32
+        logits = cast(logits, "float32")
+    loss: Tensor = _ctc(logits, *whole, blank=int(mask_index))
     return loss

@@ -17,6 +17,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.beam_search import best_labels
 from trainkit.ops.ctc import log_chances
+from trainkit.ops.elementwise import cast
 from trainkit.ops.shaping import as_tensor
 
 
@@ -88,6 +89,8 @@ def ctc_decode(
             "ctc_decode: inputs must be (batch, time, classes), sequence_lengths (batch,), got "
             f"shapes {tuple(logits.shape)} and {tuple(lengths.shape)}"
         )
+    if logits.dtype.size < 4 or not logits.dtype.is_floating:
+        logits = cast(logits, "float32")
     _check_search(strategy, beam_width, top_paths)
     labels, scores = _decode(
         logits,

@@ -147,6 +147,12 @@ def _length(start: int, end: int | None, n: int | None) -> int | None:
 
 def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
     if isinstance(parts, tuple):
+        given = [p for p in parts if p >= 0]
+        if given != sorted(given) or (n is not None and given and given[-1] > n):
+            raise ShapeError(
+                f"split: the cuts {parts} are no rising positions within axis {axis} of a tensor "
+                f"of shape {tuple(dims)}"
+            )
         return
     if parts < 1 or (n is not None and n % parts):
         raise ShapeError(
@@ -159,7 +165,7 @@ def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
 @primitive(_split_rule, name="split")
 def _split(xp: ArrayModule, x: Array, *, parts: Any, axis: int) -> Array:
     """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""
-    if type(parts) is int:
+    if parts != ():
         shapes.canonical_axis(axis, x.ndim, "split")
         _check_parts(x.shape[axis], parts, x.shape, axis)
     return _pieces(x, _cuts(x.shape[axis], parts), axis)

@@ -26,8 +26,9 @@ from trainkit.ops.elementwise import (
     subtract,
     where,
 )
+from trainkit.ops.one_node import sizes_later
 from trainkit.ops.reductions import Axis
-from trainkit.ops.statistics import percents, quantile_of
+from trainkit.ops.statistics import percents, quantile_of, shares_later
 
 
 def _split_off(x: Any, filling: float) -> tuple[Tensor, Tensor | None]:
@@ -77,7 +78,7 @@ def _one_axis(axis: Any) -> Any:
     return axis
 
 
-def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def nancumsum(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
     """Running sum along `axis` with NaN as 0.
 
     Args:
@@ -92,7 +93,7 @@ def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     return x if axis == () else cumsum(x, _one_axis(axis), dtype)
 
 
-def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def nancumprod(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
     """Running product along `axis` with NaN as 1.
 
     Args:
@@ -244,6 +245,7 @@ def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor
 # ------------------------------------------------------------------ quantiles
 
 
+@sizes_later("nanquantile", shares_later)
 def nanquantile(
     x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
@@ -266,6 +268,7 @@ def nanquantile(
     return quantile_of(cast(x, shapes.float_dtype(x.dtype)), q, axis, method, keepdims, True)
 
 
+@sizes_later("nanpercentile", shares_later)
 def nanpercentile(
     x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:

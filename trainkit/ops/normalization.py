@@ -6,14 +6,13 @@ hand-written gradient; what they send back is an operation too, so they can be d
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from trainkit.core import shapes
+from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
@@ -24,6 +23,7 @@ from trainkit.ops.elementwise import (
     absolute,
     add,
     cast,
+    clip,
     divide,
     maximum,
     multiply,
@@ -32,8 +32,6 @@ from trainkit.ops.elementwise import (
     square,
     subtract,
 )
-from trainkit.ops.extremes import max as largest
-from trainkit.ops.extremes import min as smallest
 from trainkit.ops.pooling import as_floats
 from trainkit.ops.reductions import mean, var
 from trainkit.ops.reductions import sum as total
@@ -78,7 +76,9 @@ def moments(
     if narrow:
         x = cast(x, "float32")
     centre, spread = mean(x, axis, keepdims), var(x, axis, keepdims)
-    if narrow:
+    if narrow:  # what goes beyond the range is the greatest number, as in Keras
+        low, high = dtypes.as_dtype(narrow).limits
+        centre, spread = (clip(m, float(low), float(high)) for m in (centre, spread))
         return cast(centre, narrow), cast(spread, narrow)
     return centre, spread
 
@@ -447,16 +447,15 @@ def rms_normalization(
     return result if result.dtype == given.dtype else cast(result, given.dtype)
 
 
-def normalize(x: Any, axis: int = -1, order: float = 2, epsilon: float | None = None) -> Tensor:
+def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = None) -> Tensor:
     """Divide by the length along `axis`, so that each vector has length 1.
 
-    The length is (sum of |x|**order)**(1/order); inf and -inf stand for the largest and smallest
-    |x|.
+    The length is (sum of |x|**order)**(1/order).
 
     Args:
         x: tensor of any shape; integers become the default float.
         axis: the axis of the vectors.
-        order: of the norm, not 0.
+        order: of the norm, an int of 1 or more.
         epsilon: lengths below it are taken as it; 1e-7 by default.
 
     Returns:
@@ -464,15 +463,13 @@ def normalize(x: Any, axis: int = -1, order: float = 2, epsilon: float | None = 
 
     Raises:
         ShapeError: the axis is out of range.
-        InvalidArgumentError: the order is 0.
+        InvalidArgumentError: the order is another one.
     """
     x = as_floats(as_tensor(x))
     axes = shapes.canonical_axes(axis, len(x.shape), "normalize")
     small = EPSILON if epsilon is None else float(epsilon)
-    if order == 0:
-        raise InvalidArgumentError(
-            "normalize: order=0 is no norm; use 1, 2, another number, or inf"
-        )
+    if not isinstance(order, int) or isinstance(order, bool) or order < 1:
+        raise InvalidArgumentError(f"normalize: order must be an int of 1 or more, got {order!r}")
     result: Tensor
     if order == 2:
         result = multiply(x, rsqrt(maximum(total(square(x), axes, True), small * small)))
@@ -481,12 +478,8 @@ def normalize(x: Any, axis: int = -1, order: float = 2, epsilon: float | None = 
     return result
 
 
-def _length(x: Tensor, axes: Axes, order: float) -> Tensor:
+def _length(x: Tensor, axes: Axes, order: int) -> Tensor:
     size = absolute(x)
-    if order == math.inf:
-        return largest(size, axes, True)
-    if order == -math.inf:
-        return smallest(size, axes, True)
     if order == 1:
         return total(size, axes, True)
     return power(total(power(size, order), axes, True), 1 / order)

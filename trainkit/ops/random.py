@@ -12,6 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.registry import Family
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
@@ -173,11 +174,17 @@ class SeedGenerator(Generator):
     Args:
         seed: any int; by default the next seed that `set_seed` derives.
         name: not part of the numbers; kept for configs.
+        **kwargs: `state`, to go on from another generator's.
+
+    Raises:
+        ValueError: the seed is no int, or an argument by keyword is unknown.
     """
 
     def __init__(self, seed: Any = None, name: str | None = None, **kwargs: Any) -> None:
         if seed is not None and not hasattr(seed, "__index__"):
             raise ValueError(f"SeedGenerator: the seed must be an int or None, got {seed!r}")
+        if kwargs.keys() - {"state"}:
+            raise ValueError(f"SeedGenerator: unknown arguments {sorted(kwargs)}")
         super().__init__(seed=seed, **kwargs)
         self.name = name
         self._initial_seed = seed
@@ -188,12 +195,15 @@ class SeedGenerator(Generator):
 
     def get_config(self) -> dict[str, Any]:
         """What `from_config` needs."""
-        return {"seed": self._initial_seed}
+        return {"seed": self._initial_seed, "name": self.name}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> SeedGenerator:
         """A generator made by what `get_config` gave."""
         return cls(**config)
+
+
+Family("random", "random generator").add(SeedGenerator)
 
 
 class _Fixed:
@@ -390,16 +400,14 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
         shape: of the result; ints or scalar tensors.
         minval: the least.
         maxval: one more than the greatest.
-        dtype: integer type of the result; a floating type gives whole floats.
+        dtype: integer type of the result.
         seed: see the head of this module.
 
     Raises:
-        InvalidArgumentError: no integer lies in the range, or the range does not fit `dtype`.
+        InvalidArgumentError: no integer lies in the range, the range does not fit `dtype`, or that
+            is no integer type.
     """
-    wanted = dtypes.as_dtype(dtype)
-    if wanted.is_floating:
-        return cast(_integers(shape, minval, maxval, "int64", seed), wanted)
-    return _integers(shape, minval, maxval, wanted, seed)
+    return _integers(shape, minval, maxval, dtype, seed)
 
 
 def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Tensor:

@@ -263,7 +263,8 @@ def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array
     total = _total(xp, x_wide, axis, True)
     count = x.size // total.size if total.size else 1
     if not count:
-        return xp.add.reduce(x_wide, axis, None, None, keepdims).real * np.nan
+        nothing = xp.add.reduce(x_wide, axis, None, None, keepdims).real * np.nan
+        return nothing.astype(x.dtype) if x.dtype in _HALVES else nothing
     squares = _squared_distances(xp, x_wide, total / count, axis, keepdims)
     variance = squares / count
     return variance.astype(x.dtype) if x.dtype in _HALVES else variance

@@ -383,7 +383,7 @@ def matrix_power(x: Any, n: int) -> Tensor:
     """The product of `n` times the matrices `x`; of their inverses where `n` is negative.
 
     Args:
-        x: tensor (..., m, m); integers become the default float.
+        x: tensor (..., m, m); integers become the default float where `n` is negative.
         n: a whole number.
 
     Returns:
@@ -395,7 +395,8 @@ def matrix_power(x: Any, n: int) -> Tensor:
     """
     if not hasattr(n, "__index__"):
         raise TypeError(f"matrix_power: n must be an int, got {n!r}")
-    count, base = int(n.__index__()), matrices(x, "matrix_power", square=True)
+    count, base = int(n.__index__()), as_tensor(x)
+    check_matrices(tuple(base.shape), "matrix_power", square=True)
     if count < 0:
         count, base = -count, inv(base)
     if count == 0:

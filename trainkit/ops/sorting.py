@@ -18,7 +18,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.elementwise import cast, equal, logical_not, where
 from trainkit.ops.gathering import positions, take_along_axis_sum
-from trainkit.ops.shaping import as_tensor, ravel, reshape
+from trainkit.ops.shaping import as_tensor, ravel, reshape, reshape_like
 
 _INT32 = np.int32
 
@@ -321,6 +321,8 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
         host, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
     inverse = inverse.reshape(-1)
+    if axis == 0 and host.ndim == 1 and counts.size and counts[-1] > 1 and values[-1] != values[-1]:
+        values, first, inverse, counts = _apart(host, values, first, inverse, counts)
     if not sorted:
         order = np.argsort(first, kind="stable")
         rank = np.empty_like(order)
@@ -332,6 +334,17 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
     first = _fitted(first, 0, size, start)
     found = (values, *(a.astype(_INT32) for a in (first, inverse, counts)))
     return tuple(xp.asarray(a) for a in found)
+
+
+def _apart(host: Any, values: Any, first: Any, inverse: Any, counts: Any) -> Any:
+    """The findings of `numpy.unique` with each NaN for itself, as no two of them are equal."""
+    nans = np.flatnonzero(host != host)
+    start = len(values) - 1
+    inverse = inverse.copy()
+    inverse[nans] = start + np.arange(len(nans))
+    values = np.concatenate([values[:start], host[nans]])
+    counts = np.concatenate([counts[:start], np.ones(len(nans), counts.dtype)])
+    return values, np.concatenate([first[:start], nans]), inverse, counts
 
 
 def _fitted(array: Any, axis: int, size: int | None, fill: Any) -> Any:
@@ -368,7 +381,8 @@ def unique(
 
     Returns:
         The values; or a tuple of the values and, as asked for, int32 tensors of first positions,
-        the inverse and counts (0 where filled up). The result has no gradient.
+        the inverse (of the shape of `x` without an axis) and counts (0 where filled up). Each NaN
+        is one of its own. The result has no gradient.
 
     Raises:
         ShapeError: `axis` is out of range.
@@ -380,6 +394,8 @@ def unique(
     flat = ravel(tensor) if axis is None else tensor
     place = 0 if axis is None else shapes.canonical_axis(axis, len(tensor.shape), "unique")
     values, first, inverse, counts = _unique(flat, sorted=bool(sorted), axis=place, size=size)
+    if axis is None and len(tensor.shape) != 1:
+        inverse = reshape_like(inverse, tensor)
     if fill_value and size is not None:
         values = _filled(values, counts, fill_value, place)
     wanted = zip(

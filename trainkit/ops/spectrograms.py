@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import shapes
+from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
@@ -203,10 +203,14 @@ def stft(
         A pair of real and imaginary parts (..., count, fft_length // 2 + 1).
 
     Raises:
+        TypeError: the signal is of another type than float32 and float64.
         ValueError: the window is unknown, or the lengths do not fit.
         ShapeError: the signal is too short to be mirrored.
     """
     n = _lengths("stft", sequence_length, sequence_stride, fft_length)
+    kind = as_tensor(x).dtype
+    if kind not in (dtypes.float32, dtypes.float64):
+        raise TypeError(f"stft: the signal must be float32 or float64, got {kind.name}; cast it")
     signal = real_signal(x, "stft")
     weights = _window(window, int(sequence_length), n, signal, "stft")
     if center:

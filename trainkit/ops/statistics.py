@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.ops.elementwise import cast, divide, multiply, not_equal, promoted, subtract
 from trainkit.ops.extremes import max as greatest
 from trainkit.ops.extremes import min as least
+from trainkit.ops.one_node import sizes_later
 from trainkit.ops.reductions import Axis, axis_setting, check_axes, mean
 from trainkit.ops.reductions import sum as total
 
@@ -188,6 +190,17 @@ def percents(q: Any) -> Any:
     return np.asarray(q.numpy() if hasattr(q, "numpy") else q, np.float64) / 100
 
 
+def shares_later(given: dict[str, Any]) -> Any:
+    """The spec of quantiles whose shares are known only later; `None` if they are known."""
+    q = given["q"]
+    if not isinstance(q, SymbolicTensor):
+        return None
+    x = given["x"] if isinstance(given["x"], Tensor) else convert_to_tensor(given["x"])
+    dims = shapes.reduced_dims(x.shape, axis_setting(given["axis"]), given["keepdims"])
+    return Spec((*q.shape, *dims), shapes.float_dtype(x.dtype))
+
+
+@sizes_later("quantile", shares_later)
 def quantile(
     x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
@@ -211,6 +224,7 @@ def quantile(
     return quantile_of(x, q, axis, method, keepdims, skip_nan=False)
 
 
+@sizes_later("percentile", shares_later)
 def percentile(
     x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
@@ -331,7 +345,7 @@ def _bincount_rule(x: Spec, *rest: Any, minlength: int) -> Spec:
 @primitive(_bincount_rule, name="bincount")
 def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Array:
     """How often each whole number occurs in each row, or the sum of the weights there."""
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     if x.size and int(x.min()) < 0:
         raise InvalidArgumentError(f"bincount: x has the negative value {int(x.min())}")
     length = max(minlength, int(x.max()) + 1 if x.size else 0)
@@ -353,8 +367,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
         sparse: only `False`; there are no sparse tensors.
 
     Returns:
-        A tensor whose last axis has one place per number up to the greatest one; int32, or the
-        dtype of `weights`. It has no gradient.
+        A tensor whose last axis has one place per number up to the greatest one; int32, or, with
+        weights, the dtype to which they and `x` promote. It has no gradient.
 
     Raises:
         InvalidArgumentError: `x` has negative numbers or no integers, or `sparse` is true.
@@ -365,6 +379,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
             "bincount: sparse=True is not supported; there are dense tensors only"
         )
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if x.dtype.is_bool:
+        x = cast(x, "int32")
     if not x.dtype.is_integer:
         raise InvalidArgumentError(f"bincount: x must have integers, it has dtype {x.dtype.name}")
     if len(x.shape) not in (1, 2):
@@ -374,6 +390,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
     weights = convert_to_tensor(weights)
     if tuple(weights.shape) != tuple(x.shape):
         raise ShapeError(f"bincount: x has shape {x.shape}, weights have {weights.shape}")
+    weights = cast(weights, dtypes.result_type(x.dtype, weights.dtype))
     return _bincount(x, weights, minlength=int(minlength))  # type: ignore[no-any-return]
 
 

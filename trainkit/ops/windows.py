@@ -210,9 +210,7 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
     from trainkit.ops.shaping import reshape
 
     tensors = [t if isinstance(t, Tensor) else convert_to_tensor(t) for t in x]
-    for t in tensors:
-        if len(t.shape) > 1:
-            raise ShapeError(f"meshgrid: the inputs must have one axis, one has shape {t.shape}")
+    tensors = [reshape(t, (-1,)) if len(t.shape) > 1 else t for t in tensors]
     sizes = [t.shape[0] if t.shape else 1 for t in tensors]
     places = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:

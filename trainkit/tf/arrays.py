@@ -306,9 +306,14 @@ def split(
         return list(ops.split(value, sizes, axis=axis))
     total = convert_to_tensor(value).shape[axis]
     sizes = list(sizes)
+    if total is None and -1 in sizes:  # the cuts behind it are counted from the end
+        rest = sizes.index(-1)
+        back = -np.cumsum(sizes[:rest:-1])[::-1]
+        cuts = [*np.cumsum(sizes[:rest]).tolist(), *back.tolist()]
+        return list(ops.split(value, cuts, axis=axis))
     if -1 in sizes:
         sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)
-    if sum(sizes) != total:
+    if (total is not None and sum(sizes) != total) or min(sizes, default=0) < 0:
         raise InvalidArgumentError(
             f"split: sizes {sizes} do not add up to {total}, the size of axis {axis}"
         )
