@@ -130,12 +130,29 @@ def test_stop_recording_leaves_operations_out():
     assert float(tape.gradient(y, x)) == 6.0
 
 
-def test_watching_an_integer_or_a_number_is_an_error():
+@pytest.mark.parametrize("wrap", [lambda f: f, tk.function], ids=["eager", "traced"])
+def test_an_integer_is_watched_with_a_warning_and_has_no_gradient(wrap):
+    def grads(n, x):
+        with tk.GradientTape() as tape:
+            with pytest.warns(UserWarning, match="int32 has no gradients"):
+                tape.watch([n, x])
+            y = tk.cast(n, tk.float32) * x
+        return tape.gradient(y, [n, x])
+
+    by_n, by_x = wrap(grads)(tk.constant(10), tk.constant(2.0))
+    assert by_n is None
+    assert float(by_x) == 10.0
+    v = tk.Variable(3)
     with tk.GradientTape() as tape:
-        with pytest.raises(ValueError, match="int32"):
-            tape.watch(tk.constant(1))
-        with pytest.raises(ValueError, match="convert_to_tensor"):
-            tape.watch(1.0)
+        with pytest.warns(UserWarning, match="int32"):
+            tape.watch(v)
+        y = v * 2
+    assert tape.gradient(y, v) is None
+
+
+def test_watching_a_number_is_an_error():
+    with tk.GradientTape() as tape, pytest.raises(ValueError, match="convert_to_tensor"):
+        tape.watch(1.0)
 
 
 def test_output_gradients_must_have_the_shape_of_the_target():

@@ -135,7 +135,10 @@ class GradientTape:
         """Track a tensor or variable, or a nest of them, from here on.
 
         Raises:
-            ValueError: something in it is neither, or its dtype has no gradients.
+            ValueError: something in it is neither.
+
+        Warns:
+            UserWarning: a dtype has no gradients; what has it is not watched.
         """
         for x in nest.flatten(tensor):
             if not is_tensor(x):
@@ -144,10 +147,13 @@ class GradientTape:
                     "tk.convert_to_tensor first, and compute with the result"
                 )
             if not x.dtype.is_differentiable:
-                raise ValueError(
-                    f"GradientTape.watch: a tensor of dtype {x.dtype.name} has no gradients; cast "
-                    "it to a floating dtype first"
+                warnings.warn(
+                    f"GradientTape.watch: a tensor of dtype {x.dtype.name} has no gradients, so "
+                    "its gradient will be None; cast it to a floating dtype first",
+                    UserWarning,
+                    stacklevel=2,
                 )
+                continue
             if isinstance(x, Variable):
                 snapshot = x.value()
                 if id(x) in self._reads:

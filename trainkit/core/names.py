@@ -24,7 +24,7 @@ class name_scope:
     keep the names they are given; `get_current_name_scope` tells where one is.
 
     Args:
-        name: letters, digits and `_.-/`.
+        name: letters, digits and `_.-/`; the empty name leaves all scopes that are open.
 
     Raises:
         ValueError: the name has other characters.
@@ -35,18 +35,22 @@ class name_scope:
     """
 
     def __init__(self, name: str) -> None:
-        if not isinstance(name, str) or not _FITTING.match(name.rstrip("/")):
+        if not isinstance(name, str) or not (name == "" or _FITTING.match(name.rstrip("/"))):
             raise ValueError(
                 f"name_scope: {name!r} is no name of a scope; use letters, digits and _ . - /"
             )
         self.name = name.rstrip("/")
 
     def __enter__(self) -> str:
+        self._around = list(_SCOPES.open)
+        if not self.name:
+            _SCOPES.open.clear()
+            return ""
         _SCOPES.open.append(self.name)
         return current_name_scope() + "/"
 
     def __exit__(self, *exc: object) -> None:
-        _SCOPES.open.pop()
+        _SCOPES.open[:] = self._around
 
 
 def open_scopes() -> list[str]:

@@ -224,6 +224,11 @@ def like(x: Any, items: list[Any]) -> Any:
     return found.like(x, items)
 
 
+def above_arrays(x: Any) -> Container | None:
+    """How `x` is taken apart where a `TensorArray`, which fills in loops, is one value."""
+    return None if hasattr(type(x), "_is_element_array") else container(x)
+
+
 # ---------------------------------------------------------------------- walks
 
 
@@ -313,9 +318,10 @@ def same_structure(x: Any, y: Any, look: Look = container) -> bool:
 
 def same_variables(x: Any, y: Any) -> bool:
     """Whether `y` could be the next values of loop variables `x`: a list may be a tuple."""
-    if isinstance(x, _SEQUENCES) and isinstance(y, _SEQUENCES):
-        return len(x) == len(y) and all(map(same_structure, x, y))
-    return same_structure(x, y)
+    if isinstance(x, _SEQUENCES) and isinstance(y, _SEQUENCES) and above_arrays(x) is not None:
+        pairs = zip(x, y, strict=False)
+        return len(x) == len(y) and all(same_structure(a, b, above_arrays) for a, b in pairs)
+    return same_structure(x, y, above_arrays)
 
 
 def same_counts(x: Any, y: Any, look: Look = container) -> bool:

@@ -482,8 +482,13 @@ def function(
     autograph: bool = True,
     jit_compile: bool | None = None,
     reduce_retracing: bool = False,
-    verify: bool | int = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: dict[str, Any] | None = None,
     experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    verify: bool | int = False,
 ) -> Any:
     """Make a graph of a Python function, once for each kind of arguments; also a decorator.
 
@@ -498,9 +503,16 @@ def function(
         jit_compile: `True` fuses all that can be fused, `False` nothing; by default what is worth
             it.
         reduce_retracing: a size that differs between calls becomes unknown instead of tracing anew.
+        experimental_implements: a name for the function that other compilers look for; there are
+            none here.
+        experimental_autograph_options: features of `autograph.experimental.Feature`, all of which
+            every conversion has.
+        experimental_attributes: attributes that other compilers look for; there are none here.
+        experimental_relax_shapes: the older name of `reduce_retracing`.
+        experimental_compile: the older name of `jit_compile`.
+        experimental_follow_type_hints: not used by TensorFlow any more.
         verify: run the first calls (`True`: three) also as plain Python, compare, and report lost
             side effects.
-        experimental_relax_shapes: the older name of `reduce_retracing`.
 
     Returns:
         A `Function`, or a decorator that makes one.
@@ -517,6 +529,8 @@ def function(
     """
     if experimental_relax_shapes is not None:
         reduce_retracing = experimental_relax_shapes
+    if experimental_compile is not None:
+        jit_compile = experimental_compile
     rounds = 3 if verify is True else int(verify)
 
     def make(python_function: Callable[..., Any]) -> Function:

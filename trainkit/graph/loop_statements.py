@@ -24,6 +24,7 @@ from trainkit.graph.statements import (
     undefined,
 )
 from trainkit.graph.subgraphs import equal_values
+from trainkit.graph.tensor_array import has_empty, with_elements
 
 
 def while_stmt(
@@ -114,7 +115,7 @@ def _defined(
     names: tuple[str, ...],
 ) -> tuple[Any, ...]:
     """`before` with zeros for names that only the body defines; a trial run tells their kind."""
-    if not any(undefined(x) for x in before):
+    if not any(undefined(x) or has_empty(x) for x in before):
         return before
     trial = Graph("trial", outer)
     symbols = [
@@ -127,7 +128,7 @@ def _defined(
         after = tuple(get_state())
     set_state(before)
     return tuple(
-        filled(outer, x, y) if undefined(x) and not undefined(y) else x
+        filled(outer, x, y) if undefined(x) and not undefined(y) else with_elements(x, y)
         for x, y in zip(before, after, strict=True)
     )
 

@@ -16,6 +16,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.graph import loop_gradients as loop_gradients  # gives the loops their gradients
 from trainkit.graph.graph import Graph, GraphTensor
+from trainkit.graph.loop_options import loop_options
 from trainkit.graph.loop_rows import RowPlan
 from trainkit.graph.loops import for_primitive, scan_primitive, while_primitive
 from trainkit.graph.subgraphs import (
@@ -26,6 +27,7 @@ from trainkit.graph.subgraphs import (
     scalar_pred,
     trace_into,
 )
+from trainkit.graph.tensor_array import has_empty, with_elements
 
 
 def traced_while(
@@ -52,16 +54,20 @@ def traced_while(
     Raises:
         InvalidArgumentError: a loop variable changes dtype, rank or structure.
     """
+    if has_empty(loop_vars):
+        loop_vars = _filled(outer, body, loop_vars)
     leaves = nest.flatten(loop_vars)
     weak = [type(x) in (bool, int, float) for x in leaves]
     start = [_loop_start(x) for x in leaves]
     specs = [Spec(x.shape, x.dtype) for x in start]
-    for _ in range(8):
-        inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names)
-        new_specs = _agreed(specs, result, weak, names)
-        if new_specs == specs:
-            break
-        specs = new_specs
+    with loop_options(takes_most=True) as options:
+        for _ in range(8):
+            inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names)
+            new_specs = _agreed(specs, result, weak, names)
+            if new_specs == specs:
+                break
+            specs = new_specs
+    limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
     start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
     inner.outputs = [inner.lift(y) for y in result]
     test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
@@ -82,13 +88,24 @@ def traced_while(
         "body": inner,
         "count": len(start) + len(before),
         "split": len(test.captures),
-        "limit": None if maximum_iterations is None else int(maximum_iterations),
+        "limit": min(limits, default=None),
     }
     inputs = (*start, *before, *test.captures, *inner.captures)
     outputs = add_node(outer, while_primitive, inputs, settings)
     for slot, y in zip(assigned, outputs[len(start) :], strict=True):
         outer.assign_variable(slot.variable, y)
     return nest.pack(loop_vars, list(outputs[: len(start)]))
+
+
+def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
+    """The loop variables with elements in arrays that only the body fills; a trial tells which."""
+    trial = Graph("trial", outer)
+    specs = [Spec(x.shape, x.dtype) for x in map(_loop_start, nest.flatten(loop_vars))]
+    packed = nest.pack(loop_vars, [trial.add_input(spec) for spec in specs])
+    result = trace_into(trial, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
+    if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
+        result = (result,)
+    return with_elements(loop_vars, result)
 
 
 def while_below(
@@ -102,7 +119,7 @@ def while_below(
 
     def step(done: Any, state: Any) -> Any:
         result = body(*state) if spreads else body(state)
-        if spreads and len(loop_vars) == 1 and not isinstance(result, list | tuple):
+        if spreads and len(loop_vars) == 1 and not _spreads(result):
             result = (result,)
         if spreads and nest.same_variables(loop_vars, result):
             result = nest.like(loop_vars, list(result))  # a list may be given as a tuple
@@ -144,7 +161,7 @@ def _trace_body(
     placeholders = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
     packed = nest.pack(loop_vars, list(placeholders))
     result = trace_into(graph, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
-    if _spreads(loop_vars) and len(loop_vars) == 1 and not isinstance(result, list | tuple):
+    if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
         result = (result,)
     leaves = nest.flatten(result)
     if len(leaves) != len(specs):
@@ -179,7 +196,8 @@ def _body_output(graph: Graph, y: Any, spec: Spec) -> GraphTensor:
 
 
 def _spreads(loop_vars: Any) -> bool:
-    return isinstance(loop_vars, list | tuple)
+    """Whether loop variables are several; a `TensorArray` is one."""
+    return isinstance(loop_vars, list | tuple) and nest.above_arrays(loop_vars) is not None
 
 
 def _name(names: Sequence[str] | None, i: int) -> str:
@@ -251,7 +269,8 @@ class _Fed:
             graph = Graph("body", outer)
             state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
             fed = [graph.add_input(spec, "element") for spec in elements]
-            result, extra = trace_into(graph, functools.partial(body, list(state), list(fed)))
+            with loop_options(takes_most=False):
+                result, extra = trace_into(graph, functools.partial(body, list(state), list(fed)))
             with graph:
                 result = [
                     _body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes
+from trainkit.core import dtypes, nest
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from trainkit.core.primitive import primitive
@@ -146,6 +146,7 @@ class TensorArray(tuple):
     """
 
     __slots__ = ()
+    _is_element_array = True
     _fields = ("buffer",)
     _dtype: DType
     _size: Any
@@ -383,3 +384,26 @@ def _sized(kind: type[TensorArray], size: Any) -> type[TensorArray]:
 @functools.lru_cache(maxsize=256)
 def _fixed(kind: type[TensorArray], size: int) -> type[TensorArray]:
     return type("TensorArray", (kind,), {"__slots__": (), "_size": size, "__module__": __name__})
+
+
+def has_empty(x: Any) -> bool:
+    """Whether there is an array in the nest `x` whose elements have no shape yet."""
+    leaves = nest.flatten(x, nest.above_arrays)
+    return any(isinstance(leaf, TensorArray) and not leaf for leaf in leaves)
+
+
+def with_elements(x: Any, later: Any) -> Any:
+    """The nest `x`, with elements in its empty arrays of the shapes that those of `later` have."""
+    leaves, others = (nest.flatten(part, nest.above_arrays) for part in (x, later))
+    if len(leaves) != len(others):
+        return x
+    ready = [_with_elements(a, b) for a, b in zip(leaves, others, strict=True)]
+    return nest.pack(x, ready, nest.above_arrays)
+
+
+def _with_elements(array: Any, later: Any) -> Any:
+    if not (isinstance(array, TensorArray) and isinstance(later, TensorArray)):
+        return array
+    if array or not later:
+        return array
+    return array.filled(tuple(0 if n is None else n for n in later.element_shape))

@@ -131,7 +131,7 @@ def while_loop(
     graph = _graph()
     if graph is not None:
         return graph.while_loop(cond, body, loop_vars, maximum_iterations)
-    spreads = isinstance(loop_vars, list | tuple)
+    spreads = _spreads(loop_vars)
     state = nest.map_structure(lambda x: x if is_tensor(x) else convert_to_tensor(x), loop_vars)
     state = nest.map_structure(_value, state)
     trace = recorder.current_trace()
@@ -149,13 +149,19 @@ def while_loop(
     return state
 
 
+def _spreads(loop_vars: Any) -> bool:
+    """Whether loop variables are several; a `TensorArray` is one."""
+    return isinstance(loop_vars, list | tuple) and nest.above_arrays(loop_vars) is not None
+
+
 def _same_structure(loop_vars: Any, result: Any, spreads: bool) -> Any:
-    if spreads and len(loop_vars) == 1 and not isinstance(result, list | tuple):
+    if spreads and len(loop_vars) == 1 and not _spreads(result):
         result = [result]
-    leaves = nest.flatten(result)
-    if len(leaves) != len(nest.flatten(loop_vars)):
+    leaves = nest.flatten(result, nest.above_arrays)
+    count = len(nest.flatten(loop_vars, nest.above_arrays))
+    if len(leaves) != count:
         raise InvalidArgumentError(
-            f"while_loop: the body gives {len(leaves)} values for {len(nest.flatten(loop_vars))} "
+            f"while_loop: the body gives {len(leaves)} values for {count} "
             "loop variables; it must give the next value of each"
         )
     if not nest.same_variables(loop_vars, result):
@@ -163,8 +169,14 @@ def _same_structure(loop_vars: Any, result: Any, spreads: bool) -> Any:
             f"while_loop: the body gives {short_text(result)}, which is nested otherwise than the "
             f"loop variables {short_text(loop_vars)}"
         )
-    ready = [_value(x) if is_tensor(x) else convert_to_tensor(x) for x in leaves]
-    return nest.pack(loop_vars, ready)
+    ready = [_next_value(x) for x in leaves]
+    return nest.pack(loop_vars, ready, nest.above_arrays)
+
+
+def _next_value(x: Any) -> Any:
+    if nest.is_nested(x):
+        return x  # an array with its elements
+    return _value(x) if is_tensor(x) else convert_to_tensor(x)
 
 
 @one_node("fori_loop")

@@ -26,6 +26,7 @@ from trainkit.ops.elementwise import (
     add,
     cast,
     divide,
+    exp,
     greater,
     less,
     less_equal,
@@ -71,12 +72,26 @@ def _lanczos(radius: float) -> Callable[[Tensor], Tensor]:
     return kernel
 
 
+def _gaussian(x: Tensor) -> Tensor:
+    """A bell of standard deviation 0.5, cut off at 1.5."""
+    return where(greater(x, 1.5), 0.0, exp(multiply(multiply(x, x), -2.0)))  # type: ignore[no-any-return]
+
+
+def _mitchell(x: Tensor) -> Tensor:
+    """Source: Mitchell and Netravali 1988, "Reconstruction filters in computer graphics"."""
+    near = add(multiply(multiply(x, x), subtract(multiply(x, 7 / 6), 2.0)), 8 / 9)
+    far = add(multiply(x, subtract(multiply(x, add(multiply(x, -7 / 18), 2.0)), 10 / 3)), 16 / 9)
+    return where(greater(x, 2.0), 0.0, where(greater(x, 1.0), far, near))  # type: ignore[no-any-return]
+
+
 _KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
     "bilinear": _triangle,
     "bicubic": _cubic,
     "lanczos3": _lanczos(3.0),
     "lanczos5": _lanczos(5.0),
 }
+_IN_KERAS = tuple(_KERNELS)
+_KERNELS |= {"gaussian": _gaussian, "mitchellcubic": _mitchell}
 _SAME = {"linear": "bilinear", "trilinear": "bilinear", "triangle": "bilinear"}
 _SAME |= {"cubic": "bicubic", "tricubic": "bicubic"}
 
@@ -98,9 +113,20 @@ def _weights(
     return where(expand_dims(inside, -1), share, 0.0)  # type: ignore[no-any-return]
 
 
+def _areas(old: int, new: int) -> Any:
+    """The shares (new, old) of old pixels in the areas of new ones."""
+    edges = np.arange(new + 1, dtype=np.float64) * (old / new)
+    first, last = edges[:-1, None], edges[1:, None]
+    pixels = np.arange(old, dtype=np.float64)
+    overlaps = np.minimum(last, pixels + 1) - np.maximum(first, pixels)
+    return np.maximum(overlaps, 0) / (old / new)
+
+
 @lru_cache(maxsize=256)
 def _fixed_weights(old: int, new: int, method: str, antialias: bool, dtype: str) -> Any:
     """The weights that fill `new` pixels from `old` ones, as a NumPy array."""
+    if method == "area":
+        return _areas(old, new).astype(dtype)
     with eagerly(), recorder.silence(), devices.device("/cpu:0"):
         exact = _weights(old, new, np.float64(new / old), 0.0, method, antialias, "float64")
     return exact.numpy().astype(dtype)
@@ -191,7 +217,7 @@ def resize(
             numbers above 0.
         ShapeError: the rank is another one, or height or width are not known.
     """
-    allowed = ("nearest", *_KERNELS)
+    allowed = ("nearest", *_IN_KERAS)
     method = choice("resize", "interpolation", interpolation, allowed)
     choice("resize", "fill_mode", fill_mode, ("constant",))
     if crop_to_aspect_ratio and pad_to_aspect_ratio:
@@ -208,6 +234,22 @@ def resize(
     elif pad_to_aspect_ratio:
         x = _padded(x, pair, fill_value)
     return restore(_resized(x, pair, method, bool(antialias)))
+
+
+def resized_by(
+    images: Any, size: tuple[int, int], method: str, antialias: bool, data_format: str
+) -> Tensor:
+    """`resize` by TensorFlow's further methods: `"area"`, `"gaussian"` and `"mitchellcubic"`.
+
+    Raises:
+        ValueError: the method is unknown, or a size is not above 0.
+    """
+    methods = ("nearest", *_KERNELS, "area")
+    method = choice("resize", "method", method, methods)
+    if min(size) < 1:
+        raise ValueError(f"resize: size is (height, width), both above 0; got {size}")
+    x, restore = batched(images, data_format, "resize")
+    return restore(_resized(x, size, method, antialias))
 
 
 # ------------------------------------------------------------------ scale and translate
@@ -245,7 +287,7 @@ def scale_and_translate(
         InvalidArgumentError: the numbers of factors, distances and axes differ.
         ShapeError: `output_shape` does not fit.
     """
-    method = choice("scale_and_translate", "method", method, (*_KERNELS, *_SAME))
+    method = choice("scale_and_translate", "method", method, (*_IN_KERAS, *_SAME))
     x = computed(as_tensor(images))
     factors, moves = cast(as_tensor(scale), x.dtype), cast(as_tensor(translation), x.dtype)
     axes = [int(d) % len(x.shape) for d in spatial_dims]

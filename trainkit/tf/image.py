@@ -7,7 +7,10 @@ from typing import Any
 from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.later import needs_values
+from trainkit.ops.resizing import resized_by
 from trainkit.tf.arrays import plain
 from trainkit.tf.image_boxes import draw_bounding_boxes as draw_bounding_boxes
 from trainkit.tf.image_boxes import non_max_suppression as non_max_suppression
@@ -73,12 +76,22 @@ class ResizeMethod:
     BICUBIC = "bicubic"
     LANCZOS3 = "lanczos3"
     LANCZOS5 = "lanczos5"
+    GAUSSIAN = "gaussian"
+    MITCHELLCUBIC = "mitchellcubic"
+    AREA = "area"
 
 
 # TensorFlow's images have their channels last, whatever Keras's `image_data_format` says.
 _LAST: dict[str, Any] = {"data_format": "channels_last"}
 
 
+def _resized_spec(given: dict[str, Any]) -> Spec:
+    x = convert_to_tensor(given["images"])
+    dtype = x.dtype if x.dtype.is_floating or given["method"] == "nearest" else dtypes.float32
+    return Spec((*x.shape[:-3], None, None, x.shape[-1]), dtype)
+
+
+@needs_values("size", gives=_resized_spec)
 def resize(
     images: Any,
     size: Any,
@@ -106,6 +119,8 @@ def resize(
     kind = method.lower()
     if kind != "nearest":
         x = ops.cast(x, dtypes.float32) if not x.dtype.is_floating else x
+    if kind in ("area", "gaussian", "mitchellcubic"):
+        return resized_by(x, (int(height), int(width)), kind, antialias, "channels_last")
     return ops.image.resize(x, (height, width), interpolation=kind, antialias=antialias, **_LAST)
 
 

@@ -377,22 +377,22 @@ def bincount(
         maxlength: numbers from here on are left out.
         dtype: of the counts.
         name: not kept.
-        axis: only `None` and 0 (all elements count together) are supported.
+        axis: `None` or 0, all elements count together; or -1, each row by itself.
         binary_output: 1 where a number occurs, in place of the count.
 
     Raises:
         ValueError: another `axis`.
+        ShapeError: `axis` is -1 and `arr` has neither one nor two axes.
     """
-    if axis not in (None, 0):
-        raise ValueError(f"bincount: axis {axis} is not supported; use None or 0")
-    x = ops.reshape(_tensor(arr), (-1,))
-    counts = ops.bincount(
-        x,
-        weights=None if weights is None else ops.reshape(_tensor(weights), (-1,)),
-        minlength=plain(minlength) or 0,
-    )
+    if axis not in (None, 0, -1):
+        raise ValueError(f"bincount: axis {axis} is not supported; use None, 0 or -1")
+    x = _tensor(arr) if axis == -1 else ops.reshape(_tensor(arr), (-1,))
+    sums = None if weights is None else _tensor(weights)
+    if sums is not None and axis != -1:
+        sums = ops.reshape(sums, (-1,))
+    counts = ops.bincount(x, weights=sums, minlength=int(plain(minlength) or 0))
     if maxlength is not None:
-        counts = counts[: plain(maxlength)]
+        counts = counts[..., : plain(maxlength)]
     if binary_output:
         counts = ops.cast(ops.not_equal(counts, 0), dtype)
     return counts if weights is not None else ops.cast(counts, dtype)

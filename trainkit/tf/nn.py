@@ -263,7 +263,31 @@ def _conv(rank: int, op: str) -> Any:
     return conv
 
 
-conv1d = _conv(1, "conv1d")
+def conv1d(
+    input: Any,
+    filters: Any,
+    stride: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """Convolution over 1 spatial axis.
+
+    Args:
+        input: (batch, width, channels), or as `data_format` says.
+        filters: (width, channels, outputs).
+        stride: one int, or one for each spatial axis (or for all axes).
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"NWC"` or `"NCW"`.
+        dilations: like `stride`.
+        name: not kept.
+    """
+    return _conv(1, "conv1d")(  # type: ignore[no-any-return]
+        input, filters, stride, padding, data_format, dilations
+    )
+
+
 conv2d = _conv(2, "conv2d")
 conv3d = _conv(3, "conv3d")
 
