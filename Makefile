@@ -16,7 +16,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-gpu check lint types fast-tests attack bench bench-gpu clean
+.PHONY: train test test-kernels test-gpu check lint types fast-tests attack fuzz bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -46,6 +46,10 @@ fast-tests: $(VENV)/.ready
 # Signals at random moments of a run; ARGS="--signals 300 --seed 1".
 attack: $(VENV)/.ready
 	PYTHONPATH=. $(BIN)/python -m tests.attacks.signals $(ARGS)
+
+# Damaged files of all formats; ARGS="--seconds 60 --seed 1", ARGS="--mutations 10000 --format npz".
+fuzz: $(VENV)/.ready
+	PYTHONPATH=. TRAINKIT_JIT=0 $(BIN)/python -m tests.attacks.fuzz $(ARGS)
 
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/run.py $(ARGS)

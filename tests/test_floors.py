@@ -65,6 +65,7 @@ CORE_ORDER = [
     "keras_tree",
     "recorder",
     "text_arrays",
+    "foreign",
     "masks",
     "tensor",
     "string_tensor",

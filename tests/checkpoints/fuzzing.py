@@ -67,6 +67,8 @@ def mutated(data, rng):
     data = bytearray(data)
     names = []
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        if not data:
+            break
         kind = rng.choice(
             ("bit", "bit", "bit", "byte", "zeros", "cut", "extend", "insert", "repeat")
         )

@@ -13,7 +13,13 @@ import numpy as np
 from trainkit.core import devices, dtypes, masks, nest, recorder
 from trainkit.core.devices import Array
 from trainkit.core.dtypes import DType
-from trainkit.core.errors import InvalidArgumentError, NoValueError, ShapeError
+from trainkit.core.errors import (
+    InvalidArgumentError,
+    NoValueError,
+    ResourceExhaustedError,
+    ShapeError,
+)
+from trainkit.core.foreign import require_room
 from trainkit.core.shapes import TensorShape
 from trainkit.core.source_lines import line_text, user_line
 from trainkit.core.text_arrays import OBJECTS, may_be_text, text_array
@@ -346,6 +352,9 @@ def _has_tensor(x: Any) -> bool:
 _FITS_INT32 = (np.iinfo(np.int32).min, np.iinfo(np.int32).max)
 
 
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, list, tuple, np.ndarray})
+
+
 def array_of(value: Any, dtype: DType | None = None) -> Any:
     """A new NumPy array with the values of a Python number, nested list or array.
 
@@ -355,11 +364,15 @@ def array_of(value: Any, dtype: DType | None = None) -> Any:
         InvalidArgumentError: the nested list is ragged, or holds something that is no number.
         TypeError: the values can't be had in `dtype`.
     """
+    if type(value) not in _PLAIN:
+        require_room(value)
     try:
         array = np.array(value)
     except UnicodeDecodeError:  # texts and bytes side by side
         array = np.array(value, object)
-    except (ValueError, TypeError) as error:
+    except MemoryError as error:
+        raise ResourceExhaustedError(f"can't make a tensor of so many values: {error}") from error
+    except (ValueError, TypeError, OverflowError, BufferError) as error:
         raise InvalidArgumentError(
             f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must "
             "have the same length."

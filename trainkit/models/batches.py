@@ -12,6 +12,7 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.foreign import require_room
 from trainkit.core.tensor import Tensor, is_tensor, wrap_on_device
 from trainkit.data import Dataset, DatasetIterator
 
@@ -71,6 +72,7 @@ def as_arrays(x: Any) -> Any:
     elif is_tensor(x):
         array = x.numpy()
     else:
+        require_room(x)
         array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else x)
     array = dtypes.native(array)
     if array.dtype == object:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices
+from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.errors import DeviceError, InvalidArgumentError
 from trainkit.core.shapes import ShapeError
 from trainkit.core.tensor import Tensor, wrap
@@ -43,19 +44,29 @@ def from_dlpack(x: Any) -> Tensor:
         return x
     if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
         raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__ and __dlpack_device__")
-    kind = int(x.__dlpack_device__()[0])
+    try:
+        kind = int(x.__dlpack_device__()[0])
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise InvalidArgumentError(f"from_dlpack: x gives no device: {error}") from error
     if kind in _CPU_KINDS:
-        return wrap(np.from_dlpack(x))
+        return wrap(_received(np, x))
     if kind not in _CUDA_KINDS:
         raise DeviceError(
             f"from_dlpack: the array is on a device of DLPack's kind {kind}; copy it to the CPU or "
             "to a CUDA device first"
         )
-    module = devices.parse("/gpu:0").xp  # raises where there is no GPU
+    return wrap(_received(devices.parse("/gpu:0").xp, x))  # raises where there is no GPU
+
+
+def _received(xp: Any, x: Any) -> Any:
+    """The array of `xp` on the memory of `x`."""
     try:
-        return wrap(module.from_dlpack(x))
-    except (TypeError, ValueError, BufferError) as error:
+        array = xp.from_dlpack(x)
+    except (TypeError, ValueError, BufferError, RuntimeError, LookupError, OverflowError) as error:
         raise InvalidArgumentError(f"from_dlpack: {error}") from error
+    if array.dtype not in BY_NUMPY:
+        raise InvalidArgumentError(f"from_dlpack: no tensor has elements of {array.dtype}")
+    return array
 
 
 def _dlpack(self: Tensor, **kwargs: Any) -> Any:

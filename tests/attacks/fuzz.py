@@ -1,0 +1,487 @@
+"""Damages files of all formats, again and again; each reader must answer by its own errors.
+
+    python -m tests.attacks.fuzz --seconds 60 --seed 1          # each format for a while
+    python -m tests.attacks.fuzz --mutations 10000 --format npz
+
+A reader fails by another error than its own, by a crash, by taking more memory than it may (64 MiB
+beyond four times the file), or more than ten seconds. The bytes of what failed are kept in the
+folder `tests/attacks/found`, which `test_fuzz.py` reads on every run. Each format has a process of
+its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import faulthandler
+import gzip
+import io
+import json
+import os
+import random
+import resource
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+import trainkit as tk
+from tests.attacks.documents import mutated_document, parts_of, write_parts
+from tests.checkpoints.fuzzing import mutated, reseal
+from trainkit.datasets import cifar10, mnist
+from trainkit.datasets.idx import read_idx
+from trainkit.ops.interchange import from_dlpack
+from trainkit.saved_graph import standalone
+
+FOUND = Path(__file__).with_name("found")
+ROOT = Path(__file__).resolve().parents[2]
+ALLOWED = 64 << 20
+SECONDS = 10
+INPUT = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
+
+
+def make_model():
+    tk.random.set_seed(3)
+    model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(3, "relu"), tk.layers.Dense(2)])
+    model.compile("adam", "mse")
+    return model
+
+
+class Format:
+    """A kind of file: how to make one, to read it, and to damage it.
+
+    Attributes:
+        ending: of the file's name.
+        own: the errors that its reader may raise.
+    """
+
+    ending = ""
+    own: tuple[type[Exception], ...] = (tk.errors.OpError,)
+
+    def make(self, path):
+        """Write a valid file."""
+        raise NotImplementedError
+
+    def read(self, path):
+        """Read one, and use it as far as that goes without knowing what is in it."""
+        raise NotImplementedError
+
+    def damage(self, valid, path, random_):
+        """Write a damaged copy of the bytes `valid`."""
+        path.write_bytes(mutated(valid, random_)[0])
+
+
+class Sealed(Format):
+    """Files with a seal, of which some get one that fits what was damaged."""
+
+    def damage(self, valid, path, random_):
+        if random_.random() < 0.5:
+            reseal(valid, path, random_)
+        else:
+            super().damage(valid, path, random_)
+
+
+class Checkpoints(Sealed):
+    ending = "-1"
+
+    def make(self, path):
+        model = make_model()
+        tk.train.Checkpoint(model=model, optimizer=model.optimizer).write(path)
+
+    def read(self, path):
+        model = make_model()
+        status = tk.train.Checkpoint(model=model, optimizer=model.optimizer).read(path)
+        status.expect_partial()
+
+
+class Weights(Sealed):
+    ending = ".weights.h5"
+
+    def make(self, path):
+        make_model().save_weights(path)
+
+    def read(self, path):
+        make_model().load_weights(path)
+
+
+class Safetensors(Weights):
+    ending = ".safetensors"
+
+    def damage(self, valid, path, random_):
+        if random_.random() < 0.5:
+            return Format.damage(self, valid, path, random_)
+        (length,) = struct.unpack_from("<Q", valid)
+        header = json.dumps(mutated_document(json.loads(valid[8 : 8 + length]), random_)).encode()
+        path.write_bytes(struct.pack("<Q", len(header)) + header + valid[8 + length :])
+        return None
+
+
+class Npz(Weights):
+    ending = ".npz"
+
+    def damage(self, valid, path, random_):
+        rezip(valid, path, random_, lambda data: mutated(data, random_)[0])
+
+
+def rezip(valid, path, random_, change):
+    """Damage the archive, or a member of it that then gets a checksum that fits."""
+    if random_.random() < 0.4:
+        path.write_bytes(mutated(valid, random_)[0])
+        return
+    with zipfile.ZipFile(io.BytesIO(valid)) as source, zipfile.ZipFile(path, "w") as target:
+        names = source.namelist()
+        chosen = random_.choice(names)
+        for name in names:
+            data = source.read(name)
+            packed = random_.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+            target.writestr(name, change(data) if name == chosen else data, packed)
+
+
+class Keras(Format):
+    ending = ".keras"
+    own = (tk.errors.OpError, ValueError, TypeError)  # a config that a layer refuses
+
+    def make(self, path):
+        make_model().save(path)
+
+    def read(self, path):
+        tk.models.load_model(path)
+
+    def damage(self, valid, path, random_):
+        def change(data):
+            if not data.startswith(b"{") or random_.random() < 0.3:
+                return mutated(data, random_)[0]
+            return json.dumps(mutated_document(json.loads(data), random_)).encode()
+
+        rezip(valid, path, random_, change)
+
+
+class Graphs(Format):
+    """Saved graphs, and what is computed by one that was taken."""
+
+    ending = ".h5"
+    own = (tk.errors.OpError,)
+    reader = staticmethod(tk.saved_graph.load)
+
+    def make(self, path):
+        model, scale = make_model(), tk.Variable(2.0)
+
+        @tk.function(input_signature=[tk.TensorSpec([None, 4])])
+        def f(x):
+            total = tk.zeros([4])
+            for row in x:
+                if tk.reduce_sum(row) > 0.0:
+                    total = total + row * scale
+            return {"y": model(x), "b": [tk.nn.softmax(total), "text", None]}
+
+        tk.saved_graph.save(f, path)
+
+    def read(self, path):
+        graph = self.reader(path)
+        with contextlib.suppress(TypeError, ValueError):  # the file wants another array
+            graph(INPUT)
+
+    def damage(self, valid, path, random_):
+        if random_.random() < 0.3:
+            reseal(valid, path, random_)
+        elif random_.random() < 0.3:
+            super().damage(valid, path, random_)
+        else:
+            path.write_bytes(valid)
+            document, arrays = parts_of(path)
+            write_parts(path, mutated_document(document, random_), arrays)
+
+
+class GraphsAlone(Graphs):
+    own = (standalone.GraphError,)
+    reader = staticmethod(standalone.load)
+
+
+class Idx(Format):
+    own = (ValueError,)
+
+    def make(self, path):
+        images = np.arange(5 * 28 * 28).astype(np.uint8).reshape(5, 28, 28)
+        path.write_bytes(struct.pack(">4I", 0x803, *images.shape) + images.tobytes())
+
+    def read(self, path):
+        read_idx(path, 3, (28, 28))
+
+
+class IdxPacked(Idx):
+    ending = ".gz"
+
+    def make(self, path):
+        super().make(path)
+        path.write_bytes(gzip.compress(path.read_bytes()))
+
+    def damage(self, valid, path, random_):
+        repack(valid, path, random_)
+
+
+def repack(valid, path, random_):
+    """Damage what a gzip file holds, or the file."""
+    if random_.random() < 0.5:
+        path.write_bytes(mutated(valid, random_)[0])
+    else:
+        path.write_bytes(gzip.compress(mutated(gzip.decompress(valid), random_)[0], 1))
+
+
+class KerasNpz(Npz):
+    own = (ValueError,)
+
+    def make(self, path):
+        images, labels = np.zeros((4, 28, 28), np.uint8), np.arange(4, dtype=np.uint8)
+        np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=labels)
+
+    def read(self, path):
+        mnist.load_data(path)
+
+
+class Cifar(Format):
+    ending = ".tar.gz"
+    own = (ValueError,)
+
+    def make(self, path):
+        with tarfile.open(path, "w:gz") as archive:
+            for name in (*cifar10.TRAIN_FILES, *cifar10.TEST_FILES):
+                info = tarfile.TarInfo(f"{cifar10.FOLDER}/{name}")
+                info.size = cifar10.RECORD
+                archive.addfile(info, io.BytesIO(bytes(cifar10.RECORD)))
+
+    def read(self, path):
+        cifar10.load_data(path)
+
+    def damage(self, valid, path, random_):
+        repack(valid, path, random_)
+
+
+class Png(Format):
+    ending = ".png"
+
+    def make(self, path):
+        image = np.arange(40 * 30 * 3).astype(np.uint8).reshape(40, 30, 3)
+        path.write_bytes(tk.image.encode_png(image).numpy())
+
+    def read(self, path):
+        tk.image.decode_png(path.read_bytes())
+
+    def damage(self, valid, path, random_):
+        if random_.random() < 0.3:
+            return super().damage(valid, path, random_)
+        made, place = [valid[:8]], 8
+        while place < len(valid):  # damage the content of the chunks, with checksums that fit
+            (size,) = struct.unpack_from(">I", valid, place)
+            kind, body = valid[place + 4 : place + 8], valid[place + 8 : place + 8 + size]
+            if body and random_.random() < 0.6:
+                if kind == b"IDAT" and random_.random() < 0.6:
+                    body = zlib.compress(mutated(zlib.decompress(body), random_)[0])
+                else:
+                    body = mutated(body, random_)[0]
+            check = struct.pack(">I", zlib.crc32(kind + body))
+            made.append(struct.pack(">I", len(body)) + kind + body + check)
+            place += 12 + size
+        path.write_bytes(b"".join(made))
+        return None
+
+
+class Events(Format):
+    """Files of records, as summaries are, whose records may have checksums that fit."""
+
+    def make(self, path):
+        with tk.io.TFRecordWriter(str(path)) as writer:
+            for size in (0, 3, 300, 5000):
+                writer.write(bytes(range(256)) * 20 if size == 5000 else b"x" * size)
+
+    def read(self, path):
+        for _ in tk.data.TFRecordDataset(str(path)):
+            pass
+
+    def damage(self, valid, path, random_):
+        if random_.random() < 0.7:
+            return super().damage(valid, path, random_)
+        with tk.io.TFRecordWriter(str(path)) as writer:
+            writer.write(mutated(valid, random_)[0])
+        return None
+
+
+class Liar:
+    """An object that says of itself what a file says, in one of the protocols of arrays."""
+
+    def __init__(self, said):
+        self._held = bytearray(64)
+        for name, value in said.items():
+            if name == "__array_interface__":
+                value = {"data": memoryview(self._held), **value}
+            elif name in ("__array__", "__dlpack__", "__dlpack_device__", "__len__"):
+                value = (lambda given: lambda *args, **more: given)(value)
+            setattr(type(self), name, value)
+
+
+class Interchange(Format):
+    """Objects that lie about the arrays that they stand for."""
+
+    ending = ".json"
+    own = (tk.errors.OpError, TypeError, ValueError)
+    SAID = (
+        {"__array_interface__": {"shape": [4, 2], "typestr": "<f4", "version": 3}},
+        {"__array_interface__": {"shape": [2], "typestr": "<f8", "strides": [8], "version": 3}},
+        {"__array__": [1, 2]},
+        {"__dlpack_device__": [1, 0], "__dlpack__": 3},
+        {"shape": [2, 3], "dtype": "float32", "__len__": 2},
+        {"numpy": [1, 2], "dtype": "float32", "shape": [2]},
+    )
+
+    def make(self, path):
+        path.write_text(json.dumps(self.SAID))
+
+    def damage(self, valid, path, random_):
+        path.write_text(json.dumps(mutated_document(json.loads(valid), random_)))
+
+    def read(self, path):
+        for said in json.loads(path.read_text()):
+            if not isinstance(said, dict):
+                continue
+            said = {name: _listed(value) for name, value in said.items() if name.isidentifier()}
+            for take in (tk.constant, from_dlpack, tk.Variable):
+                liar = type("Liar", (Liar,), {})
+                with contextlib.suppress(*self.own):
+                    take(liar(said))
+
+
+def _listed(value):
+    """An interface with tuples, as its version of the protocol wants them."""
+    if not isinstance(value, dict):
+        return value
+    wanted = ("shape", "strides")
+    return {k: tuple(v) if k in wanted and isinstance(v, list) else v for k, v in value.items()}
+
+
+FORMATS = {
+    "checkpoint": Checkpoints,
+    "weights.h5": Weights,
+    "safetensors": Safetensors,
+    "npz": Npz,
+    "keras": Keras,
+    "graph": Graphs,
+    "graph-alone": GraphsAlone,
+    "idx": Idx,
+    "idx.gz": IdxPacked,
+    "mnist.npz": KerasNpz,
+    "cifar": Cifar,
+    "png": Png,
+    "events": Events,
+    "interchange": Interchange,
+}
+
+
+class Failed(AssertionError):
+    """A reader did not answer as it should."""
+
+
+def attempt(format_, path):
+    """Read `path`; `"taken"` or `"refused"`.
+
+    Raises:
+        Failed: by another error than the reader's own, or with too much memory or time.
+    """
+    size, before, began = path.stat().st_size, peak(), time.perf_counter()
+    faulthandler.dump_traceback_later(3 * SECONDS, exit=True)
+    try:
+        format_.read(path)
+        found = "taken"
+    except format_.own:
+        found = "refused"
+    except Exception as error:
+        raise Failed(f"{type(error).__name__}: {error}\n{traceback.format_exc()}") from error
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    if peak() - before > ALLOWED + 4 * size:
+        raise Failed(f"{(peak() - before) >> 20} MiB for a file of {size} bytes")
+    if time.perf_counter() - began > SECONDS:
+        raise Failed(f"{time.perf_counter() - began:.1f} s")
+    return found
+
+
+def peak():
+    """The most bytes that this process has had in memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def fuzz(name, mutations, seconds, seed, found=FOUND):
+    """Damage and read files of one format; how many were taken and refused, and what failed."""
+    format_, random_ = FORMATS[name](), random.Random(f"{name} {seed}")
+    counts, failures = collections.Counter(), {}
+    ends = time.perf_counter() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"x{format_.ending}"
+        format_.make(path)
+        valid = path.read_bytes()
+        if attempt(format_, path) != "taken":
+            raise Failed(f"{name}: the valid file is refused")
+        count = 0
+        while count < mutations and time.perf_counter() < ends:
+            count += 1
+            format_.damage(valid, path, random_)
+            damaged = path.read_bytes()
+            try:
+                counts[attempt(format_, path)] += 1
+            except Failed as error:
+                counts["failed"] += 1
+                what = str(error).strip().splitlines()[-1] + str(error).splitlines()[-3]
+                if what not in failures:
+                    failures[what] = str(error)
+                    found.mkdir(exist_ok=True)
+                    (found / f"{name}-{zlib.crc32(damaged):08x}").write_bytes(damaged)
+    return counts, failures
+
+
+def limit_memory():
+    """Have a reader that goes wild fail, rather than the machine."""
+    with open("/proc/self/statm") as numbers:
+        now = int(numbers.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + (4 << 30), now + (4 << 30)))
+
+
+def main(arguments=None):
+    """Run from the command line; the exit status is the number of formats that failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mutations", type=int, default=1 << 62, help="of each format")
+    parser.add_argument("--seconds", type=float, default=1e9, help="for each format")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--format", choices=[*FORMATS])
+    given = parser.parse_args(arguments)
+    if given.mutations == 1 << 62 and given.seconds == 1e9:
+        given.seconds = 30.0
+    if given.format is None:
+        options = ["--mutations", given.mutations, "--seconds", given.seconds, "--seed", given.seed]
+        command = [sys.executable, "-m", "tests.attacks.fuzz", *map(str, options), "--format"]
+        codes = [
+            subprocess.run([*command, name], cwd=ROOT, check=False).returncode for name in FORMATS
+        ]
+        return sum(code != 0 for code in codes)
+    warnings.simplefilter("ignore")
+    faulthandler.enable()
+    limit_memory()
+    began = time.perf_counter()
+    counts, failures = fuzz(given.format, given.mutations, given.seconds, given.seed)
+    for text in failures.values():
+        print(text, file=sys.stderr)
+    seconds = time.perf_counter() - began
+    print(f"{given.format}, seed {given.seed}: {dict(counts)} in {seconds:.0f} s", flush=True)
+    return int(bool(failures))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TRAINKIT_JIT", "0")
+    sys.exit(main())
