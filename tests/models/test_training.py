@@ -321,7 +321,7 @@ def test_frozen_weights_stay():
     assert not np.array_equal(after[2], before[2])
 
 
-@pytest.mark.filterwarnings("ignore:sgd. no gradient")
+@pytest.mark.filterwarnings("ignore:sgd.*no gradient")
 def test_a_layer_that_is_first_used_later_is_trained():
     class Late(tk.Model):
         def __init__(self):

@@ -41,6 +41,8 @@ from trainkit.models.model import Model
 
 _KERAS_VERSION = "3.15.0"  # the layout of the files is that of this version
 _LEGACY = (".h5", ".hdf5")
+# What classes raise when they are made from settings of another kind than they expect.
+_SURPRISES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError)
 
 
 # ---------------------------------------------------------------------- whole models
@@ -235,7 +237,7 @@ def _shelf(archive: Archive, fd: int) -> Shelf:
 def _made(config: dict[str, Any], archive: Archive) -> Any:
     try:
         model = model_from_config(config)
-    except (RecursionError, OverflowError, KeyError, AttributeError, IndexError) as error:
+    except _SURPRISES as error:
         raise CheckpointError(
             f"{archive.name}: no model can be made from its config: {type(error).__name__} {error}"
         ) from error
