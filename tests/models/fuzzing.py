@@ -11,6 +11,7 @@ import collections
 import faulthandler
 import io
 import json
+import os
 import pathlib
 import random
 import re
@@ -22,6 +23,7 @@ import zipfile
 
 import numpy as np
 
+os.environ["TRAINKIT_JIT"] = "0"  # a compiler that is imported on the way is no model's memory
 import trainkit as tk
 from trainkit.core.errors import CheckpointError, InvalidArgumentError, OpError
 

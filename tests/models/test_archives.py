@@ -384,6 +384,47 @@ def test_inner_models_in_a_config_of_keras():
     assert history == ["inner", 0, 0]
 
 
+def test_a_list_that_holds_itself(tmp_path):
+    class Cyclic(tk.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.blocks = []
+            self.blocks.append(self.blocks)
+            self.out = L.Dense(2)
+
+        def call(self, x):
+            return self.out(x)
+
+    model = Cyclic()
+    model(X)
+    model.save(tmp_path / "m.keras")
+    other = tk.models.load_model(tmp_path / "m.keras", custom_objects={"Cyclic": Cyclic})
+    np.testing.assert_array_equal(other(X).numpy(), model(X).numpy())
+
+
+def test_an_object_is_found_by_its_other_name(tmp_path):
+    class Plain(tk.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = L.Dense(2)
+
+        def call(self, x):
+            return self.dense(x)
+
+    class Renamed(Plain):
+        def __init__(self):
+            tk.Model.__init__(self)
+            self.a_dense = L.Dense(2)
+
+        dense = property(lambda self: self.a_dense)
+
+    one, other = Plain(), Renamed()
+    assert one(X).shape == other(X).shape
+    one.save_weights(tmp_path / "m.weights.h5")
+    other.load_weights(tmp_path / "m.weights.h5")
+    np.testing.assert_array_equal(other(X).numpy(), one(X).numpy())
+
+
 def test_masks_may_be_given_to_models():
     steps = np.ones((2, 4, 3), "float32")
     kept = np.array([[True, True, False, False]] * 2)

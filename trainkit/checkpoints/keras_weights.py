@@ -196,12 +196,13 @@ def own_variables(part: Trackable) -> list[Variable]:
     return [v for v in mine if _was_trainable(v)] + [v for v in mine if not _was_trainable(v)]
 
 
-def _held(parts: Any) -> Iterator[Variable]:
+def _held(parts: Any, inside: tuple[int, ...] = ()) -> Iterator[Variable]:
+    """The variables among the parts and in their containers, which may hold themselves."""
     for part in parts:
         if isinstance(part, Variable):
             yield part
-        elif isinstance(part, _CONTAINERS):
-            yield from _held(part.parts().values())
+        elif isinstance(part, _CONTAINERS) and id(part) not in inside:
+            yield from _held(part.parts().values(), (*inside, id(part)))
 
 
 def _was_trainable(variable: Variable) -> bool:
@@ -265,8 +266,11 @@ def _is_generator(part: Any) -> bool:
     return hasattr(type(part), "_is_generator")
 
 
-def _is_metric(part: Any) -> bool:
+def _is_metric(part: Any, inside: tuple[int, ...] = ()) -> bool:
     if isinstance(part, _CONTAINERS):
         items = part.parts().values()
-        return bool(items) and all(_is_metric(item) for item in items)
+        inside = (*inside, id(part))
+        return bool(items) and all(
+            id(item) not in inside and _is_metric(item, inside) for item in items
+        )
     return callable(getattr(part, "update_state", None)) and callable(getattr(part, "result", None))

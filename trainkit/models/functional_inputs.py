@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from trainkit import ops
@@ -13,6 +16,24 @@ from trainkit.layers import masks
 from trainkit.layers.symbolic import KerasTensor
 
 _NESTS = (list, tuple, dict)
+
+
+class _Drawing(threading.local):
+    def __init__(self) -> None:
+        self.depth = 0
+
+
+_DRAWING = _Drawing()
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """While a model is drawn up, or its shapes are found, no word is said about nests."""
+    _DRAWING.depth += 1
+    try:
+        yield
+    finally:
+        _DRAWING.depth -= 1
 
 
 def matched(graph: Any, inputs: Any) -> list[Any]:
@@ -97,6 +118,8 @@ def alike(inputs: Any, wanted: Any) -> bool:
 
 
 def _warn(wanted: Any, inputs: Any) -> None:
+    if _DRAWING.depth:
+        return
     warnings.warn(
         f"The structure of `inputs` doesn't match the expected structure. {_both(wanted, inputs)}",
         stacklevel=6,

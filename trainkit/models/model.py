@@ -26,6 +26,7 @@ from trainkit.layers.symbolic import KerasTensor, Operation
 from trainkit.models import arguments, batches, feeds, limits, state_tree, training
 from trainkit.models.functional import Graph
 from trainkit.models.functional_config import graph_config, graph_from_config
+from trainkit.models.functional_inputs import drawing
 from trainkit.models.state_tree import set_state_tree
 from trainkit.models.trained import Trained
 
@@ -95,6 +96,10 @@ class Model(Trained):
         inputs = args[0] if args else kwargs["inputs"]
         mask = args[2] if len(args) > 2 else kwargs.get("mask")
         return graph.run(inputs, mask)
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        with drawing():
+            return super().compute_output_spec(*args, **kwargs)
 
     def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super()._build_for(args, kwargs)
