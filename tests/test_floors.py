@@ -73,6 +73,7 @@ CORE_ORDER = [
     "registry",
     "tensor_spec",
     "abstract",
+    "row_updates",
     "variable",
     "callables",
     "primitive",

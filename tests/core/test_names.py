@@ -32,7 +32,7 @@ def test_scopes_belong_to_their_thread():
     assert seen == [""]
 
 
-@pytest.mark.parametrize("name", ["", "a b", 3, None])
+@pytest.mark.parametrize("name", ["a b", 3, None])
 def test_what_is_no_name_says_so(name):
     with pytest.raises(ValueError, match="is no name of a scope; use letters, digits"):
         tk.name_scope(name)

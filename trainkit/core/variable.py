@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from trainkit.core import devices, dtypes, recorder
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.row_updates import RowUpdates
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import (
     PRIMITIVES,
@@ -82,7 +83,7 @@ class Reading(partial[Tensor]):
     __hash__ = object.__hash__  # equality is that of tensors, element by element
 
 
-class Variable(Trackable):
+class Variable(RowUpdates, Trackable):
     """A mutable cell that holds a tensor; what optimizers train and checkpoints store.
 
     Reading gives a snapshot: what was read before an `assign` keeps its value. The buffer is
@@ -95,6 +96,14 @@ class Variable(Trackable):
         name: what it is called in texts; `"Variable"` by default.
         dtype: element type; by default that of the value.
         shape: sizes that `assign` must keep to, `None` for any size; by default those of the value.
+        constraint: function of the value that optimizers apply after an update.
+        validate_shape: False lets `assign` change all sizes.
+        caching_device: must be `None`, as `variable_def` and `import_scope`.
+        variable_def: see `caching_device`.
+        import_scope: see `caching_device`.
+        synchronization: kept as an attribute; there is one replica, so it changes nothing.
+        aggregation: kept as an attribute, likewise.
+        experimental_enable_variable_lifting: what is made while tracing is always kept outside.
 
     Raises:
         ValueError: no initial value.
@@ -152,9 +161,25 @@ class Variable(Trackable):
         name: str | None = None,
         dtype: Any = None,
         shape: Any = None,
+        *,
+        constraint: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        variable_def: Any = None,
+        import_scope: Any = None,
+        synchronization: Any = "auto",
+        aggregation: Any = "none",
+        experimental_enable_variable_lifting: bool | None = None,
     ) -> None:
         if initial_value is None:
             raise ValueError("a Variable needs an initial value")
+        if not (caching_device is variable_def is import_scope is None):
+            raise ValueError(
+                "Variable: caching_device, variable_def and import_scope are not supported; leave "
+                "them out"
+            )
+        if constraint is not None and not callable(constraint):
+            raise ValueError(f"Variable: the constraint must be a function, it is {constraint!r}")
         trace = recorder.current_trace()
         if callable(initial_value) and not hasattr(initial_value, "dtype"):
             with recorder.silence():
@@ -165,6 +190,8 @@ class Variable(Trackable):
         self._name = name or "Variable"
         self.trainable = trainable
         self._value = wrap(tensor._array if tensor._array.shape else devices_asarray(tensor._array))
+        if shape is None and not validate_shape:
+            shape = [None] * len(tensor.shape)
         self._shape = None if shape is None else TensorShape(shape)
         if self._shape is not None and not self._shape.is_compatible_with(tensor.shape):
             raise InvalidArgumentError(
@@ -173,7 +200,9 @@ class Variable(Trackable):
             )
         self.path = self._name
         self.regularizer: Any = None
-        self.constraint: Any = None
+        self.constraint = constraint
+        self.synchronization = synchronization
+        self.aggregation: Any = aggregation
 
     # ------------------------------------------------------------------ what it is
 
@@ -210,6 +239,16 @@ class Variable(Trackable):
     def get_shape(self) -> TensorShape:
         """Sizes of the axes."""
         return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Narrow the shape that `assign` keeps to.
+
+        Raises:
+            ShapeError: the value has another.
+        """
+        self._value.set_shape(shape)
+        if self._shape is not None:
+            self._shape = self._shape.merge_with(shape)
 
     def ref(self) -> Reference:
         """A hashable stand-in that equals another variable's only for the same variable."""
@@ -396,22 +435,6 @@ class Variable(Trackable):
             mine = mine.copy()
             self._value = wrap(mine)
         return mine
-
-    def _changed(self, scatter: str, indices: Any, updates: Any) -> Variable:
-        old = self._read()
-        return self.assign(PRIMITIVES[scatter].op(old, indices, updates))
-
-    def scatter_nd_update(self, indices: Any, updates: Any, name: Any = None) -> Variable:
-        """Set the entries at `indices` (n, k) to `updates` (n, ...); of equal places the last."""
-        return self._changed("scatter_update", indices, updates)
-
-    def scatter_nd_add(self, indices: Any, updates: Any, name: Any = None) -> Variable:
-        """Add `updates` (n, ...) to the entries at `indices` (n, k); equal indices add up."""
-        return self._changed("scatter_nd_add", indices, updates)
-
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: Any = None) -> Variable:
-        """Subtract `updates` (n, ...) from the entries at `indices` (n, k)."""
-        return self._changed("scatter_nd_add", indices, PRIMITIVES["negative"].op(updates))
 
     def __deepcopy__(self, memo: Any) -> Variable:
         twin = Variable(self._value, self.trainable, self._name, shape=self._shape)

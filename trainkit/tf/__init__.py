@@ -182,6 +182,9 @@ from trainkit.tf.math import tanh as tanh
 from trainkit.tf.math import truediv as truediv
 from trainkit.tf.matrix_functions import matrix_square_root as matrix_square_root
 from trainkit.tf.module import Module as Module
+from trainkit.tf.scatters import IndexedSlices as IndexedSlices
+from trainkit.tf.scatters import VariableAggregation as VariableAggregation
+from trainkit.tf.scatters import VariableSynchronization as VariableSynchronization
 from trainkit.tf.scatters import identity_n as identity_n
 from trainkit.tf.scatters import tensor_scatter_nd_max as tensor_scatter_nd_max
 from trainkit.tf.scatters import tensor_scatter_nd_min as tensor_scatter_nd_min

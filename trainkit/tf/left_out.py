@@ -26,7 +26,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "AggregationMethod": "gradients are always added up",
         "CriticalSection": "use threading.Lock",
         "DeviceSpec": "devices are strings; see tk.device",
-        "IndexedSlices": _SPARSE,
         "Operation": "see tk.function(...).get_concrete_function(...).graph",
         "RaggedTensor": _RAGGED,
         "RegisterGradient": "use tk.custom_gradient",
