@@ -59,6 +59,7 @@ _keep_freed_memory()
 _FAMILIES = {
     "activations": "trainkit.activations",
     "array_api": "trainkit.array_api",
+    "audio": "trainkit.tf.audio",
     "autodiff": "trainkit.autodiff",
     "autograph": "trainkit.tf.autograph",
     "bitwise": "trainkit.tf.bitwise",

@@ -326,7 +326,11 @@ class Dataset(BatchChain):
 
 
 def _as_numpy(x: Any) -> Any:
-    return x.numpy() if isinstance(x, Tensor) else x
+    """A component as an array of the user's own, which may be written to."""
+    if not isinstance(x, Tensor):
+        return x
+    value = x.numpy()
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _as_tensor(x: Any) -> Any:

@@ -34,7 +34,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "VariableAggregation": _CLUSTER,
         "VariableSynchronization": _CLUSTER,
         "approx_top_k": _APPROX,
-        "audio": "use Python's wave module",
         "distribute": _CLUSTER,
         "dtensor": _CLUSTER,
         "estimator": "use tk.keras.Model",

@@ -1,0 +1,166 @@
+"""Images between files, Pillow and arrays: `keras.utils.load_img` and its relatives."""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dtypes import floatx
+from trainkit.core.errors import InvalidArgumentError, NotFoundError
+from trainkit.keras.backend import image_data_format
+from trainkit.tf.image_files import pillow
+
+_MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
+_WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")
+
+
+def _format(data_format: str | None) -> str:
+    found = data_format or image_data_format()
+    if found not in ("channels_last", "channels_first"):
+        raise ValueError(f"data_format {found!r}; use 'channels_last' or 'channels_first'")
+    return found
+
+
+def load_img(
+    path: Any,
+    color_mode: str = "rgb",
+    target_size: Any = None,
+    interpolation: str = "nearest",
+    keep_aspect_ratio: bool = False,
+) -> Any:
+    """An image file as an image of Pillow.
+
+    Args:
+        path: of the file, or a file object of bytes.
+        color_mode: `"grayscale"`, `"rgb"` or `"rgba"`.
+        target_size: (height, width) to resize to.
+        interpolation: `"nearest"`, `"bilinear"`, `"bicubic"`, `"hamming"`, `"box"` or `"lanczos"`.
+        keep_aspect_ratio: cut the middle out before it is resized, so that nothing is distorted.
+
+    Raises:
+        NotFoundError: there is no such file.
+        InvalidArgumentError: it is no image.
+        ValueError: another argument is none of those above.
+        ImportError: Pillow is not installed.
+    """
+    if color_mode not in _MODES or interpolation.lower() not in _WAYS:
+        raise ValueError(
+            f"load_img: color_mode {color_mode!r} must be one of {list(_MODES)}, interpolation "
+            f"{interpolation!r} one of {list(_WAYS)}"
+        )
+    source = path
+    if isinstance(path, str | bytes | os.PathLike):
+        try:
+            source = io.BytesIO(pathlib.Path(os.fsdecode(path)).read_bytes())
+        except FileNotFoundError:
+            raise NotFoundError(f"load_img: there is no file {os.fsdecode(path)}") from None
+    pil = pillow()
+    try:
+        image = pil.open(source)
+        deep = color_mode == "grayscale" and image.mode in ("I;16", "I;16B", "I")
+        image = (
+            image.copy()
+            if deep or image.mode == _MODES[color_mode]
+            else image.convert(_MODES[color_mode])
+        )
+    except Exception as error:  # Pillow raises what its decoders raise
+        raise InvalidArgumentError(f"load_img: {path} is no image: {error}") from None
+    if target_size is None:
+        return image
+    height, width = (int(n) for n in target_size)
+    way = getattr(pil.Resampling, interpolation.upper())
+    box = _middle(image.size, width, height) if keep_aspect_ratio else None
+    if image.size == (width, height):
+        return image
+    return image.resize((width, height), way, box=box)
+
+
+def _middle(size: tuple[int, int], width: int, height: int) -> tuple[int, int, int, int]:
+    """The largest box in the middle of an image with the ratio of `width` to `height`."""
+    have_width, have_height = size
+    box_height = min(have_height, have_width * height // width)
+    box_width = min(have_width, have_height * width // height)
+    left, top = (have_width - box_width) // 2, (have_height - box_height) // 2
+    return left, top, left + box_width, top + box_height
+
+
+def img_to_array(img: Any, data_format: str | None = None, dtype: Any = None) -> Any:
+    """An image of Pillow, or an array, as an array (height, width, channels).
+
+    Args:
+        img: the image.
+        data_format: `"channels_first"` for (channels, height, width).
+        dtype: element type; the default float by default.
+
+    Raises:
+        ValueError: the image has neither two nor three axes.
+    """
+    order = _format(data_format)
+    x = np.asarray(img, dtype=dtype or floatx())
+    if x.ndim not in (2, 3):
+        raise ValueError(f"img_to_array: an image has two or three axes, this one shape {x.shape}")
+    if x.ndim == 2:
+        x = x[..., None]
+    return x.transpose(2, 0, 1) if order == "channels_first" else x
+
+
+def array_to_img(
+    x: Any, data_format: str | None = None, scale: bool = True, dtype: Any = None
+) -> Any:
+    """An array (height, width, 1, 3 or 4 channels) as an image of Pillow.
+
+    Args:
+        x: the array.
+        data_format: `"channels_first"` for (channels, height, width).
+        scale: stretch the values to 0 to 255.
+        dtype: in which this is worked out; the default float by default.
+
+    Raises:
+        ValueError: the array has not three axes, or another number of channels.
+        ImportError: Pillow is not installed.
+    """
+    array = np.asarray(x, dtype=dtype or floatx())
+    if array.ndim != 3:
+        raise ValueError(f"array_to_img: one image has three axes, the array shape {array.shape}")
+    if _format(data_format) == "channels_first":
+        array = array.transpose(1, 2, 0)
+    if scale:
+        array = array - array.min()
+        high = array.max()
+        array = array / (high if high != 0 else 1) * 255
+    channels = array.shape[-1]
+    if channels not in (1, 3, 4):
+        raise ValueError(f"array_to_img: 1, 3 or 4 channels are needed, there are {channels}")
+    if channels == 1:
+        wide = array.max() > 255
+        return pillow().fromarray(array[..., 0].astype("int32" if wide else "uint8"))
+    return pillow().fromarray(array.astype("uint8"))
+
+
+def save_img(
+    path: Any,
+    x: Any,
+    data_format: str | None = None,
+    file_format: str | None = None,
+    scale: bool = True,
+    **kwargs: Any,
+) -> None:
+    """Write an array as an image file.
+
+    Args:
+        path: of the file, or a file object.
+        x: (height, width, 1, 3 or 4 channels).
+        data_format: `"channels_first"` for (channels, height, width).
+        file_format: such as `"png"`; by default what the ending of the path says.
+        scale: stretch the values to 0 to 255.
+        **kwargs: what Pillow's `Image.save` takes besides.
+    """
+    image = array_to_img(x, data_format, scale)
+    kind = (file_format or os.path.splitext(str(path))[1].lstrip(".")).lower()
+    if image.mode == "RGBA" and kind in ("jpg", "jpeg"):
+        image = image.convert("RGB")
+    image.save(path, format="jpeg" if file_format == "jpg" else file_format, **kwargs)
