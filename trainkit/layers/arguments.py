@@ -65,6 +65,17 @@ def whole(layer: Any, name: str, value: Any, least: int = 1) -> int:
     return int(value)
 
 
+def an_int(layer: Any, name: str, value: Any) -> int:
+    """`value`, which is an int.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not hasattr(value, "__index__") or isinstance(value, bool):
+        raise TypeError(f"{_label(layer)}: {name} must be an int, got {value!r}")
+    return int(value)
+
+
 def sizes(layer: Any, name: str, value: Any, rank: int, least: int = 1) -> tuple[int, ...]:
     """`value`, an int or one int for each of `rank` axes, as a tuple.
 

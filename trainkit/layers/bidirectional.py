@@ -47,6 +47,9 @@ class Bidirectional(Layer):
         forward = _twin(layer, f"forward_{layer.name}", layer.go_backwards)
         backward = backward_layer or _twin(layer, f"backward_{layer.name}", not layer.go_backwards)
         _check_agreement(forward, backward)
+        for one in (forward, backward):  # as in Keras: no output is carried over masked steps
+            if getattr(one, "zero_output_for_mask", None) is not None:
+                one.zero_output_for_mask = one.return_sequences
         self.forward_layer = forward
         self.backward_layer = backward
         self._start_weights = weights

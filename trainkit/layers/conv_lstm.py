@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import initializers, ops
-from trainkit.core.errors import ShapeError
+from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.arguments import format_of, keep, one_of, sizes, whole
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.recurrent_cells import Cell
@@ -51,6 +51,11 @@ class ConvLSTMCell(Cell):
         self.kernel_size = sizes(self, "kernel_size", kernel_size, rank)
         self.strides = sizes(self, "strides", strides, rank)
         self.dilation_rate = sizes(self, "dilation_rate", dilation_rate, rank)
+        if max(self.strides) > 1 and max(self.dilation_rate) > 1:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: strides {self.strides} and dilation_rate "
+                f"{self.dilation_rate} can't both be above 1"
+            )
         self.padding = one_of(self, "padding", str(padding).lower(), ("valid", "same"))
         self.data_format = format_of(self, data_format)
         self._set_up()

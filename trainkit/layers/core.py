@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import nest
-from trainkit.core.config_values import described_lambda, function_of
+from trainkit.core.config_values import SafeModeScope, described_lambda, function_of
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.registry import CustomObjectScope
+from trainkit.core.tensor import SymbolicTensor
 from trainkit.layers.layer import Layer
 
 
@@ -48,6 +51,11 @@ class InputLayer(Layer):
         **kwargs: Any,
     ) -> None:
         if "input_shape" in kwargs:
+            warnings.warn(
+                "InputLayer: input_shape is an old name of shape, which is taken; use shape",
+                UserWarning,
+                stacklevel=2,
+            )
             shape = kwargs.pop("input_shape")
         if "batch_input_shape" in kwargs:
             batch_shape = kwargs.pop("batch_input_shape")
@@ -56,10 +64,18 @@ class InputLayer(Layer):
             raise InvalidArgumentError(
                 "InputLayer: sparse and ragged inputs are not supported; only dense ones"
             )
-        if batch_shape is None and shape is not None:
-            batch_shape = (batch_size, *_sizes("shape", shape))
-        if batch_shape is None and input_tensor is not None:
+        if shape is not None and batch_shape is not None:
+            raise InvalidArgumentError("InputLayer: shape and batch_shape exclude each other")
+        if batch_size is not None and batch_shape is not None:
+            raise InvalidArgumentError("InputLayer: batch_size and batch_shape exclude each other")
+        if shape is not None:
+            shape = _sizes("shape", shape)
+        if input_tensor is not None:
+            given = {"shape": shape, "batch_shape": batch_shape, "batch_size": batch_size}
+            _check_input_tensor(input_tensor, dtype, **given)
             batch_shape = tuple(input_tensor.shape)
+        elif shape is not None:
+            batch_shape = (batch_size, *shape)
         if batch_shape is None:
             raise InvalidArgumentError(
                 "InputLayer: give the shape of a sample (without the batch), or batch_shape"
@@ -67,7 +83,19 @@ class InputLayer(Layer):
         self.batch_shape = _sizes("batch_shape", batch_shape)
         self._dtype = _dtype_name(dtype, input_tensor)
         self.optional = optional
+        self.sparse = self.ragged = False
         self.built = True
+        if input_tensor is not None and self._symbol_for is not None:
+            self._symbol_for(input_tensor)
+
+    _symbol_for: Any = None  # makes the symbolic tensor; set where these are known
+
+    @property
+    def output(self) -> Any:
+        """The symbolic tensor that stands for the input."""
+        if self._symbolic_call is None and self._symbol_for is not None:
+            self._symbol_for(None)
+        return super().output
 
     @property
     def dtype(self) -> str:
@@ -89,6 +117,28 @@ class InputLayer(Layer):
             "name": self.name,
         }
         return {**config, "sparse": False, "optional": self.optional}
+
+
+def _check_input_tensor(x: Any, dtype: Any, shape: Any, batch_shape: Any, batch_size: Any) -> None:
+    """Refuse what is no symbolic tensor, and settings that contradict it.
+
+    Raises:
+        InvalidArgumentError: `x` is none, or a setting does.
+    """
+    if not isinstance(x, SymbolicTensor):
+        raise InvalidArgumentError(f"InputLayer: input_tensor must be a KerasTensor, got {x!r}")
+    have = tuple(x.shape)
+    told = {
+        "shape": (shape, have[1:]),
+        "batch_shape": (None if batch_shape is None else tuple(batch_shape), have),
+        "batch_size": (batch_size, have[0] if have else None),
+        "dtype": (None if dtype is None else _dtype_name(dtype, None), x.dtype.name),
+    }
+    for name, (given, own) in told.items():
+        if given is not None and given != own:
+            raise InvalidArgumentError(
+                f"InputLayer: {name} is {given!r}, that of input_tensor is {own!r}"
+            )
 
 
 def _sizes(what: str, shape: Any) -> tuple[Any, ...]:
@@ -186,8 +236,7 @@ class Lambda(Layer):
         self.arguments = dict(arguments or {})
         if output_shape is not None:
             self._output_shape = output_shape
-        if mask is not None:
-            self.supports_masking = True
+        self.supports_masking = mask is not None
         import inspect
 
         names = inspect.signature(function).parameters
@@ -211,6 +260,21 @@ class Lambda(Layer):
         if self._wants_training:
             more["training"] = training
         return self.function(inputs, **more)
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None, safe_mode: bool | None = None
+    ) -> Any:
+        """A new layer made by what `get_config` gave.
+
+        Args:
+            config: the arguments.
+            custom_objects: functions that they may name, by name.
+            safe_mode: whether lambdas, which are code, are refused; by default so unless a
+                `SafeModeScope` around it says otherwise.
+        """
+        with CustomObjectScope(custom_objects), SafeModeScope(safe_mode):
+            return super().from_config(config)
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return self.mask(inputs, mask) if callable(self.mask) else self.mask

@@ -220,7 +220,7 @@ def einsum_shapes(
             f"EinsumDense: the equation must have the form 'ab,bc->ac', got {equation!r}"
         )
     known = _letters(operands[0], input_shape, equation)
-    told = _letters(result, _whole_output(result, known, output_shape), equation)
+    told = _told_sizes(operands[0], result, input_shape, output_shape, equation)
     for letter, n in told.items():
         if n is not None and known.get(letter) not in (None, n):
             raise ShapeError(
@@ -235,14 +235,35 @@ def einsum_shapes(
             f"EinsumDense: axis {missing[0]!r} of the kernel is in no other part of {equation!r}"
         )
     kernel_shape = tuple(known[letter] for letter in kernel)
-    return kernel_shape, _bias_shape(bias_axes, result, known, equation)
+    covered = len(input_shape) - len(operands[0].replace("...", ""))
+    return kernel_shape, _bias_shape(bias_axes, result, known, equation, covered)
 
 
-def _whole_output(letters: str, known: dict[str, Any], given: Any) -> tuple[Any, ...]:
-    """`given` with the sizes of the batch axes that it leaves out put before it."""
-    plain = letters.replace("...", "")
-    spare = max(len(plain) - len(given), 0)
-    return (*[known.get(letter) for letter in plain[:spare]], *given)
+def _told_sizes(
+    given: str, result: str, input_shape: Any, output_shape: Any, equation: str
+) -> dict[str, Any]:
+    """The sizes of the output's letters that `output_shape`, which leaves the batch out, says.
+
+    Where dots stand in front it leaves out all that they cover.
+    """
+    if result.startswith("..."):
+        letters = result.removeprefix("...")
+        spare = max(len(letters) - len(output_shape), 0)
+        return dict(zip(letters[spare:], output_shape[-len(letters) :], strict=True))
+    letters = result.removesuffix("...")
+    whole = (input_shape[0], *output_shape)
+    if len(whole) < len(letters):  # axes of the input after the batch were left out, too
+        known = _letters(given, input_shape, equation)
+        spare = len(letters) - len(output_shape)
+        whole = (*[known.get(letter) for letter in letters[:spare]], *output_shape)
+    elif "." not in result and len(output_shape) == len(letters):  # the batch is named, too
+        whole = tuple(output_shape)
+    elif "." not in result and len(whole) != len(letters):
+        raise ShapeError(
+            f"EinsumDense: output_shape {tuple(output_shape)} names {len(output_shape)} axes after "
+            f"the batch, the output of {equation!r} has {len(letters) - 1}"
+        )
+    return dict(zip(letters, whole, strict=False))
 
 
 def _letters(letters: str, shape: Any, equation: str) -> dict[str, Any]:
@@ -264,7 +285,9 @@ def _letters(letters: str, shape: Any, equation: str) -> dict[str, Any]:
     return sizes
 
 
-def _bias_shape(axes: str | None, result: str, known: dict[str, Any], equation: str) -> Any:
+def _bias_shape(
+    axes: str | None, result: str, known: dict[str, Any], equation: str, covered: int
+) -> Any:
     if not axes:
         return None
     letters = result.replace("...", "")
@@ -274,4 +297,5 @@ def _bias_shape(axes: str | None, result: str, known: dict[str, Any], equation: 
                 f"EinsumDense: bias axis {letter!r} is no axis of the output of {equation!r}"
             )
     first = min(letters.index(letter) for letter in axes)
-    return tuple(known[letter] if letter in axes else 1 for letter in letters[first:])
+    sizes = tuple(known[letter] if letter in axes else 1 for letter in letters[first:])
+    return sizes + (1,) * (covered if result.endswith("...") else 0)

@@ -204,8 +204,8 @@ def set_dtype_policy(policy: Any) -> None:
 
 
 def described_policy(policy: DTypePolicy) -> Any:
-    """A policy as it stands in the config of a layer: its name, a map of several whole."""
-    return serialize_object(policy) if isinstance(policy, DTypePolicyMap) else policy.name
+    """A policy as it stands in the config of a layer, in Keras's layout."""
+    return serialize_object(policy)
 
 
 def policy_of(dtype: Any) -> DTypePolicy:

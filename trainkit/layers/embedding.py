@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit import initializers, ops
+from trainkit import ops
 from trainkit.layers.arguments import keep, whole
 from trainkit.layers.layer import Layer
 
@@ -44,13 +44,13 @@ class Embedding(Layer):
         arguments = locals()
         del arguments["weights"]
         keep(self, arguments)
+        self.supports_masking = mask_zero
+        self.autocast = False
         self.input_dim = whole(self, "input_dim", input_dim)
         self.output_dim = whole(self, "output_dim", output_dim)
         if weights is not None:
-            table = weights[0] if isinstance(weights, list | tuple) else weights
-            self._given = initializers.get(table)
-        self.supports_masking = mask_zero
-        self.autocast = False
+            self.build()
+            self.set_weights(weights if isinstance(weights, list | tuple) else [weights])
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
@@ -61,7 +61,7 @@ class Embedding(Layer):
         self.embeddings = self.add_weight(
             "embeddings",
             (self.input_dim, self.output_dim),
-            initializer=self.__dict__.get("_given", self.embeddings_initializer),
+            initializer=self.embeddings_initializer,
             regularizer=self.embeddings_regularizer,
             constraint=self.embeddings_constraint,
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit import constraints, initializers, ops, regularizers
 from trainkit.core import abstract, dtypes, nest
-from trainkit.core.errors import InvalidArgumentError, UnknownArgumentError
+from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgumentError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.core.variable import Variable
@@ -120,7 +120,8 @@ class Layer(SpecsByRunning):
         A layer made of other layers needs none of its own: those are built by running `call` on
         shapes.
         """
-        if tracking.sublayers(self, Layer) and not all_built(self):
+        runs = type(self).call is not Layer.call and input_shape is not None
+        if runs and tracking.sublayers(self, Layer) and not all_built(self):
             abstract.result_specs(self.call, specs_of(input_shape, self.compute_dtype))
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -376,7 +377,12 @@ class Layer(SpecsByRunning):
         given = {k: v if k in raw else _argument(k, v) for k, v in config.items()}
         if given.get("quantization_config", 0) is None:  # Keras notes that it has none
             del given["quantization_config"]
-        return cls(**given)
+        try:
+            return cls(**given)
+        except ValueError as error:
+            raise ConfigError(
+                f"{cls.__name__} can't be made from its config: {error}\n  config  {config}"
+            ) from error
 
     def get_build_config(self) -> dict[str, Any] | None:
         """What the layer was built for, `None` before.

@@ -36,5 +36,7 @@ def current_path() -> str:
 
 def path_in(layer: Any, label: str) -> str:
     """The path of the weight `label` that `layer` makes now."""
+    if layer.path is not None and layer not in FRAME.scopes:  # built before
+        return f"{layer.path}/{label}"
     with scope(layer):
         return f"{current_path()}/{label}"

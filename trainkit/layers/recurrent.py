@@ -129,6 +129,7 @@ class RNN(Layer):
     def call(
         self, sequences: Any, initial_state: Any = None, mask: Any = None, training: Any = False
     ) -> Any:
+        self._check_sizes(sequences)
         states = self._start(sequences, initial_state)
         mask = nest.flatten(mask)[0] if isinstance(mask, list | tuple) else mask
         for cell in self._cells_with_masks():
@@ -146,6 +147,26 @@ class RNN(Layer):
             return output
         return (output, *states)
 
+    def _check_sizes(self, sequences: Any) -> None:
+        """Refuse sequences without steps, and other batches than that of a kept state.
+
+        Raises:
+            ShapeError: they are such.
+        """
+        batch, steps = sequences.shape[:2]
+        if steps == 0:
+            raise ShapeError(
+                f"{type(self).__name__} {self.name!r}: the sequences must have at least one step, "
+                f"their shape is {tuple(sequences.shape)}"
+            )
+        if self._kept is not None and batch is not None:
+            kept = self._kept.variables[0].shape[0]
+            if batch != kept:
+                raise ShapeError(
+                    f"{type(self).__name__} {self.name!r}: a stateful layer keeps the batch size "
+                    f"that it was built with, {kept}; it was given a batch size of {batch}"
+                )
+
     def _cells_with_masks(self) -> list[Any]:
         return [self.cell] if hasattr(self.cell, "begin_sequence") else []
 
@@ -159,6 +180,8 @@ class RNN(Layer):
                     f"initial_state has {len(states)} tensors, the state of "
                     f"{type(self.cell).__name__} has {count}"
                 )
+            if isinstance(self.cell, StackedRNNCells):  # where each cell's state is a list
+                states = [s if isinstance(s, list | tuple) else [s] for s in states]
             return states
         if self.stateful and self._kept is not None:
             return list(self._kept.values())

@@ -390,12 +390,8 @@ class StackedRNNCells(Layer):
         return size if size is not None else _first(last.state_size)
 
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
-        """Zeros for each cell, a list of them where a cell's state has several tensors."""
-        states = []
-        for cell in self.cells:
-            start = initial_state(cell, batch_size, self.compute_dtype)
-            states.append(start if isinstance(cell.state_size, list | tuple) else start[0])
-        return states
+        """Zeros for each cell, a list of as many as its state has tensors."""
+        return [initial_state(cell, batch_size, self.compute_dtype) for cell in self.cells]
 
     def begin_sequence(self) -> None:
         """Tell the cells that a sequence begins."""
@@ -419,7 +415,7 @@ class StackedRNNCells(Layer):
         for cell, state in zip(self.cells, states, strict=True):
             listed = isinstance(state, list | tuple)
             inputs, new = call_cell(cell, inputs, list(state) if listed else [state], training)
-            new_states.append(new if listed else new[0])
+            new_states.append(new)
         return inputs, new_states
 
 

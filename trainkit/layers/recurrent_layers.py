@@ -33,9 +33,11 @@ class OfCell(RNN):
             if k not in names and k not in ("self", "kwargs", "__class__", "use_cudnn")
         }
         kwargs = arguments["kwargs"]
+        implementation = kwargs.pop("implementation", 2)
         dtype = kwargs.get("dtype")
         cell = self.cell_class(**settings, dtype=dtype, trainable=kwargs.get("trainable", True))
         super().__init__(cell, **own, **kwargs)
+        self.implementation = one_of(self, "implementation", implementation, (0, 1, 2))
 
     def __getattr__(self, name: str) -> Any:
         cell = self.__dict__.get("cell")
@@ -68,6 +70,7 @@ class SimpleRNN(OfCell):
         seed: int for the dropout.
         return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
             `RNN`.
+        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
     """
 
     cell_class = SimpleRNNCell
@@ -102,7 +105,7 @@ class SimpleRNN(OfCell):
 
 
 def _checked_cudnn(layer: Layer, use_cudnn: Any) -> Any:
-    return one_of(layer, "use_cudnn", use_cudnn, ("auto", False))
+    return one_of(layer, "use_cudnn", use_cudnn, ("auto", True, False))
 
 
 class GRU(OfCell):
@@ -126,7 +129,9 @@ class GRU(OfCell):
         return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
             `RNN`.
         reset_after: where the reset gate multiplies.
-        use_cudnn: `"auto"` or `False`; there is one implementation.
+        use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
+            implementation.
+        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
     """
 
     cell_class = GRUCell
@@ -185,7 +190,9 @@ class LSTM(OfCell):
         seed: int for the dropout.
         return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
             `RNN`.
-        use_cudnn: `"auto"` or `False`; there is one implementation.
+        use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
+            implementation.
+        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
     """
 
     cell_class = LSTMCell

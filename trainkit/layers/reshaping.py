@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.arguments import format_of, one_of, sizes, whole
+from trainkit.layers.arguments import an_int, format_of, one_of, sizes, whole
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
 
@@ -69,6 +69,11 @@ class Reshape(Layer):
     def __init__(self, target_shape: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.target_shape = tuple(target_shape)
+        if any(not hasattr(n, "__index__") or n < -1 for n in self.target_shape):
+            raise InvalidArgumentError(
+                f"Reshape: target_shape must hold sizes of 0 or more, or -1 once, got "
+                f"{self.target_shape}"
+            )
         if sum(n == -1 for n in self.target_shape) > 1:
             raise InvalidArgumentError(f"Reshape: -1 stands more than once in {self.target_shape}")
 
@@ -119,11 +124,14 @@ class RepeatVector(Layer):
 
     Args:
         n: how often.
+
+    Raises:
+        TypeError: it is no int.
     """
 
     def __init__(self, n: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.n = whole(self, "n", n)
+        self.n = whole(self, "n", an_int(self, "n", n))
         self.input_spec = InputSpec(ndim=2)
 
     def call(self, inputs: Any) -> Any:
@@ -133,14 +141,18 @@ class RepeatVector(Layer):
 def _pairs(layer: Layer, name: str, value: Any, rank: int) -> Any:
     """An int, an int for each axis, or a pair (before, after) for each axis, as pairs."""
     if hasattr(value, "__index__"):
-        value = (value,) * rank
+        value = ((value, value),) * rank
     if rank == 1 and len(value) == 2 and all(hasattr(n, "__index__") for n in value):
         value = (value,)
-    if len(value) != rank:
+    if isinstance(value, str) or len(value) != rank or (rank == 1 and not _is_pair(value[0])):
         raise InvalidArgumentError(
             f"{type(layer).__name__}: {name} must be an int, or {rank} ints or pairs, got {value!r}"
         )
     return tuple(sizes(layer, name, item, 2, least=0) for item in value)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
 
 
 class _Bordered(Layer):
@@ -171,12 +183,17 @@ class _ZeroPadding(_Bordered):
 
     def __init__(self, padding: Any = 1, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.padding = _pairs(self, "padding", padding, self.rank)
+        pairs = _pairs(self, "padding", padding, self.rank)
+        self.padding = pairs[0] if self.rank == 1 else pairs
         self.data_format = format_of(self, data_format)
         self.input_spec = InputSpec(ndim=self.rank + 2)
 
     def call(self, inputs: Any) -> Any:
-        return ops.pad(inputs, self._widths(self.padding))
+        pairs = [self.padding] if self.rank == 1 else self.padding
+        return ops.pad(inputs, self._widths(pairs))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "padding": self.padding}
 
 
 class ZeroPadding1D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
@@ -211,13 +228,15 @@ class _Cropping(_Bordered):
 
     def __init__(self, cropping: Any = 1, data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.cropping = _pairs(self, "cropping", cropping, self.rank)
+        pairs = _pairs(self, "cropping", cropping, self.rank)
+        self.cropping = pairs[0] if self.rank == 1 else pairs
         self.data_format = format_of(self, data_format)
         self.input_spec = InputSpec(ndim=self.rank + 2)
 
     def call(self, inputs: Any) -> Any:
         key = []
-        for n, (before, after) in zip(inputs.shape, self._widths(self.cropping), strict=True):
+        pairs = [self.cropping] if self.rank == 1 else self.cropping
+        for n, (before, after) in zip(inputs.shape, self._widths(pairs), strict=True):
             if n is not None and before + after and before + after >= n:
                 raise ShapeError(
                     f"cropping {self.cropping} leaves nothing of an input of shape "
@@ -225,6 +244,9 @@ class _Cropping(_Bordered):
                 )
             key.append(slice(before, -after if after else None))
         return inputs[tuple(key)]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "cropping": self.cropping}
 
 
 class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
@@ -249,11 +271,14 @@ class UpSampling1D(Layer):
 
     Args:
         size: how often.
+
+    Raises:
+        TypeError: it is no int.
     """
 
     def __init__(self, size: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.size = whole(self, "size", size)
+        self.size = whole(self, "size", an_int(self, "size", size))
         self.input_spec = InputSpec(ndim=3)
 
     def call(self, inputs: Any) -> Any:

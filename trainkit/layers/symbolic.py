@@ -324,14 +324,22 @@ def _hashable(value: Any) -> Any:
     return value
 
 
+def _symbol_for(layer: InputLayer, given: KerasTensor | None) -> None:
+    """Make `given`, or a new symbolic tensor, that of an input layer."""
+    symbol = given
+    if symbol is None:
+        symbol = KerasTensor(layer.batch_shape, layer.dtype, name=layer.name)
+    symbol.node = Node(layer, (), {})
+    symbol.node.outputs = symbol
+    layer._note_symbolic_call(symbol, symbol)
+
+
+InputLayer._symbol_for = _symbol_for
+
+
 def symbol_of(layer: InputLayer) -> KerasTensor:
     """The symbolic tensor of an input layer, made when it is asked for the first time."""
-    if layer.__dict__["_symbolic_call"] is None:
-        symbol = KerasTensor(layer.batch_shape, layer.dtype, name=layer.name)
-        symbol.node = Node(layer, (), {})
-        symbol.node.outputs = symbol
-        layer._note_symbolic_call(symbol, symbol)
-    symbol = layer.output
+    symbol: KerasTensor = layer.output
     return symbol
 
 

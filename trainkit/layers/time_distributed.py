@@ -55,12 +55,40 @@ class TimeDistributed(Wrapper):
         super().build((input_shape[0], *input_shape[2:]))
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        if mask is not None:
+            self._check_mask(mask, inputs)
+        more: dict[str, Any] = {}
+        if self.layer._facts.takes_training:
+            more["training"] = training
+        takes_mask = mask is not None and "mask" in self.layer._facts.mask_names
+        if training and self.layer.non_trainable_weights and inputs.shape[1] is not None:
+            return self._step_by_step(inputs, mask if takes_mask else None, more)
         dims = ops.shape(inputs)
-        more = {"training": training} if self.layer._facts.takes_training else {}
-        if mask is not None and "mask" in self.layer._facts.mask_names:
+        if takes_mask:
             more["mask"] = ops.reshape(mask, (-1, *ops.shape(mask)[2:]))
         y = self.layer(ops.reshape(inputs, (-1, *dims[2:])), **more)
         return ops.reshape(y, (dims[0], _rest(dims, inputs), *y.shape[1:]))
+
+    def _step_by_step(self, inputs: Any, mask: Any, more: dict[str, Any]) -> Any:
+        """The steps one by one: a layer with statistics of its batches sees each step as one."""
+        masks = [None] * inputs.shape[1] if mask is None else ops.unstack(mask, axis=1)
+        outputs = []
+        for x, seen in zip(ops.unstack(inputs, axis=1), masks, strict=True):
+            outputs.append(self.layer(x, **more, **({} if seen is None else {"mask": seen})))
+        return ops.stack(outputs, axis=1)
+
+    def _check_mask(self, mask: Any, inputs: Any) -> None:
+        """Refuse a mask of other steps.
+
+        Raises:
+            ShapeError: its first two sizes are not those of the inputs.
+        """
+        pairs = list(zip(mask.shape[:2], inputs.shape[:2], strict=False))
+        if len(pairs) < 2 or any(None not in pair and pair[0] != pair[1] for pair in pairs):
+            raise ShapeError(
+                f"TimeDistributed {self.name!r}: batch and steps of the mask must be those of the "
+                f"input.\n  mask   {tuple(mask.shape)}\n  input  {tuple(inputs.shape)}"
+            )
 
 
 def _rest(dims: Any, inputs: Any) -> Any:
