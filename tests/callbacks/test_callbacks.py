@@ -117,6 +117,7 @@ def test_lambda_callback_calls_functions_and_refuses_unknown_names():
     assert seen == ["b0", "b1", 0]
     with pytest.raises(TypeError, match="on_epoch_finish"):
         cb.LambdaCallback(on_epoch_finish=print)
+    assert cb.LambdaCallback(helper=print).helper is print
 
 
 # ------------------------------------------------------------------ stopping
@@ -189,8 +190,41 @@ def test_an_unknown_monitor_names_the_nearest(tmp_path, callback):
 
 @pytest.mark.parametrize("callback", [cb.EarlyStopping, cb.ReduceLROnPlateau])
 def test_a_monitor_of_the_validation_needs_one(callback):
-    with pytest.raises(ValueError, match="no validation data"):
-        fit(line(), callback())
+    with pytest.warns(UserWarning, match="no metric 'val_loss'.*give fit validation_data"):
+        history = fit(line(), callback())
+    assert len(history.epoch) == 3
+
+
+@pytest.mark.parametrize("kind", ["stop", "reduce", "save"])
+def test_an_unknown_monitor_with_a_mode_is_a_warning(tmp_path, kind):
+    path = tmp_path / "a.keras"
+    callback = {
+        "stop": lambda: cb.EarlyStopping("val_los", mode="min"),
+        "reduce": lambda: cb.ReduceLROnPlateau("val_los", mode="min"),
+        "save": lambda: cb.ModelCheckpoint(path, "val_los", save_best_only=True, mode="min"),
+    }[kind]()
+    with pytest.warns(UserWarning, match="did you mean 'val_loss'"):
+        history = fit(line(), callback, validation_data=(X, Y))
+    assert len(history.epoch) == 3
+    assert path.exists() is (kind == "save")
+
+
+def test_an_unknown_mode_is_a_warning():
+    with pytest.warns(UserWarning, match="EarlyStopping mode 'up' is unknown"):
+        assert cb.EarlyStopping("loss", mode="up").mode == "auto"
+
+
+def test_the_comparison_of_a_monitor():
+    assert cb.EarlyStopping("val_accuracy").monitor_op is tk.ops.greater
+    assert cb.EarlyStopping("val_loss").monitor_op is tk.ops.less
+    assert cb.EarlyStopping("val_loss", mode="max").monitor_op is tk.ops.greater
+
+
+def test_a_best_only_checkpoint_passes_over_epochs_without_validation(tmp_path):
+    path = tmp_path / "{epoch}.keras"
+    save = cb.ModelCheckpoint(path, save_best_only=True)
+    fit(line(), save, epochs=4, validation_data=(X, Y), validation_freq=2)
+    assert {p.name for p in tmp_path.iterdir()} == {"2.keras", "4.keras"}
 
 
 def test_epochs_without_validation_are_passed_over():
@@ -241,7 +275,7 @@ def test_csv_logger_appends(tmp_path):
     for append in (False, True):
         fit(line(), cb.CSVLogger(tmp_path / "log.csv", append=append), epochs=2)
     lines = (tmp_path / "log.csv").read_text().splitlines()
-    assert lines[0] == "epoch,loss"
+    assert lines[0] == "epoch,loss,val_loss"
     assert [text.split(",")[0] for text in lines[1:]] == ["0", "1", "0", "1"]
 
 

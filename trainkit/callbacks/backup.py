@@ -23,12 +23,14 @@ class BackupAndRestore(Callback):
         backup_dir: folder for it; one run at a time.
         save_freq: `"epoch"`, or a number of batches. It is stored at the end of each epoch in any
             case, and when training is interrupted.
-        delete_checkpoint: remove it when training ends as planned, without a signal.
+        double_checkpoint: keep at least the two newest, so that one that is damaged does no harm.
+        delete_checkpoint: remove it when training ends as planned, without a signal, and the folder
+            if nothing else is in it.
         restore: whether an earlier run is taken up; otherwise the first store removes its files.
         max_to_keep: how many of the newest to keep.
 
     Raises:
-        ValueError: `save_freq` is neither.
+        ValueError: `save_freq` is neither, or there is no `backup_dir`.
         CheckpointMismatchError: at the beginning of training, the model differs from the stored
             one.
     """
@@ -41,11 +43,14 @@ class BackupAndRestore(Callback):
         self,
         backup_dir: str | os.PathLike[str],
         save_freq: Any = "epoch",
+        double_checkpoint: bool = False,
         delete_checkpoint: bool = True,
         restore: bool = True,
         max_to_keep: int = 2,
     ) -> None:
         super().__init__()
+        if not backup_dir:
+            raise ValueError(f"BackupAndRestore needs a folder backup_dir, got {backup_dir!r}")
         if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
             raise ValueError(
                 f"BackupAndRestore: save_freq must be 'epoch' or a number of batches, got "
@@ -53,7 +58,8 @@ class BackupAndRestore(Callback):
             )
         self.backup_dir, self.save_freq = os.fsdecode(backup_dir), save_freq
         self.delete_checkpoint, self.restore = delete_checkpoint, restore
-        self.max_to_keep = max_to_keep
+        self.double_checkpoint = bool(double_checkpoint)
+        self.max_to_keep = max(max_to_keep, 2) if double_checkpoint else max_to_keep
         self.manager: Any = None
         self.fresh = False
         self.__dict__["stored"] = None
@@ -99,3 +105,5 @@ class BackupAndRestore(Callback):
             for path in self.manager.checkpoints:
                 with suppress(FileNotFoundError):  # somebody has cleared the folder
                     os.remove(path)
+            with suppress(OSError):  # it holds something else, or is gone
+                os.rmdir(self.backup_dir)

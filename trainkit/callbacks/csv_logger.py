@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from trainkit.callbacks.callback import Callback, Logs
 class CSVLogger(Callback):
     """Writes a line per epoch; the first line names the columns, `epoch` and the metrics by name.
 
-    An epoch without validation has `NA` in those columns. When a run is taken up again, lines of
+    An epoch without validation has `NA` in its columns, which are there even if the first epochs
+    have none; an array is a list in brackets. When a run is taken up again, lines of
     epochs that are done once more go away.
 
     Args:
@@ -55,8 +57,12 @@ class CSVLogger(Callback):
             if self.resumed:
                 rows = [rows[0], *(row for row in rows[1:] if row and int(row[0]) < epoch)]
         else:
-            self.__dict__["columns"] = sorted(logs)
-            rows = [["epoch", *sorted(logs)]]
+            columns = sorted(logs)
+            if not any(name.startswith("val_") for name in logs):
+                # later epochs may be validated
+                columns += [f"val_{name}" for name in columns]
+            self.__dict__["columns"] = columns
+            rows = [["epoch", *columns]]
         with open(self.filename, "w", newline="", encoding="utf-8") as file:
             csv.writer(file, delimiter=self.separator).writerows(rows)
 
@@ -65,7 +71,7 @@ class CSVLogger(Callback):
         if self.columns is None or (set(logs) - set(self.columns) and epoch == 0):
             self._begin(epoch, logs)
         assert self.columns is not None
-        line = [epoch, *(logs.get(name, "NA") for name in self.columns)]
+        line = [epoch, *(_cell(logs.get(name, "NA")) for name in self.columns)]
         with open(self.filename, "a", newline="", encoding="utf-8") as file:
             csv.writer(file, delimiter=self.separator).writerow(line)
         self.done = epoch + 1
@@ -77,3 +83,12 @@ class CSVLogger(Callback):
         if set(arrays) != {"done"}:
             raise ValueError(f"CSVLogger stores 'done', the file has {sorted(arrays)}")
         self.done, self.resumed = int(arrays["done"]), int(arrays["done"]) > 0
+
+
+def _cell(value: Any) -> Any:
+    """A value as it stands in the file."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return value
+    if not getattr(value, "ndim", 1):  # an array that is one number
+        return value
+    return f"[{', '.join(map(str, value))}]"

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from trainkit import ops
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.callbacks.monitoring import (
     checked_mode,
     monitored,
     more_is_better,
-    require_validation,
+    not_due,
 )
 
 _WEIGHT = "best_weight."
@@ -32,11 +33,11 @@ class EarlyStopping(Callback):
         start_from_epoch: the first epoch that counts.
 
     Attributes:
+        monitor_op: what tells that one value is better than another, `ops.greater` or `ops.less`.
         stopped_epoch: the epoch after which it stopped, 0 if it did not.
         best, best_epoch: the best value and its epoch.
 
-    Raises:
-        ValueError: in training, the metric does not exist; the text lists those that do.
+    A metric that does not exist is a warning, which lists those that do; an error with mode "auto".
     """
 
     _untracked = Callback._untracked | {"best_weights"}
@@ -64,8 +65,12 @@ class EarlyStopping(Callback):
         self.best: float | None = None
         self.best_weights: list[Any] | None = None
 
+    @property
+    def monitor_op(self) -> Any:
+        """`ops.greater` if more is better, else `ops.less`."""
+        return ops.greater if more_is_better(self.monitor, self.mode) else ops.less
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        require_validation(self.monitor, self.params, "EarlyStopping")
         self._reset()
 
     def _better(self, value: float, than: float | None) -> bool:
@@ -76,7 +81,9 @@ class EarlyStopping(Callback):
         return value + self.min_delta < than
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        value = monitored(self.monitor, logs, "EarlyStopping")
+        if not_due(self.monitor, logs, self.params):
+            return
+        value = monitored(self.monitor, self.mode, logs, "EarlyStopping")
         if value is None or epoch < self.start_from_epoch:
             return
         if self.restore_best_weights and self.best_weights is None:

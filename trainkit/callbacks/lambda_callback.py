@@ -15,10 +15,10 @@ class LambdaCallback(base.Callback):
         on_epoch_begin, on_epoch_end: functions of (epoch, logs).
         on_train_begin, on_train_end: functions of (logs).
         on_train_batch_begin, on_train_batch_end: functions of (batch, logs).
-        **more: functions for any other method of `Callback`.
+        **more: functions for any other method of `Callback`, or by a name of your own.
 
     Raises:
-        TypeError: a name is that of no method, or what is given is no function.
+        TypeError: a name begins with `on_` but is that of no method, or a value is no function.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class LambdaCallback(base.Callback):
             **more,
         }
         for name, function in given.items():
-            if not name.startswith("on_") or not hasattr(base.Callback, name):
+            if name.startswith("on_") and not hasattr(base.Callback, name):
                 known = [n for n in dir(base.Callback) if n.startswith("on_")]
                 raise TypeError(
                     f"LambdaCallback: there is no {name!r}; there are {', '.join(known)}"

@@ -14,7 +14,7 @@ from trainkit.callbacks.monitoring import (
     checked_mode,
     monitored,
     more_is_better,
-    require_validation,
+    not_due,
 )
 
 
@@ -77,8 +77,10 @@ class ReduceLROnPlateau(Callback):
         cooldown: how many epochs after a change do not count.
         min_lr: the rate does not fall below.
 
+    A metric that does not exist is a warning, which lists those that do; an error with mode "auto".
+
     Raises:
-        ValueError: `factor` is 1 or more; in training, the metric does not exist.
+        ValueError: `factor` is 1 or more.
     """
 
     def __init__(
@@ -102,13 +104,14 @@ class ReduceLROnPlateau(Callback):
 
     def _reset(self) -> None:
         self.wait = self.cooldown_counter = 0
-        self.best = -math.inf if more_is_better(self.monitor, self.mode) else math.inf
+        self.best: float | None = None
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        require_validation(self.monitor, self.params, "ReduceLROnPlateau")
         self._reset()
 
     def _better(self, value: float) -> bool:
+        if self.best is None:
+            return not math.isnan(value)
         if more_is_better(self.monitor, self.mode):
             return value > self.best + self.min_delta
         return value < self.best - self.min_delta
@@ -117,7 +120,9 @@ class ReduceLROnPlateau(Callback):
         rate = float(self.model.optimizer.learning_rate)
         if logs is not None:
             logs["learning_rate"] = rate
-        value = monitored(self.monitor, logs, "ReduceLROnPlateau")
+        if not_due(self.monitor, logs, self.params):
+            return
+        value = monitored(self.monitor, self.mode, logs, "ReduceLROnPlateau")
         if value is None:
             return
         if self.cooldown_counter > 0:
@@ -139,12 +144,14 @@ class ReduceLROnPlateau(Callback):
 
     def state_arrays(self) -> dict[str, Any]:
         counts = np.asarray((self.wait, self.cooldown_counter), np.int64)
-        return {"best": np.float64(self.best), "counts": counts}
+        best = math.nan if self.best is None else self.best
+        return {"best": np.float64(best), "counts": counts}
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
         if set(arrays) != {"best", "counts"}:
             raise ValueError(
                 f"ReduceLROnPlateau stores 'best' and 'counts', the file has {sorted(arrays)}"
             )
-        self.best = float(arrays["best"])
+        best = float(arrays["best"])
+        self.best = best if math.isfinite(best) else None
         self.wait, self.cooldown_counter = (int(n) for n in arrays["counts"])

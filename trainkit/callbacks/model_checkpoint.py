@@ -13,7 +13,7 @@ from trainkit.callbacks.monitoring import (
     checked_mode,
     monitored,
     more_is_better,
-    require_validation,
+    not_due,
 )
 
 
@@ -32,12 +32,13 @@ class ModelCheckpoint(Callback):
         save_freq: `"epoch"`, or a number of batches.
         initial_value_threshold: only values better than this are saved.
 
+    With `save_best_only` a metric that does not exist is a warning, and the model is saved.
+
     Attributes:
         best: the best value so far, `None` before the first.
 
     Raises:
-        ValueError: the end of `filepath` does not fit, or `save_freq` is neither; in training, the
-            metric does not exist.
+        ValueError: the end of `filepath` does not fit, or `save_freq` is neither.
     """
 
     reads_batch_logs = False
@@ -76,8 +77,6 @@ class ModelCheckpoint(Callback):
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.unsaved = False
-        if self.save_best_only:
-            require_validation(self.monitor, self.params, "ModelCheckpoint")
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.epoch = epoch
@@ -102,8 +101,12 @@ class ModelCheckpoint(Callback):
         self._write(self._path(epoch, batch, logs))
 
     def _improved(self, logs: Logs) -> bool:
-        value = monitored(self.monitor, logs, "ModelCheckpoint")
-        if value is None or math.isnan(value):
+        if not_due(self.monitor, logs, self.params):
+            return False
+        value = monitored(self.monitor, self.mode, logs, "ModelCheckpoint")
+        if value is None:  # which is a warning
+            return True
+        if math.isnan(value):
             return False
         up = more_is_better(self.monitor, self.mode)
         if self.best is not None and not (value > self.best if up else value < self.best):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import warnings
 from typing import Any
 
 # Metrics of which more is better; all others, losses and errors, are better when less.
@@ -23,13 +24,13 @@ _MORE_IS_BETTER = (
 
 
 def checked_mode(mode: str, owner: str) -> str:
-    """`mode`, one of `"auto"`, `"min"`, `"max"`.
-
-    Raises:
-        ValueError: it is another.
-    """
+    """`mode`, one of `"auto"`, `"min"`, `"max"`; another is a warning and means `"auto"`."""
     if mode not in ("auto", "min", "max"):
-        raise ValueError(f"{owner}: mode must be 'auto', 'min' or 'max', got {mode!r}")
+        warnings.warn(
+            f"{owner} mode {mode!r} is unknown: there are 'auto', which is taken, 'min' and 'max'",
+            stacklevel=3,
+        )
+        return "auto"
     return mode
 
 
@@ -41,30 +42,33 @@ def more_is_better(monitor: str, mode: str) -> bool:
     return any(name.endswith(word) for word in _MORE_IS_BETTER)
 
 
-def require_validation(monitor: str, params: dict[str, Any], owner: str) -> None:
-    """Raise `ValueError` if `monitor` is one of the validation and there is none."""
-    if monitor.startswith("val_") and not params.get("validation", True):
-        raise ValueError(
-            f"{owner} watches {monitor!r}, but fit has no validation data; give validation_data or "
-            f"validation_split, or set monitor={monitor.removeprefix('val_')!r}"
-        )
+def not_due(monitor: str, logs: dict[str, Any] | None, params: dict[str, Any]) -> bool:
+    """Whether `monitor` is of the validation, which there is, but not in this epoch."""
+    if not monitor.startswith("val_") or not params.get("validation", False):
+        return False
+    return not any(name.startswith("val_") for name in logs or {})
 
 
-def monitored(monitor: str, logs: dict[str, Any] | None, owner: str) -> float | None:
-    """The value of `monitor`; `None` when this epoch had no validation.
+def monitored(monitor: str, mode: str, logs: dict[str, Any] | None, owner: str) -> float | None:
+    """The value of `monitor`; `None` when this epoch has none.
+
+    A metric that is missing is a warning, which lists those there are; but an error if nothing says
+    which way is better.
 
     Raises:
-        ValueError: there is no such metric; the text lists those there are.
+        ValueError: there is no such metric, and `mode` is `"auto"`.
     """
     logs = logs or {}
     if monitor in logs:
         return float(logs[monitor])
-    if monitor.startswith("val_") and monitor.removeprefix("val_") in logs:
-        if not any(name.startswith("val_") for name in logs):
-            return None
-    near = difflib.get_close_matches(monitor, logs, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(
-        f"{owner}: there is no metric {monitor!r} to watch; there are "
-        f"{', '.join(sorted(logs))}{hint}"
-    )
+    validated = any(name.startswith("val_") for name in logs)
+    text = f"{owner}: there is no metric {monitor!r} to watch; there are {', '.join(sorted(logs))}"
+    if monitor.startswith("val_") and monitor.removeprefix("val_") in logs and not validated:
+        text += "; give fit validation_data or validation_split, and validate each epoch"
+    else:
+        near = difflib.get_close_matches(monitor, logs, n=1, cutoff=0.5)
+        text += f"; did you mean {near[0]!r}?" if near else ""
+        if mode == "auto":
+            raise ValueError(text)
+    warnings.warn(text, stacklevel=3)
+    return None

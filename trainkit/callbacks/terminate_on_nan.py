@@ -8,10 +8,28 @@ from trainkit.callbacks.callback import Callback, Logs
 
 
 class TerminateOnNaN(Callback):
-    """Stops training after a batch whose loss is NaN or infinite."""
+    """Stops training after a batch whose loss is NaN or infinite.
+
+    Args:
+        raise_error: end it with an error rather than as if it had been asked to stop; then no
+            callback hears of an end of training, and `BackupAndRestore` keeps what it stored.
+
+    Raises:
+        RuntimeError: in training, with `raise_error`, the loss is NaN or infinite.
+    """
+
+    def __init__(self, raise_error: bool = False) -> None:
+        super().__init__()
+        self.raise_error = bool(raise_error)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         loss = (logs or {}).get("loss")
-        if loss is not None and not math.isfinite(loss):
-            print(f"batch {batch}: the loss is {loss}, training ends", flush=True)
-            self.model.stop_training = True
+        if loss is None or math.isfinite(loss):
+            return
+        if self.raise_error:
+            raise RuntimeError(
+                f"TerminateOnNaN: the loss of batch {batch} is {loss}; look for NaN in the data, "
+                "or for a learning rate that is too large"
+            )
+        print(f"batch {batch}: the loss is {loss}, training ends", flush=True)
+        self.model.stop_training = True

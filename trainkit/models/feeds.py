@@ -137,8 +137,11 @@ class Feed(Trackable):
             here |= {_SEEN: np.int64(self.seen), **self.stored()}
         return here
 
-    def go_to(self, arrays: dict[str, Any], within: bool) -> Iterator[Any] | None:
-        """Stand where `position` was taken; `None` between epochs that begin the data anew."""
+    def go_to(self, arrays: dict[str, Any], step: int) -> Iterator[Any] | None:
+        """Stand where `position` was taken, at a step of the epoch.
+
+        Between epochs that begin the data anew it is `None`.
+        """
         arrays = dict(arrays)
         passes = int(arrays.pop(_PASSES, 0))
         seen = arrays.pop(_SEEN, None)
@@ -149,7 +152,7 @@ class Feed(Trackable):
         self._next_pass()
         self.restore(arrays)
         self.seen = int(seen) if seen is not None else self.seen
-        self.given = self.seen if within and self.whole_passes else 0
+        self.given = step
         return self
 
     def stored(self) -> dict[str, Any]:

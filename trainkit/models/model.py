@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.callbacks.callback import CallbackList, numbers
+from trainkit.callbacks.callback import numbers
+from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.callbacks.progress import LoopBar, ProgressBar
 from trainkit.checkpoints import weights
@@ -378,7 +379,7 @@ class Model(Trained):
             callbacks.append(history)
         if params["verbose"]:
             callbacks.append(bar(params["verbose"]))
-        return CallbackList(callbacks, self, params)
+        return CallbackList(callbacks, model=self, **params)
 
     def train_on_batch(
         self,

@@ -27,7 +27,7 @@ from trainkit.models.compiled_step import (
 from trainkit.models.functional import Graph
 from trainkit.models.step_facts import StepFacts, held_metrics
 
-_UNTRACKED = {"training_run", "history", "_loss_tracker"}
+_UNTRACKED = {"training_run", "history", "_loss_tracker", "_compile_metrics"}
 
 
 class Trained(Layer):

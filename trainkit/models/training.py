@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.callbacks.callback import CallbackList, numbers
+from trainkit.callbacks.callback import numbers
+from trainkit.callbacks.callback_list import CallbackList
 from trainkit.callbacks.history import History
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.registry import snake_case
@@ -105,8 +106,7 @@ class TrainingRun(Trackable):
             if name.startswith(_ITERATOR)
         }
         if position:
-            within = int(arrays["step"]) > 0
-            self.__dict__["batches"] = self.feed.go_to(position, within)
+            self.__dict__["batches"] = self.feed.go_to(position, int(arrays["step"]))
         self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
         self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
         self.resumed, self.first_epoch = True, self.epoch
@@ -178,6 +178,8 @@ def _run_epochs(
             _say_data_ran_out(run, "no batches", stops=True)
     if run.interrupted and run.epoch < epochs and not model.stop_training:
         callbacks.call("on_train_interrupted", logs)
+    elif model.optimizer is not None and model.optimizer.built:
+        model.optimizer.finalize_variable_values(model.trainable_variables)
     callbacks.call("on_train_end", logs)
 
 
@@ -254,7 +256,7 @@ def _run_steps(
     portion = Portion(batches, run.step)
     while feed.more() and not (model.stop_training and portion.done):
         callbacks.batch_begin("train", begun)
-        portion.left = together if total is None else min(together, total - portion.done)
+        portion.left = together
         try:
             logs = function(portion)
         except StopIteration:
@@ -262,7 +264,7 @@ def _run_steps(
         run.__dict__["step"] = portion.done
         begun += together
         callbacks.batch_end("train", begun - 1, logs)
-        if run.interrupted and portion.done != total and not model.stop_training:
+        if run.interrupted and feed.more() and not model.stop_training:
             return False, logs
     feed.end()
     done = portion.done
@@ -330,8 +332,6 @@ def _steps(model: Any, feed: Feed, callbacks: CallbackList, mode: str) -> Iterat
     while feed.more():
         callbacks.batch_begin(mode, begun)
         portion.left = together
-        if feed.steps is not None:
-            portion.left = min(together, feed.steps - portion.done)
         try:
             result = function(portion)
         except StopIteration:

@@ -1,0 +1,129 @@
+"""`CallbackList`: calls many callbacks as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trainkit.callbacks.callback import Callback, Logs, numbers
+from trainkit.callbacks.history import History
+from trainkit.callbacks.progress import ProgressBar
+
+_TRAIN_BATCH_END = ("on_train_batch_end", "on_batch_end")
+_TRAIN_BATCH_BEGIN = ("on_train_batch_begin", "on_batch_begin")
+
+
+def _overrides(callback: Any, names: Iterable[str]) -> bool:
+    kind = type(callback)
+    return any(
+        name in callback.__dict__ or getattr(kind, name, None) is not getattr(Callback, name)
+        for name in names
+    )
+
+
+class CallbackList:
+    """Calls many callbacks, in their order, as one: `on_epoch_end(epoch, logs)` and so on.
+
+    Args:
+        callbacks: a list of them.
+        add_history: add a `History`, unless there is one, and let the model hold it.
+        add_progbar: add a progress bar, unless there is one.
+        model: handed to each.
+        **params: handed to each, as a dict: `epochs`, `steps`, `verbose` and so on.
+
+    Raises:
+        TypeError: something in the list is no callback.
+    """
+
+    def __init__(
+        self,
+        callbacks: Iterable[Any] | None = None,
+        add_history: bool = False,
+        add_progbar: bool = False,
+        model: Any = None,
+        **params: Any,
+    ) -> None:
+        self.callbacks = list(callbacks or ())
+        for callback in self.callbacks:
+            hook = getattr(callback, "on_epoch_end", None)
+            if isinstance(callback, type) or not callable(hook):
+                raise TypeError(
+                    f"callbacks must be Callback objects, got {callback!r}"
+                    + ("; call the class to make one" if isinstance(callback, type) else "")
+                )
+        if add_history and not any(isinstance(c, History) for c in self.callbacks):
+            self.callbacks.append(History())
+        if add_progbar and not any(isinstance(c, ProgressBar) for c in self.callbacks):
+            self.callbacks.append(ProgressBar(params.get("verbose", 1)))
+        self.set_params(params)
+        if model is not None:
+            self.set_model(model)
+        self._batch_end = {
+            "train": self._hooks(_TRAIN_BATCH_END),
+            "test": self._hooks(("on_test_batch_end",)),
+            "predict": self._hooks(("on_predict_batch_end",)),
+        }
+        self._batch_begin = {
+            "train": self._hooks(_TRAIN_BATCH_BEGIN),
+            "test": self._hooks(("on_test_batch_begin",)),
+            "predict": self._hooks(("on_predict_batch_begin",)),
+        }
+
+    def _hooks(self, names: tuple[str, ...]) -> list[tuple[Callable[..., None], bool]]:
+        """The methods of this kind that do something, and whether they want numbers."""
+        return [
+            (getattr(callback, names[0]), getattr(callback, "reads_batch_logs", True))
+            for callback in self.callbacks
+            if not isinstance(callback, Callback) or _overrides(callback, names)
+        ]
+
+    def set_model(self, model: Any) -> None:
+        """Hand `model` to each."""
+        for callback in self.callbacks:
+            callback.set_model(model)
+            if isinstance(callback, History):
+                model.history = callback
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Hand `params` to each."""
+        for callback in self.callbacks:
+            callback.set_params(params)
+
+    def call(self, method: str, *args: Any) -> None:
+        """Call `method` of each."""
+        for callback in self.callbacks:
+            hook = getattr(callback, method, None)
+            if hook is not None:
+                hook(*args)
+
+    def batch_begin(self, mode: str, batch: int) -> None:
+        """Call the method for the beginning of a batch of `mode`: train, test or predict."""
+        for hook, _ in self._batch_begin[mode]:
+            hook(batch, {})
+
+    def batch_end(self, mode: str, batch: int, logs: Logs) -> None:
+        """Call the method for the end of a batch; logs become numbers for those that read them."""
+        values: Logs | None = None
+        for hook, reads in self._batch_end[mode]:
+            if reads and mode != "predict":
+                values = numbers(logs) if values is None else values
+                hook(batch, values)
+            else:
+                hook(batch, logs)
+
+
+def _telling(method: str) -> Callable[..., None]:
+    def of_a_loop(self: CallbackList, logs: Logs | None = None) -> None:
+        self.call(method, logs or {})
+
+    def of_a_part(self: CallbackList, index: int, logs: Logs | None = None) -> None:
+        self.call(method, index, logs or {})
+
+    tell = of_a_part if "epoch" in method or "batch" in method else of_a_loop
+    tell.__name__, tell.__doc__ = method, f"Call `{method}` of each."
+    return tell
+
+
+for _method in dir(Callback):
+    if _method.startswith("on_"):
+        setattr(CallbackList, _method, _telling(_method))
