@@ -150,13 +150,13 @@ def muon(w, grads, lr, momentum=0.95, decay=0.004, adam_decay=0.004, steps=5, ra
 
 
 def schedule_free(w, grads, lr, b1=0.9, b2=0.999, epsilon=1e-8, warmup=0, decay=0.0):
-    z, x, v, total = w, w, np.zeros_like(w), 0.0
+    z, v = w, np.zeros_like(w)
     for t, g in enumerate(grads, 1):
+        w = w - lr * decay * w
+        x = (w - (1 - b1) * z) / b1
         v = b2 * v + (1 - b2) * g**2
-        rate = lr * (min(1.0, t / warmup) if warmup else 1.0) * math.sqrt(1 - b2**t)
-        z = z - rate * (g / (np.sqrt(v) + epsilon) + decay * w)
-        total += rate**2
-        share = rate**2 / total
-        x = (1 - share) * x + share * z
+        rate = lr * (min(1.0, t / warmup) if warmup else 1.0)
+        z = z - rate * g / (np.sqrt(v / (1 - b2**t)) + epsilon)
+        x = x + (z - x) / t
         w = (1 - b1) * z + b1 * x
         yield w

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from trainkit import metrics, ops
-from trainkit.core import masks, nest
+from trainkit import metrics
+from trainkit.core import abstract, nest, recorder
 from trainkit.core.registry import snake_case
 from trainkit.models.compiled_loss import kind_by_shapes
 from trainkit.models.outputs import Path, aligned, at, described, keys_of, paths
@@ -50,20 +50,6 @@ def check_names(given: Any, what: str) -> None:
                 metrics.get(one)
             except ValueError as error:
                 raise ValueError(f"compile({what}=...): {error}") from None
-
-
-def masked_weight(y_pred: Any, weight: Any) -> Any:
-    """`weight`, 0 where the mask of `y_pred` says that a value does not count."""
-    mask = masks.mask_of(y_pred)
-    if mask is None:
-        return weight
-    kept = ops.cast(mask, "float32")
-    if weight is None:
-        return kept
-    weight = ops.cast(weight, "float32")
-    while len(weight.shape) < len(kept.shape):
-        weight = ops.expand_dims(weight, -1)
-    return kept * weight
 
 
 class _Use(NamedTuple):
@@ -138,6 +124,8 @@ class CompiledMetrics(metrics.Metric):
         made = [use.metric for use in uses]
         self.__dict__.update(_uses=uses, metrics=made, built=True)
         for metric in made:
+            with abstract.eagerly(), recorder.silence():  # a class may begin with other values
+                metric.reset_state()
             self.added(metric)
 
     @property
@@ -165,8 +153,6 @@ class CompiledMetrics(metrics.Metric):
             output, weight = at(y_pred, path), None
             if weighted:
                 weight = at(weights, path) if nest.is_nested(weights) else weights
-            if masks.HELD:
-                weight = masked_weight(output, weight)
             if weight is None:
                 metric.update_state(at(targets, path), output)
             else:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Unpack
 
-from trainkit import ops
-from trainkit.core import recorder
 from trainkit.core.variable import Variable
 from trainkit.optimizers.adam import check_shares
 from trainkit.optimizers.optimizer import Optimizer
@@ -14,20 +11,17 @@ from trainkit.optimizers.options import OptimizerOptions
 
 
 class ScheduleFreeAdamW(Optimizer):
-    """AdamW on a sequence z, whose weighted mean x is the result; the weights lie between, at y.
+    """Adam's steps on a sequence z, whose mean is x; the weights lie between them, at y.
 
-    rate = lr * min(1, t / warmup_steps) * sqrt(1 - beta_2**t)
-    v = v + (1 - beta_2) * (g**2 - v);  z = z - rate * (g / (sqrt(v) + epsilon) + weight_decay * y)
-    c = rate**2 / sum of all rate**2 so far;  x = (1 - c) * x + c * z;  y = (1 - beta_1) * z +
-    beta_1 * x
-    Source: Defazio et al. 2024, arXiv:2405.15682, algorithm 1.
-
-    While training the weights are y. `finalize_variable_values` makes them x, which is what to
-    evaluate and keep; `fit` calls it at the end.
+    v = v + (1 - beta_2) * (g**2 - v);  rate = lr * min(1, t / warmup_steps)
+    x = (y - (1 - beta_1) * z) / beta_1;  z = z - rate * g / (sqrt(v / (1 - beta_2**t)) + epsilon)
+    x = (1 - 1/t) * x + z / t;  y = (1 - beta_1) * z + beta_1 * x
+    Source: Defazio et al. 2024, arXiv:2405.15682, algorithm 1, as Keras has it: every step has the
+    same share in the mean, and x is found from y, so that weight decay changes y.
 
     Args:
         learning_rate: size of a step.
-        beta_1: where y lies between z, at 0, and x, at 1; in [0, 1).
+        beta_1: where y lies between z, at 0, and x, at 1; in (0, 1).
         beta_2: how much of v stays at each step, in [0, 1).
         epsilon: added to the root, so that nothing is divided by 0.
         warmup_steps: steps over which the learning rate grows from 0.
@@ -37,9 +31,8 @@ class ScheduleFreeAdamW(Optimizer):
         ValueError: a beta is out of range, or `warmup_steps` is negative.
     """
 
-    slots = ("momentum", "velocity", "x")
+    slots = ("momentum", "velocity")
     settings = ("beta_1", "beta_2", "epsilon", "warmup_steps")
-    counters = (("weight_sum", 0.0),)
 
     def __init__(
         self,
@@ -52,6 +45,8 @@ class ScheduleFreeAdamW(Optimizer):
     ) -> None:
         super().__init__(learning_rate, **options)
         check_shares("ScheduleFreeAdamW", beta_1=beta_1, beta_2=beta_2)
+        if beta_1 == 0:
+            raise ValueError("ScheduleFreeAdamW: beta_1 must be above 0, got 0; use RMSprop")
         if warmup_steps < 0:
             raise ValueError(
                 f"ScheduleFreeAdamW: warmup_steps must be at least 0, got {warmup_steps!r}"
@@ -66,45 +61,15 @@ class ScheduleFreeAdamW(Optimizer):
             return super().initial_slot(slot, weight, xp, dtype)
         return weight._value._array.astype(dtype)
 
-    def decay_of(self, weight: Variable) -> float | None:
-        return None  # taken off z, in `update`
-
-    def _rate(self, xp: Any, lr: Any, step: Any) -> Any:
+    def rates(self, xp: Any, lr: Any, step: Any) -> Any:
         if self.warmup_steps:
             lr = lr * xp.minimum(step / self.warmup_steps, 1.0)
-        return lr * xp.sqrt(1 - xp.power(self.beta_2, step))
+        return lr, 1 - xp.power(self.beta_2, step), 1 / step
 
-    def count(self, xp: Any, lr: Any, step: Any, weight_sum: Any) -> Any:
-        return (weight_sum + xp.square(self._rate(xp, lr, step)),)
-
-    def rates(self, xp: Any, lr: Any, step: Any, weight_sum: Any) -> Any:
-        rate = self._rate(xp, lr, step)
-        return rate, xp.square(rate) / xp.maximum(weight_sum, 1e-30)
-
-    def update_of(self, weight: Variable) -> Any:
-        plain = not self.weight_decay or self._states.excludes(weight)
-        return self.update if plain else self._decayed_update
-
-    def update(self, xp: Any, weight: Any, grad: Any, lr: Any, z: Any, v: Any, x: Any) -> Any:
-        return self._blend(xp, weight, grad, lr, z, v, x, 0.0)
-
-    def _decayed_update(
-        self, xp: Any, weight: Any, grad: Any, lr: Any, z: Any, v: Any, x: Any
-    ) -> Any:
-        return self._blend(xp, weight, grad, lr, z, v, x, self.weight_decay)
-
-    def _blend(
-        self, xp: Any, weight: Any, grad: Any, lr: Any, z: Any, v: Any, x: Any, decay: Any
-    ) -> Any:
-        rate, share = lr
+    def update(self, xp: Any, weight: Any, grad: Any, lr: Any, z: Any, v: Any) -> Any:
+        rate, unbiased, share = lr
         v = v + (1 - self.beta_2) * (grad * grad - v)
-        step = grad / (xp.sqrt(v) + self.epsilon)
-        z = z - rate * (step + decay * weight if decay else step)
-        x = x + share * (z - x)
-        return z + self.beta_1 * (x - z), z, v, x
-
-    def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
-        """Set the weights to x, the mean that is to be evaluated and kept."""
-        with recorder.silence():
-            for weight in var_list:
-                weight.assign(ops.cast(self.state_of(weight).slots["x"].value(), weight.dtype))
+        x = (weight - (1 - self.beta_1) * z) / self.beta_1
+        z = z - rate * grad / (xp.sqrt(v / unbiased) + self.epsilon)
+        x = (1 - share) * x + share * z
+        return (1 - self.beta_1) * z + self.beta_1 * x, z, v
