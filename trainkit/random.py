@@ -14,7 +14,7 @@ from typing import Any
 
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops import distributions as _distributions
 from trainkit.ops import random as _random
 from trainkit.ops.distributions import beta as beta
@@ -222,7 +222,8 @@ def _gamma(shape: Any, alpha: Any, beta: Any, dtype: Any, source: Any) -> Tensor
 
 
 def _dims(shape: Any) -> tuple[Any, ...]:
-    return (shape,) if hasattr(shape, "__index__") else tuple(shape)
+    scalar = not shape.shape if is_tensor(shape) else hasattr(shape, "__index__")
+    return (shape,) if scalar else tuple(shape)
 
 
 def poisson(

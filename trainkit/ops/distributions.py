@@ -19,6 +19,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import philox
 from trainkit.ops.elementwise import add, cast, divide
+from trainkit.ops.later import is_later
 from trainkit.ops.philox import unit_floats
 from trainkit.ops.random import float_type, generator_of
 from trainkit.ops.shaping import filled
@@ -335,16 +336,23 @@ def binomial(
 # ------------------------------------------------------------------ categories and order
 
 
-def _categorical_rule(state: Spec, logits: Spec, *, samples: int, dtype: str) -> Any:
+def _categorical_rule(
+    state: Spec, logits: Spec, *count: Spec, samples: int | None, dtype: str
+) -> Any:
     return Spec((logits.shape[0], samples), dtype), Spec(state.shape, state.dtype)
 
 
 @primitive(_categorical_rule)
 def philox_categorical(
-    xp: ArrayModule, state: Array, logits: Array, *, samples: int, dtype: str
+    xp: ArrayModule, state: Array, logits: Array, *count: Array, samples: int | None, dtype: str
 ) -> Any:
-    """Class indices by inversion of the cumulated softmax, and the next state."""
+    """Class indices by inversion of the cumulated softmax, and the next state.
+
+    The number of draws for each row is `samples`, or what `count` holds where that is `None`.
+    """
     rows, classes = logits.shape
+    if samples is None:
+        samples = int(count[0])
     wide = logits.astype(_F64)
     shifted = xp.exp(wide - wide.max(axis=1, keepdims=True))
     cumulated = xp.cumsum(shifted, axis=1)
@@ -381,8 +389,11 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
         )
     name = dtypes.as_dtype(dtype).name
 
+    count = (convert_to_tensor(num_samples),) if is_later(num_samples) else ()
+    samples = None if count else int(num_samples)
+
     def with_logits(state: Any, *sizes: Any, shape: Any) -> Any:
-        return philox_categorical(state, tensor, samples=int(num_samples), dtype=name)
+        return philox_categorical(state, tensor, *count, samples=samples, dtype=name)
 
     result: Tensor = generator_of(seed).draw(with_logits, ())
     return result

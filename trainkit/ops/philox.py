@@ -15,6 +15,7 @@ import numpy as np
 
 from trainkit.core import dtypes, rng, shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.kernels import random_cpu
@@ -164,6 +165,34 @@ def philox_integers(
     offsets = raw if width == 1 << 64 else _times(xp, raw, width)[0]
     shifted = offsets + xp.uint64(low % (1 << 64))
     return shifted.astype(dtypes.as_dtype(dtype).dtype).reshape(dims), new
+
+
+@primitive(
+    lambda state, low, high, *sizes, shape, dtype: drawn(state, *sizes, shape=shape, dtype=dtype)
+)
+def philox_integers_between(
+    xp: ArrayModule,
+    state: Array,
+    low: Array,
+    high: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+) -> Any:
+    """`philox_integers` between bounds that are tensors, and the next state."""
+    bounds = {"low": int(low), "high": int(high)}
+    check_range(**bounds, dtype=dtypes.as_dtype(dtype))
+    return philox_integers.primitive.kernel(xp, state, *sizes, shape=shape, dtype=dtype, **bounds)
+
+
+def check_range(low: int, high: int, dtype: dtypes.DType) -> None:
+    """Raise `InvalidArgumentError` unless `dtype` holds all whole numbers in [low, high)."""
+    least, greatest = dtype.limits
+    if not least <= low < high <= greatest + 1:
+        raise InvalidArgumentError(
+            f"random integers: [{low}, {high}) is no range of {dtype.name}, which holds {least} "
+            f"to {greatest}; minval must be below maxval"
+        )
 
 
 @primitive(drawn)

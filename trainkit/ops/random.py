@@ -19,6 +19,7 @@ from trainkit.core.variable import Variable
 from trainkit.ops import philox
 from trainkit.ops.dropping import dropped, serves
 from trainkit.ops.elementwise import add, cast, multiply
+from trainkit.ops.later import is_later
 from trainkit.ops.shaping import shape as shape_of
 from trainkit.ops.shaping import sizes_of
 
@@ -416,16 +417,26 @@ def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Te
         raise InvalidArgumentError(
             f"random integers ({wanted.name}) need maxval, which they stay below"
         )
+    if is_later((minval, maxval)):
+        return _integers_between(shape, minval, maxval, wanted, seed)
     low, high = int(minval), int(maxval)
-    least, greatest = wanted.limits
-    if not least <= low < high <= greatest + 1:
-        raise InvalidArgumentError(
-            f"random integers: [{low}, {high}) is no range of {wanted.name}, which holds {least} "
-            f"to {greatest}; minval must be below maxval"
-        )
+    philox.check_range(low, high, wanted)
     return generator_of(seed).draw(  # type: ignore[no-any-return]
         philox.philox_integers, shape, dtype=wanted.name, low=low, high=high
     )
+
+
+def _integers_between(
+    shape: Any, minval: Any, maxval: Any, dtype: dtypes.DType, seed: Any
+) -> Tensor:
+    """Whole numbers between bounds that are known only when the graph runs."""
+    low, high = (convert_to_tensor(bound) for bound in (minval, maxval))
+
+    def between(state: Any, *sizes: Any, **settings: Any) -> Any:
+        return philox.philox_integers_between(state, low, high, *sizes, **settings)
+
+    result: Tensor = generator_of(seed).draw(between, shape, dtype=dtype.name)
+    return result
 
 
 def truncated_normal(

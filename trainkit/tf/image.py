@@ -91,6 +91,15 @@ def _resized_spec(given: dict[str, Any]) -> Spec:
     return Spec((*x.shape[:-3], None, None, x.shape[-1]), dtype)
 
 
+def _part_spec(given: dict[str, Any]) -> Spec:
+    """An image of unknown height and width."""
+    x = convert_to_tensor(given["image"])
+    return Spec((*x.shape[:-3], None, None, x.shape[-1]), x.dtype)
+
+
+_BOX = ("offset_height", "offset_width", "target_height", "target_width")
+
+
 @needs_values("size", gives=_resized_spec)
 def resize(
     images: Any,
@@ -164,11 +173,13 @@ def transpose(image: Any, name: Any = None) -> Tensor:
     return ops.swapaxes(image, -3, -2)
 
 
+@needs_values("k", gives=_part_spec)
 def rot90(image: Any, k: int = 1, name: Any = None) -> Tensor:
     """Turned by `k` quarters, counterclockwise."""
     return ops.rot90(image, k=int(k), axes=(-3, -2))
 
 
+@needs_values(*_BOX, gives=_part_spec)
 def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
@@ -179,8 +190,10 @@ def crop_to_bounding_box(
     """
     x = convert_to_tensor(image)
     h, w = x.shape[-3], x.shape[-2]
-    bottom, right = offset_height + target_height, offset_width + target_width
-    if offset_height < 0 or offset_width < 0 or bottom > h or right > w:
+    offset_height, offset_width = int(offset_height), int(offset_width)
+    bottom, right = offset_height + int(target_height), offset_width + int(target_width)
+    beyond = (h is not None and bottom > h) or (w is not None and right > w)
+    if offset_height < 0 or offset_width < 0 or beyond:
         raise InvalidArgumentError(
             f"crop_to_bounding_box: rows {offset_height} to {bottom} and columns {offset_width} to "
             f"{right} of an image of {h} by {w}"
@@ -189,8 +202,10 @@ def crop_to_bounding_box(
     return part
 
 
+@needs_values("central_fraction", gives=_part_spec)
 def central_crop(image: Any, central_fraction: float) -> Tensor:
     """The middle `central_fraction`, in (0, 1], of height and width."""
+    central_fraction = float(central_fraction)
     if not 0 < central_fraction <= 1:
         raise ValueError(f"central_crop: central_fraction {central_fraction} is not in (0, 1]")
     x = convert_to_tensor(image)
@@ -199,11 +214,14 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
     return crop_to_bounding_box(x, top, left, h - 2 * top, w - 2 * left)
 
 
+@needs_values(*_BOX, gives=_part_spec)
 def pad_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
     """The image in a black one of the target size, at the offsets."""
     x = convert_to_tensor(image)
+    offset_height, offset_width = int(offset_height), int(offset_width)
+    target_height, target_width = int(target_height), int(target_width)
     below = target_height - offset_height - x.shape[-3]
     right = target_width - offset_width - x.shape[-2]
     if min(offset_height, offset_width, below, right) < 0:

@@ -8,10 +8,26 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.later import Bound, needs_values
 from trainkit.tf.arrays import plain
 
 
+def _sized(given: Bound) -> Spec:
+    """An image of a height and width that are known only when the graph runs."""
+    x = convert_to_tensor(given["image"])
+    whole = "method" in given and given["method"] != "nearest" and not x.dtype.is_floating
+    return Spec((*x.shape[:-3], None, None, x.shape[-1]), "float32" if whole else x.dtype)
+
+
+def _boxed(given: Bound) -> Spec:
+    x, boxes = convert_to_tensor(given["image"]), convert_to_tensor(given["boxes"])
+    wide = x.dtype.is_floating and x.dtype.size >= 4
+    return Spec((boxes.shape[0], None, None, x.shape[-1]), x.dtype if wide else "float32")
+
+
+@needs_values("target_height", "target_width", gives=_sized)
 def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -> Tensor:
     """The middle of what is too large; zeros around what is too small.
 
@@ -36,6 +52,7 @@ def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -
     return pad_to_bounding_box(part, put[0], put[1], target[0], target[1])
 
 
+@needs_values("target_height", "target_width", gives=_sized)
 def resize_with_pad(
     image: Any,
     target_height: int,
@@ -71,6 +88,7 @@ def resize_with_pad(
 # ---------------------------------------------------------------------- boxes of any size
 
 
+@needs_values("crop_size", gives=_boxed)
 def crop_and_resize(
     image: Any,
     boxes: Any,

@@ -12,6 +12,8 @@ from typing import Any
 from trainkit import ops, random
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.graph.effects import assert_true
+from trainkit.ops.later import is_later
 from trainkit.tf.arrays import plain
 from trainkit.tf.image_color import (
     adjust_brightness,
@@ -19,6 +21,7 @@ from trainkit.tf.image_color import (
     adjust_hue,
     adjust_saturation,
 )
+from trainkit.tf.indexing import slice as slice_
 
 Draw = Callable[[Any, Any, Any], Tensor]
 
@@ -141,7 +144,10 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
 
 
 def _crop(value: Any, size: Any, draw: Draw) -> Tensor:
-    x, sizes = convert_to_tensor(value), tuple(plain(size))
+    x = convert_to_tensor(value)
+    if is_later(size):
+        return _crop_later(x, convert_to_tensor(size), draw)
+    sizes = tuple(plain(size))
     if None in tuple(x.shape):
         raise InvalidArgumentError(
             f"random_crop: all sizes must be known, the shape is {tuple(x.shape)}"
@@ -155,6 +161,18 @@ def _crop(value: Any, size: Any, draw: Draw) -> Tensor:
     chances = ops.multiply(draw((len(sizes),), 0.0, 1.0), ops.cast(room, "float32"))
     start = ops.minimum(ops.cast(ops.floor(chances), "int32"), ops.subtract(room, 1))
     return ops.slice(x, start, sizes)
+
+
+def _crop_later(x: Tensor, size: Tensor, draw: Draw) -> Tensor:
+    """The part where `size` is known only when the graph runs."""
+    have = ops.convert_to_tensor(ops.shape(x), "int32")
+    room = ops.add(ops.subtract(have, size), 1)
+    assert_true(
+        ops.all(ops.greater(room, 0)), have, size, message="random_crop: the size does not fit"
+    )
+    chances = ops.multiply(draw((len(x.shape),), 0.0, 1.0), ops.cast(room, "float32"))
+    start = ops.minimum(ops.cast(ops.floor(chances), "int32"), ops.subtract(room, 1))
+    return slice_(x, start, size)
 
 
 def random_crop(value: Any, size: Any, seed: Any = None, name: Any = None) -> Tensor:

@@ -288,6 +288,12 @@ def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: Any = N
     return tensor_scatter_nd_add(tensor, indices, ops.negative(updates))
 
 
+def _scattered(a: Bound) -> Spec:
+    rank = len(a["shape"]) if isinstance(a["shape"], list | tuple) else a["shape"].shape[0]
+    return Spec((None,) * rank, convert_to_tensor(a["updates"]).dtype)
+
+
+@needs_values("shape", gives=_scattered)
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Tensor:
     """Zeros of `shape` with `updates` added at the coordinates `indices`."""
     return ops.scatter(indices, updates, plain(shape))

@@ -31,8 +31,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "RegisterGradient": "use tk.custom_gradient",
         "SparseTensor": _SPARSE,
         "TypeSpec": "use tk.TensorSpec",
-        "VariableAggregation": _CLUSTER,
-        "VariableSynchronization": _CLUSTER,
         "approx_top_k": _APPROX,
         "distribute": _CLUSTER,
         "dtensor": _CLUSTER,

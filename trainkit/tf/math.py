@@ -12,6 +12,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import abs as abs
 from trainkit.ops import add as add
@@ -84,7 +85,7 @@ from trainkit.ops.complex_parts import complex_from
 from trainkit.ops.incomplete import betainc as betainc
 from trainkit.ops.incomplete import igamma as igamma
 from trainkit.ops.incomplete import igammac as igammac
-from trainkit.ops.later import like, needs_values
+from trainkit.ops.later import Bound, like, needs_values
 from trainkit.tf import special as special
 from trainkit.tf.arrays import plain
 from trainkit.tf.axes import reduced
@@ -358,6 +359,13 @@ def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
 # ---------------------------------------------------------------------- counting, segments
 
 
+def _counts(a: Bound) -> Spec:
+    lead = _tensor(a["arr"]).shape[:-1] if a["axis"] == -1 else ()
+    sums = a["weights"]
+    return Spec((*lead, None), a["dtype"] if sums is None else _tensor(sums).dtype)
+
+
+@needs_values("minlength", "maxlength", gives=_counts)
 def bincount(
     arr: Any,
     weights: Any = None,

@@ -13,7 +13,7 @@ from trainkit.ops import sigmoid as sigmoid
 from trainkit.ops import tanh as tanh
 from trainkit.ops.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
 from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
-from trainkit.ops.later import needs_values, unknown
+from trainkit.ops.later import is_later, needs_values, unknown
 from trainkit.ops.softmax_cross_entropy import softmax_cross_entropy_with_logits as _softmax_loss
 from trainkit.ops.softmax_cross_entropy import (
     sparse_softmax_cross_entropy_with_logits as _sparse_softmax_loss,
@@ -107,7 +107,13 @@ def dropout(
     """
     from trainkit import random
 
-    return random.dropout(x, rate, noise_shape=plain(noise_shape), seed=seed)
+    if not is_later(rate):
+        return random.dropout(x, float(rate), noise_shape=plain(noise_shape), seed=seed)
+    x = convert_to_tensor(x)
+    share = ops.cast(convert_to_tensor(rate), x.dtype)
+    kept = random.uniform(ops.shape(x) if noise_shape is None else noise_shape, seed=seed)
+    chosen = ops.greater_equal(ops.cast(kept, x.dtype), share)
+    return ops.where(chosen, ops.divide(x, ops.subtract(1.0, share)), ops.zeros_like(x))
 
 
 # ---------------------------------------------------------------------- losses
@@ -283,9 +289,7 @@ def conv1d(
         dilations: like `stride`.
         name: not kept.
     """
-    return _conv(1, "conv1d")(  # type: ignore[no-any-return]
-        input, filters, stride, padding, data_format, dilations
-    )
+    return _conv(1, "conv1d")(input, filters, stride, padding, data_format, dilations)
 
 
 conv2d = _conv(2, "conv2d")

@@ -95,6 +95,12 @@ def _zero_where_empty(y: Tensor, segment_ids: Any) -> Tensor:
     return ops.where(some, y, ops.zeros_like(y))
 
 
+def _segments(a: Bound) -> Spec:
+    data, ids = _tensor(a["data"]), _tensor(a["segment_ids"])
+    return Spec((None, *data.shape[len(ids.shape) :]), data.dtype)
+
+
+@needs_values("num_segments", gives=_segments)
 def unsorted_segment_sum(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
@@ -102,6 +108,7 @@ def unsorted_segment_sum(
     return ops.segment_sum(data, segment_ids, _count_of(segment_ids, num_segments))
 
 
+@needs_values("num_segments", gives=_segments)
 def unsorted_segment_mean(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
@@ -113,6 +120,7 @@ def unsorted_segment_mean(
     return sums / ops.reshape(ops.maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))
 
 
+@needs_values("num_segments", gives=_segments)
 def unsorted_segment_max(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
@@ -120,6 +128,7 @@ def unsorted_segment_max(
     return ops.segment_max(data, segment_ids, _count_of(segment_ids, num_segments))
 
 
+@needs_values("num_segments", gives=_segments)
 def unsorted_segment_min(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
@@ -127,6 +136,7 @@ def unsorted_segment_min(
     return ops.segment_min(data, segment_ids, _count_of(segment_ids, num_segments))
 
 
+@needs_values("num_segments", gives=_segments)
 def unsorted_segment_prod(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
