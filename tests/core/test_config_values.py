@@ -155,3 +155,31 @@ def test_base_arguments_that_a_class_does_not_take_are_left_out():
 
     back = through_json(Short(3), custom_objects={"Short": Short})
     assert back.units == 3
+
+
+@pytest.mark.parametrize(
+    ("layer", "wanted"),
+    [
+        (lambda: L.Cropping1D(2), {"cropping": [2, 2]}),
+        (lambda: L.ZeroPadding1D(1), {"padding": [1, 1], "data_format": "channels_last"}),
+        (lambda: L.SpatialDropout1D(0.5), {"rate": 0.5, "seed": None}),
+        (lambda: L.SpatialDropout2D(0.5), {"rate": 0.5, "seed": None, "data_format": None}),
+        (lambda: L.Discretization(bin_boundaries=[0.0]), {"bin_boundaries": [0.0]}),
+    ],
+)
+def test_configs_hold_what_keras_takes(layer, wanted):
+    made = layer()
+    config = made.get_config()
+    assert "trainable" not in config or "padding" in config or "cropping" in config
+    for name, value in wanted.items():
+        assert config[name] == (made.data_format if value is None and "data" in name else value)
+    back = through_json(made)
+    assert back.get_config() == json.loads(json.dumps(config))
+
+
+def test_schedules_and_functions_are_named_as_in_keras():
+    schedule = tk.optimizers.schedules.CosineDecay(0.1, 10)
+    assert serialize_object(schedule)["module"] == "keras.optimizers.schedules"
+    assert through_json(tk.optimizers.Adam(schedule)).get_config()["learning_rate"]
+    config = {"module": "builtins", "class_name": "function", "config": "mean_squared_error"}
+    assert not isinstance(deserialize_object(config), type)

@@ -41,6 +41,7 @@ class _Scopes(threading.local):
 
 _SCOPES = _Scopes()
 _GLOBAL_CUSTOM: dict[str, Any] = {}
+_INSIDE = {"schedules": "optimizers.schedules"}  # families whose Keras module is inside another
 
 
 def register_keras_serializable(
@@ -307,7 +308,7 @@ def _identity(target: Any) -> dict[str, Any]:
     if own is not None:
         return dict(zip(("module", "class_name", "registered_name"), own, strict=True))
     plural = _family_of(kind)
-    module = f"keras.{plural}" if plural else kind.__module__
+    module = f"keras.{_INSIDE.get(plural, plural)}" if plural else kind.__module__
     registered = registered_name(kind) or (None if plural else kind.__name__)
     return {
         "module": None if module == "__main__" else module,
@@ -404,10 +405,12 @@ def _target(config: dict[str, Any], name: str, registered: Any, family: Family |
         found = custom_object(name)
     if found is not None:
         return found
-    for each in _families(config, family):
-        if name in each.named:
-            _check_registered(config, name)
-            return each.named[name]
+    known = [each.named[name] for each in _families(config, family) if name in each.named]
+    if config["class_name"] == "function":  # classes go by such names too
+        known.sort(key=lambda target: isinstance(target, type))
+    if known:
+        _check_registered(config, name)
+        return known[0]
     if family is not None:
         return family.find(name)
     found = registered_as(name)
@@ -423,7 +426,8 @@ def _target(config: dict[str, Any], name: str, registered: Any, family: Family |
 def _families(config: dict[str, Any], family: Family | None) -> list[Family]:
     """Where to look a name up: first in what the config calls its module."""
     if family is not None:
-        return [family]
+        others = FAMILIES.values() if config["class_name"] == "function" else ()
+        return [family, *(each for each in others if each is not family)]
     module = config.get("module")
     if module is not None and str(module).split(".")[0] not in ("keras", "builtins", "trainkit"):
         return []

@@ -10,6 +10,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import SymbolicTensor
 from trainkit.layers.arguments import one_of, whole
+from trainkit.layers.config import without_trainable
 from trainkit.layers.layer import Layer
 
 
@@ -131,7 +132,7 @@ class Discretization(Layer):
         config = super().get_config()
         if not self._given:
             config["bin_boundaries"] = None
-        return config
+        return without_trainable(config)
 
     def adapt(self, data: Any, steps: int | None = None) -> None:
         """Choose boundaries so that each bin gets nearly the same share of `data`.

@@ -96,3 +96,8 @@ def _plain(target: Any, value: Any) -> Any:
     if stores and isinstance(value, FunctionType) and value.__name__ == "<lambda>":
         return described_lambda(value)
     return serialize_object(value)
+
+
+def without_trainable(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of a layer without weights whose Keras class does not take `trainable`."""
+    return {name: value for name, value in config.items() if name != "trainable" or not value}

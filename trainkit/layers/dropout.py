@@ -8,6 +8,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.arguments import format_of, share, whole
+from trainkit.layers.config import without_trainable
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
 from trainkit.ops import random
@@ -109,7 +110,7 @@ class _SpatialDropout(Dropout):
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["noise_shape"]
-        return config
+        return without_trainable(config)
 
     def _mask_shape(self, inputs: Any) -> Any:
         ones = (1,) * self.rank
@@ -136,7 +137,10 @@ class SpatialDropout1D(_SpatialDropout):
         super().__init__(rate, seed=seed, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+        config = {**super().get_config(), "rate": self.rate, "seed": self.seed}
+        if config.get("data_format") == "channels_last":  # the only one that Keras knows here
+            del config["data_format"]
+        return config
 
 
 class SpatialDropout2D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
