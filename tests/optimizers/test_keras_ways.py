@@ -501,3 +501,46 @@ def test_muon_makes_matrices_orthogonal():
     x = np.array([[0.2499, 0.9105], [0.2655, 0.8824]], "float32")
     found = optimizers.Muon().zeropower_via_newtonschulz5(x, 5)
     np.testing.assert_allclose(found, [[-0.4422, 0.6457], [0.7285, 0.2968]], atol=1e-3)
+
+
+def test_callbacks_know_each_of_several_optimizers(tmp_path):
+    model = two_layers(shared_out())
+    x = np.ones((2, 1), "float32")
+    logs = model.fit(
+        x,
+        x,
+        epochs=3,
+        verbose=0,
+        callbacks=[
+            tk.keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5),
+            tk.keras.callbacks.TensorBoard(str(tmp_path)),
+        ],
+    ).history
+    assert logs["learning_rate_first"] == pytest.approx([0.005, 0.0025, 0.00125])
+    assert logs["learning_rate_rest"] == pytest.approx([0.05, 0.025, 0.0125])
+    lowering = tk.keras.callbacks.ReduceLROnPlateau("loss", 0.1, patience=0, min_lr=0.005)
+    lowering.set_model(model)
+    lowering.on_train_begin()
+    lowering.on_epoch_end(0, {"loss": 1.0})
+    lowering.on_epoch_end(1, {"loss": 1.0})
+    rates = [float(one.learning_rate) for one in model.optimizer.optimizers]
+    assert rates == pytest.approx([0.00125, 0.005])
+
+
+def test_averages_of_one_of_several_optimizers_are_swapped():
+    first = optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5)
+    chosen = optimizers.OptimizerMap(optimizers.SGD(0.1), {".*encoder/.*": first})
+    model = two_layers(optimizers.LossScaleOptimizer(optimizers.MultiOptimizer(chosen)))
+    x = np.ones((2, 1), "float32")
+    model.train_on_batch(x, x)
+    model.train_on_batch(x, x)
+    swap = tk.keras.callbacks.SwapEMAWeights()
+    swap.set_model(model)
+    kernels = [layer.kernel.numpy() for layer in model.layers]
+    swap.on_test_begin()
+    average = first._model_variables_moving_average[0]
+    np.testing.assert_array_equal(average, kernels[0])
+    assert not np.array_equal(model.layers[0].kernel, kernels[0])
+    np.testing.assert_array_equal(model.layers[1].kernel, kernels[1])
+    swap.on_test_end()
+    np.testing.assert_array_equal(model.layers[0].kernel, kernels[0])

@@ -36,7 +36,10 @@ class LearningRateScheduler(Callback):
         self._takes_rate = _argument_count(schedule) != 1
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        optimizer = self.model.optimizer
+        for optimizer in rated(self.model.optimizer).values():
+            self._set_rate(epoch, optimizer)
+
+    def _set_rate(self, epoch: int, optimizer: Any) -> None:
         now = float(optimizer.learning_rate)
         rate = self.schedule(epoch, now) if self._takes_rate else self.schedule(epoch)
         try:
@@ -51,7 +54,30 @@ class LearningRateScheduler(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if logs is not None:
-            logs["learning_rate"] = float(self.model.optimizer.learning_rate)
+            logs.update(rates_now(self.model.optimizer))
+
+
+def rated(optimizer: Any) -> dict[str, Any]:
+    """What logs call the learning rate, and the optimizer that has it.
+
+    Several optimizers of one have theirs apart: `learning_rate_` and the name of each.
+    """
+    inner = getattr(getattr(optimizer, "inner_optimizer", optimizer), "optimizers", None)
+    if inner is None:
+        return {"learning_rate": optimizer}
+    found: dict[str, Any] = {}
+    for one in inner:
+        name, count = f"learning_rate_{one.name}", 0
+        while name in found:
+            count += 1
+            name = f"learning_rate_{one.name}_{count}"
+        found[name] = one
+    return found
+
+
+def rates_now(optimizer: Any) -> dict[str, float]:
+    """The learning rate or rates of `optimizer`, by what logs call them."""
+    return {name: float(one.learning_rate) for name, one in rated(optimizer).items()}
 
 
 def _argument_count(function: Callable[..., Any]) -> int | None:
@@ -117,9 +143,8 @@ class ReduceLROnPlateau(Callback):
         return value < self.best - self.min_delta
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        rate = float(self.model.optimizer.learning_rate)
         if logs is not None:
-            logs["learning_rate"] = rate
+            logs.update(rates_now(self.model.optimizer))
         if not_due(self.monitor, logs, self.params):
             return
         value = monitored(self.monitor, self.mode, logs, "ReduceLROnPlateau")
@@ -132,15 +157,19 @@ class ReduceLROnPlateau(Callback):
             self.best, self.wait = value, 0
         elif self.cooldown_counter <= 0:
             self.wait += 1
-            if self.wait >= self.patience and rate > np.float32(self.min_lr):
-                self._reduce(epoch, rate)
+            if self.wait >= self.patience:
+                self._reduce(epoch)
 
-    def _reduce(self, epoch: int, rate: float) -> None:
-        lower = max(rate * self.factor, self.min_lr)
-        self.model.optimizer.learning_rate = lower
-        self.cooldown_counter, self.wait = self.cooldown, 0
-        if self.verbose:
-            print(f"epoch {epoch + 1}: the learning rate falls to {lower}", flush=True)
+    def _reduce(self, epoch: int) -> None:
+        for optimizer in rated(self.model.optimizer).values():
+            rate = float(optimizer.learning_rate)
+            if rate <= np.float32(self.min_lr):
+                continue
+            lower = max(rate * self.factor, self.min_lr)
+            optimizer.learning_rate = lower
+            self.cooldown_counter, self.wait = self.cooldown, 0
+            if self.verbose:
+                print(f"epoch {epoch + 1}: the learning rate falls to {lower}", flush=True)
 
     def state_arrays(self) -> dict[str, Any]:
         counts = np.asarray((self.wait, self.cooldown_counter), np.int64)

@@ -9,6 +9,7 @@ from typing import Any
 
 from trainkit import profiler, summary
 from trainkit.callbacks.callback import Callback, Logs, numbers
+from trainkit.callbacks.learning_rate import rates_now
 from trainkit.core.errors import UnimplementedError
 
 
@@ -134,6 +135,11 @@ class TensorBoard(Callback):
                 values["batch_steps_per_second"] = self._steps_per_second()
             self._scalars("train", values, self.step)
 
+    def _collect_learning_rate(self, logs: dict[str, Any]) -> dict[str, Any]:
+        """`logs` with the learning rate, or with that of each of several optimizers."""
+        optimizer = self.model.optimizer
+        return logs if optimizer is None else {**logs, **rates_now(optimizer)}
+
     def _steps_per_second(self) -> float:
         seconds = max(time.perf_counter() - self.began_at, 1e-9)
         return (self.step - self.began_step) / seconds
@@ -141,7 +147,8 @@ class TensorBoard(Callback):
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         logs = logs or {}
         train = {f"epoch_{k}": v for k, v in logs.items() if not k.startswith("val_")}
-        train.setdefault("epoch_learning_rate", float(self.model.optimizer.learning_rate))
+        for name, rate in self._collect_learning_rate({}).items():
+            train.setdefault(f"epoch_{name}", rate)
         if self.write_steps_per_second:
             train["epoch_steps_per_second"] = self._steps_per_second()
         held = {f"epoch_{k[4:]}": v for k, v in logs.items() if k.startswith("val_")}

@@ -176,9 +176,6 @@ def _run_epochs(
         logs = _run_epoch(run, callbacks, validate)
         if run.feed.spent and not (run.step or run.epoch >= epochs or model.stop_training):
             _say_data_ran_out(run, "no batches", stops=True)
-    optimizer = model.optimizer
-    if epochs > 0 and not run.interrupted and optimizer is not None and optimizer.built:
-        optimizer.finalize_variable_values(model.trainable_variables)
     if run.interrupted and run.epoch < epochs and not model.stop_training:
         callbacks.call("on_train_interrupted", logs)
     elif model.optimizer is not None and model.optimizer.built:

@@ -16,7 +16,7 @@ from trainkit.optimizers.gradient_pairs import checked_pairs, warn_of_missing
 from trainkit.optimizers.optimizer import Optimizer
 from trainkit.optimizers.options import DEFAULTS
 from trainkit.optimizers.overwriting import is_overwritten
-from trainkit.optimizers.weight_state import compute_dtype
+from trainkit.optimizers.weight_state import WeightState, compute_dtype
 
 
 class LossScaleOptimizer(Optimizer):
@@ -115,6 +115,10 @@ class LossScaleOptimizer(Optimizer):
     def build(self, variables: Iterable[Variable]) -> None:
         self._states.chosen = list(variables)
         self.inner_optimizer.build(self._states.chosen)
+
+    def state_of(self, weight: Variable) -> WeightState:
+        """What the inner optimizer keeps for `weight`."""
+        return self.inner_optimizer.state_of(weight)
 
     def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
         self.inner_optimizer.finalize_variable_values(var_list)

@@ -13,6 +13,7 @@ from trainkit.core.variable import Variable
 from trainkit.optimizers.gradient_pairs import checked_pairs, warn_of_missing
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
 from trainkit.optimizers.optimizer import Optimizer
+from trainkit.optimizers.weight_state import WeightState
 
 
 class OptimizerMap(MutableMapping[str, Any]):
@@ -214,6 +215,12 @@ class MultiOptimizer(Optimizer):
         self._var_to_optimizer_idx = {
             id(w): place for w, place in zip(weights, places, strict=True)
         }
+
+    def state_of(self, weight: Variable) -> WeightState:
+        """What the optimizer of `weight` keeps for it."""
+        if id(weight) not in self._var_to_optimizer_idx:
+            return super().state_of(weight)
+        return self.optimizers[self._var_to_optimizer_idx[id(weight)]].state_of(weight)
 
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
