@@ -42,3 +42,12 @@ def test_a_symbol_refuses_what_is_no_shape(shape):
 def test_sizes_of_a_symbol_are_ints():
     shape = KerasTensor((np.int32(4), tk.constant(5), None)).shape
     assert [type(n) for n in shape] == [int, int, type(None)]
+
+
+def test_numbers_of_names():
+    backend.clear_session()
+    assert [backend.get_uid("part"), backend.get_uid("part"), backend.get_uid()] == [1, 2, 1]
+    assert tk.layers.Dense(1).name == "dense"
+    assert backend.get_uid("dense") == 2
+    backend.clear_session(free_memory=False)
+    assert backend.get_uid("part") == 1

@@ -99,6 +99,18 @@ def unique_name(prefix: str) -> str:
     return f"{prefix}_{count}" if count else prefix
 
 
+def next_number(prefix: str = "") -> int:
+    """How often a name with this prefix was given, or this was asked for: 1, 2, 3 and so on.
+
+    >>> reset_names()
+    >>> unique_name("dense"), next_number("dense")
+    ('dense', 2)
+    """
+    with _LOCK:
+        _COUNTS[prefix] = _COUNTS.get(prefix, 0) + 1
+        return _COUNTS[prefix]
+
+
 def name_for(kind: type) -> str:
     """A name for a new object of class `kind`."""
     return unique_name(snake_case(kind.__name__))

@@ -1,19 +1,23 @@
 """`keras.backend`: what is left of it in Keras 3."""
 
+import gc as _gc
 from typing import Any
 
 from trainkit.core.dtypes import as_dtype as _as_dtype
 from trainkit.core.dtypes import floatx as floatx
 from trainkit.core.dtypes import result_type as _result_type
 from trainkit.core.dtypes import set_floatx as set_floatx
+from trainkit.core.names import next_number as _next_number
+from trainkit.core.names import reset_names as _reset_names
 from trainkit.core.tensor import is_tensor as _is_tensor
 from trainkit.keras.config import backend as backend
 from trainkit.keras.config import epsilon as epsilon
 from trainkit.keras.config import set_epsilon as set_epsilon
-from trainkit.layers.naming import reset_names as clear_session
 from trainkit.layers.symbolic import KerasTensor as _KerasTensor
 from trainkit.ops.window_arguments import image_data_format as image_data_format
 from trainkit.ops.window_arguments import set_image_data_format as set_image_data_format
+
+get_uid = _next_number
 
 
 def standardize_dtype(dtype: Any) -> str:
@@ -43,6 +47,18 @@ def result_type(*dtypes: Any) -> str:
         return _result_type(*given).name
     except TypeError as error:
         raise ValueError(str(error)) from None
+
+
+def clear_session(free_memory: bool = True) -> None:
+    """Count the names of layers from the start again.
+
+    Args:
+        free_memory: whether Python's garbage collector runs, too; models that nothing holds any
+            more go away by themselves, but for those in a cycle.
+    """
+    _reset_names()
+    if free_memory:
+        _gc.collect()
 
 
 def is_keras_tensor(x: Any) -> bool:

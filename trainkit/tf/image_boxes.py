@@ -280,6 +280,8 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: Any = None) 
 
 
 def _outline(image: Any, box: Any, color: Any) -> None:
+    if not np.isfinite(box).all():
+        return  # such a box has no outline
     height, width = image.shape[:2]
     top, left, bottom, right = (
         int(v * (n - 1)) for v, n in zip(box, (height, width) * 2, strict=True)

@@ -116,7 +116,7 @@ def crop_and_resize(
     Raises:
         ValueError: the method is another one.
         ShapeError: the shapes do not fit.
-        InvalidArgumentError: a box index is no image.
+        InvalidArgumentError: a box index is no image, or a corner of a box is no finite number.
     """
     if method not in ("bilinear", "nearest"):
         raise ValueError(f"crop_and_resize: method {method!r}; use 'bilinear' or 'nearest'")
@@ -129,6 +129,10 @@ def crop_and_resize(
     x = ops.cast(x, "float32") if not x.dtype.is_floating or x.dtype.size < 4 else x
     which = convert_to_tensor(box_indices)
     _check_images(which, x.shape[0])
+    if hasattr(box, "_array") and not np.isfinite(box.numpy()).all():
+        raise InvalidArgumentError(
+            f"crop_and_resize: the corners of boxes must be finite, got {box.numpy().tolist()}"
+        )
     rows, columns = plain(crop_size)
     y = _places(box[:, 0], box[:, 2], x.shape[1], rows)  # (n, rows)
     z = _places(box[:, 1], box[:, 3], x.shape[2], columns)
