@@ -57,6 +57,10 @@ def ints(high, *shape):
     return lambda rng: rng.integers(0, high, shape).astype("int32")
 
 
+def words(*shape):
+    return lambda rng: rng.choice(np.array(["a", "b", "z"], object), shape)
+
+
 def several(*draws):
     return lambda rng: [draw(rng) for draw in draws]
 
@@ -209,6 +213,15 @@ ROWS = [
     row(L.AdditiveAttention, several(normal(2, 3, 4), normal(2, 5, 4))),
     row(L.MultiHeadAttention, normal(2, 3, 4), 2, 3, more=(normal(2, 5, 4),), shape=False),
     row(L.GroupedQueryAttention, normal(2, 3, 4), 2, 4, 2, more=(normal(2, 5, 4),), shape=False),
+    row(L.IntegerLookup, ints(4, 3, 2), vocabulary=[0, 2], output_mode="count", gradient=False),
+    row(L.StringLookup, words(3, 2), vocabulary=["a", "b"], gradient=False),
+    row(
+        L.TextVectorization,
+        words(3, 1),
+        vocabulary=["a", "b"],
+        output_sequence_length=3,
+        gradient=False,
+    ),
     row(L.CategoryEncoding, ints(4, 3, 2), 4, gradient=False),
     row(L.Discretization, normal(3, 2), [-1.0, 0.0, 1.0], gradient=False),
     row(L.Normalization, normal(3, 4), mean=[0.5] * 4, variance=[2.0] * 4),

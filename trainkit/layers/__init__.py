@@ -66,6 +66,8 @@ from trainkit.layers.layer import Layer as Layer
 from trainkit.layers.layer import deserialize as deserialize
 from trainkit.layers.layer import get as get
 from trainkit.layers.layer import serialize as serialize
+from trainkit.layers.lookup import IntegerLookup as IntegerLookup
+from trainkit.layers.lookup import StringLookup as StringLookup
 from trainkit.layers.merging import Add as Add
 from trainkit.layers.merging import Average as Average
 from trainkit.layers.merging import Concatenate as Concatenate
@@ -144,5 +146,6 @@ from trainkit.layers.reshaping import ZeroPadding3D as ZeroPadding3D
 from trainkit.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
 from trainkit.layers.symbolic import Input as Input
 from trainkit.layers.symbolic import KerasTensor as KerasTensor
+from trainkit.layers.text_vectorization import TextVectorization as TextVectorization
 from trainkit.layers.time_distributed import TimeDistributed as TimeDistributed
 from trainkit.layers.time_distributed import Wrapper as Wrapper

@@ -14,6 +14,7 @@ from trainkit.core import devices, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.foreign import require_room
 from trainkit.core.tensor import Tensor, is_tensor, wrap_on_device
+from trainkit.core.text_arrays import may_be_text, text_array
 from trainkit.data import Dataset, DatasetIterator
 
 
@@ -75,7 +76,10 @@ def as_arrays(x: Any) -> Any:
         require_room(x)
         array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else x)
     array = dtypes.native(array)
-    if array.dtype == object:
+    if may_be_text(array):
+        texts = text_array(array)
+        if texts is not None:
+            return texts
         raise InvalidArgumentError(
             "the data has rows of different lengths, or objects; pad it to one shape first"
         )

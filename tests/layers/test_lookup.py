@@ -1,0 +1,170 @@
+"""Layers that number tokens; the expected values are Keras's."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+K = tk.keras
+L = K.layers
+TEXTS = ["The cat sat.", "the dog, the END!"]
+
+
+def vectorized(**settings):
+    layer = L.TextVectorization(**settings)
+    layer.adapt(TEXTS)
+    return layer
+
+
+def test_texts_have_numbers():
+    layer = L.StringLookup(vocabulary=["a", "b"])
+    assert layer(tk.constant([["a"], ["z"], ["b"]])).numpy().tolist() == [[1], [0], [2]]
+    assert layer(["b", "a"]).dtype == tk.int64
+    assert layer.get_vocabulary() == ["[UNK]", "a", "b"]
+    assert layer.vocabulary_size() == 3
+    masked = L.StringLookup(vocabulary=["", "[UNK]", "a"], mask_token="")
+    assert masked(["", "a", "q"]).numpy().tolist() == [0, 2, 1]
+    back = L.StringLookup(vocabulary=["a", "b"], invert=True)
+    assert back([0, 1, 2, 9]).numpy().tolist() == [b"[UNK]", b"a", b"b", b"[UNK]"]
+    strict = L.StringLookup(vocabulary=["a"], num_oov_indices=0)
+    assert strict(["a"]).numpy().tolist() == [0]
+    with pytest.raises(tk.errors.InvalidArgumentError, match="b'q' is not in the vocabulary"):
+        strict(["q"])
+
+
+VECTORS = {
+    "one_hot": (["a", "z"], [[0, 1, 0], [1, 0, 0]]),
+    "multi_hot": ([["a", "a"], ["z", "b"]], [[0, 1, 0], [1, 0, 1]]),
+    "count": ([["a", "a"], ["z", "b"]], [[0, 2, 0], [1, 0, 1]]),
+}
+
+
+@pytest.mark.parametrize("mode", VECTORS)
+def test_texts_have_vectors(mode):
+    given, wanted = VECTORS[mode]
+    found = L.StringLookup(vocabulary=["a", "b"], output_mode=mode)(given)
+    assert (found.dtype, found.numpy().tolist()) == (tk.int64, wanted)
+    floats = L.StringLookup(vocabulary=["a", "b"], output_mode=mode, dtype="float32")(given)
+    assert floats.dtype == tk.float32
+    wide = L.StringLookup(5, vocabulary=["a", "b"], output_mode=mode, pad_to_max_tokens=True)(given)
+    assert wide.shape == (2, 5)
+
+
+def test_a_vocabulary_is_learned_most_frequent_first():
+    layer = L.StringLookup()
+    layer.adapt(tk.data.Dataset.from_tensor_slices(["x", "y", "x", "z", "q"]).batch(2))
+    assert layer.get_vocabulary() == ["[UNK]", "x", "z", "y", "q"]
+    numbers = L.IntegerLookup(max_tokens=4)
+    numbers.adapt(np.array([5, 5, 3, 3, 3, 9, 1]))
+    assert numbers.get_vocabulary() == [-1, 3, 5, 9]
+    assert numbers(np.array([3, 5, 77])).numpy().tolist() == [1, 2, 0]
+    assert numbers.get_vocabulary(include_special_tokens=False) == [3, 5, 9]
+
+
+def test_texts_are_standardized_split_and_numbered():
+    layer = vectorized(max_tokens=10, output_sequence_length=4)
+    assert layer.get_vocabulary() == ["", "[UNK]", "the", "sat", "end", "dog", "cat"]
+    assert layer(tk.constant(["the cat zzz", "dog"])).numpy().tolist() == [
+        [2, 6, 1, 0],
+        [5, 0, 0, 0],
+    ]
+    assert vectorized()(tk.constant(["the", "a dog"])).numpy().tolist() == [[2, 0], [1, 5]]
+    assert layer("the cat").shape == (4,)
+    assert layer(tk.constant([["the cat"]])).shape == (1, 4)
+
+
+def test_texts_as_vectors_of_words():
+    weighted = L.TextVectorization(output_mode="tf_idf")
+    weighted.adapt(["a b b", "a c"])
+    assert weighted.get_vocabulary() == ["[UNK]", "b", "a", "c"]
+    found = weighted(tk.constant(["a b b z"]))
+    np.testing.assert_allclose(found, [[0.63237333, 1.3862944, 0.51082563, 0]], rtol=1e-6)
+    for mode, wanted in (("multi_hot", [1, 1, 1, 0]), ("count", [1, 2, 1, 0])):
+        layer = L.TextVectorization(output_mode=mode)
+        layer.adapt(["a b b", "a c"])
+        assert layer(tk.constant(["a b b z"])).numpy().tolist() == [wanted]
+
+
+def learned(texts, **settings):
+    layer = L.TextVectorization(**settings)
+    layer.adapt(texts)
+    return layer.get_vocabulary(include_special_tokens=False)
+
+
+def test_other_ways_to_take_texts_apart():
+    assert learned(["a b c"], ngrams=2) == ["c", "b c", "b", "a b", "a"]
+    assert learned(["ab a"], split="character") == ["a", "b", " "]
+    assert learned(["A b"], standardize=None) == ["b", "A"]
+    assert learned(
+        ["a-b A"], standardize=tk.strings.lower, split=lambda t: tk.strings.split(t, "-")
+    ) == [
+        "b a",
+        "a",
+    ]
+
+
+def model(inner, width):
+    return K.Sequential(
+        [
+            K.Input((1,), dtype="string"),
+            inner,
+            L.Embedding(width, 4),
+            L.GlobalAveragePooling1D(),
+            L.Dense(1),
+        ]
+    )
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_models_take_text(eagerly, tmp_path):
+    net = model(vectorized(output_sequence_length=4), 9)
+    net.compile("sgd", "mse", run_eagerly=eagerly)
+    x, y = np.array([["the cat"], ["dog"]]), np.array([1.0, 0.0])
+    history = net.fit(x, y, epochs=3, verbose=0)
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    data = tk.data.Dataset.from_tensor_slices((x, y)).batch(1)
+    assert np.isfinite(net.evaluate(data, verbose=0))
+    path = tmp_path / "model.keras"
+    net.save(path)
+    again = K.models.load_model(path)
+    np.testing.assert_array_equal(again.predict(x, verbose=0), net.predict(x, verbose=0))
+
+
+def test_models_take_text_among_other_inputs():
+    text, number = K.Input((1,), dtype="string", name="t"), K.Input((1,), name="n")
+    hot = L.StringLookup(vocabulary=["a", "b"], output_mode="one_hot")(text)
+    out = L.Dense(1)(L.Concatenate()([tk.cast(hot, "float32"), number]))
+    net = K.Model({"t": text, "n": number}, out)
+    net.compile("sgd", "mse")
+    net.fit({"t": np.array(["a", "b"]), "n": np.ones(2)}, np.ones(2), verbose=0)
+    assert net({"t": tk.constant([["a"]]), "n": tk.constant([[1.0]])}).shape == (1, 1)
+
+
+def test_data_sets_are_mapped():
+    layer = vectorized(output_sequence_length=3)
+    data = tk.data.Dataset.from_tensor_slices(TEXTS).batch(2).map(layer)
+    assert data.element_spec == tk.TensorSpec((None, 3), tk.int64)
+    assert next(iter(data)).numpy().tolist() == [[2, 6, 3], [2, 5, 2]]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: L.StringLookup(vocabulary=["a", "a"]), "each token once"),
+        (lambda: L.StringLookup(vocabulary=["a", "[UNK]"]), "only at its start"),
+        (lambda: L.StringLookup(2, vocabulary=["a", "b"]), "has room for 1"),
+        (lambda: L.StringLookup(1), "leaves no room"),
+        (lambda: L.StringLookup(num_oov_indices=3), "num_oov_indices"),
+        (lambda: L.StringLookup(output_mode="hot"), "output_mode"),
+        (lambda: L.StringLookup(vocabulary=["a"], output_mode="tf_idf"), "idf_weights"),
+        (lambda: L.StringLookup(vocabulary=["a"])([1]), "takes text"),
+        (lambda: L.IntegerLookup(vocabulary=[1])(["a"]), "takes integers"),
+        (lambda: L.StringLookup(output_mode="count")(["a"]), "call adapt first"),
+        (lambda: L.TextVectorization(split="words"), "split"),
+        (lambda: L.TextVectorization(ragged=True), "ragged"),
+        (lambda: L.TextVectorization()(tk.constant([1])), "takes text"),
+    ],
+)
+def test_what_does_not_fit_is_told(call, words):
+    with pytest.raises((tk.errors.InvalidArgumentError, ValueError), match=words):
+        call()
