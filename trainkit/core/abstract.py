@@ -34,9 +34,11 @@ class ShapeTrace:
 
     def scan(self, f: Any, init: Any, xs: Any, steps: Any, reverse: bool = False) -> Any:
         """The symbolic last carry, and outputs of one round with the steps in front."""
-        row = nest.map_structure(lambda x: SymbolicTensor(Spec(x.shape[1:], x.dtype)), xs)
+        row = None
+        if xs is not None:
+            row = nest.map_structure(lambda x: SymbolicTensor(Spec(x.shape[1:], x.dtype)), xs)
         carry = nest.map_structure(_symbol_like, init)
-        _, outputs = f(carry, row if xs is not None else None)
+        _, outputs = f(carry, row)
         n = steps if isinstance(steps, int) else None
 
         def stacked(y: Any) -> Any:
