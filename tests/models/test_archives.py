@@ -616,3 +616,31 @@ def test_a_pipe_is_no_archive(tmp_path):
 def test_mistakes(tmp_path, call, words):
     with pytest.raises(ValueError, match=words):
         call(stack(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "settings"),
+    [
+        (lambda x: x * 2.0, "keras.src.ops.numpy.Multiply", {}),
+        (lambda x: tk.nn.relu(x), "keras.src.ops.nn.Relu", {}),
+        (lambda x: tk.ops.sum(x, axis=(1,), keepdims=True), "keras.src.ops.numpy.Sum", None),
+        (lambda x: tk.ops.reshape(x, (-1, 2, 2)), "keras.src.ops.numpy.Reshape", None),
+        (lambda x: x[:, 1:, None], "keras.src.ops.numpy.GetItem", {}),
+        (lambda x: x[..., -1], "keras.src.ops.numpy.GetItem", {}),
+        (lambda x: tk.ops.concatenate([x, x], axis=1), "keras.src.ops.numpy.Concatenate", None),
+        (lambda x: tk.ops.argmax(x, axis=1), "keras.src.ops.numpy.Argmax", None),
+        (lambda x: tk.argmax(x, axis=1), "keras.layers.Operation", None),
+        (lambda x: tk.ops.rsqrt(x * x), "keras.src.ops.math.Rsqrt", {}),
+    ],
+)
+def test_operations_are_written_as_keras_calls_them(make, kind, settings):
+    x = tk.Input((4,))
+    model = tk.Model(x, make(x))
+    text = model.to_json()
+    last = json.loads(text)["config"]["layers"][-1]
+    assert f"{last['module']}.{last['class_name']}" == kind
+    if settings is not None:
+        assert last["config"] == {"name": last["name"], **settings}
+    again = tk.models.model_from_json(text)
+    np.testing.assert_array_equal(again(X).numpy(), model(X).numpy())
+    assert again.to_json() == text

@@ -285,7 +285,7 @@ def _described(target: Any) -> Any:
 
 
 def _serialized_instance(target: Any) -> dict[str, Any]:
-    config = target.get_config()
+    config = getattr(target, "written_config", target.get_config)()
     if not isinstance(config, dict):
         raise TypeError(f"get_config of {target!r} must give a dict, it gave {config!r}")
     described = {

@@ -12,7 +12,7 @@ from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.errors import ConfigError
 from trainkit.core.registry import FOREIGN
-from trainkit.layers.symbolic import KerasTensor
+from trainkit.layers.symbolic import KerasTensor, Operation
 
 _MODULE = "keras.src.ops."
 _PLACES = ("", "nn", "numpy", "linalg", "image")
@@ -34,9 +34,13 @@ class KerasOperation:
         if not any(isinstance(x, KerasTensor) for x in nest.flatten((args, kwargs))):
             raise ConfigError(f"the config calls {self.name!r} on no tensor of the model")
         try:
-            return self.function(*args, **self.settings, **kwargs)
+            found = self.function(*args, **self.settings, **kwargs)
         except TypeError as error:
             raise ConfigError(f"the operation {self.name!r} can't be called: {error}") from error
+        made = found.node if isinstance(found, KerasTensor) else None
+        if made is not None and type(made.operation) is Operation:
+            made.operation.name = self.name
+        return found
 
 
 def _item(x: Any, key: Any) -> Any:

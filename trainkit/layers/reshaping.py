@@ -200,9 +200,6 @@ class ZeroPadding1D(_ZeroPadding):  # noqa: D101 - it has the docstring of its b
     __doc__ = _ZeroPadding.__doc__
     rank = 1
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "padding": list(self.padding[0])}
-
 
 class ZeroPadding2D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
     __doc__ = _ZeroPadding.__doc__
@@ -257,7 +254,7 @@ class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
     rank = 1
 
     def get_config(self) -> dict[str, Any]:
-        config = {**super().get_config(), "cropping": list(self.cropping[0])}
+        config = super().get_config()
         if config["data_format"] == "channels_last":  # the only one that Keras knows here
             del config["data_format"]
         return config

@@ -18,6 +18,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, convert_to_tensor, is_tensor
 from trainkit.layers import masks
 from trainkit.layers.core import InputLayer
+from trainkit.layers.keras_names import as_keras
 from trainkit.layers.layer import Layer
 from trainkit.layers.naming import unique_name
 from trainkit.layers.output_specs import described
@@ -212,9 +213,24 @@ class Operation(Layer):
     def call(self, *inputs: Any) -> Any:
         return PRIMITIVES[self.primitive].op(*inputs, **self.settings)
 
+    @property
+    def _config_identity(self) -> tuple[str, str, str | None] | None:
+        written = as_keras(self.primitive, self.settings)
+        return None if written is None else (written.module, written.kind, None)
+
     def get_config(self) -> dict[str, Any]:
         settings = {name: _plain(value) for name, value in self.settings.items()}
         return {"name": self.name, "primitive": self.primitive, "settings": settings}
+
+    def written_config(self) -> dict[str, Any]:
+        """What stands in the config of a model: what Keras's class is made with, if it has one."""
+        written = as_keras(self.primitive, self.settings)
+        return self.get_config() if written is None else {"name": self.name, **written.settings}
+
+    def written_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a call as its config has them."""
+        written = as_keras(self.primitive, self.settings)
+        return args if written is None else written.arguments(args)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Operation:
@@ -244,6 +260,7 @@ class FunctionCall(Operation):
             raise InvalidArgumentError(f"there is no function {function!r} that is one operation")
         name = name or unique_name(function.rpartition(".")[2])
         Layer.__init__(self, name=name, autocast=False)
+        self.primitive, self.__dict__["settings"] = "", {}
         self.function = function
         self.__dict__["arguments"] = (args, kwargs)  # as they are: no containers of parts
 

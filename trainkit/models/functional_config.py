@@ -12,7 +12,7 @@ from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.layers.core import InputLayer
 from trainkit.layers.keras_operations import KerasOperation
 from trainkit.layers.layer import Layer
-from trainkit.layers.symbolic import KerasTensor, Node, symbol_of
+from trainkit.layers.symbolic import KerasTensor, Node, Operation, symbol_of
 from trainkit.models.functional import Graph
 
 _Key = tuple[str, int]
@@ -75,7 +75,10 @@ def _node_config(node: Node, numbers: dict[int, list[Any]]) -> dict[str, Any]:
             return x.as_config(list(numbers[id(x)]))
         return serialize_object(x)
 
-    return {"args": _mapped(node.args, plain), "kwargs": _mapped(node.kwargs, plain)}
+    args = node.args
+    if isinstance(node.operation, Operation):
+        args = node.operation.written_args(args)
+    return {"args": _mapped(args, plain), "kwargs": _mapped(node.kwargs, plain)}
 
 
 def _mapped(structure: Any, of: Callable[[Any], Any]) -> Any:
