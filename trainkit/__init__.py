@@ -97,6 +97,7 @@ _FAMILIES = {
     "test": "trainkit.tf.test",
     "train": "trainkit.tf.train",
     "utils": "trainkit.keras.utils",
+    "types": "trainkit.tf.types",
     "version": "trainkit.tf.version",
 }
 # name: the module that holds it, and its name there

@@ -641,3 +641,76 @@ def test_a_concrete_function_with_any_number_of_arguments():
         concrete(tk.constant(3.0))
     with pytest.raises(TypeError, match="takes 2 tensors"):
         concrete(*[tk.constant(1.0)] * 3)
+
+
+class Flavoured:
+    """An object that is traced by its class."""
+
+    flavour = 1.0
+
+    def __tf_tracing_type__(self, context):
+        return Flavour(self)
+
+
+class Sweet(Flavoured):
+    flavour = 3.0
+
+
+class Flavour(tk.types.experimental.TraceType):
+    def __init__(self, thing):
+        self.kind, self.thing = type(thing), thing
+
+    def is_subtype_of(self, other):
+        return self == other
+
+    def most_specific_common_supertype(self, others):
+        return self if all(self == other for other in others) else None
+
+    def placeholder_value(self, placeholder_context=None):
+        return self.thing
+
+    def __hash__(self):
+        return hash(self.kind)
+
+    def __eq__(self, other):
+        return type(other) is Flavour and self.kind is other.kind
+
+
+def test_objects_say_what_they_are_traced_as():
+    f = tk.function(lambda x, a, b: x * a.flavour + b.flavour)
+    x = tk.constant(2.0)
+    assert float(f(x, Flavoured(), Sweet())) == float(f(x, Flavoured(), Sweet())) == 5.0
+    assert f.experimental_get_tracing_count() == 1
+    assert float(f(x, Sweet(), Sweet())) == 9.0
+    assert f.experimental_get_tracing_count() == 2
+    assert isinstance(Sweet(), tk.types.experimental.SupportsTracingProtocol)
+
+
+def test_a_concrete_function_shows_its_type():
+    concrete = tk.function(lambda a, n: {"b": a * n}).get_concrete_function(SCALAR, 2)
+    shown = concrete.function_type
+    assert list(shown.parameters) == ["a", "n"]
+    assert shown.parameters["a"].annotation == SCALAR
+    assert shown.return_annotation == {"b": SCALAR}
+    assert float(concrete.inference_fn(tk.constant(3.0))["b"]) == 6.0
+
+
+def test_a_concrete_function_of_any_rank():
+    f = tk.function(lambda a, b: a**b)
+    square = f.get_concrete_function(a=tk.TensorSpec(None, "float32"), b=2)
+    assert float(square(tk.constant(10.0))) == 100.0
+    assert square(tk.constant([1.0, 3.0])).numpy().tolist() == [1.0, 9.0]
+    assert square(a=tk.ones((2, 1)), b=2).shape == [2, 1]
+    with pytest.raises(TypeError, match="'b': the graph was made for 2, given is 3"):
+        square(tk.constant(10.0), b=3)
+    with pytest.raises(tk.errors.InvalidArgumentError, match="dtype"):
+        square(tk.constant(10))
+
+
+def test_a_leaked_tensor_is_a_type_error_too():
+    leaked = []
+    tk.function(lambda x: leaked.append(x + 1.0))(tk.constant(1.0))
+    with pytest.raises(TypeError, match="leaked out of a trace"):
+        tk.function(lambda x: x + leaked[0])(tk.constant(1.0))
+    with pytest.raises(TypeError, match="leaked out of a trace"):
+        leaked[0] + 1.0

@@ -24,6 +24,10 @@ class InvalidArgumentError(OpError, ValueError):
     """An operation was given values, shapes or dtypes that it can't take."""
 
 
+class LeakedTensorError(InvalidArgumentError, TypeError):
+    """A tensor of a function is used outside of it, where it has no value."""
+
+
 class ShapeError(InvalidArgumentError):
     """Shapes do not fit each other or the operation."""
 

@@ -17,7 +17,13 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, recorder, shapes
 from trainkit.core.callables import KERNEL_ERRORS, callable_for, wrapped
-from trainkit.core.errors import InvalidArgumentError, NoValueError, OpError, PositionError
+from trainkit.core.errors import (
+    InvalidArgumentError,
+    LeakedTensorError,
+    NoValueError,
+    OpError,
+    PositionError,
+)
 from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
@@ -162,7 +168,7 @@ class Primitive:
         graph = recorder.current_trace()
         if graph is None:
             if hasattr(symbolic, "leak_text"):
-                raise InvalidArgumentError(f"{self.name}: {symbolic.leak_text()}")
+                raise LeakedTensorError(f"{self.name}: {symbolic.leak_text()}")
             raise InvalidArgumentError(
                 f"{self.name}: {symbolic!r} belongs to a graph and has no value here. Return it "
                 "from the function that is being traced, or do this step inside that function."

@@ -8,6 +8,7 @@ entered it, and an operation of another thread does not record on it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any, Protocol
 
@@ -38,6 +39,10 @@ TAPES: list[TapeLike] = []
 
 new_tape: Any = None
 """Makes a tape; set by `autodiff`, for operations whose second gradient replays a formula."""
+
+
+GRAPH_LISTENERS: list[Callable[[Any], None]] = []
+"""What is called with each graph of a function that was traced."""
 
 
 class _ThreadState(threading.local):

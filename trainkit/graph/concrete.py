@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import threading
 from typing import Any
 
 from trainkit.core import dtypes, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import TensorShape
 from trainkit.core.source_lines import Line
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text, wrap
+from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.variable import Variable
 from trainkit.graph.graph import Graph, GraphTensor, replay
 from trainkit.graph.signature import ById, Place, is_spec, is_tensor_like
@@ -77,6 +81,23 @@ class ConcreteFunction:
         """The shapes of the results, nested like them."""
         return nest.map_structure(lambda y: getattr(y, "shape", None), self.structured_outputs)
 
+    @property
+    def function_type(self) -> inspect.Signature:
+        """The arguments and results: a `TensorSpec` for each tensor, Python values as they are."""
+        args, kwargs = self.structured_input_signature
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        kinds = [inspect.Parameter.POSITIONAL_OR_KEYWORD] * len(args) + [by_name] * len(kwargs)
+        parameters = [
+            inspect.Parameter(re.sub(r"\W+", "_", label).strip("_"), kind, annotation=_specs(x))
+            for label, kind, x in zip(self._labels, kinds, [*args, *kwargs.values()], strict=True)
+        ]
+        return inspect.Signature(parameters, return_annotation=_specs(self.structured_outputs))
+
+    @property
+    def inference_fn(self) -> ConcreteFunction:
+        """What runs the graph on its tensors, one after the other: this function."""
+        return self
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph, for the arguments that it was traced for.
 
@@ -115,38 +136,9 @@ class ConcreteFunction:
         Raises:
             TypeError: the call does not fit the one that was traced.
         """
-        positional, by_name = self.structured_input_signature
-        traced = dict(zip(self._labels, [*positional, *by_name.values()], strict=True))
-        given = self._by_label(args, kwargs, len(positional))
-        flat: list[Any] = []
-        for label, value in traced.items():
-            if label in given:
-                flat += _matched(given[label], value, f"{self.name}: {label!r}")
-            elif any(isinstance(leaf, GraphTensor) for leaf in nest.flatten(value)):
-                raise TypeError(
-                    f"{self.name}: this graph takes {self._count()} tensors "
-                    f"({', '.join(self._labels)}), {label!r} is missing"
-                )
-        return flat
-
-    def _by_label(self, args: tuple[Any, ...], kwargs: dict[str, Any], count: int) -> Any:
-        """The arguments of a call by their labels."""
-        if len(args) > count:
-            raise TypeError(
-                f"{self.name}: this graph takes {self._count()} tensors, and by position the "
-                f"arguments {', '.join(self._labels[:count]) or 'none'}; {len(args)} were given"
-            )
-        given = dict(zip(self._labels, args, strict=False))
-        for name, x in kwargs.items():
-            if name not in self._labels:
-                raise TypeError(
-                    f"{self.name}: the graph has no argument {name!r}, it has "
-                    f"{', '.join(self._labels) or 'none'}"
-                )
-            if name in given:
-                raise TypeError(f"{self.name}: {name!r} is given twice, by position and by name")
-            given[name] = x
-        return given
+        return tensors_of_call(
+            self.name, self.structured_input_signature, self._labels, args, kwargs
+        )
 
     def run(self, tensors: list[Any]) -> Any:
         """The results for one tensor per input."""
@@ -213,8 +205,72 @@ class ConcreteFunction:
         return f"ConcreteFunction {self.pretty_printed_signature()}"
 
 
+def _specs(x: Any) -> Any:
+    """A nest with a spec in place of each tensor."""
+    return nest.map_structure(
+        lambda y: TensorSpec.from_tensor(y) if isinstance(y, GraphTensor) else y, x
+    )
+
+
 def _fills_a_place(x: Any) -> bool:
     return is_tensor_like(x) or isinstance(x, Variable)
+
+
+def tensors_of_call(
+    name: str, signature: Any, labels: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Any]:
+    """The tensors that a call gives, in the order of those in the signature.
+
+    Args:
+        name: of the function.
+        signature: its positional and named arguments, with a symbolic tensor or a spec for each
+            tensor.
+        labels: what the arguments are called.
+        args: given by position.
+        kwargs: given by name.
+
+    Raises:
+        TypeError: an argument is missing, unknown, nested otherwise, or another Python value.
+    """
+    positional, by_name = signature
+    traced = dict(zip(labels, [*positional, *by_name.values()], strict=True))
+    count = sum(map(_is_place, nest.flatten(list(traced.values()))))
+    given = _by_label(name, labels, args, kwargs, len(positional), count)
+    flat: list[Any] = []
+    for label, value in traced.items():
+        if label in given:
+            flat += _matched(given[label], value, f"{name}: {label!r}")
+        elif any(map(_is_place, nest.flatten(value))):
+            raise TypeError(
+                f"{name}: this graph takes {count} tensors ({', '.join(labels)}), {label!r} is "
+                "missing"
+            )
+    return flat
+
+
+def _by_label(
+    name: str, labels: list[str], args: Any, kwargs: Any, positional: int, count: int
+) -> dict[str, Any]:
+    """The arguments of a call by their labels."""
+    if len(args) > positional:
+        raise TypeError(
+            f"{name}: this graph takes {count} tensors, and by position the arguments "
+            f"{', '.join(labels[:positional]) or 'none'}; {len(args)} were given"
+        )
+    given = dict(zip(labels, args, strict=False))
+    for key, x in kwargs.items():
+        if key not in labels:
+            raise TypeError(
+                f"{name}: the graph has no argument {key!r}, it has {', '.join(labels) or 'none'}"
+            )
+        if key in given:
+            raise TypeError(f"{name}: {key!r} is given twice, by position and by name")
+        given[key] = x
+    return given
+
+
+def _is_place(leaf: Any) -> bool:
+    return isinstance(leaf, GraphTensor) or is_spec(leaf)
 
 
 def _matched(x: Any, traced: Any, label: str) -> list[Any]:
@@ -231,7 +287,7 @@ def _matched(x: Any, traced: Any, label: str) -> list[Any]:
         ) from None
     found = []
     for part, leaf in zip(parts, nest.flatten(traced), strict=True):
-        if isinstance(leaf, GraphTensor):
+        if _is_place(leaf):
             found.append(part)
         elif not _same_value(leaf, part):
             known = leaf.value() if isinstance(leaf, ById) else leaf
@@ -277,3 +333,51 @@ def _described(value: Any) -> str:
 
 def _dims(shape: Any) -> str:
     return str(tuple(shape))
+
+
+class AnyRankFunction:
+    """What `get_concrete_function` gives for a `TensorSpec` of unknown rank.
+
+    A graph is made for one rank at a time; this chooses, or makes, that for the tensors given.
+
+    Attributes:
+        structured_input_signature: positional and named arguments, with their specs.
+        name: that of the Python function.
+    """
+
+    def __init__(self, function: Any, signature: Any, labels: list[str]) -> None:
+        self._function = function
+        self._labels = labels
+        self.structured_input_signature = signature
+        self.name = function._name
+
+    def of(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The graph for the ranks of these tensors."""
+        flat = [
+            x if isinstance(x, Tensor) else convert_to_tensor(x)
+            for x in tensors_of_call(
+                self.name, self.structured_input_signature, self._labels, args, kwargs
+            )
+        ]
+        given = iter(flat)
+
+        def known(leaf: Any) -> Any:
+            if not is_spec(leaf):
+                return leaf
+            shape, x = TensorShape(leaf.shape), next(given)
+            return TensorSpec(
+                [None] * len(x.shape) if shape.rank is None else shape,
+                leaf.dtype,
+                getattr(leaf, "name", None),
+            )
+
+        positional, by_name = nest.map_structure(known, self.structured_input_signature)
+        concrete: ConcreteFunction = self._function.get_concrete_function(*positional, **by_name)
+        return concrete
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph for the ranks of these tensors."""
+        return self.of(*args, **kwargs)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<AnyRankFunction {self.name}({', '.join(self._labels)})>"

@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
@@ -20,16 +18,22 @@ from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import (
     Tensor,
     convert_to_tensor,
-    is_tensor,
     short_text,
 )
+from trainkit.graph.arguments import (
+    as_result,
+    contents,
+    fits,
+    has_no_rank,
+    shown_argument,
+    tensors_in,
+)
 from trainkit.graph.autograph import converted, with_reason
-from trainkit.graph.concrete import ConcreteFunction
+from trainkit.graph.concrete import AnyRankFunction, ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor
 from trainkit.graph.origins import in_user_terms, placed
 from trainkit.graph.signature import (
     Arguments,
-    ById,
     Differs,
     is_spec,
     is_tensor_like,
@@ -165,7 +169,7 @@ class Function:
             return self._verified(concrete, args, kwargs)
         if not (kwargs or concrete.closed) and all(type(x) is Tensor for x in args):
             self._ready[tuple([(x._array.shape, x._array.dtype.num) for x in args])] = concrete
-        return concrete.run(_tensors_in(args, kwargs))
+        return concrete.run(tensors_in(args, kwargs))
 
     @staticmethod
     def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -224,8 +228,12 @@ class Function:
 
     # ------------------------------------------------------------------ tracing
 
-    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+    def get_concrete_function(
+        self, *args: Any, **kwargs: Any
+    ) -> ConcreteFunction | AnyRankFunction:
         """The graph for arguments of this kind, traced if there is none; nothing is run.
+
+        For a `TensorSpec` of unknown rank it is made when the rank is known.
 
         Args:
             *args: tensors, `TensorSpec`s in their place, and Python values.
@@ -236,6 +244,9 @@ class Function:
         args, kwargs = self._arguments.canonical(args, kwargs)
         if self.input_signature is not None:
             args, kwargs = self._signed(args, kwargs)
+        if any(map(has_no_rank, nest.flatten((args, kwargs)))):
+            labels = self._arguments.labels(args, kwargs)
+            return AnyRankFunction(self, (tuple(args), dict(kwargs)), labels)
         key = self._key(args, kwargs)
         with self._lock:
             return self._concrete.get(key) or self._trace(key, args, kwargs)
@@ -284,17 +295,19 @@ class Function:
         graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
         try:
             with graph, recorder.silence():
-                before = _contents(symbols)
+                before = contents(symbols)
                 result = function(*symbols[0], **symbols[1])
                 self._check_unchanged(before, symbols)
-                result = nest.map_structure(lambda y: _as_result(graph, y), result)
+                result = nest.map_structure(lambda y: as_result(graph, y), result)
         except Exception as error:
             raise in_user_terms(with_reason(placed(error))) from error.__cause__
         graph.caller = None
+        for hear in recorder.GRAPH_LISTENERS:
+            hear(graph)
         self._traces += 1
         graph.outputs = [y for y in nest.flatten(result) if isinstance(y, GraphTensor)]
         labels = self._arguments.labels(args, kwargs)
-        shown = nest.map_structure(_shown_argument, (tuple(symbols[0]), symbols[1]))
+        shown = nest.map_structure(shown_argument, (tuple(symbols[0]), symbols[1]))
         concrete = ConcreteFunction(self._name, graph, shown, result, labels)
         self._concrete[traced_key] = concrete
         self._concrete[key] = concrete
@@ -330,11 +343,11 @@ class Function:
             ValueError: one of them holds other items than before.
         """
         labels = self._arguments.labels(*symbols)
-        after = _contents(symbols)
+        after = contents(symbols)
         changed = [
             label
             for label, (key, tensors), (was, held) in zip(labels, after, before, strict=True)
-            if not _fits(was, key) or [id(x) for x in tensors] != [id(x) for x in held]
+            if not fits(was, key) or [id(x) for x in tensors] != [id(x) for x in held]
         ]
         if changed:
             raise ValueError(
@@ -399,7 +412,7 @@ class Function:
         from trainkit.graph.verify import compare
 
         self._verify -= 1
-        return compare(self, concrete, args, kwargs, _tensors_in(args, kwargs))
+        return compare(self, concrete, args, kwargs, tensors_in(args, kwargs))
 
     def __repr__(self) -> str:
         return f"<tk.function {self._name!r}, {self._traces} traces>"
@@ -423,57 +436,6 @@ class BoundFunction:
 
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
-
-
-def _tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
-    """The tensors among the arguments, in the order of the graph's inputs."""
-    found = []
-    for x in args:
-        if type(x) is Tensor:
-            found.append(x)
-        elif not isinstance(x, bool | int | float | str):
-            found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
-    for x in kwargs.values():
-        found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
-    return found
-
-
-def _contents(symbols: Any) -> list[tuple[Any, list[Any]]]:
-    """For each argument its key and the tensors in it."""
-    args, kwargs = symbols
-    return [
-        (key_of(x), [t for t in nest.flatten(x) if is_tensor(t)]) for x in (*args, *kwargs.values())
-    ]
-
-
-def _fits(before: Any, after: Any) -> bool:
-    """Whether two keys differ in sizes at most, of which `set_shape` may tell more."""
-    try:
-        joined(before, after)
-    except Differs:
-        return False
-    return True
-
-
-def _tensor(x: Any) -> Any:
-    return x if isinstance(x, Tensor) else convert_to_tensor(x)
-
-
-def _as_result(graph: Graph, y: Any) -> Any:
-    """A leaf of the result: what holds numbers as a symbolic tensor, the rest as it is."""
-    if is_tensor(y):
-        return graph.lift(y)
-    if isinstance(y, bool | int | float | complex | np.ndarray | np.generic):
-        return graph.lift(y)
-    if isinstance(y, TensorShape):
-        return graph.lift(convert_to_tensor(list(y), dtype_hint="int32"))
-    return y
-
-
-def _shown_argument(x: Any) -> Any:
-    """An argument as a signature keeps it: objects without keeping them alive."""
-    kept = is_tensor(x) or isinstance(x, bool | int | float | complex | str | bytes | type(None))
-    return x if kept else ById(x)
 
 
 def function(

@@ -17,7 +17,7 @@ from trainkit.core import recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.callables import KERNEL_ERRORS
 from trainkit.core.dtypes import DType
-from trainkit.core.errors import InvalidArgumentError, OpError
+from trainkit.core.errors import InvalidArgumentError, LeakedTensorError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
@@ -121,7 +121,7 @@ class Graph(NodeList):
             return found
         around = self.outer or self.caller
         if around is None or not around.encloses(x):
-            raise InvalidArgumentError(x.leak_text(self.root().name))
+            raise LeakedTensorError(x.leak_text(self.root().name))
         around.lift(x)
         inner = self.add_input(Spec(x.shape, x.dtype), x.node.name)
         self.captures[x] = inner

@@ -17,7 +17,7 @@ from trainkit.core.dtypes import BY_NUMPY
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
 
-_VALUES = (bool, int, float, complex, str, bytes, type(None), range, TensorShape)
+VALUES = (bool, int, float, complex, str, bytes, type(None), range, TensorShape)
 
 
 class ById:
@@ -49,6 +49,24 @@ class ById:
 
     def __repr__(self) -> str:
         return f"{type(self.value()).__name__} object"
+
+
+class ByTracingType:
+    """An object in a key that says itself, by `__tf_tracing_type__`, what it is equal to."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ByTracingType) and bool(self.kind == other.kind)
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+    def __repr__(self) -> str:
+        return repr(self.kind)
 
 
 class Place:
@@ -103,8 +121,10 @@ def key_of(x: Any) -> Any:
     if kind is Tensor:
         array = x._array
         return Place(array.shape, BY_NUMPY[array.dtype])
-    if kind in _VALUES:
+    if kind in VALUES:
         return _float_key(x) if kind is float or kind is complex else (kind, x)
+    if hasattr(kind, "__tf_tracing_type__"):
+        return ByTracingType(x.__tf_tracing_type__(None))
     if (found := nest.container(x)) is not None:
         if nest.is_record(x) and not any(map(is_tensor_like, nest.flatten(x))):
             return ById(x)

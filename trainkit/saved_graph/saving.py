@@ -74,7 +74,13 @@ def _concrete(function: Any, args: Any, kwargs: Any) -> ConcreteFunction:
             f"saved_graph.save: {function!r} is no traced function; decorate it with tk.function"
         )
     if args or kwargs or function.input_signature is not None:
-        return function.get_concrete_function(*args, **kwargs)
+        found = function.get_concrete_function(*args, **kwargs)
+        if not isinstance(found, ConcreteFunction):
+            raise InvalidArgumentError(
+                f"saved_graph.save: the rank of an argument of {function._name!r} is not known; "
+                "give a TensorSpec with None for each size"
+            )
+        return found
     traces = function.concrete_functions()
     if len(traces) != 1:
         raise InvalidArgumentError(

@@ -11,6 +11,9 @@ from trainkit.summary.plots import scalar as scalar
 from trainkit.summary.plots import write as write
 from trainkit.summary.runs import graph as graph
 from trainkit.summary.runs import hparams as hparams
+from trainkit.summary.tracing import trace_export as trace_export
+from trainkit.summary.tracing import trace_off as trace_off
+from trainkit.summary.tracing import trace_on as trace_on
 from trainkit.summary.writer import SummaryWriter as SummaryWriter
 from trainkit.summary.writer import create_file_writer as create_file_writer
 from trainkit.summary.writer import create_noop_writer as create_noop_writer

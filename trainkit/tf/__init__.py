@@ -32,6 +32,7 @@ from trainkit.tf import nest as nest
 from trainkit.tf import nn as nn
 from trainkit.tf import strings as strings
 from trainkit.tf import test as test
+from trainkit.tf import types as types
 from trainkit.tf import version as version
 from trainkit.tf.arrays import broadcast_static_shape as broadcast_static_shape
 from trainkit.tf.arrays import broadcast_to as broadcast_to
