@@ -53,7 +53,7 @@ def _work(products: int, k: Array, v: Array) -> tuple[int, int, Array]:
     from trainkit.kernels.compiled.attention import room_shape
 
     team, parts = shared(_NANOSECONDS * products)
-    parts = min(parts, _PARTS_EACH * threads.compute_threads())
+    parts = min(parts, _PARTS_EACH * threads.planned_threads())
     shape, zeros = room_shape(parts, k.shape[1], max(k.shape[3], v.shape[3]))
     room = np.empty(shape, np.float32)
     room[:, -zeros:] = 0

@@ -107,7 +107,7 @@ def forward(
     run = PIXELS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
-    g = _geometry(w, batch, channels, filters, groups, sixteens, threads.compute_threads())
+    g = _geometry(w, batch, channels, filters, groups, sixteens, threads.planned_threads())
     y = np.empty((batch, *w.out, filters), np.float32)
     plan = conv_plans.forward(g)
     matrix = registry.owned(kernel).reshape(1, plan.depth, filters)
@@ -135,7 +135,7 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
     run = PIXELS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, groups, sixteens, threads.compute_threads())
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, threads.planned_threads())
     plans, complete = conv_plans.backward(geometry)
     shape = (batch, *w.sizes, channels)
     y = np.empty(shape, np.float32) if complete else np.zeros(shape, np.float32)
@@ -189,7 +189,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None
     run = WEIGHTS.find((sixteens, int(each)), seconds)
     if run is None:
         return None
-    geometry = _geometry(w, batch, channels, filters, groups, sixteens, threads.compute_threads())
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, threads.planned_threads())
     plan = conv_plans.weights(geometry)
     inside = channels // groups
     shape = (plan.parts, math.prod(w.window) * inside, filters)

@@ -93,7 +93,7 @@ def _table(lines: list[list[tuple[int, int]]], size: int) -> Array:
 
 def _bands(batch: int, lines: int) -> int:
     """Parts of an image, so that there is work for all threads."""
-    return min(lines, -(-4 * threads.compute_threads() // batch))
+    return min(lines, -(-4 * threads.planned_threads() // batch))
 
 
 def _work(w: Windows, x: Array, y: Array) -> tuple[int, int]:
@@ -175,6 +175,6 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     end = (width - 1) * stride + (w.window[-1] - 1) * dilation + 1 - start
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, CHUNK
     team, shares = _work(w, x, g)
-    shares = min(shares, max(PARTS, threads.compute_threads()))  # few, so each reads whole lines
+    shares = min(shares, max(PARTS, threads.planned_threads()))  # few, so each reads whole lines
     run(team, shares, _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
     return y.sum(axis=0).reshape(*w.window, 1, filters)

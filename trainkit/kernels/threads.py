@@ -32,10 +32,19 @@ _MOST_CALLS = 8
 
 
 class _Chosen:
-    """What the user has set, 0 for nothing."""
+    """What the user has set, 0 for nothing.
+
+    Attributes:
+        compute: threads of one operation.
+        pipeline: calls of a pipeline's function at a time.
+        determined: whether results must not depend on the number of threads.
+        pool: how many BLAS had before that was asked for; since then it has one.
+    """
 
     compute = 0
     pipeline = 0
+    pool = 0
+    determined = False
     told: tuple[Callable[[], None], ...] = ()
 
 
@@ -96,8 +105,45 @@ def follow() -> None:
 
 
 def compute_threads() -> int:
-    """How many threads one operation may use."""
-    return _Chosen.compute or blas_threads() or core_count()
+    """How many threads one operation may use; BLAS may be told to use fewer."""
+    return (
+        _Chosen.compute or (_Chosen.pool if _Chosen.determined else blas_threads()) or core_count()
+    )
+
+
+_PLANNED = 8
+
+
+def planned_threads() -> int:
+    """For how many threads sums are to be split, which decides on the last bits of a result."""
+    return _PLANNED if _Chosen.determined else compute_threads()
+
+
+def determine(determined: bool = True) -> None:
+    """Let results depend on the number of threads no more, or again.
+
+    The compiled kernels then split their work for a fixed number of threads. BLAS, which splits it
+    as it likes, gets a single one.
+
+    Raises:
+        UnimplementedError: NumPy's BLAS can't be told.
+    """
+    if determined == _Chosen.determined:
+        return
+    if not blas_threads():
+        raise UnimplementedError(
+            "enable_op_determinism: NumPy's BLAS is not OpenBLAS; give it one thread by its "
+            "own environment variable (MKL_NUM_THREADS, OMP_NUM_THREADS) before Python starts"
+        )
+    if determined:
+        _Chosen.pool = blas_threads()
+    _Chosen.determined = determined
+    set_blas_threads(1 if determined else _Chosen.compute or _Chosen.pool)
+
+
+def determined() -> bool:
+    """Whether results don't depend on the number of threads."""
+    return _Chosen.determined
 
 
 def chosen_compute_threads() -> int:
@@ -126,7 +172,10 @@ def set_compute_threads(count: int) -> None:
             "environment variable (MKL_NUM_THREADS, OMP_NUM_THREADS) before Python starts"
         )
     _size_kernels(threads)
-    set_blas_threads(threads)
+    if _Chosen.determined:
+        _Chosen.pool = threads
+    else:
+        set_blas_threads(threads)
     _Chosen.compute = count
     for tell in _Chosen.told:
         tell()

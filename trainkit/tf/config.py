@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from trainkit.core import devices
 from trainkit.graph.function import functions_run_eagerly as functions_run_eagerly
 from trainkit.graph.function import run_functions_eagerly as run_functions_eagerly
-from trainkit.kernels import products_gpu
+from trainkit.kernels import products_gpu, threads
 from trainkit.tf import parallelism as threading
 from trainkit.tf.left_out import not_here as _not_here
 
@@ -122,7 +122,27 @@ def _tf32_is_enabled() -> bool:
     return _Precision.tf32
 
 
+def _enable_op_determinism() -> None:
+    """Have operations give the same bits in each run, on any number of threads.
+
+    Without it one program gives the same bits again on the same machine with as many threads; with
+    another number the last digits of products and of gradients of convolutions may differ. With it
+    sums are split in the same way everywhere, and products of matrices run on one thread, since
+    BLAS splits them by the number of its threads. That is its price: a large product takes as
+    many times longer as there are cores (docs/determinism.md has numbers). Compiled kernels
+    keep all threads.
+
+    Set a seed too, by `tk.random.set_seed`. Another processor, or another version of NumPy, may
+    still give other bits. It can't be undone.
+
+    Raises:
+        UnimplementedError: NumPy brings a BLAS whose threads can't be set.
+    """
+    threads.determine()
+
+
 experimental = SimpleNamespace(
+    enable_op_determinism=_enable_op_determinism,
     enable_tensor_float_32_execution=_enable_tf32,
     tensor_float_32_execution_enabled=_tf32_is_enabled,
     list_physical_devices=list_physical_devices,
