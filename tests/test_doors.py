@@ -82,6 +82,7 @@ def test_every_keras_name_resolves():
     missing = set(dir(keras)) - set(dir(tk)) - DIFFERENT
     assert missing == {
         "FloatDTypePolicy",
+        "Function",
         "Operation",
         "SeedGenerator",
         "__version__",

@@ -234,6 +234,7 @@ SIZES = {
     "resize, framed": lambda x: ops.image.resize(x, (5, 4), pad_to_aspect_ratio=True),
     "crop_images": lambda x: ops.image.crop_images(x, 1, 1, target_height=3, target_width=2),
     "pad_images": lambda x: ops.image.pad_images(x, 1, 1, target_height=9, target_width=12),
+    "pad_images by margins": lambda x: ops.image.pad_images(x, 1, 2, 3, 4),
     "gaussian_blur": ops.image.gaussian_blur,
     "affine_transform": lambda x: ops.image.affine_transform(x, [[1.0, 0, 1, 0, 1, 0, 0, 0]] * 2),
 }
@@ -273,7 +274,7 @@ def test_margins_of_unknown_sizes_must_fit(op):
     for wrong in (
         {},
         {"target_height": 3},
-        {f"top_{kind}": 1, f"bottom_{kind}": 1, f"left_{kind}": 1, "target_width": 2},
+        {f"top_{kind}": 1, f"bottom_{kind}": 1, "target_height": 5, "target_width": 2},
         {f"top_{kind}": -1, "target_height": 3, f"left_{kind}": 1, "target_width": 2},
         {f"top_{kind}": 1, "target_height": 0, f"left_{kind}": 1, "target_width": 2},
     ):
@@ -470,3 +471,9 @@ def test_random_integers_have_an_integer_dtype():
 def test_the_base_of_constraints_changes_nothing():
     w = ops.ones((2,))
     assert keras.constraints.Constraint()(w) is w
+
+
+def test_crops_of_an_unknown_height_need_a_target():
+    with pytest.raises(ValueError, match="target_height"):
+        ops.image.crop_images(KerasTensor((None, 10, 3)), 2, 3, 4, 5)
+    assert ops.image.pad_images(KerasTensor((None, 10, 3)), 2, 3, 4, 5).shape == (None, 18, 3)

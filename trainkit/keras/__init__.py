@@ -56,6 +56,7 @@ _OWN = frozenset(
 # name: the module that holds it
 _MEMBERS = {
     "DTypePolicy": "trainkit.layers",
+    "Function": "trainkit.models.graph_function",
     "FloatDTypePolicy": "trainkit.keras.dtype_policies",
     "Initializer": "trainkit.initializers",
     "Input": "trainkit.models",

@@ -293,7 +293,8 @@ class _Walk:
             raise ValueError(_not_connected(node))
         if not inputs and not starts:
             raise ValueError(f"layer {node.operation.name!r} has no symbolic input")
-        self.parents[id(node)] = [self._node(x) for x in inputs]
+        made = (x for x in inputs if x.node is not None or id(x) not in self.given)
+        self.parents[id(node)] = [self._node(x) for x in made]
 
     def starts(self, node: Node) -> bool:
         """Whether the walk ends at the results of this node, which are given."""

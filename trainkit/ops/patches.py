@@ -331,7 +331,7 @@ def _framed_later(given: dict[str, Any], op: str, word: str, grow: bool) -> Any:
         for name, value in zip(names, values, strict=True):
             if value is not None and value < (1 if name == names[2] else 0):
                 raise InvalidArgumentError(f"{op}: {name} must be >= 0, got {value}")
-        if values[2] is None:
+        if values[2] is None and not grow:
             raise InvalidArgumentError(
                 f"{op}: the {ends[2]} of the images is not known, so {names[2]} must be given"
             )
