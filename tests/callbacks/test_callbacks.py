@@ -8,7 +8,6 @@ import pytest
 
 import trainkit as tk
 from trainkit import callbacks as cb
-from trainkit.core.errors import UnimplementedError
 
 X = np.linspace(-1, 1, 24, dtype="float32").reshape(8, 3)
 Y = X.sum(axis=1, keepdims=True)
@@ -307,10 +306,50 @@ def test_tensorboard_shows_the_numbers_of_the_history(tmp_path):
 
 
 def test_tensorboard_refuses_what_it_can_not():
-    with pytest.raises(UnimplementedError, match="write_graph"):
-        cb.TensorBoard(write_graph=True)
     with pytest.raises(ValueError, match="update_freq"):
         cb.TensorBoard(update_freq="sometimes")
+
+
+def test_tensorboard_writes_graphs_and_pictures_of_weights(tmp_path):
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.plugin_event_accumulator"
+    )
+    fit(line(), cb.TensorBoard(tmp_path, histogram_freq=1, write_images=True))
+    found = accumulator.EventAccumulator(str(tmp_path / "train"))
+    found.Reload()
+    names = [node.name for node in found.Graph().node]
+    assert any("matmul" in name.lower() or "dense" in name.lower() for name in names)
+    assert [tag for tag in found.Tags()["tensors"] if tag.endswith("/image")]
+    bare = tmp_path / "bare"
+    fit(line(), cb.TensorBoard(bare, write_graph=False))
+    found = accumulator.EventAccumulator(str(bare / "train"))
+    found.Reload()
+    assert not found.Tags()["graph"]
+
+
+def test_tensorboard_writes_embeddings_for_the_projector(tmp_path):
+    model = tk.Sequential(
+        [
+            tk.Input((2,), dtype="int32"),
+            tk.layers.Embedding(5, 3, name="words"),
+            tk.layers.Flatten(),
+            tk.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    codes = np.arange(8, dtype="int32").reshape(4, 2) % 5
+    board = cb.TensorBoard(tmp_path, embeddings_freq=2, embeddings_metadata={"words": "words.tsv"})
+    model.fit(codes, np.ones((4, 1)), epochs=3, callbacks=[board], verbose=0)
+    folder = tmp_path / "train"
+    assert {p.name for p in folder.glob("*.tsv")} == {"words-0.tsv", "words-2.tsv"}
+    table = np.loadtxt(folder / "words-2.tsv", delimiter="\t")
+    np.testing.assert_allclose(table, model.get_weights()[0], rtol=1e-6)
+    config = (folder / "projector_config.pbtxt").read_text()
+    assert 'tensor_path: "words-2.tsv"' in config
+    assert 'metadata_path: "words.tsv"' in config
+    wrong = cb.TensorBoard(tmp_path, embeddings_freq=1, embeddings_metadata={"word": "a.tsv"})
+    with pytest.raises(ValueError, match="names 'word'; the embeddings of the model are words"):
+        model.fit(codes, np.ones((4, 1)), callbacks=[wrong], verbose=0)
 
 
 def test_model_checkpoint_fills_in_names(tmp_path):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import operator
 import os
 import time
+import warnings
 from typing import Any
+
+import numpy as np
 
 from trainkit import profiler, summary
 from trainkit.callbacks.callback import Callback, Logs, numbers
+from trainkit.callbacks.embeddings import embeddings_of, labels_by_layer, write_embeddings
 from trainkit.callbacks.learning_rate import rates_now
-from trainkit.core.errors import UnimplementedError
 
 
 class TensorBoard(Callback):
@@ -23,28 +26,31 @@ class TensorBoard(Callback):
     Args:
         log_dir: folder of the run.
         histogram_freq: write histograms of all weights each so many epochs; 0 for never.
-        write_graph, write_images: must be false; see `tk.summary.graph` and `tk.summary.image`.
+        write_graph: write the graph of the model's outputs for a batch, if it can be traced.
+        write_images: write the weights as images, too, as often as histograms.
         write_steps_per_second: write how many batches a second went by.
         update_freq: `"epoch"`, `"batch"`, or a number of batches between summaries of batches.
         profile_batch: the batch to profile, or the first and the last of them, counted from 1 over
             the whole training; 0 for none. See `tk.profiler.profile.write_summary` for what is
             written, into `log_dir/train`.
-        embeddings_freq: must be 0.
-        embeddings_metadata: must be `None`.
+        embeddings_freq: write the vectors of `Embedding` layers for the projector each so many
+            epochs; 0 for never.
+        embeddings_metadata: a file of labels, or a dict of these by names of layers.
 
     Raises:
-        UnimplementedError: an argument that must be false or 0 is not.
-        ValueError: `update_freq` or `profile_batch` is none of these.
+        ValueError: `update_freq` or `profile_batch` is none of these; in training,
+            `embeddings_metadata` names a layer that is no embedding.
     """
 
     reads_batch_logs = False
-    _untracked = Callback._untracked | {"profiled", "writers"}
+    _untracked = Callback._untracked | {"profiled", "writers", "embeddings_metadata"}
+    embeddings_metadata: Any
 
     def __init__(
         self,
         log_dir: str | os.PathLike[str] = "logs",
         histogram_freq: int = 0,
-        write_graph: bool = False,
+        write_graph: bool = True,
         write_images: bool = False,
         write_steps_per_second: bool = False,
         update_freq: Any = "epoch",
@@ -53,18 +59,6 @@ class TensorBoard(Callback):
         embeddings_metadata: Any = None,
     ) -> None:
         super().__init__()
-        unsupported = {
-            "write_graph": write_graph,
-            "write_images": write_images,
-            "embeddings_freq": embeddings_freq,
-            "embeddings_metadata": embeddings_metadata,
-        }
-        for name, value in unsupported.items():
-            if value:
-                raise UnimplementedError(
-                    f"TensorBoard: {name}={value!r} is not supported; log_dir, histogram_freq, "
-                    "write_steps_per_second, update_freq and profile_batch are"
-                )
         if update_freq not in ("epoch", "batch") and not (
             isinstance(update_freq, int) and update_freq > 0
         ):
@@ -74,6 +68,9 @@ class TensorBoard(Callback):
             )
         self.log_dir, self.histogram_freq = os.fsdecode(log_dir), histogram_freq
         self.write_steps_per_second = write_steps_per_second
+        self.write_graph, self.write_images = bool(write_graph), bool(write_images)
+        self.embeddings_freq = embeddings_freq
+        self.__dict__["embeddings_metadata"] = embeddings_metadata
         self.every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
         self.first_profiled, self.last_profiled = _batches_to_profile(profile_batch)
         self.batches_seen = 0
@@ -106,6 +103,29 @@ class TensorBoard(Callback):
         self.__dict__["writers"] = {}
         self._end_profile(save=False)  # of a training that an error ended
         self.batches_seen = 0
+
+        if self.embeddings_freq:  # a wrong name is an error before any training
+            labels_by_layer(embeddings_of(self.model), self.embeddings_metadata)
+        if self.write_graph:
+            self._graph()
+
+    def _graph(self) -> None:
+        """Write the graph of the outputs, if this is `fit` and the model can be traced."""
+        run = self.model.training_run
+        spec = None if run is None else run.feed.spec()
+        if spec is None or self.model.run_eagerly:
+            return
+        try:
+            found = self.model.graph_for(spec)
+        except Exception as error:
+            warnings.warn(
+                f"TensorBoard: can't write the graph of {self.model.name!r}, which can't be "
+                f"traced: {type(error).__name__}: {error}; write_graph=False leaves it out",
+                stacklevel=2,
+            )
+            return
+        with self._writer("train").as_default():
+            summary.graph(found)
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.step = self.began_step = int(self.model.optimizer.iterations)
@@ -156,11 +176,18 @@ class TensorBoard(Callback):
         self._scalars("validation", held, epoch)
         if self.histogram_freq and epoch % self.histogram_freq == 0:
             self._histograms(epoch)
+        if self.embeddings_freq and epoch % self.embeddings_freq == 0:
+            layers = embeddings_of(self.model)
+            labels = labels_by_layer(layers, self.embeddings_metadata)
+            write_embeddings(os.path.join(self.log_dir, "train"), layers, labels, epoch)
 
     def _histograms(self, epoch: int) -> None:
         with self._writer("train").as_default():
             for weight in self.model.weights:
                 summary.histogram(weight.path, weight, step=epoch)
+                picture = _as_picture(weight.numpy()) if self.write_images else None
+                if picture is not None:
+                    summary.image(f"{weight.path}/image", picture, step=epoch)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self._end_profile()
@@ -183,3 +210,20 @@ def _batches_to_profile(asked: Any) -> tuple[int, int]:
             f"numbers, the first and the last batch, got {asked!r}"
         )
     return first, last
+
+
+def _as_picture(weight: np.ndarray) -> np.ndarray | None:
+    """A weight as images (images, height, width, channels), `None` for one of other ranks.
+
+    Vectors lie on their side, matrices are wide, of three axes the last counts the images.
+    """
+    values = np.squeeze(np.asarray(weight, np.float32))
+    if values.ndim == 1:
+        return values[None, :, None, None]
+    if values.ndim == 2:
+        return (values.T if values.shape[0] > values.shape[1] else values)[None, :, :, None]
+    if values.ndim == 3:
+        return np.transpose(values, (2, 0, 1))[..., None]
+    if values.ndim == 4 and values.shape[-1] in (1, 3, 4):
+        return values
+    return None

@@ -18,7 +18,7 @@ from trainkit.layers.building import all_built, marking_built, put_back, state_o
 from trainkit.layers.call_facts import FRAME, CallFacts
 from trainkit.layers.config import accepted, arguments_of, own_get_config, written_by_users
 from trainkit.layers.dtype_policy import DTypePolicy, described_policy, policy_of
-from trainkit.layers.explaining import explain
+from trainkit.layers.explaining import called_on_none, explain, nearest_argument
 from trainkit.layers.input_spec import InputSpec, check_inputs, check_positional
 from trainkit.layers.naming import name_for
 from trainkit.layers.nested_shapes import known_sizes, specs_of, tuples_of
@@ -94,7 +94,7 @@ class Layer(SpecsByRunning):
         if kwargs:
             raise UnknownArgumentError(
                 f"{type(self).__name__} got arguments that it does not have: "
-                f"{', '.join(sorted(kwargs))}"
+                + ", ".join(name + nearest_argument(type(self), name) for name in sorted(kwargs))
             )
         if not isinstance(trainable, bool | np.bool_):
             raise ValueError(f"{type(self).__name__}: trainable must be a bool, got {trainable!r}")
@@ -267,9 +267,17 @@ class Layer(SpecsByRunning):
             with scope(self):
                 args, kwargs = self._prepare(args, kwargs)
                 self.__dict__.update(built=True, _path=current_path(), _locked=self._locks)
-                return self(*args, **kwargs)
-        except BaseException:
+                y = self(*args, **kwargs)
+                if y is None:
+                    self.__dict__["_gave_none"] = True
+                return y
+        except BaseException as error:
+            missing = (
+                called_on_none(self, FRAME.entry, args) if isinstance(error, Exception) else ""
+            )
             put_back(kept)
+            if missing:
+                raise ValueError(missing) from error
             raise
 
     def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -149,6 +149,20 @@ def split_arrays(parts: Any, share: float) -> tuple[Any, Any]:
     return part(slice(0, cut)), part(slice(cut, None))
 
 
+def checked_class_weight(class_weight: Any) -> dict[int, float]:
+    """Weights by class number.
+
+    Raises:
+        ValueError: it is no dict, or a key is no number.
+    """
+    try:
+        return {int(key): float(weight) for key, weight in class_weight.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            f"class_weight must be a dict of weights by class number, got {class_weight!r}"
+        ) from None
+
+
 def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float]) -> Any:
     """A weight for each sample by its class, times `sample_weight`.
 
@@ -159,6 +173,7 @@ def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float
     """
     if not hasattr(y, "shape"):
         raise ValueError("class_weight is for models with a single target")
+    class_weight = checked_class_weight(class_weight)
     classes = np.asarray(y.numpy() if is_tensor(y) else y)
     if classes.ndim > 1 and classes.shape[-1] > 1:
         classes = classes.argmax(axis=-1)

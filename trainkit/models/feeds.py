@@ -67,6 +67,10 @@ class Feed(Trackable):
     def end(self) -> None:
         """An epoch is over."""
 
+    def missing_numbers(self) -> str:
+        """Where the data has NaN, in words, if that can be seen at once."""
+        return ""
+
     # ------------------------------------------------------------------ epochs
 
     @property
@@ -205,6 +209,9 @@ class ArrayFeed(DatasetFeed):
         steps: batches of an epoch; by default all.
     """
 
+    _untracked = Feed._untracked | {"parts_given"}
+    parts_given: Any
+
     def __init__(self, parts: Any, batch_size: int, shuffle: Any, steps: int | None = None) -> None:
         leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
         samples = batches.sample_count(leaves)
@@ -219,7 +226,22 @@ class ArrayFeed(DatasetFeed):
         else:
             dataset = dataset.batch(batch_size)
         super().__init__(dataset, steps)
-        self.__dict__["batch"] = batches.packer(parts)
+        self.__dict__.update(batch=batches.packer(parts), parts_given=parts)
+
+    def missing_numbers(self) -> str:
+        """Which of the arrays hold NaN, in words; nothing if none does."""
+        found = []
+        for name, part in zip(("x", "y", "sample_weight"), self.parts_given, strict=True):
+            for array in nest.flatten(part):
+                if array is None or not np.issubdtype(array.dtype, np.floating):
+                    continue
+                bad = np.argwhere(np.isnan(array))
+                if len(bad):
+                    first = ", ".join(map(str, bad[0].tolist()))
+                    found.append(
+                        f"{name} has NaN in {len(bad)} of {array.size} places, [{first}] first"
+                    )
+        return "; ".join(found)
 
     def spec(self) -> Any:
         return self.batch(self.dataset.element_spec)

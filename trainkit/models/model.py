@@ -20,7 +20,7 @@ from trainkit.checkpoints import weights
 from trainkit.checkpoints.interruption import Interruption
 from trainkit.core import nest
 from trainkit.core.registry import CustomObjectScope, deserialize_object
-from trainkit.core.trackable import Trackable
+from trainkit.core.trackable import Trackable, walk
 from trainkit.layers import tracking
 from trainkit.layers.layer import LAYERS, Layer
 from trainkit.layers.symbolic import KerasTensor, Operation
@@ -145,6 +145,12 @@ class Model(Trained):
                 return layer
         names = ", ".join(layer.name for layer in layers)
         raise ValueError(f"model {self.name!r} has no layer {name!r}; it has {names}")
+
+    @property
+    def submodules(self) -> tuple[Layer, ...]:
+        """All layers in this model, those inside other layers included, each once."""
+        parts = [part for _, part in walk(self)]
+        return tuple(part for part in parts if isinstance(part, Layer) and part is not self)
 
     @property
     def inputs(self) -> list[KerasTensor]:

@@ -12,6 +12,7 @@ from trainkit.core import nest
 from trainkit.core.registry import serialize_object
 from trainkit.core.shapes import Spec
 from trainkit.core.trackable import tracked
+from trainkit.graph.function import function
 from trainkit.layers import tracking
 from trainkit.layers.layer import Layer
 from trainkit.metrics import Mean
@@ -212,6 +213,19 @@ class Trained(Layer):
         if self.optimizer is not None and self.trainable_variables and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
 
+    def graph_for(self, spec: Any) -> Any:
+        """The graph of the outputs for batches like these.
+
+        Args:
+            spec: nest of `TensorSpec`s of a batch.
+        """
+        x, _, _ = batches.unpack(spec)
+
+        def outputs(x: Any) -> Any:
+            return self(x, training=False)
+
+        return function(outputs).get_concrete_function(x).graph
+
     # ------------------------------------------------------------------ metrics
 
     @property
@@ -348,7 +362,7 @@ class Trained(Layer):
         """
         x, y, sample_weight = batches.unpack(data)
         with GradientTape() as tape:
-            y_pred = self(x, training=True)
+            y_pred = self._outputs(x, training=True)
             loss = self._loss_of(x, y, y_pred, sample_weight, training=True)
             scaled = loss if self.optimizer is None else self.optimizer.scale_loss(loss)
         self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
@@ -360,6 +374,15 @@ class Trained(Layer):
                 )
             self.optimizer.apply(tape.gradient(scaled, variables), variables)
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
+
+    def _outputs(self, x: Any, training: bool) -> Any:
+        y_pred = self(x, training=training)
+        if y_pred is None:
+            raise ValueError(
+                f"the model {self.name!r} gave None: does {type(self).__name__}.call end with "
+                "`return`?"
+            )
+        return y_pred
 
     def _loss_of(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
         """`compute_loss`, which a subclass may have written without the argument `training`."""
@@ -377,7 +400,7 @@ class Trained(Layer):
             Scalars by name.
         """
         x, y, sample_weight = batches.unpack(data)
-        y_pred = self(x, training=False)
+        y_pred = self._outputs(x, training=False)
         own_loss = type(self).compute_loss is not Trained.compute_loss
         if own_loss or self._compile_loss is not None or self._steps.losses():
             loss = self._loss_of(x, y, y_pred, sample_weight, training=False)

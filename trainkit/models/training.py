@@ -197,6 +197,10 @@ def _run_epoch(
     if not ended:
         return logs
     values = _of_metrics_or(model, logs)
+    if epoch == run.first_epoch and values.get("loss", 0.0) != values.get("loss", 0.0):
+        where = run.feed.missing_numbers()
+        if where:
+            warnings.warn(f"fit: the loss is NaN, and so is the data: {where}", stacklevel=2)
     if validate is not None:
         values.update(validate(epoch))
     run.epoch, run.step = epoch + 1, 0

@@ -1,0 +1,97 @@
+"""What `fit` says of mistakes that are often made."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+
+L = tk.layers
+X = np.ones((8, 3), "float32")
+Y = np.ones((8, 1), "float32")
+
+
+class Forgets(L.Layer):
+    def call(self, x):
+        x + 1
+
+
+def compiled(model):
+    model.compile("sgd", "mse")
+    return model
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_nan_in_the_data_is_found(eagerly):
+    x = X.copy()
+    x[2, 1] = np.nan
+    model = tk.Sequential([L.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=eagerly)
+    with pytest.warns(UserWarning, match=r"x has NaN in 1 of 24 places, \[2, 1\] first"):
+        model.fit(x, Y, epochs=2, verbose=0)
+    y = Y.copy()
+    y[5:] = np.nan
+    with pytest.warns(UserWarning, match=r"y has NaN in 3 of 8 places, \[5, 0\] first"):
+        compiled(tk.Sequential([L.Dense(1)])).fit({"a": X}["a"], y, verbose=0)
+
+
+def test_a_layer_without_return_is_named():
+    class Holds(tk.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = Forgets(name="mine"), L.Dense(1)
+
+        def call(self, x):
+            return self.last(self.first(x))
+
+    with pytest.raises(ValueError, match=r"called on None: 'mine' \(Forgets\) gave nothing"):
+        compiled(Holds()).fit(X, Y, verbose=0)
+    with pytest.raises(ValueError, match="called on None"):
+        compiled(tk.Sequential([Forgets(name="mine"), L.Dense(1)])).fit(X, Y, verbose=0)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate"])
+def test_a_model_without_return_is_named(method):
+    class Model(tk.Model):
+        def __init__(self):
+            super().__init__(name="net")
+            self.dense = L.Dense(1)
+
+        def call(self, x):
+            self.dense(x)
+
+    with pytest.raises(ValueError, match=r"'net' gave None: does Model\.call end with"):
+        getattr(compiled(Model()), method)(X, Y, verbose=0)
+
+
+def test_a_misspelt_argument_of_a_layer_has_its_nearest():
+    with pytest.raises(TypeError, match=r"activaton \(did you mean 'activation'\?\)"):
+        L.Dense(1, activaton="relu")
+    with pytest.raises(TypeError, match=r"retrun_sequences \(did you mean 'return_sequences'\?\)"):
+        L.LSTM(2, retrun_sequences=True)
+    with pytest.raises(TypeError, match=r"does not have: zzz$"):
+        L.Dense(1, zzz=1)
+
+
+@pytest.mark.parametrize("weights", [{"a": 1.0}, [1.0, 2.0], {0: "much"}])
+def test_class_weights_are_checked(weights):
+    with pytest.raises(ValueError, match="class_weight must be a dict"):
+        compiled(tk.Sequential([L.Dense(1)])).fit(X, Y, class_weight=weights, verbose=0)
+
+
+def test_class_numbers_may_be_text():
+    losses = [
+        compiled(tk.Sequential([tk.Input((3,)), L.Dense(1, kernel_initializer="ones")]))
+        .fit(X, Y, class_weight={key: 0.5}, verbose=0)
+        .history["loss"]
+        for key in (1, "1")
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_submodules_are_all_layers_inside():
+    inner = tk.Sequential([L.Dense(2), L.Dense(2)], name="inner")
+    model = tk.Sequential([tk.Input((3,)), inner, L.Dense(1)])
+    dense = [part for part in model.submodules if isinstance(part, L.Dense)]
+    assert len(dense) == 3
+    assert inner in model.submodules
+    assert model not in model.submodules

@@ -1,0 +1,58 @@
+"""Embeddings for the projector of TensorBoard: tables of vectors, and a file that names them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from trainkit.layers.embedding import Embedding
+
+_CONFIG = "projector_config.pbtxt"
+
+
+def embeddings_of(model: Any) -> list[Any]:
+    """The embedding layers of a model, those of models inside included."""
+    found: list[Any] = []
+    for layer in model.layers:
+        if isinstance(layer, Embedding):
+            found.append(layer)
+        elif hasattr(layer, "layers"):
+            found += embeddings_of(layer)
+    return found
+
+
+def labels_by_layer(layers: list[Any], metadata: Any) -> dict[str, str]:
+    """The file of labels of each layer, from one file for all or a dict by names of layers.
+
+    Raises:
+        ValueError: the dict names a layer that is none, or there are no embeddings.
+    """
+    if metadata is None:
+        return {}
+    names = [layer.name for layer in layers]
+    if not isinstance(metadata, dict):
+        return dict.fromkeys(names, os.fsdecode(metadata))
+    unknown = [name for name in metadata if name not in names]
+    if unknown:
+        raise ValueError(
+            f"TensorBoard: embeddings_metadata names {', '.join(map(repr, unknown))}; the "
+            f"embeddings of the model are {', '.join(names) or 'none'}"
+        )
+    return {name: os.fsdecode(path) for name, path in metadata.items()}
+
+
+def write_embeddings(folder: str, layers: list[Any], labels: dict[str, str], epoch: int) -> None:
+    """Write the vectors of each layer after an epoch, and what the projector needs to find them."""
+    os.makedirs(folder, exist_ok=True)
+    entries = []
+    for layer in layers:
+        file = f"{layer.name}-{epoch}.tsv"
+        np.savetxt(os.path.join(folder, file), layer.embeddings.numpy(), "%.8g", delimiter="\t")
+        lines = [f'tensor_name: "{layer.name}"', f'tensor_path: "{file}"']
+        if layer.name in labels:
+            lines.append(f'metadata_path: "{labels[layer.name]}"')
+        entries.append("embeddings {\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
+    with open(os.path.join(folder, _CONFIG), "w", encoding="utf-8") as config:
+        config.write("".join(entries))
