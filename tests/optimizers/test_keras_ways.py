@@ -544,3 +544,56 @@ def test_averages_of_one_of_several_optimizers_are_swapped():
     np.testing.assert_array_equal(model.layers[1].kernel, kernels[1])
     swap.on_test_end()
     np.testing.assert_array_equal(model.layers[0].kernel, kernels[0])
+
+
+# ------------------------------------------------------------------ settings
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: optimizers.Adam(beta_1="0.9"), r"Adam: beta_1 must be in \[0, 1\), got '0.9'"),
+        (lambda: optimizers.Adam(epsilon="a"), "epsilon must be a number of at least 0, got 'a'"),
+        (lambda: optimizers.Adam(epsilon=np.nan), "epsilon must be a number of at least 0"),
+        (lambda: optimizers.Adam(amsgrad="no"), "amsgrad must be True or False, got 'no'"),
+        (lambda: optimizers.Adam(use_ema="no"), "use_ema must be True or False, got 'no'"),
+        (lambda: optimizers.SGD(nesterov=None), "nesterov must be True or False, got None"),
+        (lambda: optimizers.SGD(momentum="0.9"), "momentum must be in"),
+        (lambda: optimizers.Adagrad(0.1, "a"), "initial_accumulator_value must be"),
+        (lambda: optimizers.Ftrl(0.1, "a"), "learning_rate_power must be a number of at most 0"),
+        (lambda: optimizers.Ftrl(0.1, beta=-1), "beta must be a number of at least 0, got -1"),
+        (lambda: optimizers.Lion(beta_1="a"), "beta_1 must be above 0"),
+        (lambda: optimizers.Adafactor(clip_threshold="a"), "clip_threshold must be a number above"),
+        (lambda: optimizers.Muon(ns_steps=2.5), "ns_steps must be a whole number of at least 1"),
+        (lambda: optimizers.Muon(rms_rate=0), "rms_rate must be a number above 0, got 0"),
+        (lambda: optimizers.ScheduleFreeAdamW(warmup_steps="a"), "warmup_steps must be"),
+        (lambda: optimizers.schedules.ExponentialDecay("0.1", 1, 0.5), "initial_learning_rate"),
+        (lambda: optimizers.schedules.CosineDecay(0.1, "5"), "decay_steps must be above 0"),
+        (lambda: optimizers.LossScaleOptimizer(optimizers.SGD(), "8"), "initial_scale must be"),
+    ],
+)
+def test_what_a_setting_can_not_be_is_shown(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_a_setting_is_looked_at_when_it_is_set_later():
+    adam = optimizers.Adam()
+    with pytest.raises(ValueError, match="epsilon must be a number"):
+        adam.epsilon = "1e-7"
+    assert adam.epsilon == 1e-7
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5)])
+def test_numbers_of_numpy_are_numbers(number):
+    adam = optimizers.Adam(number, beta_1=number, epsilon=number, clipnorm=number)
+    adam.apply([tk.constant(G)], [weight()])
+    assert optimizers.schedules.ExponentialDecay(number, np.int64(3), number)(3) == 0.25
+    assert optimizers.SGD(momentum=number).momentum == 0.5
+
+
+def test_misspelt_arguments_name_the_nearest():
+    with pytest.raises(TypeError, match="'leraning_rate'; did you mean learning_rate"):
+        optimizers.Adam(leraning_rate=0.1)
+    with pytest.raises(TypeError, match="'amsgrd'; did you mean amsgrad"):
+        optimizers.Adam(amsgrd=True)

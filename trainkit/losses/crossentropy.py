@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
+
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.core.masks import set_mask
@@ -20,7 +22,7 @@ from trainkit.ops.softmax_cross_entropy import (
 
 
 def _check_smoothing(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
+    if not (isinstance(value, int | float | np.number) and 0 <= value <= 1):
         raise ValueError(f"{name}: label_smoothing must be in [0, 1], got {value!r}")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.losses.alignment import aligned
@@ -232,7 +234,7 @@ class Huber(LossFunctionWrapper):
         name: str | None = "huber_loss",
         dtype: Any = None,
     ) -> None:
-        if not delta > 0:
+        if not (isinstance(delta, int | float | np.number) and delta > 0):
             raise ValueError(f"Huber: delta must be above 0, got {delta!r}")
         super().__init__(huber, reduction, name, dtype, delta=delta)
 

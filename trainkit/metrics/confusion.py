@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
@@ -38,7 +40,7 @@ def checked_thresholds(owner: str, thresholds: Any, default: float = 0.5) -> lis
     if thresholds is None:
         return [default]
     found = list(thresholds) if isinstance(thresholds, list | tuple) else [thresholds]
-    outside = [t for t in found if t is None or not 0 <= t <= 1]
+    outside = [t for t in found if not (isinstance(t, int | float | np.number) and 0 <= t <= 1)]
     if outside:
         raise ValueError(f"{owner}: thresholds must be in [0, 1], got {outside}")
     return [float(t) for t in found]

@@ -46,10 +46,6 @@ class Adafactor(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, **options)
-        if beta_2_decay > 0:
-            raise ValueError(f"Adafactor: beta_2_decay must be at most 0, got {beta_2_decay!r}")
-        if not clip_threshold > 0:
-            raise ValueError(f"Adafactor: clip_threshold must be above 0, got {clip_threshold!r}")
         self.beta_2_decay = beta_2_decay
         self.epsilon_1 = epsilon_1
         self.epsilon_2 = epsilon_2

@@ -37,11 +37,6 @@ class Adagrad(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, **options)
-        if initial_accumulator_value < 0:
-            raise ValueError(
-                "Adagrad: initial_accumulator_value must be at least 0, got "
-                f"{initial_accumulator_value!r}"
-            )
         self.initial_accumulator_value = initial_accumulator_value
         self.epsilon = epsilon
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import OptimizerOptions
+from trainkit.optimizers.options import OptimizerOptions, is_number
 
 
 class Adam(Optimizer):
@@ -98,5 +98,5 @@ class AdamW(Adam):
 def check_shares(owner: str, **shares: float) -> None:
     """Raise ValueError unless all `shares` are in [0, 1)."""
     for name, value in shares.items():
-        if not isinstance(value, int | float) or not 0 <= value < 1:
+        if not (is_number(value) and 0 <= value < 1):
             raise ValueError(f"{owner}: {name} must be in [0, 1), got {value!r}")

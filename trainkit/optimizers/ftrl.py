@@ -54,19 +54,12 @@ class Ftrl(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, **options)
-        if learning_rate_power > 0:
-            raise ValueError(
-                f"Ftrl: learning_rate_power must be at most 0, got {learning_rate_power!r}"
-            )
         self.learning_rate_power = learning_rate_power
         self.initial_accumulator_value = initial_accumulator_value
         self.l1_regularization_strength = l1_regularization_strength
         self.l2_regularization_strength = l2_regularization_strength
         self.l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
         self.beta = beta
-        for name in self.settings[1:]:
-            if getattr(self, name) < 0:
-                raise ValueError(f"Ftrl: {name} must be at least 0, got {getattr(self, name)!r}")
 
     def initial_slot(self, slot: str, weight: Variable, xp: Any, dtype: Any) -> Any:
         start = self.initial_accumulator_value if slot == "accumulator" else 0.0

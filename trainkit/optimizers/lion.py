@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from trainkit.optimizers.adam import check_shares
 from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import OptimizerOptions
+from trainkit.optimizers.options import OptimizerOptions, is_number
 
 
 class Lion(Optimizer):
@@ -36,7 +36,7 @@ class Lion(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, **options)
-        if not 0 < beta_1 <= 1:
+        if not (is_number(beta_1) and 0 < beta_1 <= 1):
             raise ValueError(
                 f"Lion: beta_1 must be above 0 and at most 1, got {beta_1!r}; without it use SGD"
             )

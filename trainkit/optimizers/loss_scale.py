@@ -14,7 +14,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.optimizers.gradient_pairs import checked_pairs, warn_of_missing
 from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import DEFAULTS
+from trainkit.optimizers.options import DEFAULTS, is_number
 from trainkit.optimizers.overwriting import is_overwritten
 from trainkit.optimizers.weight_state import WeightState, compute_dtype
 
@@ -54,11 +54,11 @@ class LossScaleOptimizer(Optimizer):
             inner_optimizer, LossScaleOptimizer
         ):
             raise TypeError(f"LossScaleOptimizer wraps another optimizer, got {inner_optimizer!r}")
-        if not initial_scale > 0:
+        if not (is_number(initial_scale) and initial_scale > 0):
             raise ValueError(
                 f"LossScaleOptimizer: initial_scale must be above 0, got {initial_scale!r}"
             )
-        if dynamic_growth_steps < 1:
+        if not (is_number(dynamic_growth_steps) and dynamic_growth_steps >= 1):
             raise ValueError(
                 "LossScaleOptimizer: dynamic_growth_steps must be at least 1, got "
                 f"{dynamic_growth_steps!r}"

@@ -29,11 +29,11 @@ from trainkit.optimizers.gradient_pairs import (
     warn_of_missing,
 )
 from trainkit.optimizers.known_weights import KnownWeights
-from trainkit.optimizers.options import DEFAULTS, checked_options, is_number
+from trainkit.optimizers.options import DEFAULTS, check_setting, checked_options, is_number
 from trainkit.optimizers.outside_state import OutsideState
 from trainkit.optimizers.overwriting import is_overwritten, overwrite
 from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
-from trainkit.optimizers.step import apply_step, run_step, trace_step
+from trainkit.optimizers.step import apply_step, rule_of, run_step, trace_step
 from trainkit.optimizers.step_plan import Programs
 from trainkit.optimizers.weight_state import WeightState
 
@@ -87,7 +87,7 @@ class Optimizer(OutsideState):
         kind = type(self).__name__
         if "lr" in options:
             learning_rate = self._one_rate(learning_rate, options.pop("lr"))
-        options = checked_options(kind, options)
+        options = checked_options(kind, options, self.settings)
         self.name = options["name"] or name_for(type(self))
         for option in DEFAULTS:
             if option != "name":
@@ -274,7 +274,7 @@ class Optimizer(OutsideState):
         self._check_trainable(weight)
         update = self.update_of(weight)
         key = (update.__name__, self._states.excludes(weight))
-        state = WeightState(weight, self.slots_of(weight), _rule(self, weight, update), key)
+        state = WeightState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
         self._states.by_id[id(weight)] = state
         xp = devices.XP_OF[type(weight._value._array)]
         for slot in state.names:
@@ -471,6 +471,8 @@ class Optimizer(OutsideState):
         return cls(**config)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.settings:
+            check_setting(type(self).__name__, name, value)
         super().__setattr__(name, value)
         if "_programs" in self.__dict__:  # programs hold settings as numbers
             self._programs.forget()
@@ -488,22 +490,6 @@ class Optimizer(OutsideState):
         for weight, slots in self._states.take(kept["_states"]):
             update = self.update_of(weight)
             key = (update.__name__, self._states.excludes(weight))
-            state = WeightState(weight, self.slots_of(weight), _rule(self, weight, update), key)
+            state = WeightState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
             state.take_slots(slots)
             self._states.by_id[id(weight)] = state
-
-
-def _rule(optimizer: Optimizer, of: Variable, update: Callable[..., Any]) -> Callable[..., Any]:
-    """`update` after weight decay; scalars are what `rates` gave, then the learning rate."""
-
-    def rule(
-        xp: Any, weight: Any, grad: Any, scalars: tuple[Any, ...], *slots: Any
-    ) -> tuple[Any, ...]:
-        decay = optimizer.decay_of(of)
-        if decay is not None:
-            weight = weight - weight * (decay * scalars[-1])
-        lr = scalars[0] if len(scalars) == 2 else scalars[:-1]
-        new = update(xp, weight, grad, lr, *slots)
-        return new if type(new) is tuple else (new,)
-
-    return rule

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
+from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
 import numpy as np
@@ -71,12 +73,15 @@ def _positive_int(owner: str, name: str, value: Any, least: int) -> None:
         )
 
 
-def checked_options(owner: str, given: dict[str, Any]) -> dict[str, Any]:
+def checked_options(
+    owner: str, given: dict[str, Any], settings: tuple[str, ...] = ()
+) -> dict[str, Any]:
     """All shared options with their defaults filled in.
 
     Args:
         owner: class name, for error texts.
         given: what the user passed.
+        settings: names of the class's own arguments, for error texts.
 
     Raises:
         TypeError: an argument that no optimizer has.
@@ -90,13 +95,17 @@ def checked_options(owner: str, given: dict[str, Any]) -> dict[str, Any]:
         )
     unknown = sorted(set(given) - set(DEFAULTS))
     if unknown:
+        known = [*DEFAULTS, "learning_rate", *settings]
+        near = [name for one in unknown for name in difflib.get_close_matches(one, known, n=1)]
+        hint = f"did you mean {' and '.join(near)}? Besides" if near else "besides"
         raise TypeError(
-            f"{owner} got unexpected argument {', '.join(map(repr, unknown))}; besides its own "
-            "settings it "
-            f"takes {', '.join(DEFAULTS)}"
+            f"{owner} got unexpected argument {', '.join(map(repr, unknown))}; {hint} its own "
+            f"settings it takes {', '.join(DEFAULTS)}"
         )
     options = DEFAULTS | given
     ClipLimits(options["clipnorm"], options["clipvalue"], options["global_clipnorm"])
+    if not isinstance(options["use_ema"], bool | np.bool_ | int):
+        raise ValueError(f"{owner}: use_ema must be True or False, got {options['use_ema']!r}")
     momentum = options["ema_momentum"]
     if options["use_ema"] and not (is_number(momentum) and 0 <= momentum <= 1):
         raise ValueError(f"{owner}: ema_momentum must be in [0, 1], got {momentum!r}")
@@ -111,3 +120,41 @@ def checked_options(owner: str, given: dict[str, Any]) -> dict[str, Any]:
             f"{owner}: weight_decay must be a number of at least 0 or None, got {decay!r}"
         )
     return options
+
+
+# ------------------------------------------------------------------ settings of classes
+
+_AT_LEAST_0 = (
+    *("epsilon", "epsilon_1", "epsilon_2", "initial_accumulator_value", "warmup_steps", "beta"),
+    *("l1_regularization_strength", "l2_regularization_strength", "adam_lr_ratio"),
+    "l2_shrinkage_regularization_strength",
+)
+_AT_MOST_0 = ("learning_rate_power", "beta_2_decay")
+_ABOVE_0 = ("clip_threshold", "rms_rate")
+_NUMBERS = ("muon_a", "muon_b", "muon_c")
+_FLAGS = ("nesterov", "centered", "amsgrad", "relative_step", "exclude_embeddings")
+
+
+def _rules() -> Iterator[tuple[str, str, Callable[[Any], Any]]]:
+    """(setting, what it must be, whether a number is)."""
+    yield from ((name, "a number of at least 0", lambda x: x >= 0) for name in _AT_LEAST_0)
+    yield from ((name, "a number of at most 0", lambda x: x <= 0) for name in _AT_MOST_0)
+    yield from ((name, "a number above 0", lambda x: x > 0) for name in _ABOVE_0)
+    yield from ((name, "a number", np.isfinite) for name in _NUMBERS)
+    yield "ns_steps", "a whole number of at least 1", lambda x: x >= 1 and x == int(x)
+    yield "adam_weight_decay", "a number of at least 0 or None", lambda x: x >= 0
+
+
+RULES = {name: (text, fits) for name, text, fits in _rules()}
+_MAY_BE_NONE = ("rms_rate", "adam_weight_decay")
+
+
+def check_setting(owner: str, name: str, value: Any) -> None:
+    """Raise `ValueError` for a value that a setting of trainkit's optimizers can't have."""
+    if name in _FLAGS:
+        if not isinstance(value, bool | np.bool_ | int):
+            raise ValueError(f"{owner}: {name} must be True or False, got {value!r}")
+    elif name in RULES and not (value is None and name in _MAY_BE_NONE):
+        text, fits = RULES[name]
+        if not (is_number(value) and fits(value)):
+            raise ValueError(f"{owner}: {name} must be {text}, got {value!r}")

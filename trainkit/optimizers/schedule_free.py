@@ -47,10 +47,6 @@ class ScheduleFreeAdamW(Optimizer):
         check_shares("ScheduleFreeAdamW", beta_1=beta_1, beta_2=beta_2)
         if beta_1 == 0:
             raise ValueError("ScheduleFreeAdamW: beta_1 must be above 0, got 0; use RMSprop")
-        if warmup_steps < 0:
-            raise ValueError(
-                f"ScheduleFreeAdamW: warmup_steps must be at least 0, got {warmup_steps!r}"
-            )
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon

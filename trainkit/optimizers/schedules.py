@@ -14,6 +14,7 @@ from trainkit import ops
 from trainkit.core.registry import Family
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.variable import Variable
+from trainkit.optimizers.options import is_number
 
 
 class LearningRateSchedule:
@@ -41,8 +42,13 @@ class LearningRateSchedule:
 
 
 def _check_steps(owner: str, name: str, value: Any) -> None:
-    if not isinstance(value, int | float) or not value > 0:
+    if not (is_number(value) and value > 0):
         raise ValueError(f"{owner}: {name} must be above 0, got {value!r}")
+
+
+def _check_rate(owner: str, value: Any) -> None:
+    if not is_number(value) and not hasattr(value, "shape"):
+        raise ValueError(f"{owner}: initial_learning_rate must be a number, got {value!r}")
 
 
 def _as_float(step: Any) -> Tensor:
@@ -54,6 +60,7 @@ class _Decay(LearningRateSchedule):
 
     def __init__(self, initial_learning_rate: float, decay_steps: float, name: str) -> None:
         _check_steps(type(self).__name__, "decay_steps", decay_steps)
+        _check_rate(type(self).__name__, initial_learning_rate)
         self.initial_learning_rate = initial_learning_rate
         self.decay_steps = decay_steps
         self.name = name
@@ -310,6 +317,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         name: str = "CosineDecayRestarts",
     ) -> None:
         _check_steps("CosineDecayRestarts", "first_decay_steps", first_decay_steps)
+        _check_rate("CosineDecayRestarts", initial_learning_rate)
         if t_mul < 1:
             raise ValueError(f"CosineDecayRestarts: t_mul must be at least 1, got {t_mul}")
         self.initial_learning_rate = initial_learning_rate

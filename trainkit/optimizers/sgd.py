@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import OptimizerOptions
+from trainkit.optimizers.options import OptimizerOptions, is_number
 
 
 class SGD(Optimizer):
@@ -37,7 +37,7 @@ class SGD(Optimizer):
         **options: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, **options)
-        if not isinstance(momentum, int | float) or not 0 <= momentum <= 1:
+        if not (is_number(momentum) and 0 <= momentum <= 1):
             raise ValueError(f"SGD: momentum must be in [0, 1], got {momentum!r}")
         self.momentum = momentum
         self.nesterov = nesterov

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,22 @@ def apply_step(optimizer: Optimizer, states: list[WeightState], grads: list[Tens
 def scalars_of(rates: Any, lr: Any) -> tuple[Any, ...]:
     """What a rule takes as its scalars: the rates, then the learning rate itself."""
     return (*rates, lr) if type(rates) is tuple else (rates, lr)
+
+
+def rule_of(optimizer: Optimizer, of: Variable, update: Callable[..., Any]) -> Callable[..., Any]:
+    """`update` after weight decay; scalars are what `rates` gave, then the learning rate."""
+
+    def rule(
+        xp: Any, weight: Any, grad: Any, scalars: tuple[Any, ...], *slots: Any
+    ) -> tuple[Any, ...]:
+        decay = optimizer.decay_of(of)
+        if decay is not None:
+            weight = weight - weight * (decay * scalars[-1])
+        lr = scalars[0] if len(scalars) == 2 else scalars[:-1]
+        new = update(xp, weight, grad, lr, *slots)
+        return new if type(new) is tuple else (new,)
+
+    return rule
 
 
 # ------------------------------------------------------------------ eagerly
