@@ -250,14 +250,14 @@ def sparse_categorical_crossentropy(
 def _class_numbers(y_true: Any, y_pred: Tensor, axis: int) -> Tensor:
     """Integer labels without the axis of the classes."""
     labels = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
-    a, b = tuple(labels.shape), tuple(y_pred.shape)
-    if len(a) == len(b) and a:
+    a, b = labels.shape, y_pred.shape
+    if len(a) == len(b) and len(a):
         if a[axis] == 1:
             labels = ops.squeeze(labels, axis)
         elif a[axis] is not None and a[axis] == b[axis]:
             raise ShapeError(
                 "sparse_categorical_crossentropy: labels are class numbers, without the axis of "
-                f"the classes.\n  y_true  {a}\n  y_pred  {b}\n"
+                f"the classes.\n  y_true  {tuple(a)}\n  y_pred  {tuple(b)}\n"
                 "For one-hot labels use CategoricalCrossentropy, or argmax(y_true, axis=-1)."
             )
     return labels if labels.dtype.is_integer else ops.cast(labels, "int64")

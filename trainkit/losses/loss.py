@@ -9,7 +9,8 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import dtypes, nest
-from trainkit.core.masks import mask_of
+from trainkit.core.masks import HELD, mask_of
+from trainkit.core.recorder import THREAD
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import same_rank, weights_like
@@ -118,15 +119,18 @@ class Loss:
             ShapeError: targets, predictions or weights do not fit each other.
             TypeError: `call` gave no tensor.
         """
-        if mask is None and isinstance(y_pred, Tensor):
+        traces, wanted = THREAD.traces, self.dtype
+        if mask is None and (HELD or traces) and isinstance(y_pred, Tensor):
             mask = mask_of(y_pred)
-        y_pred = self._as_floats(y_pred)
+        if type(y_pred) is not Tensor or y_pred.dtype.name != wanted:
+            y_pred = self._as_floats(y_pred)
         y_true = self._as_targets(y_true)
         values = self.call(y_true, y_pred)
-        own_mask = mask_of(values)
+        own_mask = mask_of(values) if HELD or traces else None
         if own_mask is not None:
             mask = own_mask if mask is None else _both(own_mask, mask)
-        values = self._checked(values)
+        if type(values) is not Tensor or values.dtype.name != wanted:
+            values = self._checked(values)
         if sample_weight is None and mask is None:
             return reduced(values, self.reduction, None)
         return reduce_weighted(self.name, values, self.reduction, sample_weight, mask)
@@ -141,15 +145,13 @@ class Loss:
 
     def _as_targets(self, x: Any) -> Any:
         if not self.takes_class_numbers:
-            return self._as_floats(x)
+            return x if type(x) is Tensor and x.dtype.name == self.dtype else self._as_floats(x)
         x = x if isinstance(x, Tensor) else convert_to_tensor(x)
         return self._as_floats(x) if x.dtype.is_floating else x
 
     def _checked(self, values: Any) -> Tensor:
         if values is None:
             raise TypeError(f"loss {self.name!r} gave None: does its function return its result?")
-        if isinstance(values, Tensor) and values.dtype.name == self.dtype:
-            return values
         return ops.cast(values, self.dtype)
 
     def get_config(self) -> dict[str, Any]:
@@ -264,7 +266,11 @@ class LossFunctionWrapper(Loss):
         self.takes_class_numbers = any(fn is known for known in _OF_CLASS_NUMBERS)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        if isinstance(y_true, Tensor) and isinstance(y_pred, Tensor):
+        if type(y_true) is Tensor and type(y_pred) is Tensor:
+            a, b = y_true._array.shape, y_pred._array.shape
+            if len(a) != len(b) and 1 in (*a[-1:], *b[-1:]):
+                y_true, y_pred = same_rank(y_true, y_pred)
+        elif isinstance(y_true, Tensor) and isinstance(y_pred, Tensor):
             if len(y_true.shape) != len(y_pred.shape):
                 y_true, y_pred = same_rank(y_true, y_pred)
         elif is_structure(y_true) and is_structure(y_pred):
