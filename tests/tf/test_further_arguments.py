@@ -107,3 +107,46 @@ def test_grad_pass_through_an_assignment():
         z = tk.grad_pass_through(v.assign)(w * 5.0)
     assert float(v) == 10.0
     assert float(tape.gradient(z, w)) == 5.0
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tk.function], ids=["eager", "traced"])
+@pytest.mark.parametrize("root", [tk.sqrt, tk.math.rsqrt], ids=["sqrt", "rsqrt"])
+@pytest.mark.parametrize("copies", [1, 9000])
+def test_a_root_that_is_not_chosen_has_no_gradient(wrap, root, copies):
+    def slope(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = tk.where(x > 0.0, root(x), 0.0 * x)
+        return tape.gradient(y, x)
+
+    x = np.tile(np.float32([4.0, -2.0, 0.0]), copies)
+    expected = 0.25 if root is tk.sqrt else -0.0625
+    np.testing.assert_allclose(wrap(slope)(tk.constant(x)), np.tile([expected, 0, 0], copies))
+
+
+def test_a_root_at_zero_has_an_infinite_slope():
+    x = tk.constant([0.0])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.sqrt(x)
+    assert tape.gradient(y, x).numpy().tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tk.function], ids=["eager", "traced"])
+@pytest.mark.parametrize(
+    ("dtype", "least", "greatest"),
+    [("float32", -np.inf, np.inf), ("int32", -(2**31), 2**31 - 1), ("uint8", 0, 255)],
+)
+def test_extremes_of_no_elements(wrap, dtype, least, greatest):
+    x = tk.zeros((2, 0), dtype)
+    assert wrap(lambda v: tk.reduce_max(v))(x).numpy() == least
+    assert wrap(lambda v: tk.reduce_min(v, axis=1))(x).numpy().tolist() == [greatest] * 2
+    assert wrap(lambda v: tk.reduce_max(v, axis=0))(x).shape == [0]
+
+
+def test_selu_at_zero_has_the_slope_from_above():
+    x = tk.constant([0.0, -1.0])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = tk.nn.selu(x)
+    np.testing.assert_allclose(tape.gradient(y, x), [1.050701, 0.64676857], rtol=1e-6)

@@ -20,6 +20,7 @@ from trainkit.ops.elementwise import (
     divide,
     exp,
     greater,
+    greater_equal,
     keep_where,
     less,
     logical_and,
@@ -242,7 +243,7 @@ selu.gradients(
     lambda g, y, x: multiply(
         g,
         where(
-            greater(x, 0),
+            greater_equal(x, 0),
             _SELU_SCALE,
             multiply(exp(minimum(x, 0)), _SELU_SCALE * _SELU_ALPHA),
         ),

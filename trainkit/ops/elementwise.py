@@ -194,7 +194,9 @@ def reciprocal(xp: ArrayModule, x: Array) -> Array:
 reciprocal.gradients(lambda g, y, x: negative(along(g, square(y))))
 
 sqrt = ufunc("sqrt", np.sqrt, shapes.floating, "Square root; NaN for negative values.")
-sqrt.gradients(lambda g, y, x: divide(multiply(g, 0.5), conjugated(y)))
+# Where nothing comes from above nothing goes on, also where the slope is infinite or NaN: so a
+# `where` around a root keeps its gradient.
+sqrt.gradients(lambda g, y, x: keep_where(divide(multiply(g, 0.5), conjugated(y)), not_equal(g, 0)))
 
 
 @primitive(shapes.floating, elementwise=True)
@@ -203,7 +205,9 @@ def rsqrt(xp: ArrayModule, x: Array) -> Array:
     return 1 / xp.sqrt(x)
 
 
-rsqrt.gradients(lambda g, y, x: along(g, multiply(multiply(y, square(y)), -0.5)))
+rsqrt.gradients(
+    lambda g, y, x: keep_where(along(g, multiply(multiply(y, square(y)), -0.5)), not_equal(g, 0))
+)
 
 
 def _magnitude_rule(x: Spec) -> Spec:

@@ -7,7 +7,10 @@ goes along axis 0 and gives int64, `floordiv` and friends.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
+
+import numpy as np
 
 from trainkit import ops
 from trainkit.core import dtypes
@@ -237,15 +240,19 @@ def _reduce_mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 def reduce_max(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Greatest value over the axes `axis`, all by default."""
-    return reduced(ops.max, input_tensor, axis, keepdims)
+    """Greatest value over the axes `axis`, all by default; the least there is, of no elements."""
+    x = _tensor(input_tensor)
+    start = None if all(x.shape) else -np.inf if x.dtype.is_floating else x.dtype.limits[0]
+    return reduced(functools.partial(ops.max, initial=start), x, axis, keepdims)
 
 
 def reduce_min(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Least value over the axes `axis`, all by default."""
-    return reduced(ops.min, input_tensor, axis, keepdims)
+    """Least value over the axes `axis`, all by default; the greatest there is, of no elements."""
+    x = _tensor(input_tensor)
+    start = None if all(x.shape) else np.inf if x.dtype.is_floating else x.dtype.limits[1]
+    return reduced(functools.partial(ops.min, initial=start), x, axis, keepdims)
 
 
 def reduce_all(
