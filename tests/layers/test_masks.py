@@ -196,3 +196,15 @@ def test_a_named_state_leaves_the_mask_of_the_sequence_out_as_in_keras():
     np.testing.assert_allclose(lstm(x, initial_state=state), plain)
     masked = lstm(x, initial_state=state, mask=x._keras_mask)
     assert abs(float(masked[0, 0] - plain[0, 0])) > 1e-4
+
+
+def test_a_layer_that_loses_a_mask_says_so():
+    x = layers.Masking()(sequences())
+    inputs = layers.Input((4, 3))
+    symbol = layers.Masking()(inputs)
+    for each in (x, symbol):
+        with pytest.warns(UserWarning, match="'lossy'.*does not support"):
+            y = layers.Flatten(name="lossy")(each)
+        assert not hasattr(y, "_keras_mask")
+    layers.Flatten()(sequences())
+    assert not hasattr(x * 2.0, "_keras_mask")

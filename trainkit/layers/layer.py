@@ -54,6 +54,7 @@ class Layer(SpecsByRunning):
 
     _without_state = False  # whether objects count as built from the start
     _allow_non_tensor_positional_args = False
+    _warns_of_lost_masks = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         layer = object.__new__(cls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from trainkit.core import nest
@@ -59,19 +60,32 @@ def first_argument(facts: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return kwargs.get(facts.names[0]) if facts.names else next(iter(kwargs.values()), None)
 
 
+def _warn_of_lost_mask(layer: Any) -> None:
+    warnings.warn(
+        f"layer {layer.name!r} ({type(layer).__name__}) was given an input with a mask, which it "
+        "does not support: later layers and losses will not see the mask. If its output has the "
+        "steps of its input, set its supports_masking = True",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
 def pass_on(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any], y: Any) -> None:
     """Let the mask that `layer` computes from those of its input travel with its output.
 
-    A mask that the caller named counts in place of that of the input.
+    A mask that the caller named counts in place of that of the input. A layer that does not support
+    masks loses it, with a warning.
     """
-    if not layer.supports_masking:
-        return
     outputs = nest.flatten(y)
     if outputs and all(mask_of(out) is not None for out in outputs):
         return
     inputs = first_argument(layer._facts, args, kwargs)
     named = layer._facts.named_mask(args, kwargs)
     previous = masks_of(inputs) if named is None else named
+    if not layer.supports_masking:
+        if layer._warns_of_lost_masks and there(previous):
+            _warn_of_lost_mask(layer)
+        return
     made = layer.compute_mask(inputs, previous)
     if made is None:
         return

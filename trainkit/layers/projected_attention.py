@@ -87,7 +87,7 @@ class ProjectedAttention(Layer):
                 settings[f"{family}_{option}"] = (
                     type(value).from_config(value.get_config()) if fresh else value
                 )
-        return EinsumDense(
+        dense = EinsumDense(
             equation,
             output_shape=shape,
             bias_axes=bias_axes if self.use_bias else None,
@@ -97,6 +97,8 @@ class ProjectedAttention(Layer):
             activity_regularizer=self._activity_regularizer,
             **settings,
         )
+        dense.__dict__["_warns_of_lost_masks"] = False  # the masks are this layer's to handle
+        return dense
 
     def _compute_attention_mask(
         self,

@@ -66,6 +66,8 @@ class Reshape(Layer):
         ShapeError: the number of values differs.
     """
 
+    _without_state = True
+
     def __init__(self, target_shape: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.target_shape = tuple(target_shape)

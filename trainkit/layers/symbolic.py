@@ -199,6 +199,7 @@ class Operation(Layer):
 
     settings: dict[str, Any]
     _allow_non_tensor_positional_args = True
+    _warns_of_lost_masks = False  # operations never knew of masks
 
     def __init__(self, primitive: str, settings: Any = None, name: str | None = None) -> None:
         if primitive not in PRIMITIVES:

@@ -52,6 +52,8 @@ class Model(Trained):
         ValueError: the outputs do not depend on the inputs alone, or only one of the two is given.
     """
 
+    _warns_of_lost_masks = False  # the layers inside do
+
     def __init__(self, inputs: Any = None, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if (inputs is None) != (outputs is None):
