@@ -644,3 +644,15 @@ def test_operations_are_written_as_keras_calls_them(make, kind, settings):
     again = tk.models.model_from_json(text)
     np.testing.assert_array_equal(again(X).numpy(), model(X).numpy())
     assert again.to_json() == text
+
+
+def test_a_batch_that_no_memory_holds(tmp_path):
+    x = tk.Input((3, 2), batch_size=5)
+    tk.Model(x, L.LSTM(2)(x)).save(tmp_path / "m.keras")
+
+    def change(members):
+        text = members["config.json"].decode()
+        members["config.json"] = text.replace("[5, 3, 2]", f"[{2**45}, 3, 2]").encode()
+
+    with pytest.raises(tk.errors.OpError):
+        tk.models.load_model(forged(tmp_path / "m.keras", change))

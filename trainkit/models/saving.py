@@ -42,7 +42,14 @@ from trainkit.models.model import Model
 _KERAS_VERSION = "3.15.0"  # the layout of the files is that of this version
 _LEGACY = (".h5", ".hdf5")
 # What classes raise when they are made from settings of another kind than they expect.
-_SURPRISES = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError)
+_SURPRISES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+)
 
 
 # ---------------------------------------------------------------------- whole models
