@@ -215,6 +215,17 @@ def test_draws_of_each_pass():
     assert listed(again) != listed(again)
 
 
+def test_arrays_of_elements_are_the_users_own():
+    x = np.zeros((2, 2))
+    elements = Dataset.from_tensor_slices(x).as_numpy_iterator()
+    first = elements.next()
+    first[:] = 7
+    assert next(elements).tolist() == [0, 0]
+    with pytest.raises(StopIteration):
+        elements.next()
+    assert x.tolist() == [[0, 0], [0, 0]]
+
+
 def test_names_and_hints_are_taken_everywhere():
     dataset = Dataset.range(8, name="r").map(lambda x: x, 2, deterministic=False, name="m")
     dataset = dataset.filter(lambda x: x > 1, name="f").batch(2, num_parallel_calls=2, name="b")

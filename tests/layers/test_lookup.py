@@ -85,6 +85,22 @@ def test_texts_as_vectors_of_words():
         assert layer(tk.constant(["a b b z"])).numpy().tolist() == [wanted]
 
 
+@pytest.mark.parametrize(("old", "new"), [("binary", "multi_hot"), ("tf-idf", "tf_idf")])
+def test_older_names_of_modes(old, new):
+    assert L.TextVectorization(output_mode=old).output_mode == new
+    assert L.StringLookup(output_mode=old).output_mode == new
+
+
+def test_layers_take_tables():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1.0, 3.0], "b": [2.0, 6.0]})
+    layer = L.Normalization()
+    layer.adapt(table)
+    np.testing.assert_allclose(layer(table), [[-1, -1], [1, 1]])
+    assert L.StringLookup(vocabulary=["x"])(pandas.Series(["x", "y"])).numpy().tolist() == [1, 0]
+    assert L.Dense(2)(table).shape == (2, 2)
+
+
 def learned(texts, **settings):
     layer = L.TextVectorization(**settings)
     layer.adapt(texts)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 
@@ -270,10 +270,9 @@ class Dataset(BatchChain):
     def __iter__(self) -> DatasetIterator:
         return DatasetIterator(self)
 
-    def as_numpy_iterator(self) -> Iterator[Any]:
-        """Iterate over elements as NumPy arrays and scalars."""
-        for element in self:
-            yield nest.map_structure(_as_numpy, element)
+    def as_numpy_iterator(self) -> NumpyIterator:
+        """Iterate over elements as NumPy arrays and scalars, which may be written to."""
+        return NumpyIterator(iter(self))
 
     def reduce(
         self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
@@ -323,6 +322,23 @@ class Dataset(BatchChain):
         return f"<_{self.node.title}Dataset element_spec={self.node.spec()!r}>"
 
     __hash__ = object.__hash__
+
+
+class NumpyIterator:
+    """Gives the elements of one pass as NumPy arrays and scalars."""
+
+    def __init__(self, elements: DatasetIterator) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        return nest.map_structure(_as_numpy, next(self._elements))
+
+    def next(self) -> Any:
+        """The next element; raises `StopIteration` behind the last."""
+        return self.__next__()
 
 
 def _as_numpy(x: Any) -> Any:

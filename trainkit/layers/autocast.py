@@ -36,6 +36,8 @@ def to_input(x: Any, dtype: DType | None) -> Any:
             x = convert_to_tensor(x)
         elif is_tensor(x):
             x = x.value()
+        elif hasattr(x, "iloc"):  # a table or column of pandas
+            x = convert_to_tensor(x)
         else:
             return x
     if dtype is None or not x.dtype.is_floating or x.dtype == dtype:

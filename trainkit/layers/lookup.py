@@ -23,6 +23,14 @@ from trainkit.ops.later import Bound, like, needs_values
 MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
 
 
+_OLDER_MODES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
+
+
+def mode_of(name: str) -> str:
+    """An output mode by its name, older names included."""
+    return _OLDER_MODES.get(name, name)
+
+
 def _numbered_spec(a: Bound) -> Spec:
     lookup = a["lookup"]
     return like(a["inputs"], lookup.token_dtype if lookup.invert else "int64")
@@ -58,7 +66,7 @@ class Lookup(Layer):
     ) -> None:
         super().__init__(**kwargs)
         self._wanted = None if kwargs.get("dtype") is None else self.compute_dtype
-        self.output_mode = one_of(self, "output_mode", output_mode, MODES)
+        self.output_mode = one_of(self, "output_mode", mode_of(output_mode), MODES)
         self.num_oov_indices = one_of(self, "num_oov_indices", num_oov_indices, (0, 1))
         self.sparse = one_of(self, "sparse", bool(sparse), (False,))
         self.max_tokens, self.invert = max_tokens, bool(invert)

@@ -15,7 +15,7 @@ from trainkit.core.tensor import convert_to_tensor
 from trainkit.layers.arguments import one_of
 from trainkit.layers.categorical import batches_of
 from trainkit.layers.layer import Layer
-from trainkit.layers.lookup import MODES, StringLookup, tokens_in
+from trainkit.layers.lookup import MODES, StringLookup, mode_of, tokens_in
 from trainkit.ops.later import Bound, needs_values
 
 _PUNCTUATION = re.compile(rb"[!\"#$%&()*+,\-./:;<=>?@\[\\\]^_`{|}~']")
@@ -95,7 +95,7 @@ class TextVectorization(Layer):
     ) -> None:
         super().__init__(name=name, **kwargs)
         modes = tuple(mode for mode in MODES if mode != "one_hot")
-        self.output_mode = one_of(self, "output_mode", output_mode, modes)
+        self.output_mode = output_mode = one_of(self, "output_mode", mode_of(output_mode), modes)
         for setting, value, known in (
             ("standardize", standardize, _STANDARDS),
             ("split", split, _SPLITS),
