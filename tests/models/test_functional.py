@@ -326,3 +326,14 @@ def test_a_layer_used_inside_and_outside_of_a_model_keeps_its_calls_apart():
     again = tk.Model.from_config(json.loads(json.dumps(model.get_config())))
     again.set_weights(model.get_weights())
     np.testing.assert_array_equal(again(ones(1, 3)).numpy(), model(ones(1, 3)).numpy())
+
+
+def test_the_inputs_behind_a_tensor():
+    a, b = tk.Input((2,), name="a"), tk.Input((2,), name="b")
+    y = L.Dense(2)(a) + b * a
+    found = tk.keras.utils.get_source_inputs(y)
+    assert len(found) == 2
+    assert found[0] is a
+    assert found[1] is b
+    with pytest.raises(ValueError, match="symbolic"):
+        tk.keras.utils.get_source_inputs(np.ones(3))

@@ -14,6 +14,7 @@ from trainkit.datasets.timeseries import (
 )
 from trainkit.keras.backend import clear_session as clear_session
 from trainkit.keras.backend import is_keras_tensor as is_keras_tensor
+from trainkit.keras.backend import standardize_dtype as standardize_dtype
 from trainkit.keras.folders import audio_dataset_from_directory as audio_dataset_from_directory
 from trainkit.keras.folders import image_dataset_from_directory as image_dataset_from_directory
 from trainkit.keras.folders import text_dataset_from_directory as text_dataset_from_directory
@@ -31,6 +32,7 @@ from trainkit.keras.saving import register_keras_serializable as register_keras_
 from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
 from trainkit.models.batches import pack as pack_x_y_sample_weight
 from trainkit.models.batches import unpack as unpack_x_y_sample_weight
+from trainkit.models.functional import source_inputs as get_source_inputs
 from trainkit.models.py_dataset import PyDataset as PyDataset
 from trainkit.models.py_dataset import PyDataset as Sequence
 from trainkit.ops.random import set_seed as _set_seed

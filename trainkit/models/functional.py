@@ -112,6 +112,28 @@ def _alone(outputs: Any) -> KerasTensor | None:
     return outputs if isinstance(outputs, KerasTensor) else None
 
 
+def source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
+    """The symbols of the inputs that a symbolic tensor is computed from, each once.
+
+    Args:
+        tensor: the result of layers.
+
+    Raises:
+        ValueError: it is no symbolic tensor.
+    """
+    found: dict[int, KerasTensor] = {}
+    waiting, seen = _checked([tensor], "tensor"), set()
+    while waiting:
+        x = waiting.pop()
+        if id(x) in seen or x.node is None:
+            continue
+        seen.add(id(x))
+        if isinstance(x.node.operation, InputLayer):
+            found[id(x)] = x
+        waiting += reversed(x.node.inputs)
+    return list(found.values())
+
+
 def graph_as_table(graph: Graph) -> tuple[Any, ...]:
     """A graph as symbols by number: inputs, outputs, and each call with what it was given."""
     numbers: dict[int, _Place] = {}
