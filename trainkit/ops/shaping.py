@@ -256,11 +256,12 @@ def reshape(x: Any, newshape: Any) -> Tensor:
     if tensors:
         dynamic: Tensor = reshape_sized(x, *tensors, shape=sizes)
         return dynamic
-    if sizes.count(-1) > 1 or (sizes and min(sizes) < -1):
-        raise ShapeError(
-            f"reshape: newshape={sizes}: sizes are 0 or more, and at most one is -1, for what is "
-            "left"
-        )
+    for n in sizes:
+        if n < -1:  # which NumPy would take for -1
+            raise ShapeError(
+                f"reshape: newshape={sizes}: sizes are 0 or more, and at most one is -1, for what "
+                "is left"
+            )
     result: Tensor = _reshape(x, shape=sizes)
     return result
 
