@@ -251,7 +251,11 @@ def flatten(x: Any, look: Look = container) -> list[Any]:
 
 def _collect(items: Iterable[Any], leaves: list[Any], look: Look) -> None:
     for item in items:
-        found = look(item)
+        if look is container:  # without a call, for the types that come often
+            kind = type(item)
+            found = KINDS[kind] if kind in KINDS else _looked_up(kind)
+        else:
+            found = look(item)
         if found is None:
             leaves.append(item)
         else:

@@ -536,6 +536,9 @@ def _at_user_line() -> str:
     return "" if line is None else f"\n  at {line_text(line)}"
 
 
+nest.KINDS[Tensor] = None
+
+
 class SymbolicTensor(Tensor):
     """A tensor that has a shape and a dtype but no value yet: a place in a graph or a model.
 

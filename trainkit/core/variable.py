@@ -8,7 +8,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from trainkit.core import devices, dtypes, recorder
+from trainkit.core import devices, dtypes, nest, recorder
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.row_updates import RowUpdates
@@ -446,6 +446,9 @@ class Variable(RowUpdates, Trackable):
         return _rebuilt, (self._value, self.trainable, self._name, self._shape, self.path)
 
     __hash__ = object.__hash__
+
+
+nest.KINDS[Variable] = None
 
 
 class _Nothing:

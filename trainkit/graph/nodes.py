@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainkit.core import nest
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
@@ -141,6 +142,9 @@ class GraphTensor(SymbolicTensor):
         return f"<tf.{self}>"
 
     __hash__ = object.__hash__
+
+
+nest.KINDS[GraphTensor] = None
 
 
 class Node:

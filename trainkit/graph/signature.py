@@ -123,6 +123,10 @@ def key_of(x: Any) -> Any:
         return Place(array.shape, BY_NUMPY[array.dtype])
     if kind in VALUES:
         return _float_key(x) if kind is float or kind is complex else (kind, x)
+    if kind is dict:
+        return (kind, tuple(x), *[key_of(x[name]) for name in nest.sorted_keys(x)])
+    if kind is list or kind is tuple:
+        return (kind, None, *map(key_of, x))
     if hasattr(kind, "__tf_tracing_type__"):
         return ByTracingType(x.__tf_tracing_type__(None))
     if (found := nest.container(x)) is not None:
