@@ -477,3 +477,11 @@ def test_crops_of_an_unknown_height_need_a_target():
     with pytest.raises(ValueError, match="target_height"):
         ops.image.crop_images(KerasTensor((None, 10, 3)), 2, 3, 4, 5)
     assert ops.image.pad_images(KerasTensor((None, 10, 3)), 2, 3, 4, 5).shape == (None, 18, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_scaled_images_keep_their_float(dtype):
+    found = ops.image.scale_and_translate(
+        ops.ones((4, 4, 1), dtype), (2, 2, 1), [0.5, 0.5], [0.0, 0.0], (0, 1), "linear"
+    )
+    assert found.dtype == dtype

@@ -288,7 +288,8 @@ def scale_and_translate(
         ShapeError: `output_shape` does not fit.
     """
     method = choice("scale_and_translate", "method", method, (*_IN_KERAS, *_SAME))
-    x = computed(as_tensor(images))
+    given = as_tensor(images)
+    x = computed(given)
     factors, moves = cast(as_tensor(scale), x.dtype), cast(as_tensor(translation), x.dtype)
     axes = [int(d) % len(x.shape) for d in spatial_dims]
     if tuple(factors.shape) != (len(axes),) or tuple(moves.shape) != (len(axes),):
@@ -317,4 +318,4 @@ def scale_and_translate(
         )
         out = letters.replace(letters[axis], "z")
         x = einsum(f"z{letters[axis]},{letters}->{out}", weights, x)
-    return x
+    return cast(x, given.dtype) if given.dtype.is_floating else x
