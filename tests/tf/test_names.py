@@ -322,6 +322,20 @@ def test_operations_take_tensorflows_names_of_arguments(name):
         operation(x, x=y)
 
 
+def test_names_of_arguments_of_matrix_functions():
+    m = tk.constant([[2.0, 0.5], [0.5, 1.0]])
+    for name in ("cholesky", "det", "expm", "slogdet"):
+        function = getattr(tk.linalg, name)
+        for a, b in zip(
+            tk.nest.flatten(function(input=m, name="n")), tk.nest.flatten(function(m)), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+    assert float(tk.linalg.logdet(matrix=m, name="n")) == float(tk.linalg.logdet(m))
+    v = tk.constant([1.0, 0.0, 0.0]), tk.constant([0.0, 1.0, 0.0])
+    assert tk.linalg.cross(a=v[0], b=v[1], name="n").numpy().tolist() == [0, 0, 1]
+    np.testing.assert_allclose(tk.math.l2_normalize([3.0, 4.0], dim=0), [0.6, 0.8], rtol=1e-6)
+
+
 def test_other_names_are_tensorflows():
     z = tk.constant([1 + 2j])
     for name in ("real", "imag", "conj", "angle"):

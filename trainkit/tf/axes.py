@@ -35,7 +35,7 @@ def reduced(reduce: Callable[..., Tensor], x: Any, axis: Any, keepdims: bool) ->
     if not is_later(axis):
         return reduce(x, plain(axis), keepdims)
     x = convert_to_tensor(x)
-    name = reduce.__name__.lstrip("_")
+    name = getattr(reduce, "func", reduce).__name__.lstrip("_")  # a partial has no name
     rank = len(x.shape) - (0 if keepdims else count_of(axis, name))
     if rank < 0:
         raise ShapeError(

@@ -9,15 +9,9 @@ from trainkit.core.dtypes import result_type
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.ops import cholesky as cholesky
-from trainkit.ops import cross as cross
-from trainkit.ops import det as det
 from trainkit.ops import einsum as einsum
-from trainkit.ops import logdet as logdet
-from trainkit.ops import slogdet as slogdet
 from trainkit.ops import trace as _trace
 from trainkit.ops.later import Bound, needs_values
-from trainkit.ops.solving import expm as expm
 from trainkit.optimizers.clipping import joint_norm
 from trainkit.tf.arrays import eye as eye
 from trainkit.tf.arrays import plain
@@ -30,6 +24,12 @@ from trainkit.tf.matrix_functions import lu_matrix_inverse as lu_matrix_inverse
 from trainkit.tf.matrix_functions import lu_reconstruct as lu_reconstruct
 from trainkit.tf.matrix_functions import lu_solve as lu_solve
 from trainkit.tf.matrix_functions import sqrtm as sqrtm
+from trainkit.tf.spellings import cholesky as cholesky
+from trainkit.tf.spellings import cross as cross
+from trainkit.tf.spellings import det as det
+from trainkit.tf.spellings import expm as expm
+from trainkit.tf.spellings import logdet as logdet
+from trainkit.tf.spellings import slogdet as slogdet
 from trainkit.tf.tridiagonal import banded_triangular_solve as banded_triangular_solve
 from trainkit.tf.tridiagonal import eigh_tridiagonal as eigh_tridiagonal
 from trainkit.tf.tridiagonal import tridiagonal_matmul as tridiagonal_matmul

@@ -413,9 +413,11 @@ def bincount(
     return counts if weights is not None else ops.cast(counts, dtype)
 
 
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None) -> Tensor:
-    """`x / sqrt(max(sum(|x|**2), epsilon))` along `axis`."""
-    x = _tensor(x)
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None, dim: Any = None
+) -> Tensor:
+    """`x / sqrt(max(sum(|x|**2), epsilon))` along `axis`, which `dim` is an older name of."""
+    x, axis = _tensor(x), dim if axis is None else axis
     if x.dtype.is_complex:
         parts = ops.real(x), ops.imag(x)
         squares = reduced(ops.sum, ops.real(ops.multiply(x, ops.conj(x))), axis, True)

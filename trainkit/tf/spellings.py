@@ -7,6 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.ops.complex_parts import complex_from
+from trainkit.ops.solving import expm as _expm
 
 
 def angle(input: Any, name: Any = None) -> Tensor:
@@ -62,6 +63,36 @@ def pow(x: Any, y: Any, name: Any = None) -> Tensor:
 def eig(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
     """Eigenvalues and eigenvectors of square matrices, complex."""
     return ops.eig(tensor)
+
+
+def cholesky(input: Any, name: Any = None) -> Tensor:
+    """The lower triangle whose product with its adjoint is the matrix."""
+    return ops.cholesky(input)
+
+
+def cross(a: Any, b: Any, name: Any = None) -> Tensor:
+    """The cross product of vectors of three elements, along the last axis."""
+    return ops.cross(a, b)
+
+
+def det(input: Any, name: Any = None) -> Tensor:
+    """The determinant of square matrices."""
+    return ops.det(input)
+
+
+def expm(input: Any, name: Any = None) -> Tensor:
+    """The exponential of square matrices."""
+    return _expm(input)
+
+
+def logdet(matrix: Any, name: Any = None) -> Tensor:
+    """The logarithm of the determinant of positive definite matrices."""
+    return ops.logdet(matrix)
+
+
+def slogdet(input: Any, name: Any = None) -> Any:
+    """Sign, and logarithm of the absolute value, of the determinant of square matrices."""
+    return ops.slogdet(input)
 
 
 def relu(features: Any, name: Any = None) -> Tensor:
