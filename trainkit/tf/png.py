@@ -22,6 +22,9 @@ _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KINDS = {1: 0, 2: 4, 3: 2, 4: 6}  # channels: color type
 _CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _MOST_PIXELS = 1 << 28
+_ALWAYS = 1 << 26
+_MOST_PACKED = 100
+"""So many times its own size, or `_ALWAYS` bytes, may a file unpack to."""
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
@@ -144,6 +147,11 @@ def _read(data: bytes) -> Any:
     if not 0 < width * height <= _MOST_PIXELS:
         raise InvalidArgumentError(f"decode_png: {height} by {width} pixels are too many, or none")
     channels = _CHANNELS[color]
+    size = width * height * channels * (2 if bits == 16 else 1)
+    if size > max(_ALWAYS, _MOST_PACKED * len(data)):
+        raise InvalidArgumentError(
+            f"decode_png: {height} by {width} pixels take {size} bytes, the file has {len(data)}"
+        )
     line = -(-width * channels * bits // 8)
     whole = height * (line + 1)
     raw = zlib.decompressobj().decompress(found[b"IDAT"], whole)
@@ -165,8 +173,10 @@ def _samples(rows: Any, bits: int, count: int) -> Any:
     if bits == 8:
         return rows
     single = np.unpackbits(rows, axis=1).reshape(len(rows), -1, bits)
-    weights = 1 << np.arange(bits - 1, -1, -1)
-    return (single * weights).sum(axis=-1).astype(np.uint8)[:, :count]
+    values = np.zeros(single.shape[:2], np.uint8)
+    for bit in range(bits):
+        values |= single[..., bit] << np.uint8(bits - 1 - bit)
+    return values[:, :count]
 
 
 def _from_palette(samples: Any, palette: bytes, alpha: bytes) -> Any:
