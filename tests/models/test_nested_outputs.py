@@ -297,6 +297,24 @@ def test_evaluate_lists_as_keras_does():
     assert found == pytest.approx(wanted, rel=1e-5)
 
 
+@pytest.mark.parametrize("form", ["one", "list", "unsorted dict"])
+@KINDS
+def test_several_losses_of_one_output_are_added_up(kind, form):
+    losses = of(form, {"p": ["mse", "mae"], "q": "mse", "r": None})
+    model = model_of(kind, form, loss=losses)
+    found = logs(model, of(form, TARGETS))
+    wanted = mse("p") + mae("p") + (0 if form == "one" else mse("q"))
+    assert found["loss"] == pytest.approx(wanted, rel=1e-5)
+    if form == "unsorted dict":
+        assert found["p_loss"] == pytest.approx(mse("p") + mae("p"), rel=1e-5)
+
+
+def test_a_list_of_losses_for_a_dict_of_outputs():
+    model = model_of("sub", "unsorted dict", loss=[{"p": "mse"}, {"p": "mae", "q": "mse"}])
+    found = logs(model, of("unsorted dict", TARGETS))
+    assert found["loss"] == pytest.approx(mse("p") + mae("p") + mse("q"), rel=1e-5)
+
+
 @pytest.mark.parametrize("name", ["crossentropy", "ce"])
 def test_crossentropy_is_chosen_by_shapes(name):
     model = tk.Sequential([tk.Input((2,)), tk.layers.Dense(3, "softmax")])

@@ -73,8 +73,9 @@ class CompiledLoss:
         """Make the losses for targets and outputs like these, tensors or `Spec`s."""
         if self._terms is None:
             terms = _Terms(y_true, y_pred, self.names).all(self.given, self.weights)
-            names = _apart([f"{term.name}_loss" for term in terms])
-            trackers = [Mean(name=name) for name in names] if len(terms) > 1 else []
+            shown = list(dict.fromkeys((term.path, term.name) for term in terms))
+            names = _apart([f"{name}_loss" for _, name in shown])
+            trackers = [Mean(name=name) for name in names] if len(shown) > 1 else []
             self._terms, self.trackers = terms, trackers
             for tracker in trackers:
                 self.added(tracker)
@@ -99,16 +100,20 @@ class CompiledLoss:
         if nest.is_nested(sample_weight):
             weights = aligned(sample_weight, y_pred, names, "sample weights")
         total = None
-        for i, (path, function, factor, name) in enumerate(terms):
+        shown: dict[tuple[Path, str], Any] = {}  # losses of one name at one output are one
+        for path, function, factor, name in terms:
             target, output = at(targets, path), at(y_pred, path)
             if target is None:
                 raise ValueError(f"the output {name!r} has a loss, but the data has no target")
             weight = at(weights, path) if nest.is_nested(weights) else weights
             value = function(target, output, weight)
-            if self.trackers:
-                self.trackers[i].update_state(value, sample_weight=batch_size(output))
+            before = shown.get((path, name))
+            shown[path, name] = value if before is None else before + value
             value = value if factor == 1.0 else value * factor
             total = value if total is None else total + value
+        if self.trackers:
+            for tracker, ((path, _), value) in zip(self.trackers, shown.items(), strict=True):
+                tracker.update_state(value, sample_weight=batch_size(at(y_pred, path)))
         return total
 
     def _targets(self, y_true: Any, y_pred: Any, names: list[str] | None) -> Any:
@@ -177,12 +182,13 @@ class _Terms:
         """A flat list, nested as the outputs are."""
         count = len(nest.flatten(self.y_pred))
         if isinstance(given, list | tuple) and not any(nest.is_nested(g) for g in given):
-            if len(given) != count:
+            if len(given) != count and (count > 1 or what == "loss_weights"):
                 there = ", ".join(self.flat_names) if self.flat_names else described(self.y_pred)
                 raise ValueError(
                     f"{what} has {len(given)} entries, the model has {count} outputs: {there}"
                 )
-            return nest.pack(self.y_pred, list(given))
+            if len(given) == count:
+                return nest.pack(self.y_pred, list(given))
         return given
 
     def _walk(self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path) -> None:
@@ -198,14 +204,17 @@ class _Terms:
                 if key not in y_pred:
                     raise unknown_key("loss", key, at, described(y_pred))
                 self._inner(one, weight, y_true, y_pred, name, at, key)
-        else:
-            if not isinstance(y_pred, list | tuple) or len(loss) != len(y_pred):
-                raise ValueError(
-                    f"loss{list(at) or ''} {described(loss)} is not nested as the outputs are: "
-                    f"{described(y_pred)}"
-                )
+        elif isinstance(y_pred, list | tuple) and len(loss) == len(y_pred):
             for i in range(len(loss)):
                 self._inner(loss[i], weight, y_true, y_pred, name, at, i)
+        elif isinstance(y_pred, list | tuple):
+            raise ValueError(
+                f"loss{list(at) or ''} {described(loss)} is not nested as the outputs are: "
+                f"{described(y_pred)}"
+            )
+        else:  # several losses of one output, or of one dict of them
+            for i in range(len(loss)):
+                self._walk(loss[i], _part(weight, i), y_true, y_pred, name, at)
 
     def _inner(
         self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path, key: Any
@@ -224,6 +233,8 @@ class _Terms:
         path = list(at)
         if not path or isinstance(path[-1], int):
             own = name if isinstance(name, str) else _name_of(loss, function)
+            if isinstance(name, dict):  # a loss of all outputs at once
+                own = "_".join(map(str, name))
             path[-1:] = [own]
         if nest.is_nested(weight):
             raise ValueError(f"loss_weights{list(at) or ''} must be a number, got {weight!r}")
