@@ -65,7 +65,7 @@ class Normalization(Layer):
         all_sizes = tuple(input_shape[i] if i in kept else 1 for i in range(rank))
         self._broadcast = all_sizes if kept else ()  # one mean of all serves inputs of any rank
         if self._given is None:
-            frozen = {"trainable": False, "autocast": False}
+            frozen: dict[str, Any] = {"trainable": False, "autocast": False}
             self.adapt_mean = self.add_weight("mean", sizes, "zeros", **frozen)
             self.adapt_variance = self.add_weight("variance", sizes, "ones", **frozen)
             self.count = self.add_weight("count", (), "zeros", dtype="int32", **frozen)

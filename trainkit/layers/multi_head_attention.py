@@ -94,8 +94,8 @@ class MultiHeadAttention(ProjectedAttention):
         self.query_dense = self._projection(query_shape, (heads, self.key_dim), "query")
         self.key_dense = self._projection(key_shape, (heads, self.key_dim), "key")
         if self.use_gate:
-            sizes = (heads, self.value_dim)
-            self.gate_dense = self._projection(query_shape, sizes, "gate", "sigmoid")
+            gate_sizes = (heads, self.value_dim)
+            self.gate_dense = self._projection(query_shape, gate_sizes, "gate", "sigmoid")
         self.value_dense = self._projection(value_shape, (heads, self.value_dim), "value")
         axes = self.attention_axes or tuple(range(1, len(query_shape) - 1))
         self._axes = shapes.canonical_axes(axes, len(query_shape), "MultiHeadAttention")

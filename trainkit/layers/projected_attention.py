@@ -46,23 +46,23 @@ class ProjectedAttention(Layer):
 
     @property
     def _query_dense(self) -> EinsumDense:
-        return self.query_dense  # type: ignore[no-any-return]
+        return self.query_dense
 
     @property
     def _key_dense(self) -> EinsumDense:
-        return self.key_dense  # type: ignore[no-any-return]
+        return self.key_dense
 
     @property
     def _value_dense(self) -> EinsumDense:
-        return self.value_dense  # type: ignore[no-any-return]
+        return self.value_dense
 
     @property
     def _output_dense(self) -> EinsumDense:
-        return self.output_dense  # type: ignore[no-any-return]
+        return self.output_dense
 
     @property
     def _gate_dense(self) -> EinsumDense:
-        return self.gate_dense  # type: ignore[no-any-return]
+        return self.gate_dense
 
     @property
     def _sliding_window(self) -> int | None:

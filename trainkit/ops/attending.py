@@ -243,4 +243,5 @@ def attend_or_mean(
     every = mean(value, axis=1, keepdims=True)
     group = query.shape[2] // key.shape[2]
     every = repeat(every, group, axis=2) if group > 1 else every
-    return where(by_head(none_seen), every, y)
+    seen_or_mean: Tensor = where(by_head(none_seen), every, y)
+    return seen_or_mean
