@@ -128,7 +128,7 @@ class GraphTensor(SymbolicTensor):
 
     def settle(self, shape: Any) -> bool:
         """Take the shape of a result of Python, of which none was told, from `set_shape`."""
-        function = (self.node.settings or {}).get("function")
+        function: Any = (self.node.settings or {}).get("function")
         spec = function.settle(self.index, TensorShape(shape)) if _settles(function) else None
         if spec is not None:
             self._spec = spec

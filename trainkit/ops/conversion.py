@@ -226,10 +226,10 @@ def ensure_shape(x: Any, shape: Any) -> Tensor:
     Raises:
         InvalidArgumentError: the shape is another.
     """
-    x, wanted = core_convert(x), TensorShape(shape)
-    narrowed: Tensor = x
-    if x.settle(wanted):
-        return x
+    narrowed: Tensor = core_convert(x)
+    x, wanted = narrowed, TensorShape(shape)
+    if narrowed.settle(wanted):
+        return narrowed
     if not wanted.is_compatible_with(x.shape):
         raise InvalidArgumentError(f"ensure_shape: shape {wanted} is needed, it is {x.shape}")
     if not x.shape.is_subtype_of(wanted):

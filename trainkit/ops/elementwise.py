@@ -196,7 +196,7 @@ reciprocal.gradients(lambda g, y, x: negative(along(g, square(y))))
 sqrt = ufunc("sqrt", np.sqrt, shapes.floating, "Square root; NaN for negative values.")
 # Where nothing comes from above nothing goes on, also where the slope is infinite or NaN: so a
 # `where` around a root keeps its gradient.
-sqrt.gradients(lambda g, y, x: keep_where(divide(multiply(g, 0.5), conjugated(y)), not_equal(g, 0)))
+sqrt.gradients(lambda g, y, x: _if_any(divide(multiply(g, 0.5), conjugated(y)), g))
 
 
 @primitive(shapes.floating, elementwise=True)
@@ -205,9 +205,7 @@ def rsqrt(xp: ArrayModule, x: Array) -> Array:
     return 1 / xp.sqrt(x)
 
 
-rsqrt.gradients(
-    lambda g, y, x: keep_where(along(g, multiply(multiply(y, square(y)), -0.5)), not_equal(g, 0))
-)
+rsqrt.gradients(lambda g, y, x: _if_any(along(g, multiply(multiply(y, square(y)), -0.5)), g))
 
 
 def _magnitude_rule(x: Spec) -> Spec:
@@ -302,6 +300,12 @@ def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
 
 
 keep_where.gradients(lambda g, y, x, mask: keep_where(g, mask), None)
+
+
+def _if_any(slope: Any, g: Any) -> Any:
+    """`slope` where the gradient from above, `g`, is not 0, and 0 elsewhere."""
+    return keep_where(slope, not_equal(g, 0))
+
 
 maximum = ufunc("maximum", np.maximum, shapes.broadcast, "The greater of x1 and x2; NaN wins.")
 maximum.gradients(
