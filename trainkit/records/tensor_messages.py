@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from google.protobuf.message import DecodeError
-from tensorboardX.proto.tensor_pb2 import TensorProto
 
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import DataLossError, InvalidArgumentError
@@ -28,6 +26,9 @@ _FIELDS = {
 
 def packed(array: Any) -> bytes:
     """An array of numbers or of texts as the bytes of a message."""
+    # Imported where it is used: tensorboardX looks for PyTorch, which takes seconds to load.
+    from tensorboardX.proto.tensor_pb2 import TensorProto
+
     name = as_dtype(array.dtype).name
     message = TensorProto(dtype=_NUMBERS[name])
     message.tensor_shape.SetInParent()  # a tensor without axes still has a known shape
@@ -47,6 +48,9 @@ def unpacked(data: bytes) -> Any:
     Raises:
         DataLossError: the bytes are no such message, or its values do not fill its shape.
     """
+    from google.protobuf.message import DecodeError
+    from tensorboardX.proto.tensor_pb2 import TensorProto
+
     try:
         message = TensorProto.FromString(data)
     except DecodeError as error:
