@@ -41,7 +41,8 @@ def nearest_argument(kind: type, name: str) -> str:
     """A hint at the argument of a layer's constructor that `name` may stand for, or nothing."""
     known: set[str] = set()
     for base in kind.__mro__:
-        known |= set(inspect.signature(base.__init__).parameters) if base is not object else set()
+        if "__init__" in vars(base):
+            known |= set(inspect.signature(vars(base)["__init__"]).parameters)
     known -= {"self", "args", "kwargs"}
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
@@ -57,7 +58,7 @@ def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
     """
     if not args or args[0] is not None:
         return ""
-    parts = [] if outer is None else [part for _, part in walk(outer)]
+    parts: list[Any] = [] if outer is None else [part for _, part in walk(outer)]
     guilty = [p for p in parts if p is not layer and p.__dict__.get("_gave_none")]
     text = f"layer {layer.name!r} ({type(layer).__name__}) was called on None"
     if not guilty:
