@@ -364,3 +364,126 @@ def test_predict_keeps_the_nesting(form):
     keras.tree.assert_same_structure(found, wanted)
     for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(wanted), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def whole(y_true, y_pred):
+    """A loss of a whole nest: one times the squares of the first output, twice the second's."""
+    pairs = zip(keras.tree.flatten(y_true), keras.tree.flatten(y_pred), strict=True)
+    return sum((i + 1) * keras.ops.mean((a - b) ** 2, -1) for i, (a, b) in enumerate(pairs))
+
+
+def whole_of(*names):
+    return sum((i + 1) * mse(n) for i, n in enumerate(names))
+
+
+WHOLE = {  # outputs, losses, weights; the loss, and those of its parts by name
+    "a list for a tuple": (
+        lambda p, q, r: (p, q),
+        ([whole, ("mse", "mae")], None),
+        (whole_of("p", "q") + mse("p") + mae("q"), {"dp_dq_loss", "dp_loss", "dq_loss"}),
+    ),
+    "a tuple for a list": (
+        lambda p, q, r: [p, q],
+        ((whole, ["mse", "mae"]), (0.5, [2.0, 3.0])),
+        (
+            0.5 * whole_of("p", "q") + 2 * mse("p") + 3 * mae("q"),
+            {"dp_dq_loss", "dp_loss", "dq_loss"},
+        ),
+    ),
+    "a named tuple": (
+        lambda p, q, r: Pair(q, p),
+        ([whole, Pair("mse", "mae")], None),
+        (whole_of("q", "p") + mse("q") + mae("p"), {"dq_dp_loss", "dp_loss", "dq_loss"}),
+    ),
+    "a dict": (
+        lambda p, q, r: {"k": p, "a": q},
+        ([whole, {"k": "mse", "a": "mae"}], [0.5, {"k": 2.0, "a": 3.0}]),
+        (
+            0.5 * whole_of("q", "p") + 2 * mse("p") + 3 * mae("q"),
+            {"k_a_loss", "k_loss", "a_loss"},
+        ),
+    ),
+    "a flat list of weights": (
+        lambda p, q, r: {"k": p, "a": q},
+        ([whole, {"k": "mse", "a": "mae"}], [0.5, 3.0, 2.0]),
+        (
+            0.5 * whole_of("q", "p") + 2 * mse("p") + 3 * mae("q"),
+            {"k_a_loss", "k_loss", "a_loss"},
+        ),
+    ),
+    "alone for a dict": (
+        lambda p, q, r: {"k": p, "a": q},
+        ([whole], [3.0]),
+        (3 * whole_of("q", "p"), set()),
+    ),
+    "alone for a tuple": (lambda p, q, r: (p, q), ([whole], None), (whole_of("p", "q"), set())),
+    "one part of a list": (
+        lambda p, q, r: [(p, q), r],
+        ([whole, "mse"], [2.0, 3.0]),
+        (2 * whole_of("p", "q") + 3 * mse("r"), {"0_loss", "dr_loss"}),
+    ),
+    "parts of a dict": (
+        lambda p, q, r: {"z": (p, q), "b": {"k": r}},
+        ({"z": [whole, (None, "mse")], "b": whole}, None),
+        (whole_of("p", "q") + mse("q") + mse("r"), {"z_loss", "z/dq_loss", "b_loss"}),
+    ),
+    "flat lists for parts": (
+        lambda p, q, r: {"z": {"y": p, "a": q}, "b": {"k": r}},
+        ({"z": ["mae", "mse"], "b": ["mse"]}, None),
+        (mae("q") + mse("p") + mse("r"), {"z/a_loss", "z/y_loss", "b/k_loss"}),
+    ),
+}
+
+
+@pytest.mark.parametrize("eager", [True, False])
+@pytest.mark.parametrize("case", WHOLE)
+def test_a_loss_of_a_whole_nest_of_outputs(case, eager):
+    nested, (losses, factors), (value, parts) = WHOLE[case]
+    x = tk.Input((2,))
+    made = [layer(name)(x) for name in "pqr"]
+    model = tk.Model(x, nested(*made))
+    model.compile("sgd", loss=losses, loss_weights=factors, run_eagerly=eager)
+    targets = nested(*(TARGETS[name] for name in "pqr"))
+    found = logs(model, targets)
+    assert found.pop("loss") == pytest.approx(value, rel=1e-5)
+    assert set(found) == parts
+    before = [layer.numpy() for layer in model.trainable_variables]
+    model.fit(X, targets, batch_size=4, epochs=2, verbose=0)
+    assert all(
+        (a != b.numpy()).any() for a, b in zip(before, model.trainable_variables, strict=True)
+    )
+
+
+@pytest.mark.parametrize("eager", [True, False])
+@pytest.mark.parametrize("other", [list, tuple])
+@pytest.mark.parametrize("form", ["list", "tuple", "named tuple", "nested", "tuple in a list"])
+def test_a_loss_of_a_whole_nest_sees_the_types_of_the_outputs(form, other, eager):
+    wanted = of(form, {"p": 0, "q": 0, "r": 0})
+
+    def typed(y_true, y_pred):
+        keras.tree.assert_same_structure(wanted, y_true)
+        keras.tree.assert_same_structure(wanted, y_pred)
+        return whole(y_true, y_pred)
+
+    model = model_of(
+        "sub", form, loss=(typed,) if isinstance(wanted, list) else [typed], run_eagerly=eager
+    )
+    targets = of(form, TARGETS)
+    if isinstance(targets, list | tuple):
+        targets = other(targets)  # a plain list or tuple stands for what the outputs are
+    names = keras.tree.flatten(of(form, {"p": "p", "q": "q", "r": "r"}))
+    assert logs(model, targets)["loss"] == pytest.approx(whole_of(*names), rel=1e-5)
+
+
+def test_a_list_of_names_belongs_to_the_outputs_of_a_tuple():
+    model = model_of("functional", "tuple", loss=[["mse", "mae"], "mae"], loss_weights=[2.0, 3.0])
+    found = logs(model, of("tuple", TARGETS))["loss"]
+    assert found == pytest.approx(2 * (mse("p") + mae("p")) + 3 * mae("q"), rel=1e-5)
+
+
+@pytest.mark.parametrize("eager", [True, False])
+def test_weights_of_several_losses_of_one_output(eager):
+    model = model_of("functional", "one", loss=["mse", "mae"], loss_weights=[2.0, 3.0])
+    model.run_eagerly = eager
+    found = logs(model, TARGETS["p"])["loss"]
+    assert found == pytest.approx(2 * mse("p") + 3 * mae("p"), rel=1e-5)

@@ -10,7 +10,7 @@ from trainkit.core import nest
 from trainkit.core.registry import snake_case
 from trainkit.core.tensor import Tensor
 from trainkit.metrics import Mean
-from trainkit.models.outputs import Path, aligned, at, described, keys_of, unknown_key
+from trainkit.models.outputs import Path, aligned, at, described, keys_of, rebuilt, unknown_key
 
 _BY_SHAPES = ("crossentropy", "ce")
 
@@ -36,8 +36,11 @@ class CompiledLoss:
 
     Args:
         loss: name, function, `Loss`, or a nest of these like the outputs; a dict may leave outputs
-            out, and so may `None`.
-        weights: what each loss is multiplied by, nested alike; one number for all.
+            out, and so may `None`. What stands for a part of the outputs that is a nest itself
+            gets that whole nest, of targets and of outputs; so does each item of a list for a
+            dict or a tuple, and of a tuple for a list, as in `[of_all, {"a": "mse"}]`.
+        weights: what each loss is multiplied by, nested as the losses or as the outputs are, or
+            a flat list with one for each loss; one number for all.
         output_names: names of the model's outputs, if it knows them.
         added: called with each metric that is made, one for the loss of each of several outputs.
 
@@ -131,9 +134,10 @@ class CompiledLoss:
 
 def _placed(like: Any, path: Path, leaves: dict[Path, Any]) -> Any:
     if isinstance(like, dict):
-        return {key: _placed(y, (*path, key), leaves) for key, y in like.items()}
+        keys = nest.sorted_keys(like)
+        return rebuilt(like, [_placed(like[key], (*path, key), leaves) for key in keys])
     if isinstance(like, list | tuple):
-        return [_placed(y, (*path, i), leaves) for i, y in enumerate(like)]
+        return rebuilt(like, [_placed(y, (*path, i), leaves) for i, y in enumerate(like)])
     return leaves.get(path)
 
 
@@ -161,9 +165,9 @@ class _Terms:
         loss, weights = self._by_name(loss, "loss"), self._by_name(weights, "loss_weights")
         if not nest.is_nested(loss):
             loss = nest.map_structure(lambda _: loss, self.y_pred)
-        loss = self._spread(loss, "loss")
-        if isinstance(weights, list | tuple):
-            weights = self._spread(weights, "loss_weights")
+        if _is_flat(loss) and not (_by_index(loss, self.y_pred) or _of_all(loss, self.y_pred)):
+            loss = self._for_each(loss, "loss")
+        weights = self._factors(weights, loss)
         self._walk(loss, weights, self.y_true, self.y_pred, self.names, ())
         return self.terms
 
@@ -178,22 +182,30 @@ class _Terms:
             raise ValueError(f"{what} names the outputs {wrong}; the names of the model's {there}")
         return nest.pack(self.y_pred, [given.get(name) for name in names])
 
-    def _spread(self, given: Any, what: str) -> Any:
-        """A flat list, nested as the outputs are."""
-        count = len(nest.flatten(self.y_pred))
-        if isinstance(given, list | tuple) and not any(nest.is_nested(g) for g in given):
-            if len(given) != count and (count > 1 or what == "loss_weights"):
-                there = ", ".join(self.flat_names) if self.flat_names else described(self.y_pred)
-                raise ValueError(
-                    f"{what} has {len(given)} entries, the model has {count} outputs: {there}"
-                )
-            if len(given) == count:
-                return nest.pack(self.y_pred, list(given))
-        return given
+    def _for_each(self, given: Any, what: str) -> Any:
+        """A flat list with an entry for each output, nested as the outputs are."""
+        found, count = _packed(given, self.y_pred), len(nest.flatten(self.y_pred))
+        if _is_flat(given) and len(given) != count and (count > 1 or what == "loss_weights"):
+            there = ", ".join(self.flat_names) if self.flat_names else described(self.y_pred)
+            raise ValueError(
+                f"{what} has {len(given)} entries, the model has {count} outputs: {there}"
+            )
+        return found
+
+    def _factors(self, weights: Any, loss: Any) -> Any:
+        """The weights, nested as the losses are where there are as many, else as the outputs."""
+        if not isinstance(weights, list | tuple):
+            return weights
+        flat = nest.flatten(weights)
+        if nest.is_nested(loss) and len(flat) == len(nest.flatten(loss)):
+            return nest.pack(loss, flat)
+        return self._for_each(weights, "loss_weights")
 
     def _walk(self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path) -> None:
         if loss is None:
             return
+        if nest.is_nested(y_pred) and _is_flat(loss) and len(loss) == len(nest.flatten(y_pred)):
+            loss, weight = _packed(loss, y_pred), _packed(weight, y_pred)
         if not nest.is_nested(loss):
             self._add(loss, weight, y_true, y_pred, name, at)
         elif isinstance(loss, dict):
@@ -204,15 +216,15 @@ class _Terms:
                 if key not in y_pred:
                     raise unknown_key("loss", key, at, described(y_pred))
                 self._inner(one, weight, y_true, y_pred, name, at, key)
-        elif isinstance(y_pred, list | tuple) and len(loss) == len(y_pred):
+        elif _by_index(loss, y_pred):
             for i in range(len(loss)):
                 self._inner(loss[i], weight, y_true, y_pred, name, at, i)
-        elif isinstance(y_pred, list | tuple):
+        elif isinstance(y_pred, list | tuple) and not _of_all(loss, y_pred):
             raise ValueError(
                 f"loss{list(at) or ''} {described(loss)} is not nested as the outputs are: "
                 f"{described(y_pred)}"
             )
-        else:  # several losses of one output, or of one dict of them
+        else:  # several losses of one output, or of one nest of them
             for i in range(len(loss)):
                 self._walk(loss[i], _part(weight, i), y_true, y_pred, name, at)
 
@@ -231,15 +243,54 @@ class _Terms:
     def _add(self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path) -> None:
         function = _as_loss(loss, y_true, y_pred)
         path = list(at)
-        if not path or isinstance(path[-1], int):
-            own = name if isinstance(name, str) else _name_of(loss, function)
-            if isinstance(name, dict):  # a loss of all outputs at once
-                own = "_".join(map(str, name))
-            path[-1:] = [own]
+        if nest.is_nested(name):  # a loss of several outputs at once
+            path = path or ["_".join(_names_in(name) or [_name_of(loss, function)])]
+        elif not path or isinstance(path[-1], int):
+            path[-1:] = [name if isinstance(name, str) else _name_of(loss, function)]
         if nest.is_nested(weight):
             raise ValueError(f"loss_weights{list(at) or ''} must be a number, got {weight!r}")
         factor = 1.0 if weight is None else float(weight)
         self.terms.append(Term(at, function, factor, "/".join(map(str, path))))
+
+
+def _names_in(name: Any) -> list[str]:
+    """The names of the outputs of one nest; the keys of a dict, in its own order."""
+    if isinstance(name, dict):
+        return [str(key) for key in name]
+    return [str(one) for one in nest.flatten(name) if one is not None]
+
+
+def _is_flat(given: Any) -> bool:
+    """Whether it is a list or tuple without nests in it."""
+    return isinstance(given, list | tuple) and not any(map(nest.is_nested, given))
+
+
+def _packed(given: Any, y_pred: Any) -> Any:
+    """A flat list with an entry for each output nested as these are; else what was given."""
+    if _is_flat(given) and len(given) == len(nest.flatten(y_pred)):
+        return nest.pack(y_pred, list(given))
+    return given
+
+
+def _by_index(loss: Any, y_pred: Any) -> bool:
+    """Whether the items of a list or tuple of losses belong to those of the outputs."""
+    if not isinstance(y_pred, list | tuple) or not isinstance(loss, list | tuple):
+        return False
+    flat = len(nest.flatten(y_pred)) == len(loss) and _is_flat(loss)
+    return len(loss) == len(y_pred) and (flat or not _of_all(loss, y_pred))
+
+
+def _of_all(loss: Any, y_pred: Any) -> bool:
+    """Whether each item of a list or tuple is a loss of the whole nest of outputs.
+
+    That is so where the outputs are of another type, and a function tells that it is meant: a
+    loss given by its name is one of a single output.
+    """
+    if not isinstance(loss, list | tuple) or not nest.is_nested(y_pred):
+        return False
+    kind = list if isinstance(loss, list) else type(loss) if hasattr(loss, "_fields") else tuple
+    unlike = not isinstance(y_pred, kind)
+    return unlike and any(callable(one) for one in loss)
 
 
 def _apart(names: list[str]) -> list[str]:

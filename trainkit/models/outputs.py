@@ -50,7 +50,8 @@ def keys_of(y_pred: Any, known: list[str] | None) -> list[str] | None:
 def aligned(value: Any, like: Any, names: list[str] | None, what: str) -> Any:
     """Targets or sample weights nested as the outputs `like` are; `None` where there are none.
 
-    A dict may leave keys out. Tuples and lists are alike, a flat list with as many items as there
+    A dict may leave keys out. Tuples and lists are alike (what comes back has the types of `like`,
+    as a loss of a whole nest may want to see), a flat list with as many items as there
     are outputs will do, and so will a dict by `names` for a list of outputs.
 
     Raises:
@@ -76,16 +77,18 @@ def _aligned(value: Any, like: Any, names: list[str] | None) -> Any:
         return _only(value)
     if isinstance(value, dict) and isinstance(like, dict):
         if set(value) <= set(like):
-            return _together({k: _aligned(value.get(k), y, None) for k, y in like.items()})
+            keys = nest.sorted_keys(like)
+            return _like(like, [_aligned(value.get(key), like[key], None) for key in keys])
     elif isinstance(value, dict):
         if names is not None and set(value) <= set(names) and len(names) == len(like):
             parts = [_aligned(value.get(n), y, None) for n, y in zip(names, like, strict=True)]
-            return _together(parts)
+            return _like(like, parts)
     elif isinstance(value, list | tuple) and isinstance(like, list | tuple):
         if len(value) == len(like):
             parts = [_aligned(v, y, None) for v, y in zip(value, like, strict=True)]
-            if _together(parts) is not _UNLIKE:
-                return parts
+            found = _like(like, parts)
+            if found is not _UNLIKE:
+                return found
     return _flat(value, like)
 
 
@@ -100,9 +103,15 @@ def _flat(value: Any, like: Any) -> Any:
     return nest.pack(like, leaves) if fits else _UNLIKE
 
 
-def _together(parts: Any) -> Any:
-    items = parts.values() if isinstance(parts, dict) else parts
-    return _UNLIKE if any(part is _UNLIKE for part in items) else parts
+def _like(model: Any, parts: list[Any]) -> Any:
+    """`parts`, in the order of `nest.flatten`, in a container of the type of `model`."""
+    return _UNLIKE if any(part is _UNLIKE for part in parts) else rebuilt(model, parts)
+
+
+def rebuilt(model: Any, parts: list[Any]) -> Any:
+    """`model` with other items, in the order in which a nest is walked."""
+    kind = nest.container(model)
+    return parts if kind is None else kind.like(model, parts)
 
 
 def unknown_key(what: str, key: Any, path: Path, known: Any) -> KeyError:
