@@ -165,3 +165,64 @@ def test_arrays_in_another_order_or_read_only_are_taken(eager, rng):
     fixed.flags.writeable = False
     found = conv_cpu.forward(w, turned, fixed, None, False, 1)
     np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+# beside those above depthwise ones: few pixels and many, and windows that lie in the padding
+NOT_FINITE = [
+    *((*case, 1) for case in CASES[:13]),
+    *GROUPED[:8],
+    ((1, 1), (3, 3), 4, 16, (1, 1), "same", (1, 1), 1),
+    ((1, 1), (3, 3), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((1, 1), (1, 1), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((1, 1), (3, 3), 5, 10, (1, 1), "same", (1, 1), 5),
+    ((1, 1), (3, 3), 8, 8, (2, 2), "same", (1, 1), 8),
+    ((2, 2), (5, 5), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((5, 6), (3, 3), 20, 20, (2, 2), "same", (1, 1), 20),
+    ((14, 14), (3, 3), 16, 16, (1, 1), "valid", (1, 1), 16),
+    ((6, 6), (2, 2), 9, 9, (1, 1), ((3, 2), (4, 4)), (1, 1), 9),
+    ((6, 6), (2, 2), 9, 4, (1, 1), ((3, 2), (4, 4)), (1, 1), 1),
+    ((1,), (3,), 8, 8, (1,), "same", (1,), 8),
+]
+OPERATIONS = {
+    "forward": lambda w, x, k, g, n: (
+        conv_cpu.forward(w, x, k, None, False, n),
+        conv_plain.conv(np, w, x, k, n),
+    ),
+    "input_gradient": lambda w, x, k, g, n: (
+        conv_cpu.input_gradient(w, g, k, n),
+        conv_plain.conv_input_gradient(np, w, g, k, n),
+    ),
+    "kernel_gradient": lambda w, x, k, g, n: (
+        conv_cpu.kernel_gradient(w, x, g, n),
+        conv_plain.conv_kernel_gradient(np, w, x, g, n),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity less infinity
+@pytest.mark.parametrize("case", NOT_FINITE, ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_goes_where_the_plain_version_takes_it(
+    eager, rng, case, operation, value
+):
+    *case, groups = case
+    w, *arrays_of_it = arrays(case, rng, groups)
+    for which, array in enumerate(arrays_of_it):
+        for place in (0, -1, array.size // 2, array.size // 3):
+            changed = [a.copy() for a in arrays_of_it]
+            changed[which].reshape(-1)[place] = value
+            found, plain = OPERATIONS[operation](w, *changed, groups)
+            if found is not None:  # else the plain version serves
+                np.testing.assert_allclose(found, plain, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", [CASES[1], (*CASES[1][:2], 8, 8, *CASES[1][4:])], ids=str)
+def test_finite_numbers_are_left_to_the_compiled_version(eager, rng, case):
+    w, x, kernel, g = arrays(case, rng)
+    assert conv_cpu.forward(w, x, kernel, None, False, 1) is not None
+    assert conv_cpu.input_gradient(w, g, kernel, 1) is not None
+    x[0, 4, 4, 1] = np.inf
+    assert conv_cpu.forward(w, x, kernel, None, False, 1) is not None
+    g[0, 4, 4, 1] = np.inf
+    assert conv_cpu.input_gradient(w, g, kernel, 1) is not None

@@ -32,6 +32,34 @@ _NANOSECONDS = 0.02
 _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
+# Compiled kernels take zeros for what is outside of an array, or leave its taps out; the plain ones
+# take zeros in the padding alone. For finite numbers that is the same, for 0 * NaN it is not.
+
+
+def _finite(*arrays: Array) -> bool:
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def _finite_cheaply(result: Array, *inputs: Array) -> bool:
+    """Whether zeros met finite numbers only, from what is smaller.
+
+    What is not finite stays so in any sum, so finite results come of finite numbers.
+    """
+    small = sum(array.size for array in inputs) < result.size
+    return _finite(*inputs) if small else _finite(result)
+
+
+@lru_cache(maxsize=1024)
+def _has_blind_windows(w: Windows) -> bool:
+    """Whether some windows lie wholly in the padding, so that results say nothing of them."""
+    facts = zip(w.sizes, w.out, w.window, w.strides, w.dilation, w.pads, strict=True)
+    return any(
+        not any(0 <= at * s + tap * d - before < size for tap in range(k))
+        for size, out, k, s, d, (before, _) in facts
+        for at in range(out)
+    )
+
+
 def _sixteens(filters: int, most: int = 4) -> int:
     """How many times 16 filters are summed at a time: a number that wastes few of them."""
     total = -(-filters // 16)
@@ -95,12 +123,18 @@ def _team(w: Windows, batch: int, channels: int, filters: int, groups: int) -> i
 def forward(
     w: Windows, x: Array, kernel: Array, bias: Array | None, rectify: bool, groups: int
 ) -> Array | None:
-    """Convolution, bias and rectifier compiled, or `None` where that does not pay."""
+    """Convolution, bias and rectifier compiled, or `None` where that does not pay.
+
+    Weights that are infinite or NaN are left to the plain version where compiled kernels leave out
+    taps, those in the padding of depthwise convolutions.
+    """
     if not _fits(w, x, kernel):
         return None
     batch, channels, filters = x.shape[0], x.shape[-1], kernel.shape[-1]
     seconds = _plain_seconds(w, batch, channels, filters, groups)
     if depthwise_cpu.serves(w, channels, filters, groups):
+        if w.has_padding and not _finite(kernel):
+            return None
         return depthwise_cpu.forward(w, x, kernel, bias, rectify, seconds)
     each = _by_channel(channels, filters, groups)
     sixteens = _sixteens(filters if each else filters // groups)
@@ -120,7 +154,16 @@ def forward(
 
 
 def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
-    """The gradient by the input: sums for its pixels, over taps that cover them."""
+    """The gradient by the input, or `None` where the plain version is to make it.
+
+    That is where compiling does not pay, and where infinite weights may have met zeros.
+    """
+    found = _input_gradient(w, g, kernel, groups)
+    return found if found is None or _finite_cheaply(found, kernel) else None
+
+
+def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
+    """Sums for the pixels of the input, over taps that cover them."""
     if not _fits(w, g, kernel):
         return None
     inside, filters = kernel.shape[-2:]
@@ -176,7 +219,18 @@ def _run_pixels(
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
-    """The gradient by the kernel, or `None` where the compiled kernel does not pay."""
+    """The gradient by the kernel, or `None` where the plain version is to make it.
+
+    That is where compiling does not pay, and where infinite numbers may have met zeros.
+    """
+    found = _kernel_gradient(w, x, g, groups)
+    if found is None or not _finite_cheaply(found, x, g):
+        return None
+    return None if w.has_padding and _has_blind_windows(w) and not _finite(g) else found
+
+
+def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
+    """Sums for the weights, over what each of them saw."""
     if not _fits(w, x, g):
         return None
     batch, channels, filters = x.shape[0], x.shape[-1], g.shape[-1]
