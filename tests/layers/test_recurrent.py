@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from trainkit import layers, ops
+from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.trackable import walk
@@ -184,3 +185,62 @@ def test_time_distributed_sees_steps_alone():
     np.testing.assert_allclose(y[:, 3], layer.layer(X[:, 3]).numpy(), rtol=1e-5)
     with pytest.raises(ShapeError, match=r"\(batch, steps, ...\)"):
         layers.TimeDistributed(layers.Dense(2))(X[:, 0])
+
+
+class SumCell(layers.Layer):
+    """Adds its input, through a matrix of ones, to its state, which may be bare or a list."""
+
+    def __init__(self, units, bare, size=None, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.bare = units, bare
+        self.state_size, self.output_size = size or units, units
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(shape=(input_shape[-1], self.units), initializer="ones")
+
+    def call(self, inputs, states):
+        assert isinstance(states, list)  # as Keras hands it to cells in a stack
+        out = ops.matmul(inputs, self.kernel) + states[0]
+        return out, out if self.bare else [out]
+
+
+def form(state):
+    return [form(s) for s in state] if isinstance(state, list | tuple) else tuple(state.shape)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("settings", [{}, {"unroll": True}, {"stateful": True}])
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_stack_keeps_the_form_of_each_state(bare, settings, masked):
+    def cells():
+        return [
+            SumCell(3, bare),
+            layers.LSTMCell(2),
+            SumCell(2, bare, size=[2]),
+            layers.GRUCell(3),
+        ]
+
+    x = np.arange(24, dtype="float32").reshape(2, 3, 4) / 10
+    mask = np.array([[True, True, False], [True, True, True]]) if masked else None
+    layer = layers.RNN(cells(), return_state=True, **settings)
+    _, *states = layer(x, mask=mask)
+    wanted = [(2, 3), [(2, 2), (2, 2)], [(2, 2)], [(2, 3)]]
+    assert form(states) == wanted == form(layer.cell.get_initial_state(2))
+    sums = np.cumsum(x.sum(-1), axis=1)[:, -1:] - (x[:, 2:].sum(-1) * [[1], [0]] if masked else 0)
+    np.testing.assert_allclose(states[0], np.repeat(sums, 3, 1), rtol=1e-5)
+    assert form(layer(x, initial_state=states, mask=mask)) == [(2, 3), *wanted]
+    traced = function(lambda a: layer(a, initial_state=states, mask=mask))(x)
+    assert form(list(traced)) == [(2, 3), *wanted]
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_states_of_a_stack_may_be_given_in_another_form(bare):
+    layer = layers.RNN([SumCell(3, bare), SumCell(2, bare)], return_state=True, stateful=True)
+    x = np.ones((2, 3, 4), "float32")
+    start = [np.ones((2, 3), "float32"), np.ones((2, 2), "float32")]
+    plain = layer(x, initial_state=start)
+    listed = layer(x, initial_state=[[s] for s in start])
+    assert form(list(plain)) == [(2, 2), (2, 3), (2, 2)]
+    for a, b in zip(nest.flatten(plain), nest.flatten(listed), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert form(layer(x)) == [(2, 2), (2, 3), (2, 2)]  # goes on in the cells' own form

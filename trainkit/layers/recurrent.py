@@ -180,8 +180,6 @@ class RNN(Layer):
                     f"initial_state has {len(states)} tensors, the state of "
                     f"{type(self.cell).__name__} has {count}"
                 )
-            if isinstance(self.cell, StackedRNNCells):  # where each cell's state is a list
-                states = [s if isinstance(s, list | tuple) else [s] for s in states]
             return states
         if self.stateful and self._kept is not None:
             return list(self._kept.values())

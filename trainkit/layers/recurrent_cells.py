@@ -359,7 +359,8 @@ class LSTMCell(Cell):
 class StackedRNNCells(Layer):
     """Cells of which each takes the output of the one before; together they are one cell.
 
-    The state is the list of the cells' states.
+    The state is the list of the cells' states, each in that cell's own form: what its
+    `get_initial_state` gives, else a tensor or a list of them as its `state_size` is.
 
     Args:
         cells: cells, from the input on.
@@ -390,8 +391,8 @@ class StackedRNNCells(Layer):
         return size if size is not None else _first(last.state_size)
 
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
-        """Zeros for each cell, a list of as many as its state has tensors."""
-        return [initial_state(cell, batch_size, self.compute_dtype) for cell in self.cells]
+        """What each cell begins with, in that cell's own form; zeros where it does not say."""
+        return [_own_state(cell, batch_size, self.compute_dtype) for cell in self.cells]
 
     def begin_sequence(self) -> None:
         """Tell the cells that a sequence begins."""
@@ -415,7 +416,7 @@ class StackedRNNCells(Layer):
         for cell, state in zip(self.cells, states, strict=True):
             listed = isinstance(state, list | tuple)
             inputs, new = call_cell(cell, inputs, list(state) if listed else [state], training)
-            new_states.append(new)
+            new_states.append(new if listed or len(new) != 1 else new[0])
         return inputs, new_states
 
 
@@ -437,12 +438,18 @@ def _first(sizes: Any) -> Any:
 
 def initial_state(cell: Any, batch_size: Any, dtype: str) -> list[Any]:
     """The state before the first step, as a list."""
+    state = _own_state(cell, batch_size, dtype)
+    return list(state) if isinstance(state, list | tuple) else [state]
+
+
+def _own_state(cell: Any, batch_size: Any, dtype: str) -> Any:
+    """The state before the first step, in the form that the cell gives it."""
     if hasattr(cell, "get_initial_state"):
-        state = cell.get_initial_state(batch_size=batch_size)
-        return list(state) if isinstance(state, list | tuple) else [state]
+        return cell.get_initial_state(batch_size=batch_size)
     size = cell.state_size
-    lengths = list(size) if isinstance(size, list | tuple) else [size]
-    return [zeros_for(batch_size, n, dtype) for n in lengths]
+    if isinstance(size, list | tuple):
+        return [zeros_for(batch_size, n, dtype) for n in size]
+    return zeros_for(batch_size, size, dtype)
 
 
 def call_cell(cell: Any, inputs: Any, states: list[Any], training: Any) -> tuple[Any, list[Any]]:
