@@ -277,7 +277,8 @@ def _run_steps(
     if not done or (total is not None and done < total and not model.stop_training):
         of = "no batches" if not done else f"{done} of {total} batches"
         _say_data_ran_out(run, of, stops=not done or feed.spent)
-    return done > 0, logs
+    # a run that goes on after the last batch of an epoch has its metrics, and no step to tell them
+    return done > 0, logs or model.get_metrics_result()
 
 
 def _say_data_ran_out(run: TrainingRun, of: str, stops: bool) -> None:
