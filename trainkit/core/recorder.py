@@ -46,10 +46,17 @@ GRAPH_LISTENERS: list[Callable[[Any], None]] = []
 
 
 class _ThreadState(threading.local):
-    """What is private to each thread: the graphs being traced there, innermost last."""
+    """What is private to each thread.
+
+    Attributes:
+        traces: the graphs being traced there, innermost last.
+        making: hears of each variable that is made there while a function is traced, by its name;
+            also of those that come while the traces are suspended.
+    """
 
     def __init__(self) -> None:
         self.traces: list[Any] = []
+        self.making: Callable[[str], None] | None = None
 
 
 THREAD = _ThreadState()

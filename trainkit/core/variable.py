@@ -180,6 +180,8 @@ class Variable(RowUpdates, Trackable):
             )
         if constraint is not None and not callable(constraint):
             raise ValueError(f"Variable: the constraint must be a function, it is {constraint!r}")
+        if _THREAD.making is not None:
+            _THREAD.making(name or "Variable")
         trace = recorder.current_trace()
         if callable(initial_value) and not hasattr(initial_value, "dtype"):
             with recorder.silence():

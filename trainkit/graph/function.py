@@ -31,6 +31,7 @@ from trainkit.graph.arguments import (
 from trainkit.graph.autograph import converted, with_reason
 from trainkit.graph.concrete import AnyRankFunction, ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor
+from trainkit.graph.making import hearing_of_variables
 from trainkit.graph.origins import in_user_terms, placed
 from trainkit.graph.signature import (
     Arguments,
@@ -287,21 +288,9 @@ class Function:
 
     def _traced(self, key: Any, traced_key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
         called_at = user_line()
-        graph = Graph(self._name)
-        graph.may_create_variables = self._traces == 0
-        graph.jit_compile = self._jit_compile
-        symbols = self._placeholders(graph, traced_key, args, kwargs)
-        function = converted(self.python_function) if self._autograph else self.python_function
-        graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
-        try:
-            with graph, recorder.silence():
-                before = contents(symbols)
-                result = function(*symbols[0], **symbols[1])
-                self._check_unchanged(before, symbols)
-                result = nest.map_structure(lambda y: as_result(graph, y), result)
-        except Exception as error:
-            raise in_user_terms(with_reason(placed(error))) from error.__cause__
-        graph.caller = None
+        graph, symbols, result, made = self._graph_of(traced_key, args, kwargs, again=False)
+        if made:
+            graph, symbols, result, _ = self._graph_of(traced_key, args, kwargs, again=True)
         for hear in recorder.GRAPH_LISTENERS:
             hear(graph)
         self._traces += 1
@@ -314,6 +303,25 @@ class Function:
         concrete.called_at = called_at
         self._history.append((key, concrete))
         return concrete
+
+    def _graph_of(self, key: Any, args: Any, kwargs: Any, again: bool) -> Any:
+        """The graph, its symbolic arguments and results, and whether variables were made."""
+        graph = Graph(self._name)
+        graph.may_create_variables = self._traces == 0
+        graph.jit_compile = self._jit_compile
+        symbols = self._placeholders(graph, key, args, kwargs)
+        function = converted(self.python_function) if self._autograph else self.python_function
+        graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
+        try:
+            with hearing_of_variables(self._name, again) as making, graph, recorder.silence():
+                before = contents(symbols)
+                result = function(*symbols[0], **symbols[1])
+                self._check_unchanged(before, symbols)
+                result = nest.map_structure(lambda y: as_result(graph, y), result)
+        except Exception as error:
+            raise in_user_terms(with_reason(placed(error))) from error.__cause__
+        graph.caller = None
+        return graph, symbols, result, making.made
 
     def _placeholders(self, graph: Graph, key: Any, args: Any, kwargs: Any) -> Any:
         """Arguments with a symbolic tensor in place of each tensor."""
@@ -456,7 +464,8 @@ def function(
 
     Tensors count by dtype and shape, Python values by value, other objects by identity. `if`,
     `while` and `for`
-    over tensors become part of the graph. Variables may be created on the first call only.
+    over tensors become part of the graph. Variables may be created on the first call only, and only
+    once: where a trace has made some, a second one follows in which it may not.
 
     Args:
         func: the function.
