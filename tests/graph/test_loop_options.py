@@ -64,15 +64,125 @@ def test_options_that_are_refused():
         wrong_shape(tk.constant(1))
 
     @tk.function
-    def limited_for(n):
-        total = tk.constant(0)
-        for i in tk.range(n):
-            OPTIONS.set_loop_options(maximum_iterations=2)
-            total += i
-        return total
+    def no_int(n):
+        while n > 0:
+            OPTIONS.set_loop_options(maximum_iterations=n)
+            n -= 1
+        return n
 
-    with pytest.raises(tk.errors.InvalidArgumentError, match="`for` loop"):
-        limited_for(tk.constant(3))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="must be an int"):
+        no_int(tk.constant(1))
+
+
+ROWS = tk.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+
+
+def total_of(rows, most):
+    total, i = tk.zeros([2]), tk.constant(0)
+    for row in rows:
+        OPTIONS.set_loop_options(maximum_iterations=most)
+        total += row
+        i += 1
+    return total, i
+
+
+def until_large(rows, most):
+    total, i = tk.zeros([2]), tk.constant(0)
+    for row in rows:
+        OPTIONS.set_loop_options(maximum_iterations=most)
+        if total[0] > 3.5:
+            break
+        total += row
+        i += 1
+    return total, i
+
+
+def of_rows_by_number(rows, most):
+    total, i = tk.zeros([2]), tk.constant(0)
+    for k in tk.range(tk.shape(rows)[0]):
+        OPTIONS.set_loop_options(maximum_iterations=most)
+        total += rows[k]
+        i += 1
+    return total, i
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 4, 9, -1])
+@pytest.mark.parametrize("known", [True, False], ids=["known size", "unknown size"])
+@pytest.mark.parametrize("loop", [total_of, until_large, of_rows_by_number])
+def test_a_for_loop_ends_after_the_most_rounds(loop, known, most):
+    spec = tk.TensorSpec([4 if known else None, 2])
+    f = tk.function(lambda rows: loop(rows, most), input_signature=[spec])
+    total, rounds = f(ROWS)
+    count = min(max(most, 0), 4, 2 if loop is until_large else 4)
+    assert int(rounds) == count
+    assert total.numpy().tolist() == tk.reduce_sum(ROWS[:count], 0).numpy().tolist()
+
+
+@pytest.mark.parametrize("most", [0, 2, 9])
+@pytest.mark.parametrize("loop", [total_of, until_large])
+def test_a_loop_over_a_dataset_ends_after_the_most_rounds(loop, most):
+    rows = tk.data.Dataset.from_tensor_slices(ROWS)
+    total, rounds = tk.function(lambda: loop(rows, most))()
+    count = min(most, 2 if loop is until_large else 4)
+    assert int(rounds) == count
+    assert total.numpy().tolist() == tk.reduce_sum(ROWS[:count], 0).numpy().tolist()
+
+
+def test_a_limited_for_loop_has_gradients_and_fills_arrays():
+    @tk.function
+    def f(x):
+        written = tk.TensorArray("float32", size=4, element_shape=[])
+        for i in tk.range(4):
+            OPTIONS.set_loop_options(maximum_iterations=3)
+            written = written.write(i, x[i] * x[i])
+        return written.stack()
+
+    x = tk.constant([1.0, 2.0, 3.0, 4.0])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert y.numpy().tolist() == [1.0, 4.0, 9.0, 0.0]
+    assert tape.gradient(y, x).numpy().tolist() == [2.0, 4.0, 6.0, 0.0]
+
+
+def test_options_of_a_loop_of_python_are_not_those_of_the_loop_around():
+    @tk.function
+    def f(n):
+        i, rounds = tk.constant(0), tk.constant(0)
+        while i < n:
+            for _ in range(3):
+                OPTIONS.set_loop_options(maximum_iterations=1)
+                rounds += 1
+            left = 2
+            while left:
+                OPTIONS.set_loop_options(maximum_iterations=1)
+                left -= 1
+                rounds += 1
+            i += 1
+        return i, rounds
+
+    assert [int(x) for x in f(tk.constant(4))] == [4, 20]
+
+
+def test_options_of_a_loop_that_defines_names_are_not_those_of_the_loop_around():
+    @tk.function
+    def f(n):
+        i, rounds = tk.constant(0), tk.constant(0)
+        while i < n:
+            for _ in tk.range(3):
+                OPTIONS.set_loop_options(maximum_iterations=1)
+                first = rounds + 1
+                rounds = first
+            i += 1
+        return i, rounds
+
+    assert [int(x) for x in f(tk.constant(4))] == [4, 4]
+
+
+def test_a_loop_over_an_iterator_takes_no_limit():
+    rows = iter(tk.data.Dataset.from_tensor_slices(ROWS))
+    with pytest.raises(tk.errors.InvalidArgumentError, match="iterator"):
+        tk.function(lambda: total_of(rows, 2))()
 
 
 def test_outside_of_a_staged_loop_options_do_nothing():

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import is_tensor
+from trainkit.core.tensor import SymbolicTensor, is_tensor
 
 
 class LoopOptions:
@@ -17,12 +17,10 @@ class LoopOptions:
 
     Attributes:
         most: the largest number of rounds, `None` for any.
-        takes_most: whether the loop can end after so many.
     """
 
-    def __init__(self, takes_most: bool) -> None:
+    def __init__(self) -> None:
         self.most: int | None = None
-        self.takes_most = takes_most
 
 
 class _Open(threading.local):
@@ -34,9 +32,9 @@ _OPEN = _Open()
 
 
 @contextlib.contextmanager
-def loop_options(takes_most: bool) -> Iterator[LoopOptions]:
+def loop_options() -> Iterator[LoopOptions]:
     """The options that the body of a loop sets while it is traced inside of the block."""
-    options = LoopOptions(takes_most)
+    options = LoopOptions()
     _OPEN.loops.append(options)
     try:
         yield options
@@ -55,13 +53,13 @@ def set_loop_options(
     Args:
         parallel_iterations: a hint of TensorFlow's that changes no result.
         swap_memory: likewise.
-        maximum_iterations: a `while` loop ends after so many rounds at the latest, an int.
+        maximum_iterations: the loop ends after so many rounds at the latest, an int.
         shape_invariants: list of pairs of a tensor and its shape in all rounds; sizes that a loop
             changes become unknown by themselves, so the pairs are only compared with the tensors.
 
     Raises:
         InvalidArgumentError: a tensor does not have the shape that is said; or
-            `maximum_iterations` is no int, or set in a `for` loop.
+            `maximum_iterations` is no int, or set in a loop over an iterator of a dataset.
     """
     for x, shape in shape_invariants or ():
         if is_tensor(x) and not TensorShape(shape).is_compatible_with(x.shape):
@@ -71,10 +69,10 @@ def set_loop_options(
             )
     if maximum_iterations is None or not _OPEN.loops:
         return
-    options = _OPEN.loops[-1]
-    if not options.takes_most or not hasattr(maximum_iterations, "__index__"):
+    symbolic = isinstance(maximum_iterations, SymbolicTensor)
+    if symbolic or not hasattr(maximum_iterations, "__index__"):
         raise InvalidArgumentError(
-            "set_loop_options: maximum_iterations is supported as an int, in a `while` loop; in a "
-            "`for` loop shorten what it goes over"
+            f"set_loop_options: maximum_iterations must be an int, it is {maximum_iterations!r}; "
+            "for a limit that is a tensor, compare a counter with it in the condition"
         )
-    options.most = maximum_iterations.__index__()
+    _OPEN.loops[-1].most = max(0, maximum_iterations.__index__())

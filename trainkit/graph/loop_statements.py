@@ -12,6 +12,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.graph.expressions import length
 from trainkit.graph.graph import Graph
+from trainkit.graph.loop_options import loop_options
 from trainkit.graph.loop_tracing import traced_for_each, traced_scan, traced_while
 from trainkit.graph.statements import (
     State,
@@ -43,7 +44,8 @@ def while_stmt(
             break
         if not decision:
             return
-        body()
+        with loop_options():  # a loop of Python, whose options are not those of a loop around
+            body()
     read = reader(get_state, symbol_names)
     _staged_loop(outer, test, lambda: body(), read, set_state, symbol_names, None)
 
@@ -122,7 +124,7 @@ def _defined(
         nest.map_structure(lambda v: _trial_symbol(trial, v), x) if _is_loop_value(x) else x
         for x in before
     ]
-    with trial, recorder.silence():
+    with trial, loop_options(), recorder.silence():
         set_state(tuple(symbols))
         body(trial)
         after = tuple(get_state())
@@ -164,6 +166,13 @@ def _for_python(
     iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None], state: State
 ) -> None:
     """A loop over a Python iterable, unrolled; a tensor that decides on `break` guards rounds."""
+    with loop_options():  # not those of a loop around
+        _unrolled(iter_, extra_test, body, state)
+
+
+def _unrolled(
+    iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None], state: State
+) -> None:
     for item in iter_:
         if extra_test is not None:
             goes_on = extra_test()

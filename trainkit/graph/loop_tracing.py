@@ -60,7 +60,7 @@ def traced_while(
     weak = [type(x) in (bool, int, float) for x in leaves]
     start = [_loop_start(x) for x in leaves]
     specs = [Spec(x.shape, x.dtype) for x in start]
-    with loop_options(takes_most=True) as options:
+    with loop_options() as options:
         for _ in range(8):
             inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names)
             new_specs = _agreed(specs, result, weak, names)
@@ -102,7 +102,8 @@ def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
     trial = Graph("trial", outer)
     specs = [Spec(x.shape, x.dtype) for x in map(_loop_start, nest.flatten(loop_vars))]
     packed = nest.pack(loop_vars, [trial.add_input(spec) for spec in specs])
-    result = trace_into(trial, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
+    with loop_options():
+        result = trace_into(trial, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
     if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
         result = (result,)
     return with_elements(loop_vars, result)
@@ -250,6 +251,7 @@ class _Fed:
         graph: the body; it gives the next loop variables, those assigned, and what else it gives.
         start: the loop variables before the first round.
         slots: variables that it assigns, whose values are loop variables too.
+        most: the largest number of rounds that it says of itself, `None` for any.
     """
 
     def __init__(
@@ -269,7 +271,7 @@ class _Fed:
             graph = Graph("body", outer)
             state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
             fed = [graph.add_input(spec, "element") for spec in elements]
-            with loop_options(takes_most=False):
+            with loop_options() as options:
                 result, extra = trace_into(graph, functools.partial(body, list(state), list(fed)))
             with graph:
                 result = [
@@ -280,6 +282,7 @@ class _Fed:
                 break
             specs = new_specs
         self.start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+        self.most = options.most
         self.slots = graph.assigned
         with graph:
             given = [as_output(graph, y, y, "loop's") for y in extra]
@@ -339,6 +342,9 @@ def traced_scan(
     if not fed.graph.outputs and not fed.graph.has_effects:
         return [], []
     stacks = [_loop_start(x) for x in stacks]
+    if fed.most is not None:
+        stacks = [_first_rows(x, fed.most) for x in stacks]
+        steps = min(steps, fed.most) if isinstance(steps, int) else _at_most(steps, fed.most)
     by_rows = RowPlan(fed.graph, fed.count, stacks, steps)
     by_rows.apply(len(fed.start))
     state = [x for i, x in enumerate(fed.state) if i not in by_rows.written]
@@ -358,6 +364,24 @@ def traced_scan(
         for i in range(fed.count)
     ]
     return fed.settle(after), list(results[: len(results) - len(by_rows.written)])
+
+
+def _first_rows(x: Any, most: int) -> Any:
+    """As many rows of `x`; of known values at once, so that counters stay known."""
+    if isinstance(x, GraphTensor):
+        return x[:most]
+    from trainkit.core.abstract import eagerly
+
+    with eagerly():
+        return x[:most]
+
+
+def _at_most(steps: Any, most: int) -> Any:
+    from trainkit.core.abstract import eagerly
+
+    with eagerly():
+        limit = convert_to_tensor(most, dtype_hint=steps.dtype)
+    return PRIMITIVES["minimum"].op(steps, limit)
 
 
 def traced_fold(
@@ -422,6 +446,8 @@ def traced_for_each(
     fed = _Fed(outer, step, loop_vars, elements, names, "for")
     if not fed.count:
         raise_nothing_to_do(fed.graph)
+    if fed.most is not None:
+        source = _first_elements(source, fed.most)
     settings = {
         "body": fed.graph,
         "count": fed.count,
@@ -431,6 +457,20 @@ def traced_for_each(
     }
     outputs = add_node(outer, for_primitive, (*fed.state, *fed.graph.captures), settings)
     return fed.settle(outputs)
+
+
+def _first_elements(source: Any, most: int) -> Any:
+    """As many elements of a dataset.
+
+    Raises:
+        InvalidArgumentError: `source` is an iterator, which can't be shortened.
+    """
+    if not hasattr(source, "take"):
+        raise InvalidArgumentError(
+            "set_loop_options: maximum_iterations is not supported in a loop over an iterator of a "
+            "dataset; loop over the dataset, or over dataset.take(n)"
+        )
+    return source.take(most)
 
 
 def raise_nothing_to_do(graph: Graph) -> None:
