@@ -15,6 +15,7 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels import png_rows
 from trainkit.ops.later import Bound, needs_values
 from trainkit.tf.strings import one_text
 
@@ -158,7 +159,9 @@ def _read(data: bytes) -> Any:
     if len(raw) != whole:
         raise InvalidArgumentError(f"decode_png: {len(raw)} bytes of pixels, {whole} expected")
     lines = np.frombuffer(raw, np.uint8).reshape(height, line + 1)
-    rows = _unfiltered(lines, max(channels * bits // 8, 1))
+    if lines[:, 0].max() > png_rows.NEAREST:
+        raise InvalidArgumentError(f"decode_png: there is no filter {lines[:, 0].max()}")
+    rows = png_rows.unfiltered(lines, max(channels * bits // 8, 1))
     samples = _samples(rows, bits, width * channels).reshape(height, width, channels)
     if color == 3:
         return _from_palette(samples, found.get(b"PLTE", b""), found.get(b"tRNS", b""))
@@ -188,44 +191,6 @@ def _from_palette(samples: Any, palette: bytes, alpha: bytes) -> Any:
         rest[: len(alpha)] = np.frombuffer(alpha, np.uint8)[: len(colors)]
         colors = np.hstack([colors, rest[:, None]])
     return colors[samples[..., 0]]
-
-
-def _unfiltered(lines: Any, step: int) -> Any:
-    """Bytes of the rows, from differences to the bytes at the left and above."""
-    rows = np.zeros((len(lines) + 1, lines.shape[1] - 1), np.uint8)
-    for k, line in enumerate(lines):
-        kind, values, above = int(line[0]), line[1:], rows[k]
-        if kind > 4:
-            raise InvalidArgumentError(f"decode_png: there is no filter {kind}")
-        if kind in (0, 2):
-            rows[k + 1] = values + above if kind else values
-        elif kind == 1:
-            rows[k + 1] = _running(values, step)
-        else:
-            rows[k + 1] = _by_bytes(kind, values, above, step)
-    return rows[1:]
-
-
-def _running(values: Any, step: int) -> Any:
-    padded = np.zeros(-(-len(values) // step) * step, np.uint8)
-    padded[: len(values)] = values
-    sums = padded.reshape(-1, step).cumsum(axis=0, dtype=np.uint8)
-    return sums.reshape(-1)[: len(values)]
-
-
-def _by_bytes(kind: int, values: Any, above: Any, step: int) -> Any:
-    """Filters 3 (mean of left and above) and 4 (Paeth: the nearest of three)."""
-    up = [0] * step + above.tolist()
-    out = [0] * step
-    for k, value in enumerate(values.tolist()):
-        left, over, corner = out[k], up[k + step], up[k]
-        if kind == 3:
-            guess = (left + over) // 2
-        else:
-            a, b, c = abs(over - corner), abs(left - corner), abs(left + over - 2 * corner)
-            guess = left if a <= b and a <= c else over if b <= c else corner
-        out.append((value + guess) & 255)
-    return np.array(out[step:], np.uint8)
 
 
 def _converted(pixels: Any, channels: int, dtype: Any) -> Any:
