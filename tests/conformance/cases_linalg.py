@@ -116,6 +116,8 @@ CASES = [
     case("qr", ops.qr, normal(2, 4)),
     case("qr", ops.qr, regular(3, 3), mode="complete"),
     case("lu_factor", lower_factor, regular(2, 3, 3)),
+    case("lu_factor", lower_factor, normal(2, 4, 3)),
+    case("lu_factor", lower_factor, normal(2, 3, 5)),
     case("eigh", of_symmetric(ops.eigh), hermitian(3, 3).real),
     case("eigh", hermitian_eigenvalues, hermitian(3, 3)),
     # Eigenvalues far apart: differences of close ones lose digits.

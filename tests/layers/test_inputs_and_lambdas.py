@@ -22,6 +22,12 @@ def test_an_input_layer_has_its_symbolic_tensor():
     assert model(X).shape == (2, 1)
 
 
+@pytest.mark.parametrize("take", [iter, list, lambda x: max(*x)])
+def test_a_symbol_is_not_iterated_over(take):
+    with pytest.raises(NotImplementedError, match="unstack"):
+        take(keras.KerasTensor((2, 3)))
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same
-from trainkit import ops
+from trainkit import keras, ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.tensor import convert_to_tensor
@@ -52,6 +53,39 @@ def test_rows_are_exchanged_before_they_are_factored(matrix):
     np.testing.assert_allclose(order @ lower @ np.triu(packed), matrix, atol=1e-12)
     assert abs(np.tril(packed, -1)).max() <= 1
     assert pivots.dtype == "int32"
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 1, 3), (3, 1)])
+def test_matrices_that_are_not_square_are_factored(shape):
+    x = np.random.default_rng(3).normal(size=shape)
+    packed, pivots = (part.numpy() for part in ops.lu_factor(x))
+    n = min(shape[-2:])
+    assert pivots.shape == (*shape[:-2], n)
+    lower = np.tril(packed, -1)[..., :n] + np.eye(shape[-2], n)
+    order = pivots_to_permutation(pivots, rows=shape[-2]).numpy()
+    np.testing.assert_allclose(order @ lower @ np.triu(packed)[..., :n, :], x, atol=1e-12)
+    symbol = ops.lu_factor(keras.KerasTensor((None, *shape[-2:])))
+    assert [tuple(s.shape) for s in symbol] == [(None, *shape[-2:]), (None, n)]
+    with pytest.raises(ShapeError, match="lu: needs square matrices"):
+        tk.linalg.lu(x)
+
+
+SQUARE = [ops.cholesky, ops.det, ops.inv, ops.eigh, ops.slogdet]
+
+
+@pytest.mark.parametrize("op", [*SQUARE, lambda x: ops.matrix_power(x, 2)])
+def test_a_symbol_of_a_model_is_square_in_what_is_known(op):
+    for shape in [(2, None, 3), (None, 3, None), (None, 3)]:
+        with pytest.raises(ShapeError, match="needs square matrices"):
+            op(keras.KerasTensor(shape))
+    for shape in [(None, 3, 3), (2, None, None)]:
+        assert op(keras.KerasTensor(shape)) is not None
+
+
+def test_a_size_unknown_while_tracing_may_fit():
+    spec = tk.TensorSpec((None, 3), tk.float64)
+    inverse = tk.function(ops.inv, input_signature=[spec])
+    np.testing.assert_allclose(inverse(np.eye(3) * 2).numpy(), np.eye(3) / 2)
 
 
 def test_eigenvalues_agree_with_numpy(matrix, positive):

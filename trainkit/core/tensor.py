@@ -544,9 +544,14 @@ class SymbolicTensor(Tensor):
 
     Subclasses that are no part of a graph being traced define `apply_primitive(primitive, inputs,
     settings)` and `apply_layer(layer, args, kwargs)`, to which operations and layers hand over.
+
+    Attributes:
+        unknown_sizes_fit: whether a size that is not known may turn out to be the one needed; if
+            not, matrices that must be square are so in what is known of them.
     """
 
     __slots__ = ("_own_mask", "_spec")
+    unknown_sizes_fit = True
     _own_mask: Any  # a graph's mask, held here, dies with the graph
     _spec: Any
 

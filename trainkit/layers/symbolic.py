@@ -85,6 +85,8 @@ class KerasTensor(SymbolicTensor):
         node: the call that made it.
     """
 
+    unknown_sizes_fit = False
+
     def __init__(
         self,
         shape: Any,
@@ -133,6 +135,12 @@ class KerasTensor(SymbolicTensor):
         return NoKerasValueError(
             f"{what} needs a value, and {self!r} has none: it stands for data that a model will be "
             "given. Use operations of trainkit.ops on it, or do this step in the call of a layer."
+        )
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError(
+            f"{self!r} is a symbol of a model, which is not iterated over; take its parts with "
+            "ops.unstack, or by index"
         )
 
     def as_config(self, history: Any = None) -> dict[str, Any]:

@@ -116,6 +116,15 @@ def cholesky_inverse(x: Any, upper: bool = False) -> Tensor:
     return matmul(y, adjoint(y)) if upper else matmul(adjoint(y), y)  # type: ignore[no-any-return]
 
 
+def _sides(x: Tensor, op: str) -> tuple[int, int]:
+    rows, columns = x.shape[-2:]
+    if rows is None or columns is None:
+        raise InvalidArgumentError(
+            f"{op}: the gradient needs matrices of known size, got shape {tuple(x.shape)}"
+        )
+    return int(rows), int(columns)
+
+
 def _size(x: Tensor, op: str) -> int:
     n = x.shape[-1] if x.shape[-1] is not None else x.shape[-2]
     if n is None:
@@ -220,7 +229,9 @@ def qr(x: Any, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 
 
 def _lu_rule(x: Spec) -> Any:
-    return Spec(x.shape, x.dtype), Spec(x.shape[:-1], dtypes.int32)
+    rows, columns = x.shape[-2:]
+    short = None if rows is None or columns is None else min(rows, columns)
+    return Spec(x.shape, x.dtype), Spec((*x.shape[:-2], short), dtypes.int32)
 
 
 @primitive(_lu_rule, name="lu_factor")
@@ -229,10 +240,10 @@ def _lu_factor(xp: ArrayModule, x: Array) -> Any:
     """Both triangles in one matrix, and the row that each row was exchanged with."""
     work = np.array(to_numpy(x))
     flat = work.reshape(-1, *work.shape[-2:])
-    n = work.shape[-1]
-    pivots = np.empty((len(flat), n), np.int32)
+    short = min(work.shape[-2:])
+    pivots = np.empty((len(flat), short), np.int32)
     every = np.arange(len(flat))
-    for k in range(n):
+    for k in range(short):
         best = k + abs(flat[:, k:, k]).argmax(axis=1)
         pivots[:, k] = best
         rows = flat[every, best].copy()
@@ -242,14 +253,23 @@ def _lu_factor(xp: ArrayModule, x: Array) -> Any:
             raise np.linalg.LinAlgError("Singular matrix")
         flat[:, k + 1 :, k] /= flat[:, k, None, k]
         flat[:, k + 1 :, k + 1 :] -= flat[:, k + 1 :, k, None] * flat[:, k, None, k + 1 :]
-    return xp.asarray(work), xp.asarray(pivots.reshape(work.shape[:-1]))
+    return xp.asarray(work), xp.asarray(pivots.reshape(*work.shape[:-2], short))
 
 
-@primitive(lambda pivots: Spec((*pivots.shape, pivots.shape[-1]), dtypes.float32))
-def pivots_to_permutation(xp: ArrayModule, pivots: Array) -> Array:
-    """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made."""
+def _permutation_rule(pivots: Spec, *, rows: int | None = None) -> Spec:
+    rows = pivots.shape[-1] if rows is None else rows
+    return Spec((*pivots.shape[:-1], rows, rows), dtypes.float32)
+
+
+@primitive(_permutation_rule)
+def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = None) -> Array:
+    """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made.
+
+    `rows` is the number of rows of x; without it x is square.
+    """
     exchanges = to_numpy(pivots).reshape(-1, pivots.shape[-1])
-    order = np.tile(np.arange(pivots.shape[-1]), (len(exchanges), 1))
+    rows = pivots.shape[-1] if rows is None else rows
+    order = np.tile(np.arange(rows), (len(exchanges), 1))
     every = np.arange(len(exchanges))
     for k in range(pivots.shape[-1]):
         other = exchanges[:, k]
@@ -258,19 +278,35 @@ def pivots_to_permutation(xp: ArrayModule, pivots: Array) -> Array:
         order[every, other] = here
     found = np.zeros((*order.shape, order.shape[-1]), np.float32)
     np.put_along_axis(found, order[:, None, :], 1.0, axis=1)
-    return xp.asarray(found.reshape((*pivots.shape, pivots.shape[-1])))
+    return xp.asarray(found.reshape((*pivots.shape[:-1], rows, rows)))
 
 
 def _lu_gradient(g: Any, y: Any, x: Tensor) -> Tensor:
+    """The square part has the known rule; what lies below or beside it adds to that part's.
+
+    Below, `x2 = l2 @ u`; beside, `x2 = l @ u2`: both are solutions with a triangle.
+    """
     packed, pivots = y
-    g = g[0]
-    unit = eye(_size(x, "lu_factor"), dtype=x.dtype)
-    lower, upper = add(tril(packed, -1), unit), triu(packed)
+    rows, columns = _sides(x, "lu_factor")
+    n = min(rows, columns)
+    g, square = g[0], packed[..., :n, :n]
+    lower, upper = add(tril(square, -1), eye(n, dtype=x.dtype)), triu(square)
     lower_t, upper_t = adjoint(lower), adjoint(upper)
-    inner = add(tril(matmul(lower_t, tril(g, -1)), -1), triu(matmul(triu(g), upper_t)))
+    to_lower, to_upper = tril(g[..., :n, :n], -1), triu(g[..., :n, :n])
+    rest = None
+    if rows > n:
+        rest = adjoint(solved(upper, adjoint(g[..., n:, :]), lower=False))
+        to_upper = subtract(to_upper, triu(matmul(adjoint(packed[..., n:, :]), rest)))
+    elif columns > n:
+        rest = solved(lower_t, g[..., n:], lower=False)
+        to_lower = subtract(to_lower, tril(matmul(rest, adjoint(packed[..., n:])), -1))
+    inner = add(tril(matmul(lower_t, to_lower), -1), triu(matmul(to_upper, upper_t)))
     inner = solved(lower_t, inner, lower=False)
     inner = adjoint(solved(upper, adjoint(inner), lower=False))
-    return matmul(cast(pivots_to_permutation(pivots), x.dtype), inner)  # type: ignore[no-any-return]
+    if rest is not None:
+        inner = concatenate([inner, rest], axis=-2 if rows > n else -1)
+    order = cast(pivots_to_permutation(pivots, rows=rows), x.dtype)
+    return matmul(order, inner)  # type: ignore[no-any-return]
 
 
 _lu_factor.gradients(_lu_gradient)
@@ -280,18 +316,19 @@ def lu_factor(x: Any) -> tuple[Tensor, Tensor]:
     """Lower times upper triangular matrices, after exchanges of rows.
 
     Args:
-        x: tensor (..., n, n); integers become the default float.
+        x: tensor (..., n, m); integers become the default float.
 
     Returns:
-        `lu` (..., n, n): the upper factor, and below the diagonal the lower one, whose diagonal is
-        1; and `pivots` (..., n), int32: row i was exchanged with row `pivots[i]`, one after the
-        other.
+        `lu` (..., n, m): the upper factor, and below the diagonal the lower one, whose diagonal is
+        1; and `pivots` (..., min(n, m)), int32: row i was exchanged with row `pivots[i]`, one after
+        the other.
 
     Raises:
-        InvalidArgumentError: a matrix is singular.
-        ShapeError: the matrices are not square.
+        InvalidArgumentError: a matrix has not the full rank min(n, m), or the first columns of a
+            wide one do not.
+        ShapeError: `x` has fewer than two axes.
     """
-    packed, pivots = _lu_factor(matrices(x, "lu_factor", square=True))
+    packed, pivots = _lu_factor(matrices(x, "lu_factor"))
     return packed, pivots
 
 

@@ -13,7 +13,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
 from trainkit.ops.elementwise import add, cast, conjugated, divide, equal, where
 from trainkit.ops.products import SHORT_FLOATS, matmul
 from trainkit.ops.shaping import as_tensor, swap_last_axes
@@ -26,16 +26,28 @@ def matrices(x: Any, op: str, square: bool = False) -> Tensor:
         ShapeError: it has fewer than two axes, or `square` and its matrices are not.
     """
     tensor = as_tensor(x)
-    check_matrices(tuple(tensor.shape), op, square)
+    check_matrices(tuple(tensor.shape), op, square, unknown_sizes_fit(tensor))
     wanted = shapes.float_dtype(tensor.dtype)
     return tensor if tensor.dtype == wanted else cast(tensor, wanted)
 
 
-def check_matrices(dims: Any, op: str, square: bool = False) -> None:
-    """Raise `ShapeError` unless `dims` are those of matrices, square ones if asked for."""
+def unknown_sizes_fit(tensor: Any) -> bool:
+    """Whether a size of `tensor` that is not known may turn out to be the one needed."""
+    return not isinstance(tensor, SymbolicTensor) or tensor.unknown_sizes_fit
+
+
+def check_matrices(dims: Any, op: str, square: bool = False, unknown_fits: bool = True) -> None:
+    """Raise `ShapeError` unless `dims` are those of matrices, square ones if asked for.
+
+    Args:
+        dims: sizes, with `None` for what is not known.
+        op: the operation, for the text.
+        square: whether the last two must be one size.
+        unknown_fits: whether `None` may turn out to be the known size beside it.
+    """
     if len(dims) < 2:
         raise ShapeError(f"{op}: needs matrices, with two axes at least; got shape {tuple(dims)}")
-    if square and None not in dims[-2:] and dims[-1] != dims[-2]:
+    if square and dims[-1] != dims[-2] and not (unknown_fits and None in dims[-2:]):
         raise ShapeError(f"{op}: needs square matrices, got shape {tuple(dims)}")
 
 

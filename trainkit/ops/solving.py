@@ -31,6 +31,7 @@ from trainkit.ops.matrices import (
     same_type,
     summed_like,
     times,
+    unknown_sizes_fit,
 )
 from trainkit.ops.products import matmul
 from trainkit.ops.shaping import as_tensor, expand_dims, squeeze
@@ -396,7 +397,8 @@ def matrix_power(x: Any, n: int) -> Tensor:
     if not hasattr(n, "__index__"):
         raise TypeError(f"matrix_power: n must be an int, got {n!r}")
     count, base = int(n.__index__()), as_tensor(x)
-    check_matrices(tuple(base.shape), "matrix_power", square=True)
+    sizes = tuple(base.shape)
+    check_matrices(sizes, "matrix_power", square=True, unknown_fits=unknown_sizes_fit(base))
     if count < 0:
         count, base = -count, inv(base)
     if count == 0:

@@ -10,6 +10,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.factorizations import pivots_to_permutation
+from trainkit.ops.matrices import matrices
 from trainkit.tf.indexing import gather
 from trainkit.tf.sequences import invert_permutation
 
@@ -30,8 +31,9 @@ def lu(input: Any, output_idx_type: Any = "int32", name: Any = None) -> tuple[Te
 
     Raises:
         InvalidArgumentError: a matrix is singular.
+        ShapeError: the matrices are not square.
     """
-    packed, pivots = ops.lu_factor(input)
+    packed, pivots = ops.lu_factor(matrices(input, "lu", square=True))
     permutation = ops.argmax(pivots_to_permutation(pivots), axis=-2)
     return packed, ops.cast(permutation, output_idx_type)
 
