@@ -1,4 +1,4 @@
-"""`keras.utils`: labels, sequences, downloads, seeds, and objects as configs."""
+"""`keras.utils`: labels, sequences, downloads, seeds, diagrams, and objects as configs."""
 
 import random as _random
 
@@ -32,6 +32,8 @@ from trainkit.keras.saving import register_keras_serializable as register_keras_
 from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
 from trainkit.models.batches import pack as pack_x_y_sample_weight
 from trainkit.models.batches import unpack as unpack_x_y_sample_weight
+from trainkit.models.diagrams import model_to_dot as model_to_dot
+from trainkit.models.diagrams import plot_model as plot_model
 from trainkit.models.functional import source_inputs as get_source_inputs
 from trainkit.models.py_dataset import PyDataset as PyDataset
 from trainkit.models.py_dataset import PyDataset as Sequence
