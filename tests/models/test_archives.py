@@ -595,7 +595,7 @@ def test_a_member_twice_is_refused(saved):
 def test_a_pipe_is_no_archive(tmp_path):
     os.mkfifo(tmp_path / "m.keras")
     for load in (tk.models.load_model, stack().load_weights):
-        with pytest.raises(tk.errors.CheckpointError, match="no plain file"):
+        with pytest.raises(tk.errors.CheckpointError, match="no regular file"):
             load(tmp_path / "m.keras")
 
 
@@ -656,3 +656,16 @@ def test_a_batch_that_no_memory_holds(tmp_path):
 
     with pytest.raises(tk.errors.OpError):
         tk.models.load_model(forged(tmp_path / "m.keras", change))
+
+
+@pytest.mark.parametrize("load", [tk.models.load_model, lambda path: stack().load_weights(path)])
+def test_a_name_that_no_file_can_have_is_one_clear_error(load):
+    with pytest.raises(tk.errors.CheckpointError, match="can't be opened"):
+        load("a\0b.keras")
+
+
+@pytest.mark.parametrize("load", [tk.models.load_model, lambda path: stack().load_weights(path)])
+def test_an_archive_that_there_is_not_is_a_value_error_too(load, tmp_path):
+    with pytest.raises(ValueError, match=r"there is no .*nowhere\.keras") as caught:
+        load(tmp_path / "nowhere.keras")
+    assert isinstance(caught.value, tk.errors.NotFoundError)

@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import os
-import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -21,7 +20,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from trainkit.checkpoints.atomic import AtomicFile
-from trainkit.core.errors import CheckpointError, NoSuchFileError
+from trainkit.checkpoints.regular import opened_regular
+from trainkit.core.errors import CheckpointError, NoSuchFileError, NotFoundError
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 ASSETS = "assets/"
@@ -199,7 +199,7 @@ class _Folder(Archive):
         self.sizes = {str(p.relative_to(name).as_posix()): p.stat().st_size for p in files}
 
     def open(self, member: str) -> IO[bytes]:
-        return open(self._root / member, "rb")
+        return opened_regular(self._root / member, "member of a Keras archive")
 
 
 @contextmanager
@@ -225,29 +225,17 @@ def opened(source: Any) -> Iterator[Archive]:
         found.read_metadata()
         yield found
         return
-    with open_regular(name) as file:
+    with _opened_file(name) as file:
         found = _Zip(name, file, os.fstat(file.fileno()).st_size)
         found.read_metadata()
         yield found
 
 
-def open_regular(name: str) -> IO[bytes]:
-    """A file, open for reading; a pipe or a device, which might never end, is refused.
-
-    Raises:
-        NotFoundError: there is no such file.
-        CheckpointError: it is no plain file, or can't be opened.
-    """
+def _opened_file(name: str) -> IO[bytes]:
     try:
-        fd = os.open(name, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
-        raise NoSuchFileError(f"there is no file {name!r}") from None
-    except OSError as error:
-        raise CheckpointError(f"{name!r} can't be opened: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise CheckpointError(f"{name!r} is no plain file, so it is no Keras archive")
-    return os.fdopen(fd, "rb")
+        return opened_regular(name, "Keras archive")
+    except NotFoundError as error:
+        raise NoSuchFileError(str(error)) from None  # Keras's is a ValueError
 
 
 @contextmanager
