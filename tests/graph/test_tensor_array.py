@@ -145,7 +145,152 @@ def test_the_element_shape_is_checked():
 
 
 def test_unsupported_settings_are_refused():
-    with pytest.raises(ValueError, match="infer_shape=False is not supported"):
-        tk.TensorArray(tk.float32, size=2, infer_shape=False)
     with pytest.raises(ValueError, match="handle and flow"):
         tk.TensorArray(tk.float32, size=2, flow=1.0)
+
+
+def test_elements_of_one_shape_need_no_inference(way):
+    @way
+    def f(x):
+        a = tk.TensorArray(tk.float32, size=2, infer_shape=False)
+        a = a.write(0, x).write(1, x + 1)
+        return a.stack(), a.concat(), a.read(1)
+
+    stack, joined, one = f(tk.constant([1.0, 2.0]))
+    assert stack.numpy().tolist() == [[1, 2], [2, 3]]
+    assert joined.numpy().tolist() == [1, 2, 2, 3]
+    assert one.numpy().tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("infer", [True, False])
+def test_elements_of_other_shapes_are_refused(way, infer):
+    @way
+    def f(x):
+        a = tk.TensorArray(tk.float32, size=2, infer_shape=infer)
+        return a.write(0, x).write(1, tk.concat([x, x], 0)).read(1)
+
+    with pytest.raises(ValueError, match=r"all have one shape, with infer_shape=False as well"):
+        f(tk.constant([1.0]))
+
+
+USES = {
+    "read": lambda a: a.read(1),
+    "gather": lambda a: a.gather([0, 1]),
+    "stack": lambda a: a.stack(),
+    "concat": lambda a: a.concat(),
+}
+
+
+@pytest.mark.parametrize("use", list(USES))
+def test_elements_that_are_cleared_are_read_once(use):
+    rows = tk.constant([[1.0, 2.0], [3.0, 4.0]])
+    a = tk.TensorArray(tk.float32, size=2, clear_after_read=True).unstack(rows)
+    assert a.read(1).numpy().tolist() == [3, 4]
+    with pytest.raises(ValueError, match=f"{use}: the element at 1 has been read before"):
+        USES[use](a)
+    with pytest.raises(ValueError, match="the element at 1 has been read before"):
+        USES[use](a.write(0, [5.0, 6.0]))  # what comes of it has no more
+    assert a.read(0).numpy().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("use", list(USES))
+def test_elements_written_again_are_there_again(use):
+    a = tk.TensorArray(tk.float32, size=2, clear_after_read=True, element_shape=[1])
+    a = a.write(0, [1.0]).write(1, [2.0])
+    a.read(1)
+    assert float(tk.reduce_sum(USES[use](a.write(1, [7.0])))) in (7.0, 8.0)
+    a.gather([0])
+    a.gather([0])  # only reading clears
+
+
+@pytest.mark.parametrize("clear", [None, False])
+def test_elements_stay_when_they_are_not_cleared(way, clear):
+    @way
+    def f(x):
+        a = tk.TensorArray(tk.float32, size=2, clear_after_read=clear).unstack(x)
+        return a.read(0) + a.read(0) + a.stack()[0]
+
+    assert float(f(tk.constant([1.0, 2.0]))) == 3.0
+
+
+def test_graphs_keep_elements_and_know_arrays_that_clear_by_their_kind():
+    @tk.function
+    def f(a):
+        return a.read(0) + a.read(0), a
+
+    for _ in range(3):
+        a = tk.TensorArray(tk.float32, size=2, clear_after_read=True).unstack([1.0, 2.0])
+        total, result = f(a)
+        assert float(total) == 2.0
+        result.read(0)
+        with pytest.raises(ValueError, match="read before"):
+            result.read(0)
+        assert float(a.read(0)) == 1.0
+    assert f.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.parametrize("lengths", [[2, 2], np.array([1, 1, 1, 1]), tk.constant([4])])
+def test_split(way, lengths):
+    @way
+    def f(x):
+        return tk.TensorArray(tk.float32, size=len(lengths)).split(x, lengths).stack()
+
+    x = tk.reshape(tk.range(8.0), (4, 2))
+    expected = x.numpy().reshape(len(lengths), -1, 2)
+    np.testing.assert_array_equal(f(x).numpy(), expected)
+    signed = tk.function(f, input_signature=[tk.TensorSpec([None, None])])
+    np.testing.assert_array_equal(signed(x).numpy(), expected)
+
+
+@pytest.mark.parametrize("rows", [2, 6])
+def test_a_split_looks_at_sizes_that_come_with_the_call(rows):
+    f = tk.function(
+        lambda x: tk.TensorArray(tk.float32, 2).split(x, [2, 2]).stack(),
+        input_signature=[tk.TensorSpec([None, 3])],
+    )
+    assert f(tk.ones([4, 3])).shape == (2, 2, 3)
+    with pytest.raises(ValueError, match=rf"\(4, 3\) is needed, it is \({rows}, 3\)"):
+        f(tk.ones([rows, 3]))
+
+
+def test_split_has_a_gradient(way):
+    @way
+    def f(x):
+        return tk.TensorArray(tk.float32, 0, dynamic_size=True).split(x, [2, 2]).read(1)
+
+    x = tk.constant([1.0, 2.0, 3.0, 4.0])
+    with tk.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert y.numpy().tolist() == [3, 4]
+    assert tape.gradient(y, x).numpy().tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "lengths", "text"),
+    [
+        ([1.0, 2.0, 3.0], [1, 2], r"\[1, 2\], and all elements .*tk.split"),
+        ([1.0, 2.0, 3.0, 4.0], [1, 1], r"add up to 2, the value has 4 rows"),
+        ([1.0, 2.0, 3.0], [1, 1, 1], r"3 lengths are given for 2 positions"),
+        ([1, 2], [1, 1], None),
+        (tk.constant([1, 2]), [1, 1], "needs rows of float32"),
+        (1.0, [1, 1], "needs rows of float32"),
+        ([1.0, 2.0], 2, "list of known numbers"),
+    ],
+)
+def test_splits_that_are_refused(way, value, lengths, text):
+    @way
+    def f():
+        return tk.TensorArray(tk.float32, size=2).split(value, lengths).stack()
+
+    if text is None:
+        assert f().numpy().tolist() == [[1], [2]]
+        return
+    with pytest.raises(ValueError, match=text):
+        f()
+
+
+def test_a_split_by_lengths_of_a_trace_is_refused():
+    f = tk.function(lambda n: tk.TensorArray(tk.float32, 2).split([1.0, 2.0], n).stack())
+    with pytest.raises(ValueError, match="known numbers"):
+        f(tk.constant([1, 1]))

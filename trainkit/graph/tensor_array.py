@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes, nest
+from trainkit.core import dtypes, nest, recorder
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from trainkit.core.primitive import primitive
@@ -33,7 +33,7 @@ def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
     if len(buffer.shape) != len(dims) + 1:
         raise InvalidArgumentError(
             f"TensorArray.write: elements have shape {tuple(buffer.shape)[1:]}, the value has "
-            f"{dims}"
+            f"{dims}; all have one shape, with infer_shape=False as well"
         )
     return Spec((first, *dims), buffer.dtype)
 
@@ -53,7 +53,7 @@ def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
     if buffer.size and buffer.shape[1:] != value.shape:
         raise InvalidArgumentError(
             f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has "
-            f"{value.shape}"
+            f"{value.shape}; all have one shape, with infer_shape=False as well"
         )
     out = xp.zeros((max(n, i + 1), *value.shape), buffer.dtype)
     if buffer.size:
@@ -131,10 +131,12 @@ class TensorArray(tuple):
         dtype: of the elements.
         size: how many positions there are, an int or a scalar tensor; 0 by default.
         dynamic_size: writing behind the end makes the array longer.
-        clear_after_read, tensor_array_name, handle, flow, infer_shape,
-        colocate_with_first_write_call, name:
-            accepted as TensorFlow does; elements stay until the array is gone, and must have one
-            shape.
+        clear_after_read: `True` lets eager code read each element once only; reading or stacking
+            it again raises. By default, and in graphs, elements stay until the array is gone.
+        tensor_array_name, colocate_with_first_write_call, name: names and a hint of TensorFlow's
+            that change no result.
+        handle, flow: must be `None`.
+        infer_shape: elements must have one shape, with `False` as well.
         element_shape: sizes of an element, when they are to be checked before the first write.
 
     Positions that were never written hold zeros.
@@ -152,6 +154,7 @@ class TensorArray(tuple):
     _size: Any
     _dynamic: bool
     _element: TensorShape | None
+    _clears: bool = False
 
     def __new__(
         cls,
@@ -171,12 +174,8 @@ class TensorArray(tuple):
             raise InvalidArgumentError(
                 "TensorArray: handle and flow are not supported; leave them out"
             )
-        if not infer_shape:
-            raise InvalidArgumentError(
-                "TensorArray: infer_shape=False is not supported; all elements have one shape"
-            )
         element = None if element_shape is None else TensorShape(element_shape)
-        kind = _kind(dtypes.as_dtype(dtype), bool(dynamic_size), element)
+        kind = _kind(dtypes.as_dtype(dtype), bool(dynamic_size), element, bool(clear_after_read))
         if not is_tensor(size):
             size = int(size or 0)
         empty: TensorArray = tuple.__new__(_with_size(kind, size))
@@ -229,7 +228,11 @@ class TensorArray(tuple):
         ready = self if self else self.filled(tuple(0 if n is None else n for n in value.shape))
         index = index if is_tensor(index) else convert_to_tensor(int(index))
         grows = self._dynamic
-        return type(self)._of(_write(ready[0], _value(index), value, grows=grows))
+        array = type(self)._of(_write(ready[0], _value(index), value, grows=grows))
+        if self._clears and not recorder.THREAD.traces:
+            self._read_before.discard(int(index))
+            array.__dict__["_read_before"] = self._read_before
+        return array
 
     def _element_of(self, value: Any) -> Tensor:
         hint = None if is_tensor(value) else self._dtype
@@ -251,16 +254,43 @@ class TensorArray(tuple):
 
         Raises:
             OutOfRangeError: there is no such position.
+            InvalidArgumentError: it has been read, and the array was made with
+                `clear_after_read=True`.
         """
         index = index if is_tensor(index) else convert_to_tensor(int(index))
+        self._check_kept("read", index)
         result: Tensor = _read(self._buffer("read"), _value(index))
+        if self._clears and not recorder.THREAD.traces:
+            self._read_before.add(int(index))
         return result
+
+    @functools.cached_property
+    def _read_before(self) -> set[int]:
+        """Positions of elements that are gone; arrays that come of each other by writing share it.
+
+        Only arrays that were made with `clear_after_read=True` have room for it.
+        """
+        return set()
+
+    def _check_kept(self, what: str, indices: Any = None) -> None:
+        """Refuse to use elements that were to be read once only, at `indices` or anywhere."""
+        if not self._clears or recorder.THREAD.traces:
+            return
+        gone = self._read_before
+        if indices is not None:
+            gone = gone & set(np.asarray(_value(indices)).ravel().tolist())
+        if gone:
+            raise InvalidArgumentError(
+                f"TensorArray.{what}: the element at {min(gone)} has been read before, and with "
+                "clear_after_read=True each is read once only; make the array with "
+                "clear_after_read=False"
+            )
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements at `indices` (k,), stacked to (k, ...)."""
-        result: Tensor = PRIMITIVES["take"].op(
-            self._buffer("gather"), convert_to_tensor(indices), axis=0
-        )
+        indices = convert_to_tensor(indices)
+        self._check_kept("gather", indices)
+        result: Tensor = PRIMITIVES["take"].op(self._buffer("gather"), indices, axis=0)
         return result
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
@@ -291,10 +321,12 @@ class TensorArray(tuple):
         Raises:
             FailedPreconditionError: nothing has been written, so the shape is not known.
         """
+        self._check_kept("stack")
         return self._buffer("stack")
 
     def concat(self, name: str | None = None) -> Tensor:
         """All elements joined along their first axis, (size * n, ...)."""
+        self._check_kept("concat")
         buffer = self._buffer("concat")
         if len(buffer.shape) < 2:
             raise InvalidArgumentError("TensorArray.concat: scalars can't be joined; use stack")
@@ -310,6 +342,56 @@ class TensorArray(tuple):
                 f"TensorArray.unstack: needs rows of {self._dtype.name}, given is {tensor!r}"
             )
         return type(self)._of(tensor)
+
+    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+        """An array whose elements are parts of `value` (n, ...) along its first axis.
+
+        Args:
+            value: what is split.
+            lengths: rows of each part, known numbers that add up to n; all the same.
+            name: not kept.
+
+        Raises:
+            InvalidArgumentError: the lengths differ, have no values while tracing, don't add up, or
+                are more or fewer than the positions of an array whose size is not dynamic.
+        """
+        tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
+        counts = _value(convert_to_tensor(lengths))
+        if tensor.dtype != self._dtype or not tensor.shape:
+            raise InvalidArgumentError(
+                f"TensorArray.split: needs rows of {self._dtype.name}, given is {tensor!r}"
+            )
+        if isinstance(counts, SymbolicTensor) or len(counts.shape) != 1:
+            raise InvalidArgumentError(
+                f"TensorArray.split: the lengths must be a list of known numbers, given is "
+                f"{lengths!r}; write the parts in a loop"
+            )
+        given = [int(n) for n in np.asarray(counts)]
+        self._check_split(given, tensor.shape[0])
+        if tensor.shape[0] is None:
+            whole = (sum(given), *tuple(tensor.shape)[1:])
+            tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=whole)
+        each = given[0] if given else 0
+        rows = convert_to_tensor(np.arange(len(given) * each).reshape(len(given), each))
+        return type(self)._of(PRIMITIVES["take"].op(tensor, rows, axis=0))
+
+    def _check_split(self, lengths: list[int], rows: int | None) -> None:
+        if len(set(lengths)) > 1 or min(lengths, default=0) < 0:
+            raise InvalidArgumentError(
+                f"TensorArray.split: the lengths are {lengths}, and all elements of an array have "
+                "one shape; tk.split gives parts of different lengths as a list"
+            )
+        if rows is not None and sum(lengths) != rows:
+            raise InvalidArgumentError(
+                f"TensorArray.split: the lengths {lengths} add up to {sum(lengths)}, the value has "
+                f"{rows} rows"
+            )
+        size = self.size()
+        if not (self._dynamic or isinstance(size, SymbolicTensor) or int(size) == len(lengths)):
+            raise InvalidArgumentError(
+                f"TensorArray.split: {len(lengths)} lengths are given for {int(size)} positions; "
+                "make the array of that size, or with dynamic_size=True"
+            )
 
     def identity(self) -> TensorArray:
         """This array."""
@@ -353,13 +435,15 @@ def _value(x: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _kind(dtype: DType, dynamic: bool, element: TensorShape | None) -> type[TensorArray]:
+def _kind(
+    dtype: DType, dynamic: bool, element: TensorShape | None, clears: bool
+) -> type[TensorArray]:
     """The class of arrays with these settings; nests keep the class of a tuple."""
     return type(
         "TensorArray",
         (TensorArray,),
         {
-            "__slots__": (),
+            **({"_clears": True} if clears else {"__slots__": ()}),
             "__new__": lambda cls, *items: tuple.__new__(cls, items),
             "__module__": __name__,
             "_dtype": dtype,
