@@ -76,8 +76,8 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         layout: Any = None,
     ) -> None:
         name = _plain_name("Variable", unique_name("variable") if name is None else name)
-        self.aggregation = _one_of("aggregation", aggregation, _AGGREGATIONS)
-        self.synchronization = _one_of("synchronization", synchronization, _SYNCHRONIZATIONS)
+        aggregation = _one_of("aggregation", aggregation, _AGGREGATIONS)
+        synchronization = _one_of("synchronization", synchronization, _SYNCHRONIZATIONS)
         if layout is not None:
             raise UnimplementedError(f"Variable: layout={layout!r} is not supported; use None")
         self.autocast = bool(autocast)
@@ -93,6 +93,7 @@ class KerasVariable(Variable, metaclass=_AnyVariable):
         elif dtype is not None:  # so that lists of floats may become integers
             initializer = elementwise.cast(convert_to_tensor(initializer), dtype)
         super().__init__(initializer, bool(trainable), name, dtype)
+        self.aggregation, self.synchronization = aggregation, synchronization
         outer = names.current_name_scope()
         self.path = f"{outer}/{name}" if outer else name
 
