@@ -85,6 +85,7 @@ def test_every_keras_name_resolves():
         "Function",
         "Operation",
         "SeedGenerator",
+        "StatelessScope",
         "__version__",
         "backend",
         "preprocessing",

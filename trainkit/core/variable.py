@@ -281,10 +281,17 @@ class Variable(RowUpdates, Trackable):
 
     def numpy(self) -> Any:
         """The value as a read-only NumPy array, without a copy on the CPU."""
-        return self._value.numpy()
+        return self._held().numpy()
+
+    def _held(self) -> Tensor:
+        """The value that there is, also while a graph is traced: a scope's own before ours."""
+        traces = _THREAD.traces
+        scope: Any = traces[-1] if traces else None
+        held: Tensor = scope.held(self) if hasattr(scope, "held") else self._value
+        return held
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return self._value.__array__(dtype, copy)
+        return self._held().__array__(dtype, copy)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self._value.__dlpack__(**kwargs)

@@ -71,6 +71,7 @@ _MEMBERS = {
     "Regularizer": "trainkit.regularizers",
     "SeedGenerator": "trainkit.ops.keras_random",
     "Sequential": "trainkit.models",
+    "StatelessScope": "trainkit.layers.stateless_scope",
     "Variable": "trainkit.layers.keras_variable",
     "device": "trainkit.core.devices",
     "name_scope": "trainkit.layers.keras_variable",
