@@ -3,6 +3,7 @@
 import csv
 import http.server
 import json
+import sys
 import threading
 import urllib.parse
 
@@ -95,6 +96,58 @@ def test_csv_of_arrays_and_words(tmp_path):
     fit(line(), Adds(), cb.CSVLogger(path, separator=","), epochs=1)
     (row,) = rows_of(path)
     assert (row["parts"], row["word"]) == ("[1, 2]", "late")
+
+
+class _Interrupted:
+    """Raises `KeyboardInterrupt` at a line of `CSVLogger`, by its number among those that run."""
+
+    def __init__(self, line):
+        self.left = line
+
+    def __call__(self, frame, event, argument):
+        if not frame.f_code.co_filename.endswith("csv_logger.py"):
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def _logger_of_three_epochs(path, way):
+    path.write_text("epoch,loss\n0,0.5\n1,0.25\n2,0.125\n", encoding="utf-8")
+    logger = cb.CSVLogger(path, append=way == "append")
+    logger.on_train_begin()
+    if way == "resumed":
+        logger.load_state_arrays({"done": np.int64(2)})
+    return logger
+
+
+# an interruption between the end of a block and the closing of its file leaves that to Python
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("way", ["append", "resumed"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_csv_keeps_earlier_epochs_wherever_it_is_interrupted(tmp_path, way, linked):
+    path = place = tmp_path / "log.csv"
+    if linked:
+        place = tmp_path / "linked.csv"
+        place.symlink_to(path)
+    before, interruptions = sys.gettrace(), 0
+    for number in range(1, 200):
+        logger = _logger_of_three_epochs(place, way)
+        sys.settrace(_Interrupted(number))
+        try:
+            logger.on_epoch_end(2, {"loss": 0.1})
+            break
+        except KeyboardInterrupt:
+            interruptions += 1
+        finally:
+            sys.settrace(before)
+        assert [row["epoch"] for row in rows_of(path)][:2] == ["0", "1"]
+    assert interruptions > 10
+    expected = ["0", "1", "2", "2"] if way == "append" else ["0", "1", "2"]
+    assert [row["epoch"] for row in rows_of(path)] == expected
+    assert place.is_symlink() is linked
 
 
 # ------------------------------------------------------------------ averages of weights

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.callbacks.callback import Callback, Logs
+from trainkit.checkpoints.atomic import AtomicFile
 
 
 class CSVLogger(Callback):
@@ -63,8 +64,19 @@ class CSVLogger(Callback):
                 columns += [f"val_{name}" for name in columns]
             self.__dict__["columns"] = columns
             rows = [["epoch", *columns]]
-        with open(self.filename, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file, delimiter=self.separator).writerows(rows)
+        self._rewrite(rows)
+
+    def _rewrite(self, rows: list[list[str]]) -> None:
+        """Let the file hold these rows; an interruption must not lose those of earlier epochs."""
+        path = os.path.realpath(self.filename)  # a link stays one
+        if len(rows) < 2 or not os.path.isfile(path):
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                csv.writer(file, delimiter=self.separator).writerows(rows)
+            return
+        with AtomicFile(path) as out:
+            with open(os.dup(out.fd), "w", newline="", encoding="utf-8") as file:
+                csv.writer(file, delimiter=self.separator).writerows(rows)
+            out.commit()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         logs = logs or {}
