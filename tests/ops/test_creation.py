@@ -149,8 +149,10 @@ def test_meshgrid(indexing):
             np.testing.assert_array_equal(got.numpy(), want)
     with pytest.raises(InvalidArgumentError, match="indexing"):
         ops.meshgrid([1], indexing="yx")
-    with pytest.raises(ShapeError, match="one axis"):
-        ops.meshgrid([[1]])
+    plain = ops.meshgrid([1, 2, 3, 4], [5, 6, 7], indexing=indexing)
+    flattened = ops.meshgrid([[1, 2], [3, 4]], [5, 6, 7], indexing=indexing)
+    for got, want in zip(flattened, plain, strict=True):
+        np.testing.assert_array_equal(got.numpy(), want.numpy())
 
 
 def test_vander():

@@ -193,7 +193,7 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
     """Coordinates of all points of a grid, one tensor per axis.
 
     Args:
-        *x: 1-d tensors, the coordinates along each axis.
+        *x: the coordinates along each axis, 1-d tensors; others are flattened.
         indexing: `"ij"` for results of shape (len(x[0]), len(x[1]), ...), `"xy"` with the first two
             axes exchanged.
 
@@ -202,7 +202,6 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
 
     Raises:
         InvalidArgumentError: `indexing` is neither of the two.
-        ShapeError: one of `x` has two or more axes.
     """
     if indexing not in ("xy", "ij"):
         raise InvalidArgumentError(f"meshgrid: indexing={indexing!r}; use 'xy' or 'ij'")
