@@ -438,7 +438,10 @@ def fuzz(name, mutations, seconds, seed, found=FOUND):
                 counts[attempt(format_, path)] += 1
             except Failed as error:
                 counts["failed"] += 1
-                what = str(error).strip().splitlines()[-1] + str(error).splitlines()[-3]
+                lines = (
+                    str(error).strip().splitlines()
+                )  # a single one, or an exception with its trace
+                what = "".join(lines[-1:] + lines[-3:-2])
                 if what not in failures:
                     failures[what] = str(error)
                     found.mkdir(exist_ok=True)
