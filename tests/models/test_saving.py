@@ -140,7 +140,7 @@ def test_a_failed_save_leaves_the_older_file(tmp_path, monkeypatch):
         (lambda m, p: m.save(p / "m.keras", include_optimizer=False), ValueError, "optimizer"),
         (lambda m, p: m.save(p / "m.keras", formt="keras"), ValueError, "'formt'"),
         (lambda m, p: tk.models.load_model(p / "m.h5"), ValueError, ".keras"),
-        (lambda m, p: tk.models.load_model(p / "m.keras"), ValueError, "no file"),
+        (lambda m, p: tk.models.load_model(p / "m.keras"), ValueError, "no Keras archive"),
     ],
 )
 def test_mistakes(tmp_path, call, error, words):

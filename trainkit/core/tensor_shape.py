@@ -30,12 +30,13 @@ class TensorShape(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, dims: Any = ()) -> TensorShape:
-        if dims is None or isinstance(dims, _UnknownShape):
-            return tuple.__new__(_UnknownShape)
-        if isinstance(dims, str):
-            raise TypeError(f"a shape is made of whole numbers, given is {dims!r}")
-        if not isinstance(dims, Iterable):
-            dims = (dims,)
+        if type(dims) is not tuple:
+            if dims is None or isinstance(dims, _UnknownShape):
+                return tuple.__new__(_UnknownShape)
+            if isinstance(dims, str):
+                raise TypeError(f"a shape is made of whole numbers, given is {dims!r}")
+            if not isinstance(dims, Iterable):
+                dims = (dims,)
         shape = tuple.__new__(cls, (None if d is None else operator.index(d) for d in dims))
         for n in shape:
             if n is not None and n < 0:

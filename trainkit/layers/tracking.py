@@ -41,17 +41,21 @@ def set_trainable(variable: Variable, value: bool) -> None:
 
 
 def _found(layer: Any) -> tuple[list[Variable], list[Any], list[Any]]:
-    """Own variables, generators and other parts of `layer`, kept while no list can grow."""
+    """Own variables, generators and other parts of `layer`.
+
+    They are kept until an attribute is set. While there are containers, which may grow, only the
+    attributes are.
+    """
     found = layer.__dict__.get("_found")
-    if found is None:
-        parts = list(Trackable.parts(layer).values())
+    if type(found) is not tuple:
+        parts = list(Trackable.parts(layer).values()) if found is None else found
         flat = once(leaves(parts))
         mine = once([*layer._own, *(part for part in flat if isinstance(part, Variable))])
         own = [v for v in mine if was_trainable(v)] + [v for v in mine if not was_trainable(v)]
         sources = [part for part in flat if hasattr(type(part), "_is_generator")]
         found = own, sources, [part for part in flat if not isinstance(part, Variable)]
-        if not any(isinstance(part, _CONTAINERS) for part in parts):
-            layer.__dict__["_found"] = found
+        may_grow = any(isinstance(part, _CONTAINERS) for part in parts)
+        layer.__dict__["_found"] = parts if may_grow else found
     return found
 
 
