@@ -462,3 +462,21 @@ def test_a_net_of_another_file_does_not_matter(tmp_path):
         Checkpoint(net).restore(tmp_path / "ckpt-1")
     net.layers[0].build(3)
     assert not net.layers[0].kernel.numpy().any()
+
+
+def test_chunks_that_stand_beyond_the_end_of_all_files_are_refused(tmp_path):
+    path = tmp_path / "far.weights.h5"
+    with h5py.File(path, "w") as file:
+        values = file.create_dataset("first/vars/0", data=SECRET, chunks=SECRET.shape)
+        file["first/vars/1"] = np.zeros(2, np.float32)
+        place = values.id.get_chunk_info(0).byte_offset
+    load_weights(Model(), path)
+    data, known = path.read_bytes(), place.to_bytes(8, "little")
+    assert data.count(known) == 1
+    # the end of such a chunk is a small number again, so that HDF5 takes it for one in the file
+    path.write_bytes(data.replace(known, (2**64 - SECRET.nbytes // 2).to_bytes(8, "little")))
+    model = Model()
+    before = model.first.kernel.numpy()
+    with pytest.raises(CheckpointError, match="24 bytes at 18446744073709551604"):
+        load_weights(model, path)
+    np.testing.assert_array_equal(model.first.kernel.numpy(), before)

@@ -23,7 +23,7 @@ from trainkit.checkpoints.atomic import AtomicFile
 from trainkit.checkpoints.checksum import SMALL, as_bytes, checksum
 from trainkit.checkpoints.contents import Contents
 from trainkit.checkpoints.interruption import SignalsHeld
-from trainkit.checkpoints.positioned import EarlySync, H5Stream, write_at
+from trainkit.checkpoints.positioned import EarlySync, H5Source, H5Stream, write_at
 from trainkit.checkpoints.seal import BLOCK, Extent, write_seal
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
@@ -308,7 +308,7 @@ def opened(fd: int, name: str) -> Iterator[Any]:
 
     with SignalsHeld():
         try:
-            file = h5py.File(H5Stream(fd), "r")
+            file = h5py.File(H5Source(fd), "r")
         except H5_ERRORS as error:
             raise open_error(name, error) from error
         with file:

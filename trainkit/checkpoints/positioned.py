@@ -188,3 +188,22 @@ class H5Stream(io.RawIOBase):
         """
         if self.error is not None:
             raise self.error
+
+
+class H5Source(H5Stream):
+    """The same for a file that HDF5 only reads, which may be damaged or hostile.
+
+    h5py tells HDF5 nothing of a read that falls short, so HDF5 would take whatever its memory held
+    for a part of the file. It asks for bytes beyond the end when a place is so large that place and
+    size together begin at 0 again; its own check passes that.
+
+    Args:
+        fd: stays open.
+    """
+
+    def readinto(self, buffer: Any) -> int:
+        place, size = self._position, memoryview(buffer).nbytes
+        done = super().readinto(buffer)
+        if done < size:
+            raise OSError(f"{size} bytes at {place} are asked for, the file has {done} of them")
+        return done
