@@ -4,6 +4,7 @@ import functools
 import io
 import marshal
 import os
+import struct
 import zipfile
 
 import h5py
@@ -480,3 +481,20 @@ def test_chunks_that_stand_beyond_the_end_of_all_files_are_refused(tmp_path):
     with pytest.raises(CheckpointError, match="24 bytes at 18446744073709551604"):
         load_weights(model, path)
     np.testing.assert_array_equal(model.first.kernel.numpy(), before)
+
+
+def test_parts_of_an_object_that_overlap_are_refused(tmp_path):
+    """Each of 600 parts of a group's header is the same 20 kB, which took 192 MiB."""
+    path, count, size = tmp_path / "parts.weights.h5", 600, 20_000
+    with h5py.File(path, "w") as file:
+        file["first/vars/0"] = SECRET
+        place = h5py.h5o.get_info(file.id, b"first/vars").addr
+    data = path.read_bytes()
+    first, start = data[place + 16 : place + 40], len(data) + 16 + 24 * (count + 1)
+    parts = [struct.pack("<HHIQQ", 16, 16, 0, start + 8 * n, size - 8 * n) for n in range(count)]
+    header = struct.pack("<BxHIIxxxx", 1, 3 * count + 1, 1, 24 * (count + 1))
+    data = data.replace(place.to_bytes(8, "little"), len(data).to_bytes(8, "little"))
+    data += header + first + b"".join(parts) + bytes(size)
+    path.write_bytes(data[:40] + len(data).to_bytes(8, "little") + data[48:])
+    with pytest.raises(CheckpointError, match="too many for one object"):
+        load_weights(Model(), path)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.checkpoints.positioned import MAX_STRUCTURE, H5Source
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
 
@@ -95,17 +96,21 @@ class Guard:
 
     Args:
         file: an open `h5py.File`.
+        source: what HDF5 reads it by.
         name: what errors call the file.
         size: the file's length in bytes; no dataset reaches beyond.
         cycles: whether groups may contain themselves when the root says so by an attribute
             `cycles`.
     """
 
-    def __init__(self, file: Any, name: str, size: int, cycles: bool = False) -> None:
+    def __init__(
+        self, file: Any, source: H5Source, name: str, size: int, cycles: bool = False
+    ) -> None:
         import h5py
 
         self._h5 = h5py
         self._file = file
+        self._source = source
         self._name = name
         self._size = size
         self._cycles = cycles
@@ -156,7 +161,7 @@ class Guard:
         if kind != h5.h5l.TYPE_HARD:
             what = {h5.h5l.TYPE_SOFT: "a soft link", h5.h5l.TYPE_EXTERNAL: "an external link"}
             raise self.refuse(path, f"is {what.get(kind, 'a link of an unknown kind')}")
-        info = h5.h5o.get_info(group, name)
+        info = self._info(group, name)
         known = self._nodes.get(_address(info))
         if known is not None:
             if _address(info) in self._open and not self._cycles:
@@ -169,6 +174,14 @@ class Guard:
             self._nodes[_address(info)] = node
             return node
         raise self.refuse(path, "is neither a group nor a dataset")
+
+    def _info(self, group: Any, name: bytes) -> Any:
+        """What an object is; for that HDF5 reads its whole header, whose parts may overlap."""
+        self._source.allowance = MAX_STRUCTURE
+        try:
+            return self._h5.h5o.get_info(group, name)
+        finally:
+            self._source.allowance = None
 
     # ------------------------------------------------------------------ attributes
 

@@ -23,7 +23,7 @@ from trainkit.checkpoints.atomic import AtomicFile
 from trainkit.checkpoints.checksum import SMALL, as_bytes, checksum
 from trainkit.checkpoints.contents import Contents
 from trainkit.checkpoints.interruption import SignalsHeld
-from trainkit.checkpoints.positioned import EarlySync, H5Source, H5Stream, write_at
+from trainkit.checkpoints.positioned import MAX_STRUCTURE, EarlySync, H5Source, H5Stream, write_at
 from trainkit.checkpoints.seal import BLOCK, Extent, write_seal
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
@@ -300,16 +300,28 @@ def as_json(value: dict[str, Any]) -> str:
 
 
 @contextmanager
-def opened(fd: int, name: str) -> Iterator[Any]:
-    """The HDF5 file that `fd` is open on, for reading, as an `h5py.File`."""
+def opened(fd: int, name: str) -> Iterator[tuple[Any, H5Source]]:
+    """The HDF5 file that `fd` is open on, for reading, as an `h5py.File`, and what it reads by."""
     import h5py
 
     from trainkit.checkpoints.guard import H5_ERRORS, open_error
 
     with SignalsHeld():
+        source = H5Source(fd)
+        source.allowance = MAX_STRUCTURE
         try:
-            file = h5py.File(H5Source(fd), "r")
+            file = h5py.File(source, "r")
         except H5_ERRORS as error:
             raise open_error(name, error) from error
+        source.allowance = None
         with file:
-            yield file
+            _keep_little(file)
+            yield file, source
+
+
+def _keep_little(file: Any) -> None:
+    """Have HDF5 forget structure beyond so many bytes, which take up to 13 times that."""
+    config = file.id.get_mdc_config()
+    config.set_initial_size, config.initial_size = True, MAX_STRUCTURE
+    config.min_size = config.max_size = MAX_STRUCTURE
+    file.id.set_mdc_config(config)

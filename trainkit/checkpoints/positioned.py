@@ -11,6 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+MAX_STRUCTURE = 1 << 21
+"""Bytes that HDF5 may read to find out what one object is; they take up to 13 times that."""
 _SYNC_STEP = 1 << 26
 _LAST = (1 << 62) - 1
 _HAS_POSITIONS = hasattr(os, "pwrite")
@@ -199,10 +201,21 @@ class H5Source(H5Stream):
 
     Args:
         fd: stays open.
+
+    Attributes:
+        allowance: how many bytes may still be read; None for as many as HDF5 likes.
     """
+
+    def __init__(self, fd: int) -> None:
+        super().__init__(fd)
+        self.allowance: int | None = None
 
     def readinto(self, buffer: Any) -> int:
         place, size = self._position, memoryview(buffer).nbytes
+        if self.allowance is not None:
+            if size > self.allowance:
+                raise OSError(f"{size} bytes more at {place} are too many for one object")
+            self.allowance -= size
         done = super().readinto(buffer)
         if done < size:
             raise OSError(f"{size} bytes at {place} are asked for, the file has {done} of them")

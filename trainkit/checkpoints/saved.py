@@ -97,9 +97,9 @@ class SavedFile:
 
     def _walk(self) -> GroupNode:
         """What HDF5 says."""
-        with opened(self._fd, self.name) as file:
+        with opened(self._fd, self.name) as (file, source):
             size = os.fstat(self._fd).st_size
-            return Guard(file, self.name, size, cycles=self.sealed).tree()
+            return Guard(file, source, self.name, size, cycles=self.sealed).tree()
 
     def verify_structure(self) -> None:
         """Compare the table of contents with what HDF5 readers see.
@@ -231,7 +231,7 @@ class SavedFile:
         return array
 
     def _read_by_h5py(self, node: ArrayNode, array: Any) -> None:
-        with opened(self._fd, self.name) as file:
+        with opened(self._fd, self.name) as (file, _):
             try:
                 file[node.path].read_direct(array)
             except H5_ERRORS as error:
