@@ -134,24 +134,6 @@ def test_each_system_call_of_a_save_may_fail(tmp_path, monkeypatch, forever):
     assert hit >= {"open", "pwrite", "fsync", "replace", "preadv", "ftruncate"}
 
 
-@pytest.mark.parametrize("name", ["pwrite", "ftruncate", "fstat"])
-def test_what_hdf5_calls_raises_nothing_and_tells_later(tmp_path, monkeypatch, name):
-    with open(tmp_path / "file", "w+b") as file:
-        stream = positioned.H5Stream(file.fileno())
-        stream.check()
-        with monkeypatch.context() as patch:
-            Faults(patch, 1)
-            if name == "pwrite":
-                stream.write(b"data")
-            elif name == "ftruncate":
-                stream.truncate(3)
-            else:
-                stream.seek(0, 2)
-        stream.write(b"more")  # HDF5 ends what it has begun
-        with pytest.raises(OSError, match="Input/output error"):
-            stream.check()
-
-
 @pytest.mark.usefixtures("small_steps")
 @pytest.mark.parametrize("name", ["open", "pwrite", "fsync", "replace"])
 def test_a_failed_save_is_told(tmp_path, monkeypatch, name):

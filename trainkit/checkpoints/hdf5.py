@@ -145,9 +145,13 @@ def _write_hdf5(
         with SignalsHeld() as held, h5py.File(stream, "w", userblock_size=BLOCK) as file:
             writer = _Writer(h5py, file, stream.fd, early, options or CheckpointOptions())
             writer.write(entries, {"version": VERSION, **root}, held.look)
-    except Exception:
-        if stream.error is not None:
-            raise stream.error from None
+    except Exception as error:
+        # HDF5 may go on calling while an exception is on its way, which Python calls a SystemError.
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__ or cause.__context__
+        if stream.error is not None or isinstance(cause, OSError):
+            raise stream.error or cause from None
         raise
     stream.check()
     return writer.extents, writer.contents.encode()

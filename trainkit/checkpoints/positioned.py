@@ -117,10 +117,8 @@ class EarlySync:
 class H5Stream(io.RawIOBase):
     """An open file as h5py's `fileobj` driver wants it; all that HDF5 reads and writes passes here.
 
-    A write that fails raises nothing, since HDF5 goes on calling back while it gives up, and Python
-    takes no call while an exception is on its way. The failure is kept in `error` and the rest is
-    dropped, so that HDF5 can still close the file it believes in: whoever writes asks for it at the
-    end, by `check`.
+    Once a write has failed the rest is dropped, so that HDF5 can still close the file it believes
+    in; the failure is kept in `error`.
 
     Args:
         fd: stays open.
@@ -143,15 +141,8 @@ class H5Stream(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position}.get(whence)
-        self._position = offset + (self._size() if start is None else start)
+        self._position = offset + (os.fstat(self.fd).st_size if start is None else start)
         return self._position
-
-    def _size(self) -> int:
-        try:
-            return os.fstat(self.fd).st_size
-        except OSError as error:
-            self.error = self.error or error
-            return self._position
 
     def tell(self) -> int:
         return self._position
@@ -170,6 +161,7 @@ class H5Stream(io.RawIOBase):
                 write_at(self.fd, data, self._position)
             except OSError as error:
                 self.error = error
+                raise
         self._position += size
         return size
 
@@ -180,6 +172,7 @@ class H5Stream(io.RawIOBase):
                 os.ftruncate(self.fd, size)
             except OSError as error:
                 self.error = error
+                raise
         return size
 
     def check(self) -> None:
