@@ -150,8 +150,9 @@ def _write_hdf5(
         cause: BaseException | None = error
         while isinstance(cause, SystemError):
             cause = cause.__cause__ or cause.__context__
-        if stream.error is not None or isinstance(cause, OSError):
-            raise stream.error or cause from None
+        told = cause if stream.error is None else stream.error
+        if isinstance(told, OSError):
+            raise told from None
         raise
     stream.check()
     return writer.extents, writer.contents.encode()
