@@ -77,6 +77,25 @@ def _cycle(num_parallel_reads: Any, what: str) -> int:
     return (os.cpu_count() or 1) if count == -1 else count
 
 
+def _files(
+    kind: str,
+    read: Callable[..., Any],
+    filenames: Any,
+    compression_type: Any,
+    buffer_size: int | None,
+    num_parallel_reads: int | None,
+) -> FilesNode:
+    """The source of `<kind>Dataset`, which reads one file after the other by `read`."""
+    reader = functools.partial(
+        read,
+        compression=streams.compression_of(compression_type),
+        buffer_size=None if buffer_size is None else int(buffer_size),
+    )
+    owner = f"{kind}Dataset"
+    cycle = _cycle(num_parallel_reads, owner)
+    return FilesNode(names_node(filenames, owner), reader, cycle, kind)
+
+
 class TextLineDataset(Dataset):
     """The lines of text files, without their ends, as string scalars.
 
@@ -100,14 +119,8 @@ class TextLineDataset(Dataset):
         num_parallel_reads: int | None = None,
         name: str | None = None,
     ) -> None:
-        reader = functools.partial(
-            streams.lines_of,
-            compression=streams.compression_of(compression_type),
-            buffer_size=None if buffer_size is None else int(buffer_size),
-        )
-        cycle = _cycle(num_parallel_reads, "TextLineDataset")
-        names = names_node(filenames, "TextLineDataset")
-        super().__init__(FilesNode(names, reader, cycle, "TextLine"))
+        options = compression_type, buffer_size, num_parallel_reads
+        super().__init__(_files("TextLine", streams.lines_of, filenames, *options))
 
 
 class TFRecordDataset(Dataset):
@@ -134,14 +147,8 @@ class TFRecordDataset(Dataset):
         num_parallel_reads: int | None = None,
         name: str | None = None,
     ) -> None:
-        reader = functools.partial(
-            streams.records_of,
-            compression=streams.compression_of(compression_type),
-            buffer_size=None if buffer_size is None else int(buffer_size),
-        )
-        cycle = _cycle(num_parallel_reads, "TFRecordDataset")
-        names = names_node(filenames, "TFRecordDataset")
-        super().__init__(FilesNode(names, reader, cycle, "TFRecord"))
+        options = compression_type, buffer_size, num_parallel_reads
+        super().__init__(_files("TFRecord", streams.records_of, filenames, *options))
 
 
 class FixedLengthRecordDataset(Dataset):
