@@ -215,20 +215,6 @@ def test_operations_of_two_inputs_read_variables_in_order(declared):
     assert [y.tolist() for y in op(tk.constant([2]), 3)] == [[6], [5]]
 
 
-def test_a_gpu_kernel_is_kept_beside(declared):
-    def twice_here(xp, x):
-        return x + x
-
-    op = declared(twice_here)
-
-    @op.gpu_kernel
-    def faster(cupy, x):
-        return x * 2
-
-    assert op.primitive.gpu is faster
-    assert op(tk.constant(2.0).cpu()).numpy() == 4
-
-
 def test_every_primitive_has_a_text_and_a_rule():
     for name, prim in PRIMITIVES.items():
         assert isinstance(prim, Primitive)

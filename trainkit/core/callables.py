@@ -151,8 +151,6 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
         try:
             if type(array) is _ndarray:
                 result = kernel(np, array, **settings)
-            elif prim.gpu:
-                result = prim.run((array,), settings)
             else:
                 result = kernel(_XP[type(array)], array, **settings)
         except KERNEL_ERRORS as error:

@@ -78,9 +78,6 @@ class Operation(Protocol[P]):
         do. `needed` says of each input whether its gradient is of use.
         """
 
-    def gpu_kernel(self, kernel: AnyRule) -> AnyRule:
-        """Give a kernel that runs in place of the usual one on a GPU."""
-
 
 class Primitive:
     """One operation: what it computes, what shape that has, and how gradients go back.
@@ -125,7 +122,6 @@ class Primitive:
         self.floats_only = shape_rule in (shapes.floating, shapes.floating_broadcast)
         self.promotes = False
         self.op: Callable[..., Any] = self.slow
-        self.gpu: Any = None
 
     @property
     def recorded(self) -> bool:
@@ -142,10 +138,9 @@ class Primitive:
         if self.is_ufunc:
             return self.kernel(*arrays)
         xp = next((_XP[type(a)] for a in arrays if hasattr(a, "dtype")), np)
-        kernel = self.kernel if self.gpu is None or xp is np else self.gpu
         if self.floats_only and any(getattr(a, "dtype", None) is _BF16 for a in arrays):
-            return _rounded(kernel(xp, *map(_widened, arrays), **settings))
-        return kernel(xp, *arrays, **settings)
+            return _rounded(self.kernel(xp, *map(_widened, arrays), **settings))
+        return self.kernel(xp, *arrays, **settings)
 
     def slow(self, *inputs: Any, **settings: Any) -> Any:
         """A call with anything but plain tensors of one dtype: convert, promote, or trace."""
@@ -391,10 +386,6 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
         prim.given_joint = rule
         return rule
 
-    def gpu_kernel(kernel: AnyRule) -> AnyRule:
-        prim.gpu = kernel
-        return kernel
-
     def array_gradients(*rules: Rule | None) -> Operation[Any]:
         prim.given_rules = rules
         return operation
@@ -403,7 +394,6 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
     op.array_gradients = array_gradients  # type: ignore[attr-defined]
     op.joint_gradient = joint_gradient  # type: ignore[attr-defined]
     op.joint_array_gradient = joint_array_gradient  # type: ignore[attr-defined]
-    op.gpu_kernel = gpu_kernel  # type: ignore[attr-defined]
     operation = cast(Operation[Any], op)
     return operation
 
@@ -420,8 +410,8 @@ def primitive(
 
     The kernel takes `xp` (NumPy or CuPy), then arrays by position, then settings by keyword; it
     gives an array or a tuple of arrays. The callable that replaces it takes tensors in their place,
-    and has `gradients(*rules)` (a rule `(g, y, *inputs, **settings)` per input, or `None`),
-    `joint_gradient(rule)` (a rule that gives all of them at once) and `gpu_kernel(kernel)`.
+    and has `gradients(*rules)` (a rule `(g, y, *inputs, **settings)` per input, or `None`) and
+    `joint_gradient(rule)` (a rule that gives all of them at once).
 
     Args:
         shape_rule: gives the `Spec` of the result from `Spec`s and settings. `shapes.floating` and

@@ -99,11 +99,3 @@ class TensorSpec:
 
     def __reduce__(self) -> Any:
         return TensorSpec, (self.shape.dims, self.dtype.name, self.name)
-
-
-def spec_of(x: Any) -> TensorSpec:
-    """The spec of a tensor, an array or a Python number."""
-    if is_tensor(x):
-        return TensorSpec.from_tensor(x)
-    tensor: Tensor = convert_to_tensor(x)
-    return TensorSpec.from_tensor(tensor)

@@ -12,7 +12,7 @@ import numpy as np
 from trainkit.core import abstract, devices, nest, recorder
 from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.node import Leaves, Node
@@ -173,8 +173,3 @@ def _example(spec: Any) -> Any:
         )
     dims = () if spec.rank is None else [1 if n is None else n for n in spec.shape]
     return np.full(dims, b"" if spec.dtype is string else 0, spec.dtype.dtype)
-
-
-def is_symbol(x: Any) -> bool:
-    """Whether `x` is a symbolic tensor."""
-    return isinstance(x, SymbolicTensor)

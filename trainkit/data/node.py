@@ -209,11 +209,6 @@ def _refuse_data_sets(leaves: Any, what: str) -> None:
         )
 
 
-def flatten_spec(structure: Any) -> list[Any]:
-    """The leaves of an element's structure; lists are leaves in data, but here they are none."""
-    return nest.flatten(structure)
-
-
 def structure_text(structure: Any, text: Any) -> str:
     """A nest of specs written as TensorFlow writes it, each leaf by `text`."""
     if isinstance(structure, dict):

@@ -16,7 +16,6 @@ from typing import Any
 from trainkit.core import recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.callables import KERNEL_ERRORS
-from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, LeakedTensorError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.source_lines import user_line
@@ -412,9 +411,3 @@ def needed_nodes(graph: Graph) -> list[Node]:
         wanted.add(node)
         stack.extend(x.node for x in node.inputs if isinstance(x, GraphTensor))
     return [node for node in graph.nodes if node in wanted]
-
-
-def symbol_like(x: Any, graph: Graph, name: str) -> GraphTensor:
-    """A new input of `graph` with the shape and dtype of the tensor `x`."""
-    dtype: DType = x.dtype
-    return graph.add_input(Spec(x.shape, dtype), name)

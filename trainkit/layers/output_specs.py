@@ -75,9 +75,6 @@ class SpecsByRunning(WeightHolder):
             lambda y: tuple(y.shape) if isinstance(y, Spec | Tensor) else y, result
         )
 
-    def _call_on_specs(self, *args: Any, **kwargs: Any) -> Any:
-        return self.compute_output_spec(*args, **kwargs)
-
     def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
         """`compute_output_spec`, under Keras's other name."""
         return self.compute_output_spec(*args, **kwargs)
