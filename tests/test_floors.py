@@ -76,6 +76,7 @@ CORE_ORDER = [
     "row_updates",
     "variable",
     "callables",
+    "facets",
     "primitive",
 ]
 

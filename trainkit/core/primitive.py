@@ -24,6 +24,7 @@ from trainkit.core.errors import (
     OpError,
     PositionError,
 )
+from trainkit.core.facets import COMPOSITE, ELEMENTWISE, METHODS, Facets
 from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
@@ -78,6 +79,14 @@ class Operation(Protocol[P]):
         do. `needed` says of each input whether its gradient is of use.
         """
 
+    # those of `Facets`, where they are described
+    declare: Callable[..., None]
+    batch_by: Callable[[Any], Any]
+    stack_by: Callable[[Any], Any]
+    lower_by: Callable[[Any], Any]
+    simplify_by: Callable[[Any], Any]
+    tune: Callable[..., None]
+
 
 class Primitive:
     """One operation: what it computes, what shape that has, and how gradients go back.
@@ -96,6 +105,7 @@ class Primitive:
         broadcasts: the walk sums the gradient over axes along which an input was broadcast.
         passes_errors: what its kernel raises is meant for the user as it is.
         effect: the call does something besides its result, so a graph never drops or moves it.
+        facets: the record of what else is known of it.
         op: the callable.
     """
 
@@ -122,6 +132,7 @@ class Primitive:
         self.floats_only = shape_rule in (shapes.floating, shapes.floating_broadcast)
         self.promotes = False
         self.op: Callable[..., Any] = self.slow
+        self.facets = Facets(self, ELEMENTWISE if self.is_ufunc else COMPOSITE)
 
     @property
     def recorded(self) -> bool:
@@ -394,6 +405,8 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
     op.array_gradients = array_gradients  # type: ignore[attr-defined]
     op.joint_gradient = joint_gradient  # type: ignore[attr-defined]
     op.joint_array_gradient = joint_array_gradient  # type: ignore[attr-defined]
+    for method in METHODS:
+        setattr(op, method, getattr(prim.facets, method))
     operation = cast(Operation[Any], op)
     return operation
 
@@ -405,6 +418,7 @@ def primitive(
     promotes: bool = False,
     elementwise: bool = False,
     effect: bool = False,
+    **facets: Any,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operation[P]]:
     """Declare an operation by its kernel.
 
@@ -420,6 +434,7 @@ def primitive(
         promotes: inputs of different dtypes are cast to the one they promote to.
         elementwise: the result depends on one element of each input, so graphs may fuse it.
         effect: graphs keep the call even if nothing uses its result.
+        **facets: what else is known of it: `semantics`, `batch`, `memory` … (see `Facets`).
     """
 
     def declare(kernel: Callable[Concatenate[Any, P], Any]) -> Operation[P]:
@@ -427,6 +442,8 @@ def primitive(
         prim.promotes = promotes or prim.shape_rule in (shapes.broadcast, shapes.floating_broadcast)
         prim.elementwise = elementwise
         prim.effect = effect
+        if facets:
+            prim.facets.declare(**facets)
         kinds = [p.kind for p in list(inspect.signature(kernel).parameters.values())[1:]]
         variadic = inspect.Parameter.VAR_POSITIONAL in kinds
         arity = None if variadic else kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -436,11 +453,15 @@ def primitive(
     return declare
 
 
-def ufunc(name: str, function: np.ufunc, shape_rule: Rule, doc: str) -> Operation[...]:
+def ufunc(
+    name: str, function: np.ufunc, shape_rule: Rule, doc: str, **facets: Any
+) -> Operation[...]:
     """Declare an element-wise operation whose kernel is a NumPy ufunc.
 
     CuPy's serves GPU arrays by itself. A ufunc of two inputs takes Python numbers as they are:
-    they are weak.
+    they are weak. More is said of it by `facets`, as in `primitive`.
     """
     prim = Primitive(name, function, shape_rule)
+    if facets:
+        prim.facets.declare(**facets)
     return _register(prim, callable_for(prim, function.nin, False), doc)

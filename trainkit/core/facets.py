@@ -1,0 +1,289 @@
+"""The record of an operation: every fact about it besides its kernel, as `op.primitive.facets`.
+
+A fact is declared where the operation is, as an argument of `@primitive` or by a method of the
+operation. What nobody declared follows from the operation's `semantics`. A rule that is code of a
+higher floor is attached there, to the operation itself (`@dropped.lower_by`). Calls of operations
+never read the record; whoever batches, traces, fuses, places or saves them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from trainkit.core.primitive import Primitive
+
+Value = TypeVar("Value")
+Rule = Callable[..., Any]
+
+
+class Absent:
+    """In place of a facet that an operation does without; false in conditions.
+
+    Attributes:
+        reason: why it needs none, or can't have it, as a part of a sentence.
+    """
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"none ({self.reason})"
+
+
+UNDECLARED = Absent("nobody has declared it")
+"""A facet that neither the operation nor its semantics gives; a test finds it."""
+
+one_by_one = Absent
+"""A `batch` facet: the values go through one after the other, for the reason that is given."""
+
+
+class Batch:
+    """A way to run an operation on a stack of values at once that needs no rule of its own.
+
+    Attributes:
+        kind: "elementwise": inputs are lined up by axes of size 1 behind the first; "axis": the
+            axes that a setting names move up by one; "leading axes": all axes in front of those
+            that the operation works on are a batch already.
+        setting: which setting names axes.
+        all_axes: whether `None` in that setting stands for all axes, as it does in sums.
+    """
+
+    __slots__ = ("all_axes", "kind", "setting")
+
+    def __init__(self, kind: str, setting: str = "", all_axes: bool = False) -> None:
+        self.kind = kind
+        self.setting = setting
+        self.all_axes = all_axes
+
+    def __repr__(self) -> str:
+        return f"axis setting {self.setting!r}" if self.kind == "axis" else self.kind
+
+
+BY_ELEMENT = Batch("elementwise")
+LEADING_AXES = Batch("leading axes")
+ALONG_AXIS = Batch("axis", "axis")
+OVER_AXES = Batch("axis", "axis", all_axes=True)
+
+TRACE = "trace the body"
+"""A `lowering` facet: the body, run on arrays that take notes, is what gets compiled."""
+
+SHAPE, NUMBER = "shape", "number"
+"""What is read of an input other than its values: its shape alone, or a number on the CPU."""
+
+
+class Tuned:
+    """A kernel for one device, which runs in place of the reference body where that pays.
+
+    Attributes:
+        run: the kernel.
+        exact: whether it gives the bits of the reference body.
+        may_run: function of the arrays and settings of a call: whether it may be taken for them.
+    """
+
+    __slots__ = ("exact", "may_run", "run")
+
+    def __init__(self, run: Rule, exact: bool, may_run: Rule) -> None:
+        self.run = run
+        self.exact = exact
+        self.may_run = may_run
+
+    def __repr__(self) -> str:
+        return "tuned, same bits" if self.exact else "tuned, other roundings"
+
+
+class Effect:
+    """What a call does besides its result; graphs never drop or move it.
+
+    Attributes:
+        what: in a few words.
+        saved: whether a saved graph may hold the call.
+    """
+
+    __slots__ = ("saved", "what")
+
+    def __init__(self, what: str, saved: bool = False) -> None:
+        self.what = what
+        self.saved = saved
+
+    def __repr__(self) -> str:
+        return self.what
+
+
+class Semantics:
+    """A kind of operation, from which facets follow that nobody declared.
+
+    Attributes:
+        name: in a word or two.
+        defaults: facets by name.
+    """
+
+    __slots__ = ("defaults", "name")
+
+    def __init__(self, name: str, **defaults: Any) -> None:
+        self.name = name
+        self.defaults = {**_DEFAULTS, **defaults}
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_DEFAULTS: dict[str, Any] = {
+    "batch": UNDECLARED,
+    "stackable": UNDECLARED,
+    "memory": "fresh",
+    "reads": {},
+    "recompute": "costly",
+    "simplify": Absent("no call of it is known to change nothing"),
+    "lowering": UNDECLARED,
+    "tuned": {},
+    "export": UNDECLARED,
+    "effect": None,
+}
+
+ELEMENTWISE = Semantics("elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE)
+REDUCTION = Semantics("reduction", batch=OVER_AXES)
+AXIS = Semantics("along an axis", batch=ALONG_AXIS)
+VIEW = Semantics("view", memory="view", recompute="free")
+ARRANGEMENT = Semantics("arrangement")
+INDEXING = Semantics("indexing")
+CREATION = Semantics("creation")
+QUERY = Semantics("shape query", reads={0: SHAPE})
+CONTRACTION = Semantics("contraction")
+WINDOW = Semantics("windows")
+MATRIX = Semantics("matrices", batch=LEADING_AXES)
+RANDOM = Semantics("random numbers")
+CONTROL = Semantics("control flow")
+MESSAGE = Semantics("message")
+COMPOSITE = Semantics("composite")
+
+
+class Facets:
+    """The record of one operation; `op.primitive.facets`.
+
+    Attributes:
+        primitive: the operation's declaration.
+        semantics: its kind, one of the `Semantics` above. Facets that follow from it:
+        batch: how n stacked values go through at once: a `Batch`, or a rule `(primitive, inputs,
+            settings, count)` that gives the stacked result or `NotImplemented`, or
+            `one_by_one(reason)`.
+        stackable: whether elements of a dataset, stacked, give the same bits as one by one: `True`
+            with the settings as they are, or a rule `(count, rank, settings)` that gives the
+            settings for a stack, or `Absent(reason)`.
+        memory: "fresh" where a result has memory of its own, "view" where it may be an input's.
+        reads: for places of inputs what is read of them, where that isn't values: `SHAPE` for the
+            shape alone, `NUMBER` for a number that is wanted on the CPU.
+        recompute: "free", "cheap" or "costly": what it takes to compute a result again rather than
+            keep it for a gradient.
+        simplify: a rule `(node, inputs)` that gives what stands for a call that changes nothing, or
+            `None` for one that does.
+        lowering: how fused kernels are made: `TRACE`, or a rule `(trace, *arrays, **settings)`, or
+            `Absent(reason)`.
+        tuned: a `Tuned` kernel per device ("cpu", "gpu").
+        graph_name: what a graph calls its nodes.
+        export: the name of the function that computes it in the NumPy-only reader of saved graphs.
+        effect: an `Effect`, or `None` where the result is all that there is.
+    """
+
+    __slots__ = (
+        "batch",
+        "effect",
+        "export",
+        "graph_name",
+        "lowering",
+        "memory",
+        "primitive",
+        "reads",
+        "recompute",
+        "semantics",
+        "simplify",
+        "stackable",
+        "tuned",
+    )
+    primitive: Primitive
+    semantics: Semantics
+    batch: Batch | Rule | Absent
+    stackable: Literal[True] | Rule | Absent
+    memory: Literal["fresh", "view"]
+    reads: dict[int, str]
+    recompute: Literal["free", "cheap", "costly"]
+    simplify: Rule | Absent
+    lowering: str | Rule | Absent
+    tuned: dict[str, Tuned]
+    graph_name: str
+    export: str | Absent
+    effect: Effect | None
+
+    def __init__(self, primitive: Primitive, semantics: Semantics) -> None:
+        self.primitive = primitive
+        self.semantics = semantics
+
+    def __getattr__(self, name: str) -> Any:
+        """A facet that was not declared, by what the semantics say."""
+        if name == "graph_name":
+            return "".join(part.capitalize() for part in self.primitive.name.split("_"))
+        defaults = self.semantics.defaults
+        if name in defaults:
+            return defaults[name]
+        raise AttributeError(f"an operation has no facet {name!r}")
+
+    @property
+    def shape(self) -> Rule:
+        """The rule from `Spec`s of inputs to those of results."""
+        return self.primitive.shape_rule
+
+    @property
+    def vjp(self) -> Any:
+        """The gradient rules: one for all inputs, or a tuple with one per input, or `None`."""
+        return self.primitive.joint or self.primitive.rules
+
+    # ------------------------------------------------------------------ methods of operations
+
+    def declare(self, **facets: Any) -> None:
+        """Give facets by name.
+
+        Raises:
+            TypeError: there is no such facet.
+        """
+        for name, value in facets.items():
+            if name not in _DECLARABLE:
+                raise TypeError(
+                    f"{self.primitive.name}: there is no facet {name!r}; "
+                    f"there are {', '.join(_DECLARABLE)}"
+                )
+            setattr(self, name, value)
+
+    def batch_by(self, way: Value) -> Value:
+        """Give the `batch` facet; decorates a rule."""
+        self.batch = way  # type: ignore[assignment]
+        return way
+
+    def stack_by(self, rule: Value) -> Value:
+        """Give the `stackable` facet; decorates a rule."""
+        self.stackable = rule  # type: ignore[assignment]
+        return rule
+
+    def lower_by(self, rule: Value) -> Value:
+        """Give the `lowering` facet; decorates a rule."""
+        self.lowering = rule  # type: ignore[assignment]
+        return rule
+
+    def simplify_by(self, rule: Value) -> Value:
+        """Give the `simplify` facet; decorates a rule."""
+        self.simplify = rule  # type: ignore[assignment]
+        return rule
+
+    def tune(self, run: Rule, *, exact: bool, may_run: Rule, device: str = "cpu") -> None:
+        """Give a kernel for a device: `run`, whether its bits are the body's, where it may run."""
+        self.tuned = {**self.tuned, device: Tuned(run, exact, may_run)}
+
+
+_DECLARABLE = tuple(name for name in Facets.__slots__ if name != "primitive")
+METHODS = ("declare", "batch_by", "stack_by", "lower_by", "simplify_by", "tune")
+"""The methods above that operations have."""
