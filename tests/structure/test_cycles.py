@@ -1,0 +1,269 @@
+"""No two files import each other, directly or around; late imports need a reason."""
+
+import ast
+from collections.abc import Iterable
+
+import pytest
+
+from tests.structure.imports import circles, files, import_graph, imports_of, late_strangers
+
+# The circles there are today. They may only get smaller.
+CIRCLES: list[set[str]] = [
+    {"trainkit.ops.contraction", "trainkit.ops.products"},
+    {"trainkit.ops.distributions", "trainkit.ops.random"},
+    {
+        "trainkit.graph.autograph",
+        "trainkit.graph.body_plans",
+        "trainkit.graph.branch_gradients",
+        "trainkit.graph.branch_plans",
+        "trainkit.graph.branch_tracing",
+        "trainkit.graph.branches",
+        "trainkit.graph.cuda.capture",
+        "trainkit.graph.cuda.in_place",
+        "trainkit.graph.cuda.kernel",
+        "trainkit.graph.cuda.placing",
+        "trainkit.graph.cuda.program",
+        "trainkit.graph.custom_rule",
+        "trainkit.graph.executor",
+        "trainkit.graph.expressions",
+        "trainkit.graph.fusion",
+        "trainkit.graph.graph",
+        "trainkit.graph.listing",
+        "trainkit.graph.loop_gradients",
+        "trainkit.graph.loop_rows",
+        "trainkit.graph.loop_statements",
+        "trainkit.graph.loop_tracing",
+        "trainkit.graph.loops",
+        "trainkit.graph.passes",
+        "trainkit.graph.program",
+        "trainkit.graph.segments.rules",
+        "trainkit.graph.splitting",
+        "trainkit.graph.statements",
+        "trainkit.graph.subgraphs",
+    },
+    {"trainkit.models.model", "trainkit.models.saving"},
+    {"trainkit.tf.linalg", "trainkit.tf.tridiagonal"},
+    {"trainkit.tf.image", "trainkit.tf.image_parts"},
+    {
+        "trainkit.tf.nn",
+        "trainkit.tf.normalization",
+        "trainkit.tf.transposed_convolution",
+        "trainkit.tf.windows",
+    },
+]
+
+# trainkit's own files imported inside functions, by the file that does so, each with the reason why
+# it stays there; None marks one that has to go. They may only get fewer.
+LATE: dict[str, dict[str, str | None]] = {
+    "trainkit": {"trainkit.tf.left_out": None},
+    "trainkit.autodiff.custom": {
+        "trainkit.autodiff.rule_check": None,
+        "trainkit.core.tensor": None,
+    },
+    "trainkit.autodiff.tape": {"trainkit.ops.batching": None},
+    "trainkit.checkpoints.hdf5": {"trainkit.checkpoints.guard": None},
+    "trainkit.compat.v1": {"trainkit": None, "trainkit.initializers": None},
+    "trainkit.graph.autograph": {"trainkit.graph.rewriting": None},
+    "trainkit.graph.executor": {
+        "trainkit.graph.cuda.program": None,
+        "trainkit.graph.fusion": None,
+        "trainkit.graph.passes": None,
+    },
+    "trainkit.graph.expressions": {"trainkit.ops": None},
+    "trainkit.graph.function": {"trainkit.graph.explain": None, "trainkit.graph.verify": None},
+    "trainkit.graph.fusion": {"trainkit.graph.program": None},
+    "trainkit.graph.graph": {
+        "trainkit.graph.autograph": None,
+        "trainkit.graph.branch_tracing": None,
+        "trainkit.graph.custom_rule": None,
+        "trainkit.graph.executor": None,
+        "trainkit.graph.listing": None,
+        "trainkit.graph.loop_tracing": None,
+    },
+    "trainkit.graph.loop_statements": {"trainkit.core.abstract": None, "trainkit.ops": None},
+    "trainkit.graph.loop_tracing": {"trainkit.core.abstract": None},
+    "trainkit.graph.loops": {"trainkit.core.tensor": None},
+    "trainkit.graph.segments.segment": {"trainkit.graph.segments.machine": None},
+    "trainkit.graph.statements": {"trainkit.core.abstract": None, "trainkit.ops": None},
+    "trainkit.graph.subgraphs": {"trainkit.core.abstract": None},
+    "trainkit.graph.tensor_array": {"trainkit.ops.broadcasting": None},
+    "trainkit.kernels.attention_cpu": {"trainkit.kernels.compiled.attention": None},
+    "trainkit.kernels.conv_cpu": {"trainkit.kernels.compiled.tiles": None},
+    "trainkit.kernels.wide": {"trainkit.kernels.numpy_loops": None, "trainkit.kernels.team": None},
+    "trainkit.layers.core": {
+        "trainkit.core.dtypes": None,
+        "trainkit.core.registry": None,
+        "trainkit.regularizers": None,
+    },
+    "trainkit.layers.dtype_policy": {"trainkit.layers.autocast": None},
+    "trainkit.layers.recurrent": {"trainkit.core.shapes": None, "trainkit.core.tensor": None},
+    "trainkit.models.model": {"trainkit.models.saving": None, "trainkit.models.summarizing": None},
+    "trainkit.models.network": {"trainkit.layers.layer": None},
+    "trainkit.ops.axis_activations": {"trainkit.ops.joining": None},
+    "trainkit.ops.control_flow": {"trainkit.ops.shaping": None},
+    "trainkit.ops.creation": {"trainkit.ops.elementwise": None, "trainkit.ops.reductions": None},
+    "trainkit.ops.cumulative": {"trainkit.ops.shaping": None},
+    "trainkit.ops.distributions": {"trainkit.ops.gathering": None},
+    "trainkit.ops.elementwise": {"trainkit.ops.indexing": None},
+    "trainkit.ops.finiteness": {"trainkit.ops.predicates": None},
+    "trainkit.ops.products": {"trainkit.ops.contraction": None},
+    "trainkit.ops.random": {"trainkit.ops.distributions": None, "trainkit.ops.joining": None},
+    "trainkit.ops.statistics": {"trainkit.ops.shaping": None},
+    "trainkit.ops.windows": {
+        "trainkit.ops.broadcasting": None,
+        "trainkit.ops.reductions": None,
+        "trainkit.ops.shaping": None,
+    },
+    "trainkit.optimizers.step_plan": {"trainkit.optimizers.rule_cuda": None},
+    "trainkit.profiler.profiling": {
+        "trainkit.profiler.chrome": None,
+        "trainkit.profiler.tensorboard": None,
+    },
+    "trainkit.profiler.seams": {"trainkit.graph.executor": None},
+    "trainkit.tf.conversions": {"trainkit.tf.arrays": None},
+    "trainkit.tf.debugging": {"trainkit.core.dtypes": None},
+    "trainkit.tf.image_parts": {"trainkit.tf.image": None},
+    "trainkit.tf.nn": {"trainkit.random": None},
+    "trainkit.tf.normalization": {"trainkit.tf.nn": None},
+    "trainkit.tf.sequences": {"trainkit.tf.indexing": None},
+    "trainkit.tf.transposed_convolution": {"trainkit.tf.nn": None},
+    "trainkit.tf.tridiagonal": {"trainkit.tf.linalg": None},
+    "trainkit.tf.version": {"trainkit": None},
+    "trainkit.tf.windows": {"trainkit.tf.nn": None},
+}
+
+OPTIONAL = "an optional dependency: whoever does not use it need not have it"
+START_UP = "heavy: `import trainkit` stays light without it"
+NEVER_USED = "of the standard library, and used by few programs: start-up time"
+
+# What is not trainkit's and may be imported inside functions, with the reason.
+STRANGERS = {
+    "IPython": OPTIONAL,
+    "cuda": OPTIONAL,
+    "cupy": OPTIONAL,
+    "cupyx": OPTIONAL,
+    "sklearn": OPTIONAL,
+    "google": START_UP,
+    "h5py": START_UP,
+    "llvmlite": START_UP,
+    "malt": START_UP,
+    "ml_dtypes": START_UP,
+    "numba": START_UP,
+    "pooch": START_UP,
+    "tensorboardX": START_UP,
+    "tqdm": START_UP,
+    "concurrent": NEVER_USED,
+    "ctypes": NEVER_USED,
+    "difflib": NEVER_USED,
+    "fcntl": "absent on Windows",
+    "importlib": NEVER_USED,
+    "inspect": NEVER_USED,
+    "json": NEVER_USED,
+    "multiprocessing": NEVER_USED,
+    "numpy": None,
+    "pathlib": None,
+    "secrets": NEVER_USED,
+    "shutil": NEVER_USED,
+    "string": None,
+    "threading": None,
+    "urllib": NEVER_USED,
+}
+
+
+def arrows() -> dict[str, set[str]]:
+    return {name: {found.target for found in its} for name, its in import_graph().items()}
+
+
+def path_around(members: set[str], start: str) -> str:
+    """One way from `start` through its circle back to it, the shortest."""
+    graph = arrows()
+    before: dict[str, str] = {}
+    waiting = [start]
+    for here in waiting:
+        for there in sorted(graph[here] & members):
+            if there == start:
+                steps = [start, here]
+                while steps[-1] != start:
+                    steps.append(before[steps[-1]])
+                return " -> ".join(reversed(steps))
+            if there not in before:
+                before[there] = here
+                waiting.append(there)
+    raise AssertionError(f"{start} is in no circle")
+
+
+def new_circles(found: Iterable[set[str]], listed: list[set[str]]) -> list[set[str]]:
+    return [members for members in found if not any(members <= known for known in listed)]
+
+
+def test_no_new_circle_between_files():
+    """Imports inside functions count; those for type checkers alone do not."""
+    new = new_circles(circles(arrows()), CIRCLES)
+    shown = "\n".join(path_around(members, min(members)) for members in new)
+    assert not new, f"files import one another in a circle:\n{shown}"
+
+
+def test_an_import_inside_a_function_has_a_reason():
+    found = [
+        f"{name}, line {late.line}, imports {late.target}"
+        for name, its in import_graph().items()
+        for late in its
+        if late.inside_function and late.target not in LATE.get(name, {})
+    ]
+    assert not found, "\n".join(["import at the top of the file, or give LATE a reason", *found])
+
+
+def test_what_is_not_ours_is_imported_late_for_a_reason_only():
+    found = [
+        f"{name} imports {there}"
+        for name in files()
+        for there in late_strangers(name)
+        if there.partition(".")[0] not in STRANGERS
+    ]
+    assert not found, "\n".join(["inside functions; do so at the top of the file", *found])
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        ({"a": {"b"}, "b": {"c"}, "c": set()}, []),
+        ({"a": {"b"}, "b": {"a"}}, [{"a", "b"}]),
+        (
+            {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"e"}, "e": {"d"}},
+            [{"d", "e"}, {"b", "c"}],
+        ),
+        ({"a": {"b", "c"}, "b": {"d"}, "c": {"d"}, "d": {"a"}}, [{"a", "b", "c", "d"}]),
+    ],
+    ids=["none", "two", "two circles", "two ways round"],
+)
+def test_circles_are_found(graph, expected):
+    assert circles(graph) == expected
+
+
+def test_a_part_of_a_listed_circle_is_not_new_and_more_than_it_is():
+    assert not new_circles([{"a", "b"}], [{"a", "b", "c"}])
+    assert new_circles([{"a", "b", "d"}], [{"a", "b", "c"}]) == [{"a", "b", "d"}]
+
+
+def test_all_kinds_of_import_are_read():
+    source = """
+from trainkit.core import tensor
+from trainkit.core.tensor import Tensor
+import trainkit.ops
+from . import tape
+if TYPE_CHECKING:
+    from trainkit.models import Model
+def late():
+    if ready:
+        from trainkit.graph import function
+"""
+    modules = {"trainkit", "trainkit.core", "trainkit.core.tensor", "trainkit.ops"}
+    modules |= {"trainkit.autodiff.tape", "trainkit.graph", "trainkit.models"}
+    found = imports_of(ast.parse(source), "trainkit.autodiff.walk", False, modules)
+    assert [(each.target, each.inside_function) for each in found] == [
+        ("trainkit.core.tensor", False),
+        ("trainkit.core.tensor", False),
+        ("trainkit.ops", False),
+        ("trainkit.autodiff.tape", False),
+        ("trainkit.graph", True),
+    ]

@@ -1,0 +1,209 @@
+"""The package speaks the field's language: what a reader of JAX or PyTorch would search for."""
+
+import io
+import itertools
+import pathlib
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.structure.imports import PACKAGE
+
+# A word of our own, and what the field says. Two words are one name, as in `way_back`, `WayBack`
+# and "way back".
+FIELD = {
+    "arranging": "pad, tile, roll",
+    "attending": "fused attention",
+    "array rules": "vjps on arrays",
+    "biased activations": "bias_activation",
+    "body plans": "loop_vjp",
+    "branch plans": "cond_vjp",
+    "call facts": "call spec",
+    "calm": "configure_threads",
+    "callables": "eager dispatch",
+    "crew": "executor, thread pool",
+    "custom rule": "custom_gradient",
+    "deliver": "accumulate (a gradient)",
+    "dropping": "dropout",
+    "extremes": "max, min, argmax",
+    "flat files": "safetensors",
+    "gradient pairs": "grads_and_vars",
+    "guard": "validation",
+    "hot program": "tiered program, JIT kernel",
+    "image sizes": "resizing",
+    "joining": "concat, split",
+    "known weights": "slots",
+    "line tiles": "microkernels",
+    "listing": "graph printing",
+    "look in": "instrumentation",
+    "loop rows": "loop to scan",
+    "loud": "with effects",
+    "odd": "unusual, the remainder, incomplete (odd numbers stay odd)",
+    "placing": "placement",
+    "recorder": "trace state",
+    "rule loop": "fused update",
+    "rule program": "update program",
+    "seal": "header",
+    "seams": "instrumentation",
+    "slopes": "gradients, derivatives",
+    "source lines": "user frames",
+    "splitting": "partition, residuals",
+    "spreading": "parallel_for",
+    "step facts": "step cache",
+    "step writers": "lowering",
+    "stretch": "chunk, range",
+    "takes notes": "traces",
+    "taps": "kernel offsets",
+    "team": "thread pool",
+    "teams": "thread pools, parallel loops",
+    "told": "informed, notified, compiled; said to",
+    "unfolding": "im2col",
+    "walk": "backward pass; traversal",
+    "walked": "traversed",
+    "walks": "traverses",
+    "way back": "vjp",
+    "weight state": "slot state",
+}
+
+# How often each is used today. These numbers may only fall.
+TODAY = {
+    "arranging": 25,
+    "array rules": 22,
+    "attending": 3,
+    "biased activations": 2,
+    "body plans": 3,
+    "branch plans": 2,
+    "call facts": 14,
+    "callables": 9,
+    "calm": 3,
+    "crew": 9,
+    "custom rule": 8,
+    "deliver": 10,
+    "dropping": 3,
+    "extremes": 40,
+    "flat files": 5,
+    "gradient pairs": 4,
+    "guard": 14,
+    "hot program": 12,
+    "image sizes": 4,
+    "joining": 43,
+    "known weights": 7,
+    "line tiles": 2,
+    "listing": 12,
+    "look in": 4,
+    "loop rows": 3,
+    "loud": 22,
+    "odd": 42,
+    "placing": 3,
+    "recorder": 226,
+    "rule loop": 2,
+    "rule program": 31,
+    "seal": 24,
+    "seams": 3,
+    "slopes": 154,
+    "source lines": 14,
+    "splitting": 4,
+    "spreading": 12,
+    "step facts": 6,
+    "step writers": 3,
+    "stretch": 74,
+    "taps": 132,
+    "team": 290,
+    "teams": 10,
+    "told": 92,
+    "unfolding": 5,
+    "walk": 135,
+    "walked": 19,
+    "walks": 8,
+    "way back": 45,
+    "weight state": 47,
+}
+
+IDENTIFIER_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in small letters; identifiers are split at `_` and at capitals."""
+    return [part.lower() for part in IDENTIFIER_PARTS.findall(text)]
+
+
+def spoken(source: str) -> Iterator[str]:
+    """What a Python file says to its reader: names, comments, docstrings; no other strings."""
+    statement_begins = True
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in (tokenize.NAME, tokenize.COMMENT) or (
+            token.type == tokenize.STRING and statement_begins
+        ):
+            yield token.string
+        if token.type not in (tokenize.COMMENT, tokenize.NL):
+            statement_begins = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+
+
+def counted(texts: list[list[str]]) -> Counter:
+    """How often each private word stands in these lists of words."""
+    found: Counter = Counter()
+    for text in texts:
+        found.update(word for word in text if word in FIELD)
+        pairs = (f"{one} {two}" for one, two in itertools.pairwise(text))
+        found.update(pair for pair in pairs if pair in FIELD)
+    return found
+
+
+def texts_of(path: pathlib.Path) -> list[list[str]]:
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return [words(path.stem), *map(words, spoken(source))]
+    return [words(path.stem), words(source)]
+
+
+def written(folder: pathlib.Path = PACKAGE) -> list[pathlib.Path]:
+    return sorted(path for end in ("py", "pyx", "pxi") for path in folder.rglob(f"*.{end}"))
+
+
+def most_users(word: str, at_most: int = 5) -> str:
+    counts = Counter({path: counted(texts_of(path))[word] for path in written()})
+    return ", ".join(
+        f"{path.relative_to(PACKAGE)} {count}" for path, count in counts.most_common(at_most)
+    )
+
+
+def test_the_words_of_our_own_get_fewer():
+    found: Counter = Counter()
+    for path in written():
+        found.update(counted(texts_of(path)))
+    more = [
+        f"{word!r} is used {count} times, {TODAY.get(word, 0)} before: the field says"
+        f" {FIELD[word]}; most in {most_users(word)}"
+        for word, count in sorted(found.items())
+        if count > TODAY.get(word, 0)
+    ]
+    assert not more, "\n".join(more)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("_way_back", ["way", "back"]),
+        ("HotProgram", ["hot", "program"]),
+        ("SEAL_SIZE", ["seal", "size"]),
+        ("a team's HDF5File", ["a", "team", "s", "hdf", "file"]),
+    ],
+)
+def test_a_text_is_split_into_words(text, expected):
+    assert words(text) == expected
+
+
+def test_names_comments_and_docstrings_count_and_other_strings_do_not():
+    source = '''
+"""The way back."""
+class WayBack:  # one team
+    """A crew."""
+    def told(self):
+        # odd, and oddly
+        return "walk the walk"
+'''
+    found = counted([words(text) for text in spoken(source)])
+    assert found == {"way back": 2, "team": 1, "crew": 1, "told": 1, "odd": 1}
