@@ -24,7 +24,7 @@ from trainkit.core.errors import (
     OpError,
     PositionError,
 )
-from trainkit.core.facets import COMPOSITE, ELEMENTWISE, METHODS, Facets
+from trainkit.core.facets import COMPOSITE, ELEMENTWISE, METHODS, TRACE, Facets
 from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
@@ -128,11 +128,16 @@ class Primitive:
         self.is_ufunc = isinstance(kernel, np.ufunc)
         self.passes_errors = False
         self.effect = False
-        self.elementwise = self.is_ufunc
         self.floats_only = shape_rule in (shapes.floating, shapes.floating_broadcast)
         self.promotes = False
         self.op: Callable[..., Any] = self.slow
         self.facets = Facets(self, ELEMENTWISE if self.is_ufunc else COMPOSITE)
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether the result depends on one element of each input, by a body that is traced."""
+        facets = self.facets
+        return facets.semantics is ELEMENTWISE and facets.lowering is TRACE
 
     @property
     def recorded(self) -> bool:
@@ -416,7 +421,6 @@ def primitive(
     *,
     name: str | None = None,
     promotes: bool = False,
-    elementwise: bool = False,
     effect: bool = False,
     **facets: Any,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operation[P]]:
@@ -432,7 +436,6 @@ def primitive(
             `shapes.floating_broadcast` also make integers floats before the kernel runs.
         name: the key in `PRIMITIVES`; by default the kernel's name.
         promotes: inputs of different dtypes are cast to the one they promote to.
-        elementwise: the result depends on one element of each input, so graphs may fuse it.
         effect: graphs keep the call even if nothing uses its result.
         **facets: what else is known of it: `semantics`, `batch`, `memory` … (see `Facets`).
     """
@@ -440,7 +443,6 @@ def primitive(
     def declare(kernel: Callable[Concatenate[Any, P], Any]) -> Operation[P]:
         prim = Primitive(name or kernel.__name__, kernel, shape_rule)
         prim.promotes = promotes or prim.shape_rule in (shapes.broadcast, shapes.floating_broadcast)
-        prim.elementwise = elementwise
         prim.effect = effect
         if facets:
             prim.facets.declare(**facets)

@@ -11,6 +11,7 @@ from typing import Any
 from trainkit.core import devices, nest
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.facets import CONTROL, INDEXING
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -117,7 +118,7 @@ def _while_rule(
     return (*state, *rows, Spec((), as_dtype("int32")))
 
 
-@primitive(_while_rule, name="while_loop")
+@primitive(_while_rule, name="while_loop", semantics=CONTROL)
 def while_primitive(
     xp: Any,
     *arrays: Any,
@@ -169,7 +170,7 @@ def _scan_rule(
     return state + tuple(Spec((length, *y.shape), y.dtype) for y in body.outputs[count:])
 
 
-@primitive(_scan_rule, name="scan")
+@primitive(_scan_rule, name="scan", semantics=CONTROL)
 def scan_primitive(
     xp: Any,
     steps: Any,
@@ -212,13 +213,13 @@ def scan_primitive(
 # ---------------------------------------------------------------------- sizes of padded rows
 
 
-@primitive(lambda x, sizes, *, dims: Spec(dims, x.dtype), name="cut_to_sizes")
+@primitive(lambda x, sizes, *, dims: Spec(dims, x.dtype), name="cut_to_sizes", semantics=INDEXING)
 def cut_to_sizes(xp: Any, x: Any, sizes: Any, *, dims: tuple[int | None, ...]) -> Any:
     """The first elements of `x` along each axis, as many as `sizes` (rank,) says."""
     return x[tuple(slice(int(n)) for n in sizes)]
 
 
-@primitive(lambda x, like: Spec(like.shape, x.dtype), name="padded_like")
+@primitive(lambda x, like: Spec(like.shape, x.dtype), name="padded_like", semantics=INDEXING)
 def padded_like(xp: Any, x: Any, like: Any) -> Any:
     """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""
     out = xp.zeros(like.shape, x.dtype)
@@ -246,7 +247,7 @@ def _for_rule(
     return tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
 
 
-@primitive(_for_rule, name="for_each", effect=True)
+@primitive(_for_rule, name="for_each", effect=True, semantics=CONTROL)
 def for_primitive(
     xp: Any, *arrays: Any, body: Graph, count: int, source: Any, fed: int, stops: bool = False
 ) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from trainkit.core import dtypes, nest, recorder
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from trainkit.core.facets import INDEXING
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import (
@@ -38,7 +39,7 @@ def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
     return Spec((first, *dims), buffer.dtype)
 
 
-@primitive(_write_rule, name="tensor_array_write")
+@primitive(_write_rule, name="tensor_array_write", semantics=INDEXING)
 def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
     """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed.
 
@@ -71,7 +72,11 @@ _write.gradients(
 )
 
 
-@primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_without")
+@primitive(
+    lambda g, index, like: Spec(like.shape, g.dtype),
+    name="tensor_array_without",
+    semantics=INDEXING,
+)
 def _without(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
     if not like.size:
@@ -85,7 +90,9 @@ def _without(xp: Any, g: Any, index: Any, like: Any) -> Any:
 _without.gradients(lambda g, y, gy, index, like: _padded(g, index, gy), None, None)  # type: ignore[has-type]
 
 
-@primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_padded")
+@primitive(
+    lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_padded", semantics=INDEXING
+)
 def _padded(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
     out = xp.zeros(like.shape, g.dtype)
@@ -100,7 +107,9 @@ _padded.gradients(lambda g, y, gy, index, like: _without(g, index, gy), None, No
 
 
 @primitive(
-    lambda buffer, index: Spec(tuple(buffer.shape)[1:], buffer.dtype), name="tensor_array_read"
+    lambda buffer, index: Spec(tuple(buffer.shape)[1:], buffer.dtype),
+    name="tensor_array_read",
+    semantics=INDEXING,
 )
 def _read(xp: Any, buffer: Any, index: Any) -> Any:
     """The value at the position `index`."""
@@ -113,7 +122,9 @@ def _read(xp: Any, buffer: Any, index: Any) -> Any:
 _read.gradients(lambda g, y, buffer, index: _placed(g, index, buffer), None)  # type: ignore[has-type]
 
 
-@primitive(lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_placed")
+@primitive(
+    lambda g, index, like: Spec(like.shape, g.dtype), name="tensor_array_placed", semantics=INDEXING
+)
 def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """Zeros in the shape of `like` with `g` at the position `index`."""
     out = xp.zeros(like.shape, g.dtype)

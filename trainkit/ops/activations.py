@@ -10,6 +10,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ELEMENTWISE
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
@@ -36,7 +37,7 @@ from trainkit.ops.elementwise import (
 # ------------------------------------------------------------------ rectifiers
 
 
-@primitive(shapes.unchanged, elementwise=True)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
     """`g` where the output `y` of a rectifier is above 0, else 0."""
     if g.size >= FEWEST and (found := applied("relu_gradient", g, y)) is not None:
@@ -47,7 +48,7 @@ def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
 relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
 
 
-@primitive(shapes.unchanged, elementwise=True)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def relu(xp: ArrayModule, x: Array) -> Array:
     """Rectifier max(x, 0); the slope at 0 is 0.
 
@@ -61,7 +62,7 @@ def relu(xp: ArrayModule, x: Array) -> Array:
 relu.gradients(lambda g, y, x: relu_gradient(g, y))
 
 
-@primitive(shapes.unchanged, elementwise=True)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def relu6(xp: ArrayModule, x: Array) -> Array:
     """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010."""
     return xp.minimum(xp.maximum(x, 0), 6)
@@ -70,7 +71,7 @@ def relu6(xp: ArrayModule, x: Array) -> Array:
 relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(x, 0), less(x, 6))))
 
 
-@primitive(shapes.floating, name="leaky_relu", elementwise=True)
+@primitive(shapes.floating, name="leaky_relu", semantics=ELEMENTWISE)
 def _leaky_relu(xp: ArrayModule, x: Array, *, negative_slope: float) -> Array:
     """`x` above 0, negative_slope * x below it."""
     if 0 < negative_slope <= 1:  # the greater of the two is the right one, in one pass
@@ -117,7 +118,7 @@ def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
 # ------------------------------------------------------------------ sigmoids
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
     if x.size >= FEWEST and (found := applied("sigmoid", x)) is not None:
@@ -128,7 +129,7 @@ def sigmoid(xp: ArrayModule, x: Array) -> Array:
 sigmoid.gradients(lambda g, y, x: along(g, multiply(y, subtract(1, y))))
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Logarithm of the logistic function, -log(1 + exp(-x)), without overflow."""
     return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
@@ -137,7 +138,7 @@ def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
 log_sigmoid.gradients(lambda g, y, x: multiply(g, sigmoid(-x)))
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def softplus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier log(1 + exp(x)), without overflow.
 
@@ -153,7 +154,7 @@ def softplus(xp: ArrayModule, x: Array) -> Array:
 softplus.gradients(lambda g, y, x: multiply(g, sigmoid(x)))
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def softsign(xp: ArrayModule, x: Array) -> Array:
     """`x / (1 + |x|)`."""
     return x / (1 + xp.abs(x))
@@ -162,7 +163,7 @@ def softsign(xp: ArrayModule, x: Array) -> Array:
 softsign.gradients(lambda g, y, x: divide(g, square(add(absolute(x), 1))))
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above."""
     return xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
@@ -171,7 +172,7 @@ def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
 hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -3, 3)), 1 / 6))
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above."""
     return xp.minimum(xp.maximum((x + 1) * 0.5, 0), 1)
@@ -180,7 +181,7 @@ def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
 sparse_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -1, 1)), 0.5))
 
 
-@primitive(shapes.unchanged, elementwise=True)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def hard_tanh(xp: ArrayModule, x: Array) -> Array:
     """`x` limited to the range from -1 to 1."""
     return xp.minimum(xp.maximum(x, -1), 1)
@@ -197,7 +198,7 @@ def between(x: Any, low: float, high: float) -> Tensor:
 # ------------------------------------------------------------------ exponential below 0
 
 
-@primitive(shapes.floating, name="elu", elementwise=True)
+@primitive(shapes.floating, name="elu", semantics=ELEMENTWISE)
 def _elu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
     """`x` above 0, alpha * (exp(x) - 1) below it."""
     return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0))
@@ -229,7 +230,7 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def selu(xp: ArrayModule, x: Array) -> Array:
     """Scaled exponential linear unit, which keeps mean 0 and variance 1 from layer to layer.
 
@@ -251,7 +252,7 @@ selu.gradients(
 )
 
 
-@primitive(shapes.floating, name="celu", elementwise=True)
+@primitive(shapes.floating, name="celu", semantics=ELEMENTWISE)
 def _celu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
     """`x` above 0, alpha * (exp(x / alpha) - 1) below it."""
     return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0) / alpha)
@@ -275,7 +276,7 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
     return _celu(x, alpha=float(alpha))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, name="squareplus", elementwise=True)
+@primitive(shapes.floating, name="squareplus", semantics=ELEMENTWISE)
 def _squareplus(xp: ArrayModule, x: Array, *, b: float) -> Array:
     """(x + sqrt(x**2 + b)) / 2."""
     return 0.5 * (x + xp.sqrt(x * x + b))
@@ -299,7 +300,7 @@ def squareplus(x: Any, b: float = 4) -> Tensor:
     return _squareplus(x, b=float(b))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def sparse_plus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x."""
     bend = 0.25 * (x + 1) * (x + 1)
@@ -313,13 +314,13 @@ sparse_plus.gradients(
 # ------------------------------------------------------------------ shrinkage
 
 
-@primitive(shapes.floating, name="soft_shrink", elementwise=True)
+@primitive(shapes.floating, name="soft_shrink", semantics=ELEMENTWISE)
 def _soft_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
     """`x` moved towards 0 by the threshold, 0 within it."""
     return xp.where(x > threshold, x - threshold, xp.where(x < -threshold, x + threshold, 0))
 
 
-@primitive(shapes.floating, name="hard_shrink", elementwise=True)
+@primitive(shapes.floating, name="hard_shrink", semantics=ELEMENTWISE)
 def _hard_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
     """`x` beyond the threshold, 0 within it."""
     return xp.where(xp.abs(x) > threshold, x, 0)
@@ -359,7 +360,7 @@ def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
     return _hard_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def tanh_shrink(xp: ArrayModule, x: Array) -> Array:
     """`x - tanh(x)`."""
     return x - xp.tanh(x)

@@ -9,6 +9,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import COMPOSITE, CONTRACTION
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -39,7 +40,7 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
     return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
 
 
-@primitive(_rectified_rule)
+@primitive(_rectified_rule, semantics=COMPOSITE)
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
     found = pool_cpu.rectified_gradient(g, y) if xp is np else None
@@ -88,7 +89,7 @@ def _is_short(xp: ArrayModule, dtype: Any) -> bool:
     return dtype.itemsize < 4 and (xp is np or dtype.kind in "iub")
 
 
-@primitive(_dense_rule, name="dense", promotes=True)
+@primitive(_dense_rule, name="dense", promotes=True, semantics=CONTRACTION)
 def _dense(
     xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None
 ) -> Array:
@@ -118,7 +119,7 @@ def _gradient_rule(
     return tuple(Spec(s.shape, g.dtype) for s, use in zip(every, wanted, strict=True) if use)
 
 
-@primitive(_gradient_rule, name="dense_gradient")
+@primitive(_gradient_rule, name="dense_gradient", semantics=CONTRACTION)
 def dense_gradient(
     xp: ArrayModule,
     g: Array,

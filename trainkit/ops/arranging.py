@@ -9,6 +9,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import ARRANGEMENT, AXIS
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, is_tensor
@@ -36,7 +37,7 @@ def _tile_rule(x: Spec, *, repeats: tuple[int, ...]) -> Spec:
     return Spec((None if n is None else n * r for n, r in zip(dims, counts, strict=True)), x.dtype)
 
 
-@primitive(_tile_rule, name="tile")
+@primitive(_tile_rule, name="tile", semantics=ARRANGEMENT)
 def _tile(xp: ArrayModule, x: Array, *, repeats: tuple[int, ...]) -> Array:
     """The tensor laid side by side."""
     shapes.bounded("tile", *_tiled_dims(x.shape, repeats))
@@ -49,7 +50,7 @@ def _untile_rule(g: Spec, *, repeats: tuple[int, ...], rank: int) -> Spec:
     return Spec(left[len(left) - rank :], g.dtype)
 
 
-@primitive(_untile_rule)
+@primitive(_untile_rule, semantics=ARRANGEMENT)
 def tile_sum(xp: ArrayModule, g: Array, *, repeats: tuple[int, ...], rank: int) -> Array:
     """The sum of the copies that `tile` made of a tensor of `rank` axes."""
     dims, counts = _tiled(g.shape, repeats)
@@ -79,7 +80,7 @@ def _tile_sized_rule(x: Spec, *sizes: Spec, repeats: Any) -> Spec:
     )
 
 
-@primitive(_tile_sized_rule)
+@primitive(_tile_sized_rule, semantics=ARRANGEMENT)
 def tile_sized(xp: ArrayModule, x: Array, *sizes: Array, repeats: Any) -> Array:
     """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
     return _tile.primitive.kernel(xp, x, repeats=filled(repeats, sizes))
@@ -89,7 +90,7 @@ def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untile_sized_rule)
+@primitive(_untile_sized_rule, semantics=ARRANGEMENT)
 def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: Any) -> Array:
     """The sum of the copies that `tile_sized` made of `x`."""
     return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)
@@ -151,7 +152,7 @@ def _repeat_rule(x: Spec, *, repeats: Any, axis: int) -> Spec:
     return Spec((*x.shape[:place], n, *x.shape[place + 1 :]), x.dtype)
 
 
-@primitive(_repeat_rule, name="repeat")
+@primitive(_repeat_rule, name="repeat", semantics=ARRANGEMENT)
 def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
     """Each slice along an axis several times in a row."""
     place = shapes.canonical_axis(axis, x.ndim, "repeat")
@@ -170,7 +171,7 @@ def _unrepeat_rule(g: Spec, *, repeats: Any, axis: int) -> Spec:
     return Spec((*g.shape[:place], n, *g.shape[place + 1 :]), g.dtype)
 
 
-@primitive(_unrepeat_rule)
+@primitive(_unrepeat_rule, semantics=ARRANGEMENT)
 def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
     """The sums over the runs that `repeat` made."""
     place = axis % g.ndim
@@ -234,7 +235,7 @@ def _mirror_rule(x: Spec, *, axis: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_mirror_rule, name="flip")
+@primitive(_mirror_rule, name="flip", semantics=AXIS)
 def _flip(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """The elements in reverse order along axes."""
     return xp.flip(x, axis)
@@ -282,7 +283,7 @@ def _roll_rule(x: Spec, *, shift: Any, axis: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_roll_rule, name="roll")
+@primitive(_roll_rule, name="roll", semantics=ARRANGEMENT)
 def _roll(xp: ArrayModule, x: Array, *, shift: Any, axis: Any) -> Array:
     """The elements moved along axes; those that leave come back at the other end."""
     return xp.roll(x, shift, axis)
@@ -370,7 +371,7 @@ def _pad_rule(x: Spec, *, pad_width: Any, mode: str, value: Any) -> Spec:
     return Spec(total, x.dtype)
 
 
-@primitive(_pad_rule, name="pad")
+@primitive(_pad_rule, name="pad", semantics=ARRANGEMENT)
 def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) -> Array:
     """More elements at the ends of the axes."""
     _pad_rule(x, pad_width=pad_width, mode=mode, value=value)
@@ -393,7 +394,7 @@ def _unpad_rule(g: Spec, *, pad_width: Any, mode: str) -> Spec:
     return Spec(left, g.dtype)
 
 
-@primitive(_unpad_rule)
+@primitive(_unpad_rule, semantics=ARRANGEMENT)
 def pad_sum(xp: ArrayModule, g: Array, *, pad_width: Any, mode: str) -> Array:
     """What `pad` put at the ends added to where it came from; constants are dropped."""
     dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import COMPOSITE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -75,7 +76,7 @@ def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-@primitive(_attend_rule, name="attention")
+@primitive(_attend_rule, name="attention", semantics=COMPOSITE)
 def _attend(
     xp: ArrayModule,
     q: Array,
@@ -102,7 +103,7 @@ def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: An
     return tuple(Spec(x.shape, x.dtype) for x in (q, k, v))
 
 
-@primitive(_gradient_rule, name="attention_gradient")
+@primitive(_gradient_rule, name="attention_gradient", semantics=COMPOSITE)
 def attention_gradient(
     xp: ArrayModule,
     g: Array,

@@ -7,6 +7,7 @@ from typing import Any
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import AXIS
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.kernels import softmax_cpu
@@ -26,7 +27,7 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
 # ------------------------------------------------------------------ softmax
 
 
-@primitive(shapes.floating, name="softmax")
+@primitive(shapes.floating, name="softmax", semantics=AXIS)
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""
     if x.size >= FEWEST and (found := softmax_cpu.softmax(x, axis)) is not None:
@@ -38,7 +39,7 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     return powers
 
 
-@primitive(shapes.unchanged)
+@primitive(shapes.unchanged, semantics=AXIS)
 def softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array:
     """Gradient by the input of softmax, y * (g - sum(g * y)), from its output `y`."""
     if y.size >= FEWEST and (found := softmax_cpu.softmax_gradient(g, y, axis)) is not None:
@@ -76,7 +77,7 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
     return _softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, name="log_softmax")
+@primitive(shapes.floating, name="log_softmax", semantics=AXIS)
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """`x` less the logarithm of the sum of exponentials along axes."""
     if not x.size:
@@ -123,13 +124,13 @@ def _threshold_weights(xp: ArrayModule, x: Array, axis: int) -> tuple[Array, Arr
     return xp.moveaxis(weights, -1, axis), xp.moveaxis(size, -1, axis)
 
 
-@primitive(shapes.floating)
+@primitive(shapes.floating, semantics=AXIS)
 def sparsemax_weights(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """How much each element moves the threshold of Keras's sparsemax; constant between kinks."""
     return _threshold_weights(xp, x, axis)[0]
 
 
-@primitive(shapes.floating, name="sparsemax")
+@primitive(shapes.floating, name="sparsemax", semantics=AXIS)
 def _sparsemax(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """`x` less a threshold, and 0 below it."""
     weights, size = _threshold_weights(xp, x, axis)

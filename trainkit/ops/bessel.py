@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.elementwise import add, divide, equal, multiply, sign, subtract, where
@@ -82,26 +83,42 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
     return x.astype(xp.float32) if x.dtype.itemsize < 4 else x
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def i0e(xp: ArrayModule, x: Array) -> Array:
     """exp(-|x|) I0(x), which never overflows."""
     return _scaled_i0(xp, xp.abs(_wide(xp, x))).astype(x.dtype)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def i1e(xp: ArrayModule, x: Array) -> Array:
     """exp(-|x|) I1(x), which never overflows."""
     return _scaled_i1(xp, _wide(xp, x)).astype(x.dtype)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def i0(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the first kind, order 0."""
     size = xp.abs(_wide(xp, x))
     return (_scaled_i0(xp, size) * xp.exp(size)).astype(x.dtype)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def i1(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the first kind, order 1."""
     wide = _wide(xp, x)

@@ -8,6 +8,7 @@ from typing import Any
 from trainkit.core import devices, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import ELEMENTWISE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -34,7 +35,7 @@ def _stretched(dims: Dims, wanted: Sequence[int | None]) -> Dims:
     return kept
 
 
-@primitive(_broadcast_rule, name="broadcast_to")
+@primitive(_broadcast_rule, name="broadcast_to", semantics=VIEW)
 def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """Repeat along axes of size 1 and new leading axes, without a copy."""
     if -1 in shape:
@@ -45,7 +46,10 @@ def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array
 _broadcast_to.gradients(lambda g, y, x, *, shape: PRIMITIVES["sum_to_like"].op(g, x))
 
 
-@primitive(lambda x, *sizes, shape: Spec(tuple(None if n == -1 else n for n in shape), x.dtype))
+@primitive(
+    lambda x, *sizes, shape: Spec(tuple(None if n == -1 else n for n in shape), x.dtype),
+    semantics=VIEW,
+)
 def broadcast_to_sized(
     xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]
 ) -> Array:
@@ -98,13 +102,19 @@ def broadcast_shapes(*shapes_: Any) -> list[Any]:
 # ------------------------------------------------------------------ devices
 
 
-@primitive(shapes.unchanged)
+@primitive(
+    shapes.unchanged, semantics=ELEMENTWISE, lowering=Absent("it moves arrays between devices")
+)
 def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
     """The values on the device of that name."""
     return devices.to_device(x, devices.parse(device))
 
 
-@primitive(lambda g, x: Spec(g.shape, g.dtype))
+@primitive(
+    lambda g, x: Spec(g.shape, g.dtype),
+    semantics=ELEMENTWISE,
+    lowering=Absent("it moves arrays between devices"),
+)
 def copy_to_device_of(xp: ArrayModule, g: Array, x: Array) -> Array:
     """The values of `g` on the device of `x`."""
     return devices.to_device(g, devices.device_of(x))

@@ -10,6 +10,7 @@ from typing import Any
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import ELEMENTWISE, LAST_AXES, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -39,7 +40,12 @@ def _part_rule(x: Spec) -> Spec:
     return Spec(x.shape, x.dtype.real_dtype)
 
 
-@primitive(_part_rule, name="real")
+@primitive(
+    _part_rule,
+    name="real",
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+)
 def real(xp: ArrayModule, x: Array) -> Array:
     """Real part; real values as they are."""
     return xp.real(x)
@@ -48,7 +54,12 @@ def real(xp: ArrayModule, x: Array) -> Array:
 real.gradients(lambda g, y, x: cast(g, x.dtype))
 
 
-@primitive(_part_rule, name="imag")
+@primitive(
+    _part_rule,
+    name="imag",
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+)
 def imag(xp: ArrayModule, x: Array) -> Array:
     """Imaginary part; 0 for real values."""
     return xp.imag(x) if x.dtype.kind == "c" else xp.zeros_like(x)
@@ -61,7 +72,11 @@ def _imag_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
 imag.gradients(_imag_gradient)
 
 
-@primitive(shapes.unchanged)
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+)
 def conj(xp: ArrayModule, x: Array) -> Array:
     """Complex conjugate a - ib; real values as they are."""
     return xp.conjugate(x) if x.dtype.kind == "c" else x
@@ -74,7 +89,9 @@ def _angle_rule(x: Spec) -> Spec:
     return Spec(x.shape, shapes.float_dtype(x.dtype).real_dtype)
 
 
-@primitive(_angle_rule)
+@primitive(
+    _angle_rule, semantics=ELEMENTWISE, lowering=Absent("compiled kernels have no complex numbers")
+)
 def angle(xp: ArrayModule, x: Array) -> Array:
     """Angle in the complex plane, from -pi to pi; 0 or pi for real values."""
     if x.dtype.kind == "c":
@@ -114,7 +131,12 @@ def _complex_rule(a: Spec, b: Spec) -> Spec:
     return Spec(shapes.broadcast_dims(a.shape, b.shape, op="complex"), complex_dtype(a.dtype))
 
 
-@primitive(_complex_rule, name="complex")
+@primitive(
+    _complex_rule,
+    name="complex",
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+)
 def _complex(xp: ArrayModule, a: Array, b: Array) -> Array:
     """Complex number a + ib."""
     shape = xp.broadcast_shapes(a.shape, b.shape) if a.shape != b.shape else a.shape
@@ -168,13 +190,17 @@ def _as_real_rule(x: Spec) -> Spec:
     return Spec((*x.shape, 2), x.dtype.real_dtype)
 
 
-@primitive(_as_real_rule, name="view_as_real")
+@primitive(_as_real_rule, name="view_as_real", semantics=LAST_AXES)
 def _view_as_real(xp: ArrayModule, x: Array) -> Array:
     """Real and imaginary part side by side on a new last axis."""
     return xp.stack([xp.real(x), xp.imag(x)], axis=-1)
 
 
-@primitive(lambda x: Spec(x.shape[:-1], complex_dtype(x.dtype)), name="view_as_complex")
+@primitive(
+    lambda x: Spec(x.shape[:-1], complex_dtype(x.dtype)),
+    name="view_as_complex",
+    semantics=LAST_AXES,
+)
 def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
     """Complex numbers from pairs on the last axis."""
     z = xp.empty(x.shape[:-1], complex_dtype(dtypes.as_dtype(x.dtype)).dtype)

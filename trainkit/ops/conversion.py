@@ -10,6 +10,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import ELEMENTWISE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
@@ -59,7 +60,7 @@ def array(x: Any, dtype: Any = None) -> Tensor:
     return convert_to_tensor(x, dtype)
 
 
-@primitive(shapes.unchanged)
+@primitive(shapes.unchanged, semantics=VIEW)
 def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers do not give xp
     """The same values, through which no gradient goes back.
 
@@ -89,7 +90,12 @@ def convert_to_numpy(x: Any) -> Any:
     return np.array(to_numpy(core_convert(x)._array))
 
 
-@primitive(shapes.unchanged, name="copy")
+@primitive(
+    shapes.unchanged,
+    name="copy",
+    semantics=ELEMENTWISE,
+    lowering=Absent("what is asked for is memory of its own"),
+)
 def _copy(xp: ArrayModule, x: Array) -> Array:
     """The same values in memory of their own."""
     return xp.array(x)
@@ -143,7 +149,7 @@ def _view_rule(x: Spec, *, dtype: str) -> Spec:
     return Spec(_viewed_dims(x.shape, x.dtype.size, wanted.size), wanted)
 
 
-@primitive(_view_rule, name="view")
+@primitive(_view_rule, name="view", semantics=VIEW)
 def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """The bits of x read as another element type."""
     wanted = as_dtype(dtype)
@@ -202,7 +208,9 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
 
 
 @primitive(
-    lambda x, shape: Spec(TensorShape(x.shape).merge_with(shape), x.dtype), name="ensure_shape"
+    lambda x, shape: Spec(TensorShape(x.shape).merge_with(shape), x.dtype),
+    name="ensure_shape",
+    semantics=VIEW,
 )
 def _ensure_shape(xp: ArrayModule, x: Array, *, shape: Dims) -> Array:
     """`x` itself, if its shape is what was said."""

@@ -16,6 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -106,7 +107,7 @@ def _placed(x: Array, window: Sizes, strides: Sizes, padding: Any, dilation_rate
     return windows.placed(x.shape[1:-1], window, strides, padding, dilation_rate)
 
 
-@primitive(_conv_rule, name="conv", promotes=True)
+@primitive(_conv_rule, name="conv", promotes=True, semantics=WINDOW)
 def _conv(
     xp: ArrayModule,
     x: Array,
@@ -132,7 +133,7 @@ def _conv(
     return xp.maximum(y, 0, out=y) if activation == "relu" else y
 
 
-@primitive(_input_gradient_rule, name="conv_input_gradient", promotes=True)
+@primitive(_input_gradient_rule, name="conv_input_gradient", promotes=True, semantics=WINDOW)
 def conv_input_gradient(
     xp: ArrayModule,
     g: Array,
@@ -150,7 +151,7 @@ def conv_input_gradient(
     return conv_plain.conv_input_gradient(xp, w, g, kernel, groups) if found is None else found
 
 
-@primitive(_kernel_gradient_rule, name="conv_kernel_gradient", promotes=True)
+@primitive(_kernel_gradient_rule, name="conv_kernel_gradient", promotes=True, semantics=WINDOW)
 def conv_kernel_gradient(
     xp: ArrayModule,
     x: Array,

@@ -15,6 +15,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.facets import CREATION
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import (
@@ -115,7 +116,7 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
     return _filled("empty", shape, dtype)
 
 
-@primitive(lambda value, *, shape: Spec(shape, value.dtype), name="fill")
+@primitive(lambda value, *, shape: Spec(shape, value.dtype), name="fill", semantics=CREATION)
 def _fill(xp: ArrayModule, value: Array, *, shape: tuple[int, ...]) -> Array:
     """A value repeated to a shape, to which it must broadcast."""
     return xp.broadcast_to(value, shape)
@@ -155,19 +156,19 @@ def _like_rule(x: Spec, *, dtype: str | None, **settings: Any) -> Spec:
     return Spec(x.shape, x.dtype if dtype is None else dtype)
 
 
-@primitive(_like_rule, name="zeros_like")
+@primitive(_like_rule, name="zeros_like", semantics=CREATION)
 def _zeros_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
     """Zeros in the shape of x."""
     return xp.zeros(x.shape, x.dtype if dtype is None else as_dtype(dtype).dtype)
 
 
-@primitive(_like_rule, name="ones_like")
+@primitive(_like_rule, name="ones_like", semantics=CREATION)
 def _ones_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
     """Ones in the shape of x."""
     return xp.ones(x.shape, x.dtype if dtype is None else as_dtype(dtype).dtype)
 
 
-@primitive(lambda x, value: Spec(x.shape, value.dtype), name="full_like")
+@primitive(lambda x, value: Spec(x.shape, value.dtype), name="full_like", semantics=CREATION)
 def _full_like(xp: ArrayModule, x: Array, value: Array) -> Array:
     """One value in the shape of x."""
     return xp.broadcast_to(value, x.shape)
@@ -336,7 +337,7 @@ def check_count(start: Any, stop: Any, step: Any) -> None:
         shapes.bounded("arange", int(span) if span < 2**63 else 2**63)
 
 
-@primitive(lambda start, stop, step, dtype: Spec((None,), dtype), name="arange")
+@primitive(lambda start, stop, step, dtype: Spec((None,), dtype), name="arange", semantics=CREATION)
 def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtype: str) -> Array:
     """Numbers between ends that are known only when a graph runs."""
     if not step:
@@ -401,7 +402,7 @@ def _linspace_rule(
     return Spec(dims, dtype), step
 
 
-@primitive(_linspace_rule, name="linspace")
+@primitive(_linspace_rule, name="linspace", semantics=CREATION)
 def _linspace(
     xp: ArrayModule, start: Array, stop: Array, *, num: int, endpoint: bool, axis: int, dtype: str
 ) -> tuple[Array, Array]:
@@ -455,7 +456,7 @@ def _one_hot_rule(x: Spec, *, num_classes: int, axis: int, dtype: str) -> Spec:
     return Spec(dims, dtype)
 
 
-@primitive(_one_hot_rule, name="one_hot")
+@primitive(_one_hot_rule, name="one_hot", semantics=CREATION)
 def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: str) -> Array:
     """One where the class index equals the position on the new axis."""
     shapes.bounded("one_hot", *x.shape, num_classes)

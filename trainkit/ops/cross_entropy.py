@@ -9,6 +9,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import ELEMENTWISE
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.activations import sigmoid, softplus
@@ -42,7 +43,9 @@ EPSILON = 1e-7
 # ------------------------------------------------------------------ sigmoid
 
 
-@primitive(shapes.floating_broadcast, name="sigmoid_cross_entropy_with_logits")
+@primitive(
+    shapes.floating_broadcast, name="sigmoid_cross_entropy_with_logits", semantics=ELEMENTWISE
+)
 def _binary(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """max(x, 0) - x * z + log(1 + exp(-|x|)), element by element, for logits x and labels z."""
     loss = xp.log1p(xp.exp(-xp.abs(logits)))

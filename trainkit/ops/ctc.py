@@ -13,6 +13,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import COMPOSITE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -154,7 +155,7 @@ def _prepared(
     return log_chances(xp, wide), states
 
 
-@primitive(_loss_rule, name="ctc_loss")
+@primitive(_loss_rule, name="ctc_loss", semantics=COMPOSITE)
 def _ctc(
     xp: ArrayModule,
     logits: Array,
@@ -174,7 +175,11 @@ def _ctc(
     return loss.astype(logits.dtype)
 
 
-@primitive(lambda g, logits, *rest, blank: Spec(logits.shape, logits.dtype), name="ctc_gradient")
+@primitive(
+    lambda g, logits, *rest, blank: Spec(logits.shape, logits.dtype),
+    name="ctc_gradient",
+    semantics=COMPOSITE,
+)
 def ctc_gradient(
     xp: ArrayModule,
     g: Array,

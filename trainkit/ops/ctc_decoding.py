@@ -12,6 +12,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import COMPOSITE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -26,7 +27,7 @@ def _rule(logits: Spec, lengths: Spec, *, top_paths: int, **settings: Any) -> tu
     return Spec((top_paths, batch, steps), "int32"), Spec((batch, top_paths), logits.dtype)
 
 
-@primitive(_rule, name="ctc_decode")
+@primitive(_rule, name="ctc_decode", semantics=COMPOSITE)
 def _decode(
     xp: ArrayModule,
     logits: Array,

@@ -12,6 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import AXIS, REDUCTION
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -50,7 +51,7 @@ def _cumulative_rule(x: Spec, *, axis: int, exclusive: bool, reverse: bool) -> S
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_cumulative_rule, name="cumsum")
+@primitive(_cumulative_rule, name="cumsum", semantics=AXIS)
 def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
     check_axes(x, axis, "cumsum")
@@ -74,7 +75,7 @@ running_sum.gradients(
 )
 
 
-@primitive(_cumulative_rule, name="cumprod")
+@primitive(_cumulative_rule, name="cumprod", semantics=AXIS)
 def running_product(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:
@@ -91,7 +92,7 @@ def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
     return Spec(b.shape, b.dtype)
 
 
-@primitive(_recurrence_rule)
+@primitive(_recurrence_rule, semantics=AXIS)
 def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
     """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, r[-1] = 0; in reverse from the end."""
     result = xp.empty_like(b)
@@ -104,7 +105,7 @@ def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse
     return result
 
 
-@primitive(lambda x, *, axis, reverse: Spec(x.shape, x.dtype))
+@primitive(lambda x, *, axis, reverse: Spec(x.shape, x.dtype), semantics=AXIS)
 def shift_along(xp: ArrayModule, x: Array, *, axis: int, reverse: bool) -> Array:
     """Each element one place later, with 0 in the first place; one place earlier in reverse."""
     result = xp.zeros_like(x)
@@ -201,7 +202,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     return running_product(x, axis=place, exclusive=False, reverse=False)  # type: ignore[no-any-return]
 
 
-@primitive(_cumulative_rule, name="cumulative_logsumexp")
+@primitive(_cumulative_rule, name="cumulative_logsumexp", semantics=AXIS)
 def running_logsumexp(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:
@@ -269,7 +270,7 @@ def _product_rule(x: Spec, *, axis: Any, keepdims: bool) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype))
 
 
-@primitive(_product_rule, name="prod")
+@primitive(_product_rule, name="prod", semantics=REDUCTION)
 def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:
     """Product along axes."""
     check_axes(x, axis, "prod")

@@ -9,6 +9,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import ARRANGEMENT, LAST_AXES, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -29,7 +30,7 @@ def _diagonal_rule(x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
     return Spec((*rest, _length(x.shape[one], x.shape[two], offset)), x.dtype)
 
 
-@primitive(_diagonal_rule, name="diagonal")
+@primitive(_diagonal_rule, name="diagonal", semantics=VIEW)
 def _diagonal(xp: ArrayModule, x: Array, *, offset: int, axis1: int, axis2: int) -> Array:
     """The elements on a diagonal of two axes."""
     return xp.diagonal(x, offset, axis1, axis2)
@@ -39,7 +40,7 @@ def _put_rule(g: Spec, x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_put_rule)
+@primitive(_put_rule, semantics=ARRANGEMENT)
 def diagonal_put(
     xp: ArrayModule, g: Array, x: Array, *, offset: int, axis1: int, axis2: int
 ) -> Array:
@@ -93,7 +94,7 @@ def _diag_rule(x: Spec, *, k: int) -> Spec:
     return Spec((*x.shape[:-1], n, n), x.dtype)
 
 
-@primitive(_diag_rule, name="diag")
+@primitive(_diag_rule, name="diag", semantics=ARRANGEMENT)
 def matrix_with_diagonal(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Matrices that are zero but for the diagonal `k`, which is `x` (..., n)."""
     n = x.shape[-1] + abs(k)
@@ -135,14 +136,14 @@ def _triangle_rule(x: Spec, *, k: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_triangle_rule, name="tril")
+@primitive(_triangle_rule, name="tril", semantics=LAST_AXES)
 def _tril(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero above the diagonal `k`."""
     keep = xp.tri(x.shape[-2], x.shape[-1], k, bool)
     return xp.where(keep, x, xp.zeros((), x.dtype))
 
 
-@primitive(_triangle_rule, name="triu")
+@primitive(_triangle_rule, name="triu", semantics=LAST_AXES)
 def _triu(xp: ArrayModule, x: Array, *, k: int) -> Array:
     """Zero below the diagonal `k`."""
     drop = xp.tri(x.shape[-2], x.shape[-1], k - 1, bool)

@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import RANDOM
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -72,7 +73,7 @@ def _two_uniforms(xp: ArrayModule, state: Array, count: int) -> tuple[Array, Arr
 # ------------------------------------------------------------------ gamma and beta
 
 
-@primitive(_drawn)
+@primitive(_drawn, semantics=RANDOM)
 def philox_gamma(
     xp: ArrayModule, state: Array, alpha: Array, *sizes: Array, shape: Any, dtype: str, count: int
 ) -> Any:
@@ -173,7 +174,7 @@ def _log_factorial(xp: ArrayModule, k: Array) -> Array:
     return xp.where(k < 20, table[xp.clip(k, 0, 19).astype(np.int64)], series)
 
 
-@primitive(_drawn)
+@primitive(_drawn, semantics=RANDOM)
 def philox_poisson(
     xp: ArrayModule, state: Array, lam: Array, *sizes: Array, shape: Any, dtype: str, count: int
 ) -> Any:
@@ -243,7 +244,7 @@ def poisson(shape: Any, lam: Any, dtype: Any = None, seed: Any = None) -> Tensor
     return _with_parameters(philox_poisson, seed, shape, (convert_to_tensor(lam),), name)
 
 
-@primitive(_drawn)
+@primitive(_drawn, semantics=RANDOM)
 def philox_binomial(
     xp: ArrayModule,
     state: Array,
@@ -342,7 +343,7 @@ def _categorical_rule(
     return Spec((logits.shape[0], samples), dtype), Spec(state.shape, state.dtype)
 
 
-@primitive(_categorical_rule)
+@primitive(_categorical_rule, semantics=RANDOM)
 def philox_categorical(
     xp: ArrayModule, state: Array, logits: Array, *count: Array, samples: int | None, dtype: str
 ) -> Any:
@@ -399,7 +400,10 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
     return result
 
 
-@primitive(lambda state, *sizes, shape: (Spec(shape, "int64"), Spec(state.shape, state.dtype)))
+@primitive(
+    lambda state, *sizes, shape: (Spec(shape, "int64"), Spec(state.shape, state.dtype)),
+    semantics=RANDOM,
+)
 def philox_permutation(xp: ArrayModule, state: Array, *sizes: Array, shape: Any) -> Any:
     """The numbers 0 ... n - 1 in random order, and the next state."""
     (n,) = filled(shape, sizes)

@@ -8,6 +8,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import ELEMENTWISE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.kernels import random_cpu
@@ -29,7 +30,7 @@ def serves(mask: Any, shape: Any) -> bool:
     )
 
 
-@primitive(_dropped_rule, elementwise=True)
+@primitive(_dropped_rule, semantics=ELEMENTWISE)
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     """`x` times `scale` where the mask `kept` is true, else times 0.
 

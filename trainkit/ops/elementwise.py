@@ -14,6 +14,7 @@ from trainkit.core import dtypes, recorder, shapes
 from trainkit.core.devices import Array, ArrayModule, current, device_of
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.facets import ELEMENTWISE, VIEW
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
@@ -29,7 +30,7 @@ def _cast_rule(x: Spec, *, dtype: str) -> Spec:
     return Spec(x.shape, dtype)
 
 
-@primitive(_cast_rule, name="cast", elementwise=True)
+@primitive(_cast_rule, name="cast", semantics=ELEMENTWISE)
 def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert to the element type `dtype`."""
     wanted = as_dtype(dtype).dtype
@@ -70,7 +71,7 @@ def cast(x: Any, dtype: Any) -> Tensor:
     return result
 
 
-@primitive(shapes.unchanged)
+@primitive(shapes.unchanged, semantics=VIEW)
 def identity(xp: ArrayModule, x: Array) -> Array:
     """The same values as a new tensor."""
     return x
@@ -117,7 +118,7 @@ divide.gradients(
 )
 
 
-@primitive(shapes.floating_broadcast, elementwise=True)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
 def divide_no_nan(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Quotient x1 / x2, and 0 where x2 is 0."""
     return xp.where(x2 == 0, 0, x1 / xp.where(x2 == 0, 1, x2))
@@ -185,7 +186,7 @@ _PRODUCTS: dict[float, Any] = {2: square, 3: lambda x: multiply(square(x), x)}
 """Powers that are products, in a tenth of the time of others."""
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def reciprocal(xp: ArrayModule, x: Array) -> Array:
     """Reciprocal 1 / x; integers give the default float."""
     return 1 / x
@@ -199,7 +200,7 @@ sqrt = ufunc("sqrt", np.sqrt, shapes.floating, "Square root; NaN for negative va
 sqrt.gradients(lambda g, y, x: _if_any(divide(multiply(g, 0.5), conjugated(y)), g))
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def rsqrt(xp: ArrayModule, x: Array) -> Array:
     """Reciprocal square root 1 / sqrt(x)."""
     return 1 / xp.sqrt(x)
@@ -291,7 +292,7 @@ isnan = ufunc("isnan", np.isnan, shapes.unchanged_bool, "Whether x is not a numb
 # ------------------------------------------------------------------ choice
 
 
-@primitive(shapes.unchanged, elementwise=True)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
     """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
     if x.size >= FEWEST and (found := applied("keep_where", mask, x)) is not None:
@@ -324,7 +325,7 @@ def _where_rule(condition: Spec, x1: Spec, x2: Spec) -> Spec:
     return Spec(dims, dtypes.result_type(x1, x2))
 
 
-@primitive(_where_rule, name="where", elementwise=True)
+@primitive(_where_rule, name="where", semantics=ELEMENTWISE)
 def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
     """x1 where the condition is true, else x2."""
     if x2.size >= FEWEST and (found := applied("where", condition, x1, x2)) is not None:
@@ -399,7 +400,7 @@ def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_clip_rule, name="clip", elementwise=True)
+@primitive(_clip_rule, name="clip", semantics=ELEMENTWISE)
 def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
     """Values below the number x_min become x_min, those above x_max become x_max."""
     if x.size >= FEWEST and (found := applied("clip", x, numbers=(x_min, x_max))) is not None:
@@ -415,7 +416,7 @@ def _clip_gradient(g: Tensor, y: Tensor, x: Tensor, *, x_min: float, x_max: floa
 _clip.gradients(_clip_gradient)
 
 
-@primitive(shapes.broadcast, elementwise=True)
+@primitive(shapes.broadcast, semantics=ELEMENTWISE)
 def clip_by_tensors(xp: ArrayModule, x: Array, x_min: Array, x_max: Array) -> Array:
     """Values below x_min become x_min, those above x_max become x_max; all three broadcast."""
     return xp.minimum(xp.maximum(x, x_min), x_max)

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import REDUCTION
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -51,13 +52,13 @@ def _extreme_rule(x: Spec, *, axis: Axis, keepdims: bool, initial: Any) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), x.dtype)
 
 
-@primitive(_extreme_rule, name="max")
+@primitive(_extreme_rule, name="max", semantics=REDUCTION)
 def _max(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Greatest element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "max", axis, keepdims, initial)
 
 
-@primitive(_extreme_rule, name="min")
+@primitive(_extreme_rule, name="min", semantics=REDUCTION)
 def _min(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Least element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "min", axis, keepdims, initial)
@@ -129,14 +130,14 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
 
 
-@primitive(_position_rule, name="argmax")
+@primitive(_position_rule, name="argmax", semantics=REDUCTION)
 def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the greatest element."""
     check_axes(x, axis, "argmax")
     return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
 
 
-@primitive(_position_rule, name="argmin")
+@primitive(_position_rule, name="argmin", semantics=REDUCTION)
 def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the least element."""
     check_axes(x, axis, "argmin")

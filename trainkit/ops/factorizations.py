@@ -16,6 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.facets import INDEXING, MATRIX
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -49,7 +50,7 @@ from trainkit.ops.solving import solve
 # ------------------------------------------------------------------ cholesky
 
 
-@primitive(like_matrices, name="cholesky")
+@primitive(like_matrices, name="cholesky", semantics=MATRIX)
 @lapack("Cholesky decomposition was not successful. The input is not positive definite.")
 def _cholesky(xp: ArrayModule, x: Array) -> Array:
     """The lower triangular matrices whose product with their adjoint is `x`."""
@@ -165,7 +166,7 @@ def _qr_rule(x: Spec, *, mode: str) -> Any:
     return Spec((*batch, n, k), x.dtype), Spec((*batch, k, m), x.dtype)
 
 
-@primitive(_qr_rule, name="qr")
+@primitive(_qr_rule, name="qr", semantics=MATRIX)
 @lapack("the QR decomposition failed")
 def _qr(xp: ArrayModule, x: Array, *, mode: str) -> Any:
     """Orthogonal times upper triangular matrices."""
@@ -234,7 +235,7 @@ def _lu_rule(x: Spec) -> Any:
     return Spec(x.shape, x.dtype), Spec((*x.shape[:-2], short), dtypes.int32)
 
 
-@primitive(_lu_rule, name="lu_factor")
+@primitive(_lu_rule, name="lu_factor", semantics=MATRIX)
 @lapack("Input is not invertible.")
 def _lu_factor(xp: ArrayModule, x: Array) -> Any:
     """Both triangles in one matrix, and the row that each row was exchanged with."""
@@ -261,7 +262,7 @@ def _permutation_rule(pivots: Spec, *, rows: int | None = None) -> Spec:
     return Spec((*pivots.shape[:-1], rows, rows), dtypes.float32)
 
 
-@primitive(_permutation_rule)
+@primitive(_permutation_rule, semantics=INDEXING)
 def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = None) -> Array:
     """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made.
 
@@ -339,7 +340,7 @@ def _eigh_rule(x: Spec) -> Any:
     return Spec(x.shape[:-1], x.dtype.real_dtype), Spec(x.shape, x.dtype)
 
 
-@primitive(_eigh_rule, name="eigh")
+@primitive(_eigh_rule, name="eigh", semantics=MATRIX)
 @lapack("Self-adjoint eigen decomposition did not converge.")
 def _eigh(xp: ArrayModule, x: Array) -> Any:
     """Eigenvalues, least first, and eigenvectors of symmetric matrices."""
@@ -393,7 +394,7 @@ def _eig_rule(x: Spec) -> Any:
     return Spec(x.shape[:-1], dtype), Spec(x.shape, dtype)
 
 
-@primitive(_eig_rule, name="eig")
+@primitive(_eig_rule, name="eig", semantics=MATRIX)
 @lapack("the eigenvalues did not converge")
 def _eig(xp: ArrayModule, x: Array) -> Any:
     """Eigenvalues and eigenvectors, complex."""

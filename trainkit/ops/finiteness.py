@@ -8,6 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -17,13 +18,13 @@ from trainkit.ops.elementwise import where as choose
 # ------------------------------------------------------------------ infinities
 
 
-@primitive(shapes.unchanged_bool, elementwise=True)
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE)
 def isposinf(xp: ArrayModule, x: Array) -> Array:
     """Whether x is plus infinity."""
     return xp.equal(x, np.inf)
 
 
-@primitive(shapes.unchanged_bool, elementwise=True)
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE)
 def isneginf(xp: ArrayModule, x: Array) -> Array:
     """Whether x is minus infinity."""
     return xp.equal(x, -np.inf)
@@ -57,7 +58,13 @@ def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
     return shapes.broadcast_bool(x1, x2)
 
 
-@primitive(_isclose_rule, name="isclose", promotes=True)
+@primitive(
+    _isclose_rule,
+    name="isclose",
+    promotes=True,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def _isclose(
     xp: ArrayModule, x1: Array, x2: Array, *, rtol: float, atol: float, equal_nan: bool
 ) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import LAST_AXES
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -37,25 +38,25 @@ def _same_rule(x: Spec, *, rank: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_same_rule, name="fft")
+@primitive(_same_rule, name="fft", semantics=LAST_AXES)
 def _fft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform over the last `rank` axes of a complex tensor."""
     return xp.fft.fftn(x, axes=_axes(rank)).astype(x.dtype)
 
 
-@primitive(_same_rule, name="ifft")
+@primitive(_same_rule, name="ifft", semantics=LAST_AXES)
 def _ifft(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform over the last `rank` axes of a complex tensor."""
     return xp.fft.ifftn(x, axes=_axes(rank)).astype(x.dtype)
 
 
-@primitive(_same_rule)
+@primitive(_same_rule, semantics=LAST_AXES)
 def fft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The inverse transform without its division."""
     return xp.fft.ifftn(x, axes=_axes(rank), norm="forward").astype(x.dtype)
 
 
-@primitive(_same_rule)
+@primitive(_same_rule, semantics=LAST_AXES)
 def ifft_transposed(xp: ArrayModule, x: Array, *, rank: int) -> Array:
     """The transform, divided by the number of elements."""
     return xp.fft.fftn(x, axes=_axes(rank), norm="forward").astype(x.dtype)
@@ -87,7 +88,7 @@ def _half_weights(n: int, middle: float, dtype: Any) -> Any:
     return weights
 
 
-@primitive(_rfft_rule, name="rfft")
+@primitive(_rfft_rule, name="rfft", semantics=LAST_AXES)
 def _rfft(xp: ArrayModule, x: Array) -> Array:
     """The transform over the last axis of a real tensor, without the half that repeats."""
     return xp.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64))
@@ -97,13 +98,13 @@ def _irfft_rule(x: Spec, *, n: int) -> Spec:
     return Spec((*x.shape[:-1], n), x.dtype.real_dtype)
 
 
-@primitive(_irfft_rule, name="irfft")
+@primitive(_irfft_rule, name="irfft", semantics=LAST_AXES)
 def _irfft(xp: ArrayModule, x: Array, *, n: int) -> Array:
     """The inverse of `rfft` for real tensors of length `n`."""
     return xp.fft.irfft(x, n).astype(x.real.dtype)
 
 
-@primitive(lambda g, x: Spec(x.shape, g.dtype.real_dtype))
+@primitive(lambda g, x: Spec(x.shape, g.dtype.real_dtype), semantics=LAST_AXES)
 def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`rfft` transposed; of `x` only the length counts."""
     n = x.shape[-1]
@@ -111,7 +112,9 @@ def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     return xp.fft.irfft(g * weights, n, norm="forward").astype(g.real.dtype)
 
 
-@primitive(lambda g, *, n: Spec((*g.shape[:-1], _half(n)), complex_dtype(g.dtype)))
+@primitive(
+    lambda g, *, n: Spec((*g.shape[:-1], _half(n)), complex_dtype(g.dtype)), semantics=LAST_AXES
+)
 def irfft_transposed(xp: ArrayModule, g: Array, *, n: int) -> Array:
     """`irfft` transposed."""
     weights = xp.asarray(_half_weights(n, 2.0, g.dtype))

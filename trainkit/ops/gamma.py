@@ -12,6 +12,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.ops.elementwise import add, multiply, negative, scalar_like
 
@@ -35,7 +36,11 @@ def _positive_lgamma(xp: ArrayModule, x: Array) -> Array:
     return (x - 0.5) * xp.log(x) - x + half_log + series * inverse - xp.log(product)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def lgamma(xp: ArrayModule, x: Array) -> Array:
     """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers."""
     wide = x.astype(xp.float64)
@@ -48,7 +53,11 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
     return xp.where(pole, np.inf, value).astype(x.dtype)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def digamma(xp: ArrayModule, x: Array) -> Array:
     """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers."""
     wide = x.astype(xp.float64)
@@ -68,7 +77,11 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
     return xp.where((wide <= 0) & (part == 0), np.nan, value).astype(x.dtype)
 
 
-@primitive(shapes.floating_broadcast)
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
     """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1 and q > 0.
 
@@ -92,7 +105,11 @@ def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
 zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(add(x, 1), q)))))
 
 
-@primitive(shapes.floating_broadcast)
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """Derivative number a of digamma(x), for whole a >= 0; x > 0 unless a is 0."""
     order, wide = xp.broadcast_arrays(a.astype(xp.float64), x.astype(xp.float64))

@@ -7,6 +7,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
@@ -23,7 +24,7 @@ from trainkit.ops.elementwise import (
 from trainkit.ops.special import erf
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def silu(xp: ArrayModule, x: Array) -> Array:
     """Sigmoid linear unit x * sigmoid(x), also called swish.
 
@@ -34,7 +35,7 @@ def silu(xp: ArrayModule, x: Array) -> Array:
     return x / (1 + xp.exp(-x))
 
 
-@primitive(shapes.unchanged, elementwise=True)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     if x.size >= FEWEST and (found := applied("silu_gradient", g, x)) is not None:
@@ -54,7 +55,7 @@ silu_gradient.gradients(lambda h, out, g, x: silu_gradient(h, x), _silu_bend)
 silu.gradients(lambda g, y, x: silu_gradient(g, x))
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def hard_silu(xp: ArrayModule, x: Array) -> Array:
     """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
     return x * xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
@@ -67,7 +68,7 @@ hard_silu.gradients(
 )
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def mish(xp: ArrayModule, x: Array) -> Array:
     """`x * tanh(softplus(x))`. Source: Misra 2019, arXiv:1908.08681."""
     return x * xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
@@ -85,7 +86,7 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit with the tanh approximation of the normal distribution."""
     if x.size >= FEWEST and (found := applied("gelu_tanh", x)) is not None:
@@ -93,7 +94,7 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
 
 
-@primitive(shapes.unchanged, elementwise=True)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`."""
     if x.size >= FEWEST and (found := applied("gelu_tanh_gradient", g, x)) is not None:
@@ -119,7 +120,11 @@ gelu_tanh_gradient.gradients(lambda h, out, g, x: gelu_tanh_gradient(h, x), _gel
 gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit: x times the normal distribution function of x."""
     if x.size >= FEWEST and (found := applied("gelu_erf", x)) is not None:
@@ -130,7 +135,11 @@ def gelu_erf(xp: ArrayModule, x: Array) -> Array:
 _DENSITY = 1 / math.sqrt(2 * math.pi)
 
 
-@primitive(shapes.unchanged)
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
     if x.size >= FEWEST and (found := applied("gelu_erf_gradient", g, x)) is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import INDEXING
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -68,7 +69,7 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
     return Spec((*x.shape[:place], *indices.shape, *x.shape[place + 1 :]), x.dtype)
 
 
-@primitive(_take_rule, name="take")
+@primitive(_take_rule, name="take", semantics=INDEXING)
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""
     if xp is not np:
@@ -98,7 +99,7 @@ def _untake_rule(g: Spec, indices: Spec, x: Spec, *, axis: int, wrap: bool = Tru
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untake_rule)
+@primitive(_untake_rule, semantics=INDEXING)
 def take_sum(
     xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int, wrap: bool = True
 ) -> Array:
@@ -207,7 +208,7 @@ def _grid(xp: ArrayModule, dims: Any, indices: Array, axis: int) -> Any:
     return tuple(grid)
 
 
-@primitive(_along_rule, name="take_along_axis")
+@primitive(_along_rule, name="take_along_axis", semantics=INDEXING)
 def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) -> Array:
     """For each position of `indices` the element of `x` there along an axis."""
     _along_rule(Spec(x.shape, "float32"), Spec(indices.shape, "int32"), axis=axis)
@@ -218,7 +219,7 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
     return x[_grid(xp, x.shape, indices, axis)]
 
 
-@primitive(lambda g, indices, x, *, axis: Spec(x.shape, g.dtype))
+@primitive(lambda g, indices, x, *, axis: Spec(x.shape, g.dtype), semantics=INDEXING)
 def take_along_axis_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
     """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
     out = xp.zeros(x.shape, g.dtype)
@@ -314,7 +315,7 @@ def _gather_rule(x: Spec, indices: Spec) -> Spec:
     return Spec((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
 
 
-@primitive(_gather_rule)
+@primitive(_gather_rule, semantics=INDEXING)
 def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     """The slices of `x` at the rows of `indices`.
 
@@ -326,7 +327,7 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     return x[where] if where else xp.broadcast_to(x, (*indices.shape[:-1], *x.shape))
 
 
-@primitive(lambda g, indices, x: Spec(x.shape, g.dtype))
+@primitive(lambda g, indices, x: Spec(x.shape, g.dtype), semantics=INDEXING)
 def gather_nd_sum(xp: ArrayModule, g: Array, indices: Array, x: Array) -> Array:
     """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""
     out = xp.zeros(x.shape, g.dtype)
@@ -377,7 +378,7 @@ def _unravel_rule(indices: Spec, *, shape: Any) -> Any:
     return tuple(Spec(indices.shape, indices.dtype) for _ in shape)
 
 
-@primitive(_unravel_rule, name="unravel_index")
+@primitive(_unravel_rule, name="unravel_index", semantics=INDEXING)
 def _unravel(xp: ArrayModule, indices: Array, *, shape: Any) -> Any:
     """Positions along each axis of positions in a flattened tensor."""
     size = int(np.prod(shape, dtype=np.int64))

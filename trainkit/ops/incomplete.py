@@ -14,6 +14,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.elementwise import exp, log, log1p, multiply, negative, subtract
@@ -79,7 +80,11 @@ def _igamma(xp: ArrayModule, a: Array, x: Array, upper: bool) -> Array:
     return xp.where(wrong, np.nan, value).astype(x.dtype)
 
 
-@primitive(shapes.floating_broadcast)
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("it goes on until values have settled"),
+)
 def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0.
 
@@ -89,7 +94,11 @@ def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     return _igamma(xp, a, x, False)
 
 
-@primitive(shapes.floating_broadcast)
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("it goes on until values have settled"),
+)
 def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x).
 
@@ -129,7 +138,11 @@ def _beta_term(a: Array, b: Array, x: Array, n: int) -> tuple[Array, float]:
     return -(a + m) * (a + b + m) * x / ((a + n - 1) * (a + n)), 1.0
 
 
-@primitive(shapes.floating_broadcast)
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("it goes on until values have settled"),
+)
 def betainc(xp: ArrayModule, a: Array, b: Array, x: Array) -> Array:
     """The regularized incomplete beta function I(x; a, b), for a, b > 0 and x in [0, 1].
 

@@ -11,6 +11,7 @@ from typing import Any
 from trainkit.core import recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import PositionError, ShapeError
+from trainkit.core.facets import INDEXING, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -30,13 +31,13 @@ def _get_rule(x: Spec, *, key: Key) -> Spec:
     return Spec(index_keys.indexed_dims(x.shape, key, ()), x.dtype)
 
 
-@primitive(_get_rule, name="get_item")
+@primitive(_get_rule, name="get_item", semantics=VIEW)
 def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
     """Elements picked by ints and slices."""
     return x[index_keys.plain(key)]
 
 
-@primitive(lambda g, x, *, key: Spec(x.shape, g.dtype))
+@primitive(lambda g, x, *, key: Spec(x.shape, g.dtype), semantics=INDEXING)
 def put_item(xp: ArrayModule, g: Array, x: Array, *, key: Key) -> Array:
     """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)
@@ -54,7 +55,7 @@ def _at_rule(x: Spec, *parts: Spec, key: Key) -> Spec:
     return Spec(index_keys.indexed_dims(x.shape, key, parts), x.dtype)
 
 
-@primitive(_at_rule)
+@primitive(_at_rule, semantics=INDEXING)
 def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     """Elements picked by index tensors, masks, ints and slices whose bounds may be tensors."""
     live = index_keys.with_parts(xp, x, key, parts)
@@ -62,7 +63,7 @@ def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     return x[live]
 
 
-@primitive(lambda g, x, *parts, key: Spec(x.shape, g.dtype))
+@primitive(lambda g, x, *parts, key: Spec(x.shape, g.dtype), semantics=INDEXING)
 def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) -> Array:
     """Zeros in the shape of `x`, to which `g` is added at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)
@@ -162,7 +163,7 @@ def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
     return tuple(Spec((None,), dtype) for _ in x.shape)
 
 
-@primitive(_nonzero_rule, name="nonzero")
+@primitive(_nonzero_rule, name="nonzero", semantics=INDEXING)
 def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
     """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
     return tuple(found.astype(dtype) for found in xp.nonzero(x))

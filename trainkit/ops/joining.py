@@ -13,6 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import ARRANGEMENT
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
@@ -44,7 +45,7 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
     return Spec(dims, dtypes.result_type(*xs))
 
 
-@primitive(_concatenate_rule, name="concatenate", promotes=True)
+@primitive(_concatenate_rule, name="concatenate", promotes=True, semantics=ARRANGEMENT)
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
     return xp.concatenate(xs, axis)
@@ -64,7 +65,7 @@ def _split_like_rule(g: Spec, *xs: Spec, axis: int) -> Any:
     return tuple(Spec(x.shape, g.dtype) for x in xs)
 
 
-@primitive(_split_like_rule)
+@primitive(_split_like_rule, semantics=ARRANGEMENT)
 def split_like(xp: ArrayModule, g: Array, *xs: Array, axis: int) -> Array:
     """`g` cut along an axis into pieces as long as `xs`, whose values are not looked at."""
     cuts = np.cumsum([x.shape[axis] for x in xs[:-1]]).tolist()
@@ -162,7 +163,7 @@ def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
         )
 
 
-@primitive(_split_rule, name="split")
+@primitive(_split_rule, name="split", semantics=ARRANGEMENT)
 def _split(xp: ArrayModule, x: Array, *, parts: Any, axis: int) -> Array:
     """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""
     if parts != ():
@@ -254,7 +255,7 @@ def _stack_rule(*xs: Spec, axis: int) -> Spec:
     return Spec(dims, dtypes.result_type(*xs))
 
 
-@primitive(_stack_rule, name="stack", promotes=True)
+@primitive(_stack_rule, name="stack", promotes=True, semantics=ARRANGEMENT)
 def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors of one shape along a new axis."""
     return xp.stack(xs, axis)
@@ -293,7 +294,7 @@ def _unstack_rule(x: Spec, *, axis: int, num: int) -> Any:
     return (piece,) * num
 
 
-@primitive(_unstack_rule, name="unstack")
+@primitive(_unstack_rule, name="unstack", semantics=ARRANGEMENT)
 def _unstack(xp: ArrayModule, x: Array, *, axis: int, num: int) -> Array:
     """The slices along an axis, which goes away."""
     if x.shape[axis] != num:

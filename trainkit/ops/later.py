@@ -16,6 +16,7 @@ from trainkit.core import nest, recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.facets import CONTROL
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
@@ -52,7 +53,7 @@ def _rule(*inputs: Any, call: Call) -> tuple[Spec, ...]:
     return call.specs
 
 
-@primitive(_rule, name="with_values")
+@primitive(_rule, name="with_values", semantics=CONTROL)
 def with_values(xp: Any, *arrays: Any, call: Call) -> tuple[Any, ...]:
     """Run a function of tensors whose result has a shape that no rule knows before."""
     with eagerly(), recorder.silence():

@@ -16,6 +16,7 @@ import numpy as np
 from trainkit.core import dtypes, rng, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.facets import RANDOM
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.kernels import random_cpu
@@ -122,7 +123,7 @@ def drawn(
     return Spec(shape, dtype), Spec(state.shape, state.dtype)
 
 
-@primitive(drawn)
+@primitive(drawn, semantics=RANDOM)
 def philox_uniform(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     """Floats in [0, 1), and the next state."""
     dims = filled(shape, sizes)
@@ -134,7 +135,7 @@ def philox_uniform(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dty
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
-@primitive(drawn)
+@primitive(drawn, semantics=RANDOM)
 def philox_normal(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     """Draws of the standard normal distribution, and the next state."""
     dims = filled(shape, sizes)
@@ -142,7 +143,7 @@ def philox_normal(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtyp
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
-@primitive(drawn)
+@primitive(drawn, semantics=RANDOM)
 def philox_integers(
     xp: ArrayModule,
     state: Array,
@@ -168,7 +169,8 @@ def philox_integers(
 
 
 @primitive(
-    lambda state, low, high, *sizes, shape, dtype: drawn(state, *sizes, shape=shape, dtype=dtype)
+    lambda state, low, high, *sizes, shape, dtype: drawn(state, *sizes, shape=shape, dtype=dtype),
+    semantics=RANDOM,
 )
 def philox_integers_between(
     xp: ArrayModule,
@@ -195,7 +197,7 @@ def check_range(low: int, high: int, dtype: dtypes.DType) -> None:
         )
 
 
-@primitive(drawn)
+@primitive(drawn, semantics=RANDOM)
 def philox_mask(
     xp: ArrayModule,
     state: Array,
@@ -225,13 +227,13 @@ def _kept_rule(state: Spec, *sizes: Any, shape: tuple[int | None, ...], rate: fl
     return Spec(shape, "bool"), Spec(state.shape, state.dtype)
 
 
-@primitive(_kept_rule)
+@primitive(_kept_rule, semantics=RANDOM)
 def philox_kept(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
     """False with probability `rate`, by the bits of `philox_mask`, and the next state."""
     return _kept(xp, state, filled(shape, sizes), rate)
 
 
-@primitive(lambda seed: Spec((3,), "uint64"))
+@primitive(lambda seed: Spec((3,), "uint64"), semantics=RANDOM)
 def philox_state(xp: ArrayModule, seed: Array) -> Array:
     """The state of the stream that two integers of a stateless call name."""
     first, second = (int(n) for n in seed)
@@ -239,7 +241,7 @@ def philox_state(xp: ArrayModule, seed: Array) -> Array:
     return xp.asarray(np.array([0, 0, key], np.uint64))
 
 
-@primitive(drawn)
+@primitive(drawn, semantics=RANDOM)
 def philox_truncated_normal(
     xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str
 ) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -58,7 +59,7 @@ def _placed(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -
     return windows.placed(x.shape[1:-1], pool_size, strides, padding, ones)
 
 
-@primitive(_pool_rule("max_pool"), name="max_pool")
+@primitive(_pool_rule("max_pool"), name="max_pool", semantics=WINDOW)
 def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
@@ -68,7 +69,7 @@ def _max_pool(
     return pool_plain.max_pool(xp, w, x) if found is None else found
 
 
-@primitive(_like_second, name="max_pool_gradient")
+@primitive(_like_second, name="max_pool_gradient", semantics=WINDOW)
 def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
@@ -78,7 +79,7 @@ def max_pool_gradient(
     return pool_plain.max_pool_gradient(xp, w, g, x, y) if found is None else found
 
 
-@primitive(_like_third, name="max_pool_pick")
+@primitive(_like_third, name="max_pool_pick", semantics=WINDOW)
 def max_pool_pick(
     xp: ArrayModule,
     values: Array,
@@ -100,7 +101,7 @@ max_pool_gradient.gradients(lambda gg, _, g, x, y, **s: max_pool_pick(gg, x, y, 
 max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, **s), None, None)
 
 
-@primitive(_pool_rule("average_pool"), name="average_pool")
+@primitive(_pool_rule("average_pool"), name="average_pool", semantics=WINDOW)
 def _average_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
@@ -110,7 +111,7 @@ def _average_pool(
     return pool_plain.average_pool(xp, w, x) if found is None else found
 
 
-@primitive(_like_second, name="average_pool_gradient")
+@primitive(_like_second, name="average_pool_gradient", semantics=WINDOW)
 def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:

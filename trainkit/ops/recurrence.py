@@ -13,6 +13,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import COMPOSITE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -65,7 +66,7 @@ def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
     return states, states, Spec(projected.shape, dtype)
 
 
-@primitive(_lstm_rule, name="lstm", promotes=True)
+@primitive(_lstm_rule, name="lstm", promotes=True, semantics=COMPOSITE)
 def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     """Hidden states, memories and gates of all steps."""
     _check("lstm", 4, projected, (h, c), kernel)
@@ -80,7 +81,7 @@ def _lstm_gradient_rule(
     return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
 
 
-@primitive(_lstm_gradient_rule)
+@primitive(_lstm_gradient_rule, semantics=COMPOSITE)
 def lstm_gradient(
     xp: ArrayModule,
     by_hidden: Array,
@@ -163,7 +164,7 @@ def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bo
     return Spec((*projected.shape[:2], units), dtype), Spec(gates, dtype)
 
 
-@primitive(_gru_rule, name="gru", promotes=True)
+@primitive(_gru_rule, name="gru", promotes=True, semantics=COMPOSITE)
 def _gru(
     xp: ArrayModule,
     projected: Array,
@@ -187,7 +188,7 @@ def _gru_gradient_rule(
     return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
 
 
-@primitive(_gru_gradient_rule)
+@primitive(_gru_gradient_rule, semantics=COMPOSITE)
 def gru_gradient(
     xp: ArrayModule,
     by_hidden: Array,

@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.callables import WIDE
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ARRANGEMENT, REDUCTION, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
@@ -80,7 +81,7 @@ def _sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 # ------------------------------------------------------------------ sums and their gradients
 
 
-@primitive(_sum_rule, name="sum")
+@primitive(_sum_rule, name="sum", semantics=REDUCTION)
 def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Sum along axes."""
     if axis is not None:
@@ -97,7 +98,7 @@ def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) ->
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_spread_rule)
+@primitive(_spread_rule, semantics=ARRANGEMENT)
 def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool) -> Array:
     """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
 
@@ -155,7 +156,7 @@ def _to_like_rule(g: Spec, x: Spec) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_to_like_rule)
+@primitive(_to_like_rule, semantics=ARRANGEMENT)
 def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
     wanted, given = x.shape, g.shape
@@ -176,7 +177,7 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     return total if total.dtype is g.dtype else total.astype(g.dtype)
 
 
-@primitive(_to_like_rule)
+@primitive(_to_like_rule, semantics=VIEW)
 def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
     """`x` repeated along axes to the shape of `like`."""
     return xp.broadcast_to(x, like.shape)
@@ -192,7 +193,7 @@ def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype))
 
 
-@primitive(_mean_rule, name="mean")
+@primitive(_mean_rule, name="mean", semantics=REDUCTION)
 def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean along axes."""
     if axis is not None:
@@ -254,7 +255,7 @@ def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
 
 
-@primitive(_variance_rule, name="var")
+@primitive(_variance_rule, name="var", semantics=REDUCTION)
 def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean squared distance to the mean along axes."""
     check_axes(x, axis, "var")

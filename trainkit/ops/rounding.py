@@ -9,6 +9,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -17,13 +18,13 @@ from trainkit.ops.elementwise import cast, divide, equal, multiply, negative, wh
 # ------------------------------------------------------------------ to whole numbers
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def floor(xp: ArrayModule, x: Array) -> Array:
     """The greatest whole number not above x, as a float. It has no gradient."""
     return xp.floor(x)
 
 
-@primitive(shapes.floating, elementwise=True)
+@primitive(shapes.floating, semantics=ELEMENTWISE)
 def ceil(xp: ArrayModule, x: Array) -> Array:
     """The least whole number not below x, as a float. It has no gradient."""
     return xp.ceil(x)
@@ -76,13 +77,23 @@ def _division_rule(a: Any, b: Any) -> Spec:
     return Spec(result.shape, dtypes.int32) if result.dtype.is_bool else result
 
 
-@primitive(_division_rule, promotes=True)
+@primitive(
+    _division_rule,
+    promotes=True,
+    semantics=ELEMENTWISE,
+    lowering=Absent("an integer divided by zero raises, which is seen by values"),
+)
 def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU."""
     return _divided(xp, xp.floor_divide, x1, x2, "floor_divide")
 
 
-@primitive(_division_rule, promotes=True)
+@primitive(
+    _division_rule,
+    promotes=True,
+    semantics=ELEMENTWISE,
+    lowering=Absent("an integer divided by zero raises, which is seen by values"),
+)
 def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Rest of x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
     return _divided(xp, xp.remainder, x1, x2, "mod")
@@ -95,7 +106,12 @@ mod.gradients(
 )
 
 
-@primitive(_division_rule, promotes=True)
+@primitive(
+    _division_rule,
+    promotes=True,
+    semantics=ELEMENTWISE,
+    lowering=Absent("an integer divided by zero raises, which is seen by values"),
+)
 def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Rest of x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
     return _divided(xp, xp.fmod, x1, x2, "fmod")
@@ -138,7 +154,12 @@ def _saturate_rule(x: Spec, *, dtype: str) -> Spec:
     return Spec(x.shape, dtype)
 
 
-@primitive(_saturate_rule, name="saturate_cast")
+@primitive(
+    _saturate_rule,
+    name="saturate_cast",
+    semantics=ELEMENTWISE,
+    lowering=Absent("the ends of a range of integers may be beyond a kernel's numbers"),
+)
 def _saturate_cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert, with values beyond the range of the dtype at its ends."""
     wanted = dtypes.as_dtype(dtype)

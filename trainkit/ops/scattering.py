@@ -11,6 +11,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import INDEXING
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
@@ -45,7 +46,7 @@ def _check(x: Array, indices: Array, updates: Array) -> None:
     _rule(*specs)
 
 
-@primitive(_rule)
+@primitive(_rule, semantics=INDEXING)
 def scatter_nd_add(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` added at the rows of `indices`; equal rows add up.
 
@@ -73,7 +74,7 @@ def _like(g: Tensor, updates: Tensor) -> Tensor:
     return sum_to_like(g, updates)  # type: ignore[no-any-return]
 
 
-@primitive(_rule, name="scatter_update")
+@primitive(_rule, name="scatter_update", semantics=INDEXING)
 def _scatter_update(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
     _check(x, indices, updates)
@@ -89,7 +90,7 @@ _scatter_update.gradients(
 )
 
 
-@primitive(_rule)
+@primitive(_rule, semantics=INDEXING)
 def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
@@ -99,7 +100,7 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     return out
 
 
-@primitive(_rule)
+@primitive(_rule, semantics=INDEXING)
 def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the least of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
@@ -122,7 +123,7 @@ scatter_max.primitive.joint = _shared
 scatter_min.primitive.joint = _shared
 
 
-@primitive(_rule)
+@primitive(_rule, semantics=INDEXING)
 def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
     _check(x, indices, updates)

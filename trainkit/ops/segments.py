@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import INDEXING
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
@@ -62,7 +63,7 @@ def _started(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
     return xp.full((count + 1, rows.shape[1]), start, rows.dtype)
 
 
-@primitive(_rule, name="segment_sum")
+@primitive(_rule, name="segment_sum", semantics=INDEXING)
 def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The sum of each segment, 0 for an empty one."""
     rows, flat, count, inner = _prepared(xp, data, ids, num_segments)
@@ -102,19 +103,19 @@ def _multiply_at(xp: ArrayModule, out: Array, ids: Array, rows: Array) -> None:
         out[xp.where(last, ids, out.shape[0] - 1)] = rows
 
 
-@primitive(_rule, name="segment_max")
+@primitive(_rule, name="segment_max", semantics=INDEXING)
 def _max(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The greatest of each segment, the least number of the dtype for an empty one."""
     return _by_ufunc("maximum", xp, data, ids, num_segments, dtypes.BY_NUMPY[data.dtype].min)
 
 
-@primitive(_rule, name="segment_min")
+@primitive(_rule, name="segment_min", semantics=INDEXING)
 def _min(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The least of each segment, the greatest number of the dtype for an empty one."""
     return _by_ufunc("minimum", xp, data, ids, num_segments, dtypes.BY_NUMPY[data.dtype].max)
 
 
-@primitive(_rule, name="segment_prod")
+@primitive(_rule, name="segment_prod", semantics=INDEXING)
 def _prod(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The product of each segment, 1 for an empty one."""
     return _by_ufunc("multiply", xp, data, ids, num_segments, 1)

@@ -14,6 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import QUERY, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -96,13 +97,13 @@ def _whole(n: Any, op: str) -> int:
 # ------------------------------------------------------------------ sizes as tensors
 
 
-@primitive(lambda x: Spec((len(x.shape),), dtypes.int32), name="shape")
+@primitive(lambda x: Spec((len(x.shape),), dtypes.int32), name="shape", semantics=QUERY)
 def shape_tensor(xp: ArrayModule, x: Array) -> Array:
     """The sizes of the axes as an int32 tensor, also those that are known only at run time."""
     return np.array(x.shape, np.int32)
 
 
-@primitive(lambda x: Spec((), dtypes.int32), name="size")
+@primitive(lambda x: Spec((), dtypes.int32), name="size", semantics=QUERY)
 def _size(xp: ArrayModule, x: Array) -> Array:
     """The number of elements as an int32 scalar."""
     return np.int32(x.size)
@@ -174,7 +175,7 @@ def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
     return Spec(_reshaped(x.shape, shape), x.dtype)
 
 
-@primitive(_reshape_rule, name="reshape")
+@primitive(_reshape_rule, name="reshape", semantics=VIEW)
 def _reshape(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """The same elements, in row-major order, in another shape."""
     if -1 in shape and x.size == 0:
@@ -197,7 +198,7 @@ def filled(shape: Sequence[int | None], sizes: Sequence[Any]) -> tuple[int, ...]
     return tuple(int(next(live)) if n is None else n for n in shape)
 
 
-@primitive(_sized_rule)
+@primitive(_sized_rule, semantics=VIEW)
 def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]) -> Array:
     """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return x.reshape(filled(shape, sizes))
@@ -214,7 +215,7 @@ def _like_rule(x: Spec, like: Spec) -> Spec:
     return Spec(like.shape, x.dtype)
 
 
-@primitive(_like_rule, name="reshape_like")
+@primitive(_like_rule, name="reshape_like", semantics=VIEW)
 def _reshape_like(xp: ArrayModule, x: Array, like: Array) -> Array:
     """The elements of `x` in the shape of `like`."""
     return x.reshape(like.shape)
@@ -288,7 +289,7 @@ def _permutation(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return order
 
 
-@primitive(_transpose_rule, name="transpose")
+@primitive(_transpose_rule, name="transpose", semantics=VIEW)
 def _transpose(xp: ArrayModule, x: Array, *, axes: tuple[int, ...] | None = None) -> Array:
     """The axes in another order."""
     return x.transpose() if axes is None else x.transpose(axes)
@@ -405,7 +406,7 @@ def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(1 if i in places else next(rest) for i in range(rank))
 
 
-@primitive(_expand_rule, name="expand_dims")
+@primitive(_expand_rule, name="expand_dims", semantics=VIEW)
 def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """New axes of size 1."""
     if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
@@ -446,7 +447,7 @@ def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(n for i, n in enumerate(dims) if i not in places)
 
 
-@primitive(_squeeze_rule, name="squeeze")
+@primitive(_squeeze_rule, name="squeeze", semantics=VIEW)
 def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """Take axes of size 1 away."""
     return x.reshape(_squeezed(x.shape, axis))

@@ -11,6 +11,7 @@ from typing import Any
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.facets import COMPOSITE, MATRIX
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -41,7 +42,7 @@ def _svd_rule(x: Spec, *, full: bool) -> Any:
     )
 
 
-@primitive(_svd_rule, name="svd")
+@primitive(_svd_rule, name="svd", semantics=MATRIX)
 @lapack(_FAILED)
 def _svd(xp: ArrayModule, x: Array, *, full: bool) -> Any:
     """Left vectors, singular values, and right vectors as rows."""
@@ -49,7 +50,9 @@ def _svd(xp: ArrayModule, x: Array, *, full: bool) -> Any:
     return u, s, vh
 
 
-@primitive(lambda x: Spec((*x.shape[:-2], _least(*x.shape[-2:])), x.dtype.real_dtype))
+@primitive(
+    lambda x: Spec((*x.shape[:-2], _least(*x.shape[-2:])), x.dtype.real_dtype), semantics=MATRIX
+)
 @lapack(_FAILED)
 def singular_values(xp: ArrayModule, x: Array) -> Array:
     """The singular values alone, greatest first."""
@@ -64,7 +67,7 @@ def _values_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 singular_values.gradients(_values_gradient)
 
 
-@primitive(lambda g: Spec((), g.dtype))
+@primitive(lambda g: Spec((), g.dtype), semantics=COMPOSITE)
 def no_gradient_here(xp: ArrayModule, g: Array) -> Array:
     """0; raises if a gradient arrives for vectors that are arbitrary."""
     if g.size and (g != 0).any():

@@ -16,6 +16,7 @@ import numpy as np
 from trainkit.core import dtypes, recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import COMPOSITE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -55,7 +56,7 @@ def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
     return size >= FEWEST_KEPT and (size == math.inf or size * itemsize <= most_bytes)
 
 
-@primitive(lambda g, slopes: Spec(slopes.shape, slopes.dtype))
+@primitive(lambda g, slopes: Spec(slopes.shape, slopes.dtype), semantics=COMPOSITE)
 def scaled_rows(xp: ArrayModule, g: Array, slopes: Array) -> Array:
     """Rows of slopes (..., classes) times the numbers g (...)."""
     found = softmax_cpu.scaled_rows(g, slopes) if xp is np else None
@@ -80,7 +81,9 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
     return Spec(logits.shape[:-1], dtypes.result_type(labels, logits))
 
 
-@primitive(_dense_rule, name="softmax_cross_entropy_with_logits", promotes=True)
+@primitive(
+    _dense_rule, name="softmax_cross_entropy_with_logits", promotes=True, semantics=COMPOSITE
+)
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
     _check_dense(labels, logits)
@@ -110,7 +113,9 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
     return losses, Spec(logits.shape, losses.dtype)
 
 
-@primitive(_dense_pair_rule, name="softmax_cross_entropy_and_slopes", promotes=True)
+@primitive(
+    _dense_pair_rule, name="softmax_cross_entropy_and_slopes", promotes=True, semantics=COMPOSITE
+)
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
     _check_dense(labels, logits)
@@ -129,7 +134,9 @@ def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     return Spec(logits.shape, logits.dtype)
 
 
-@primitive(_dense_gradient_rule, name="softmax_cross_entropy_gradient", promotes=True)
+@primitive(
+    _dense_gradient_rule, name="softmax_cross_entropy_gradient", promotes=True, semantics=COMPOSITE
+)
 def softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
@@ -241,7 +248,7 @@ def _picked(xp: ArrayModule, labels: Array) -> Any:
     return xp.arange(labels.size), labels.reshape(-1)
 
 
-@primitive(_sparse_rule, name="sparse_softmax_cross_entropy_with_logits")
+@primitive(_sparse_rule, name="sparse_softmax_cross_entropy_with_logits", semantics=COMPOSITE)
 def _sparse(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(xp, labels, logits)
@@ -275,7 +282,7 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
     return _sparse_rule(labels, logits), Spec(logits.shape, logits.dtype)
 
 
-@primitive(_sparse_pair_rule, name="sparse_softmax_cross_entropy_and_slopes")
+@primitive(_sparse_pair_rule, name="sparse_softmax_cross_entropy_and_slopes", semantics=COMPOSITE)
 def _sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(xp, labels, logits)
@@ -299,7 +306,7 @@ def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     return Spec(logits.shape, logits.dtype)
 
 
-@primitive(_sparse_gradient_rule, name="sparse_softmax_cross_entropy_gradient")
+@primitive(_sparse_gradient_rule, name="sparse_softmax_cross_entropy_gradient", semantics=COMPOSITE)
 def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:

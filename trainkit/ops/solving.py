@@ -15,6 +15,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
+from trainkit.core.facets import MATRIX
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -41,7 +42,7 @@ _NOT_INVERTIBLE = "Input is not invertible."
 # ------------------------------------------------------------------ inverse
 
 
-@primitive(like_matrices, name="inv")
+@primitive(like_matrices, name="inv", semantics=MATRIX)
 @lapack(_NOT_INVERTIBLE)
 def _inv(xp: ArrayModule, x: Array) -> Array:
     """The inverse matrices."""
@@ -86,7 +87,7 @@ def _solved(xp: ArrayModule, a: Array, b: Array) -> Array:
     return xp.linalg.solve(a, b)
 
 
-@primitive(_solve_rule, name="solve")
+@primitive(_solve_rule, name="solve", semantics=MATRIX)
 @lapack(_NOT_INVERTIBLE)
 def _solve(xp: ArrayModule, a: Array, b: Array) -> Array:
     """The matrices x with a @ x = b."""
@@ -131,7 +132,7 @@ def solve(a: Any, b: Any) -> Tensor:
     return squeeze(result, -1) if is_vector else result
 
 
-@primitive(_solve_rule, name="solve_triangular")
+@primitive(_solve_rule, name="solve_triangular", semantics=MATRIX)
 @lapack(_NOT_INVERTIBLE)
 def _solve_triangular(xp: ArrayModule, a: Array, b: Array, *, lower: bool) -> Array:
     """The matrices x with a @ x = b, where only one triangle of `a` counts."""
@@ -170,7 +171,7 @@ def solve_triangular(a: Any, b: Any, lower: bool = False) -> Tensor:
 # ------------------------------------------------------------------ determinants
 
 
-@primitive(lambda x: Spec(x.shape[:-2], x.dtype), name="det")
+@primitive(lambda x: Spec(x.shape[:-2], x.dtype), name="det", semantics=MATRIX)
 @lapack("the determinant failed")
 def _det(xp: ArrayModule, x: Array) -> Array:
     """The determinants."""
@@ -206,7 +207,7 @@ def _slogdet_rule(x: Spec) -> Any:
     return Spec(x.shape[:-2], x.dtype), Spec(x.shape[:-2], x.dtype.real_dtype)
 
 
-@primitive(_slogdet_rule, name="slogdet")
+@primitive(_slogdet_rule, name="slogdet", semantics=MATRIX)
 @lapack("the determinant failed")
 def _slogdet(xp: ArrayModule, x: Array) -> Any:
     """Sign and logarithm of the magnitude of the determinants."""
@@ -241,7 +242,7 @@ def _pinv_rule(x: Spec, *, rcond: float) -> Spec:
     return Spec((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
 
 
-@primitive(_pinv_rule, name="pinv")
+@primitive(_pinv_rule, name="pinv", semantics=MATRIX)
 @lapack("the singular value decomposition did not converge")
 def _pinv(xp: ArrayModule, x: Array, *, rcond: float) -> Array:
     """The Moore-Penrose inverses; singular values up to `rcond` times the greatest count as 0."""
@@ -343,7 +344,7 @@ _PADE = [
 _THETA = 5.371920351148152  # the norm up to which [13/13] has double precision
 
 
-@primitive(_expm_rule, name="expm")
+@primitive(_expm_rule, name="expm", semantics=MATRIX)
 @lapack("the Padé approximant failed")
 def _expm(xp: ArrayModule, x: Array) -> Array:
     """Exponential of matrices by scaling and squaring with a Padé approximant."""

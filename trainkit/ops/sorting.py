@@ -13,6 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import AXIS, INDEXING, LAST_AXES
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -28,13 +29,17 @@ def _axis_rule(x: Spec, *, axis: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_axis_rule, name="sort")
+@primitive(_axis_rule, name="sort", semantics=AXIS)
 def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The elements in rising order along an axis."""
     return xp.sort(x, axis=axis)
 
 
-@primitive(lambda x, *, axis: Spec(_axis_rule(x, axis=axis).shape, dtypes.int32), name="argsort")
+@primitive(
+    lambda x, *, axis: Spec(_axis_rule(x, axis=axis).shape, dtypes.int32),
+    name="argsort",
+    semantics=AXIS,
+)
 def _argsort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The positions that put the elements in rising order along an axis, int32."""
     found = np.argsort(x, axis, kind="stable") if xp is np else xp.argsort(x, axis)
@@ -87,7 +92,7 @@ def _partition_rule(x: Spec, *, kth: int, axis: int) -> Spec:
     return Spec(x.shape, dtypes.int32)
 
 
-@primitive(_partition_rule, name="argpartition")
+@primitive(_partition_rule, name="argpartition", semantics=AXIS)
 def _argpartition(xp: ArrayModule, x: Array, *, kth: int, axis: int) -> Array:
     """Positions that put the element of rank `kth` in its place, lesser ones before it, int32."""
     return xp.argpartition(x, kth, axis=axis).astype(_INT32)
@@ -140,7 +145,7 @@ def _top_rule(x: Spec, *, k: int, sorted: bool) -> Any:
     return Spec(dims, x.dtype), Spec(dims, dtypes.int32)
 
 
-@primitive(_top_rule, name="top_k")
+@primitive(_top_rule, name="top_k", semantics=LAST_AXES)
 def _top_k(xp: ArrayModule, x: Array, *, k: int, sorted: bool) -> Any:
     """The `k` greatest elements along the last axis and their positions."""
     _top_rule(Spec(x.shape, "float32"), k=k, sorted=sorted)
@@ -205,7 +210,7 @@ def _in_top_rule(targets: Spec, predictions: Spec, *, k: int) -> Spec:
     return Spec(dims, dtypes.bool_)
 
 
-@primitive(_in_top_rule, name="in_top_k")
+@primitive(_in_top_rule, name="in_top_k", semantics=LAST_AXES)
 def _in_top_k(xp: ArrayModule, targets: Array, predictions: Array, *, k: int) -> Array:
     """Whether fewer than `k` predictions beat that of the target."""
     _in_top_rule(Spec(targets.shape, "int32"), Spec(predictions.shape, "float32"), k=k)
@@ -244,7 +249,7 @@ def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str) -> Spec:
     return Spec(values.shape, dtypes.int32)
 
 
-@primitive(_search_rule, name="searchsorted", promotes=True)
+@primitive(_search_rule, name="searchsorted", promotes=True, semantics=INDEXING)
 def _searchsorted(xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str) -> Array:
     """Positions at which `values` would go into `sorted_sequence`."""
     if sorted_sequence.ndim == 1:
@@ -313,7 +318,7 @@ def _unique_rule(x: Spec, *, sorted: bool, axis: int, size: int | None) -> Any:
     return values, count, Spec((n,), dtypes.int32), count
 
 
-@primitive(_unique_rule, name="unique")
+@primitive(_unique_rule, name="unique", semantics=INDEXING)
 def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | None) -> Any:
     """The different slices along an axis, their first positions, which each one is, and counts."""
     host = to_numpy(x)
@@ -416,7 +421,9 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
 # ------------------------------------------------------------------ membership
 
 
-@primitive(lambda x, members: Spec(x.shape, dtypes.bool_), name="isin", promotes=True)
+@primitive(
+    lambda x, members: Spec(x.shape, dtypes.bool_), name="isin", promotes=True, semantics=INDEXING
+)
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
     """Whether each element is one of `members`."""
     return xp.isin(x, members)

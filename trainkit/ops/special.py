@@ -16,6 +16,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
 from trainkit.ops.elementwise import exp, multiply, negative, square
@@ -114,7 +115,11 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
 # ------------------------------------------------------------------ erf and erfc
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
     if x.size >= FEWEST and (found := applied("erf", x)) is not None:
@@ -129,7 +134,11 @@ def erf(xp: ArrayModule, x: Array) -> Array:
     return xp.where(size <= 0.46875, centre, xp.copysign(outside, x))
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def erfc(xp: ArrayModule, x: Array) -> Array:
     """Complement 1 - erf(x), exact in its tail."""
     wide = x.astype(xp.float64)
@@ -176,7 +185,11 @@ def _normal_quantile(xp: ArrayModule, q: Array, p: Array) -> Array:
     return xp.where(p < 0, np.nan, value)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def erfinv(xp: ArrayModule, x: Array) -> Array:
     """Inverse of erf: infinite at -1 and 1, NaN beyond."""
     wide = x.astype(xp.float64)
@@ -184,7 +197,11 @@ def erfinv(xp: ArrayModule, x: Array) -> Array:
     return (value * math.sqrt(0.5)).astype(x.dtype)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def erfcinv(xp: ArrayModule, x: Array) -> Array:
     """Inverse of erfc: infinite at 0 and 2, NaN beyond."""
     wide = x.astype(xp.float64)
@@ -192,7 +209,11 @@ def erfcinv(xp: ArrayModule, x: Array) -> Array:
     return (value * math.sqrt(0.5)).astype(x.dtype)
 
 
-@primitive(shapes.floating)
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
 def ndtri(xp: ArrayModule, x: Array) -> Array:
     """The point below which the normal distribution has the share x; NaN outside of [0, 1]."""
     wide = x.astype(xp.float64)

@@ -10,6 +10,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import INDEXING, REDUCTION
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
@@ -72,7 +73,7 @@ def _joined(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any
     return xp.stack(results).astype(dtype, copy=False) if q else xp.empty((0, *dims), dtype)
 
 
-@primitive(_quantile_rule, name="quantile")
+@primitive(_quantile_rule, name="quantile", semantics=REDUCTION)
 def _quantile(
     xp: ArrayModule, x: Array, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
 ) -> Array:
@@ -94,7 +95,7 @@ def _quantile(
     return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), wanted)
 
 
-@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype))
+@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), semantics=REDUCTION)
 def quantile_spread(
     xp: ArrayModule,
     g: Array,
@@ -122,7 +123,9 @@ def quantile_spread(
     return moved.transpose(*np.argsort(order).tolist())
 
 
-@primitive(lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype))
+@primitive(
+    lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype), semantics=REDUCTION
+)
 def quantile_gather(
     xp: ArrayModule,
     g: Array,
@@ -342,7 +345,7 @@ def _bincount_rule(x: Spec, *rest: Any, minlength: int) -> Spec:
     return Spec((*x.shape[:-1], None), rest[0].dtype if rest else "int32")
 
 
-@primitive(_bincount_rule, name="bincount")
+@primitive(_bincount_rule, name="bincount", semantics=INDEXING)
 def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Array:
     """How often each whole number occurs in each row, or the sum of the weights there."""
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
@@ -399,7 +402,7 @@ def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
     return Spec((bins,), wanted), Spec((bins + 1,), wanted)
 
 
-@primitive(_histogram_rule, name="histogram")
+@primitive(_histogram_rule, name="histogram", semantics=INDEXING)
 def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Array, Array]:
     """Counts in equal bins and the edges of the bins."""
     wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype

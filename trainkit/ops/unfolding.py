@@ -9,6 +9,7 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.facets import ARRANGEMENT
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -33,7 +34,7 @@ def _unfold_rule(
     return Spec((x.shape[0], channels, count), x.dtype)
 
 
-@primitive(_unfold_rule, name="unfold")
+@primitive(_unfold_rule, name="unfold", semantics=ARRANGEMENT)
 def _unfold(
     xp: ArrayModule, x: Array, *, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Array:
@@ -57,7 +58,9 @@ def _folded(xp: ArrayModule, x: Array, w: Windows) -> Array:
     return xp.ascontiguousarray(padded[w.interior].transpose(0, 3, 1, 2))
 
 
-@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), name="unfold_gradient")
+@primitive(
+    lambda g, x, **settings: Spec(x.shape, g.dtype), name="unfold_gradient", semantics=ARRANGEMENT
+)
 def unfold_gradient(
     xp: ArrayModule,
     g: Array,
@@ -97,7 +100,7 @@ def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: A
     )
 
 
-@primitive(_fold_rule, name="fold")
+@primitive(_fold_rule, name="fold", semantics=ARRANGEMENT)
 def _fold(
     xp: ArrayModule,
     x: Array,
