@@ -1,6 +1,8 @@
 """When kernels are compiled, when they take over, and what happens when they can't be."""
 
+import concurrent.futures
 import sys
+import threading
 import types
 
 import numpy as np
@@ -49,6 +51,28 @@ def built(tmp_path, monkeypatch):
 def family(mode):
     registry.set_mode(mode)
     return registry.Family("test", "conv", "build")
+
+
+def test_a_thread_that_finds_a_kernel_about_to_be_compiled_waits_for_it(built, monkeypatch):
+    hot, about, go = family("hot"), threading.Event(), threading.Event()
+
+    class Late(threading.Thread):
+        def start(self):
+            if self.daemon:
+                about.set()
+                go.wait(5)
+            super().start()
+
+    monkeypatch.setattr(registry.threading, "Thread", Late)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(hot.find, (1,), 2 * registry.SWITCH_SECONDS)
+        assert about.wait(5)
+        second = pool.submit(hot.find, (1,), 2 * registry.SWITCH_SECONDS)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            second.result(0.2)  # without the lock it joins what has not begun
+        go.set()
+        assert first.result(5)() == second.result(5)() == (1,)
+    assert built == [(1,)]
 
 
 def test_a_kernel_takes_over_once_the_plain_version_has_worked_long_enough(built):

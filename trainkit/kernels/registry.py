@@ -157,14 +157,20 @@ class Family:
         spent += seconds
         self._spent[key] = spent
         if spent >= START_SECONDS and key not in self._threads:
-            thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
-            self._threads[key] = thread
-            thread.start()
+            self._begin(key)
         done = self.exact and key in self._threads and not self._threads[key].is_alive()
         if spent >= SWITCH_SECONDS or done:
             self._threads[key].join()
             return self._take(key)
         return None
+
+    def _begin(self, key: Key) -> None:
+        """Compile in a thread, which others may join as soon as they find it."""
+        with _BEGINNING:  # Dataset.map calls kernels in several threads
+            if key not in self._threads:
+                thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
+                thread.start()
+                self._threads[key] = thread
 
     def _take(self, key: Key) -> Any:
         kernel = self._built.get(key, False)
@@ -228,7 +234,7 @@ class KernelChoice(Trackable):
         _RESTORED.update(counts)
 
 
-_LAUNCH = threading.Lock()
+_LAUNCH, _BEGINNING = threading.Lock(), threading.Lock()
 
 
 def _guarded(kernel: Any) -> Kernel:
