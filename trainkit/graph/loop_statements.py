@@ -14,6 +14,7 @@ from trainkit.graph.expressions import length
 from trainkit.graph.graph import Graph
 from trainkit.graph.loop_options import loop_options
 from trainkit.graph.loop_tracing import traced_for_each, traced_scan, traced_while
+from trainkit.graph.loops import element_specs
 from trainkit.graph.statements import (
     State,
     at_line,
@@ -300,10 +301,10 @@ def _for_dataset(
     state: State,
 ) -> None:
     """A loop over a dataset as one node, which stops reading where the loop breaks."""
-    spec = dataset.element_spec
+    spec, known = dataset.element_spec, element_specs(dataset)
 
     def one(graph: Graph) -> None:
-        fed = [graph.add_input(Spec(s.shape, s.dtype), "element") for s in nest.flatten(spec)]
+        fed = [graph.add_input(s, "element") for s in known[0]]
         body(nest.pack(spec, list(fed)))
 
     changed = _Changed(
@@ -318,7 +319,9 @@ def _for_dataset(
         return given, None if extra_test is None else extra_test()
 
     try:
-        after = at_line(traced_for_each, outer, dataset, spec, step, changed.start, changed.labels)
+        after = at_line(
+            traced_for_each, outer, dataset, spec, step, changed.start, changed.labels, known
+        )
     finally:
         state.put(changed.before)
     changed.put(after)

@@ -18,7 +18,7 @@ from trainkit.graph import loop_gradients as loop_gradients  # gives the loops t
 from trainkit.graph.graph import Graph, GraphTensor
 from trainkit.graph.loop_options import loop_options
 from trainkit.graph.loop_rows import RowPlan
-from trainkit.graph.loops import for_primitive, scan_primitive, while_primitive
+from trainkit.graph.loops import element_specs, for_primitive, scan_primitive, while_primitive
 from trainkit.graph.subgraphs import (
     add_node,
     as_output,
@@ -432,17 +432,19 @@ def traced_for_each(
     body: Callable[[Any, Any], Any],
     loop_vars: list[Any],
     names: Sequence[str] | None = None,
+    known: tuple[list[Spec], bool] | None = None,
 ) -> list[Any]:
     """Trace `body(element, loop_vars)` and add one node that runs it for each element of a dataset.
 
     The body gives the next loop variables, and a bool scalar that says whether to go on, or `None`.
+    `known` is what `element_specs` gives for the dataset, if the caller has it.
     """
 
     def step(state: list[Any], leaves: list[Any]) -> tuple[list[Any], list[Any]]:
         result, flag = body(nest.pack(element_spec, leaves), state)
         return result, [] if flag is None else [flag]
 
-    elements = [Spec(s.shape, s.dtype) for s in nest.flatten(element_spec)]
+    elements, checked = known or element_specs(source)
     fed = _Fed(outer, step, loop_vars, elements, names, "for")
     if not fed.count:
         raise_nothing_to_do(fed.graph)
@@ -454,6 +456,7 @@ def traced_for_each(
         "source": source,
         "fed": len(elements),
         "stops": len(fed.graph.outputs) > fed.count,
+        "checked": checked,
     }
     outputs = add_node(outer, for_primitive, (*fed.state, *fed.graph.captures), settings)
     return fed.settle(outputs)

@@ -242,28 +242,80 @@ def cut_like(x: Any, like: Any) -> Any:
 
 
 def _for_rule(
-    *inputs: Any, body: Graph, count: int, source: Any, fed: int, stops: bool = False
+    *inputs: Any,
+    body: Graph,
+    count: int,
+    source: Any,
+    fed: int,
+    stops: bool = False,
+    checked: bool = False,
 ) -> Any:
     return tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
 
 
 @primitive(_for_rule, name="for_each", effect=True, semantics=CONTROL)
 def for_primitive(
-    xp: Any, *arrays: Any, body: Graph, count: int, source: Any, fed: int, stops: bool = False
+    xp: Any,
+    *arrays: Any,
+    body: Graph,
+    count: int,
+    source: Any,
+    fed: int,
+    stops: bool = False,
+    checked: bool = False,
 ) -> Any:
     """Run the graph `body` on the loop variables and each element of the dataset `source`.
 
     With `stops` the last result of the body says whether to go on; no element is read after it
-    says no.
+    says no. With `checked` the elements must have the ranks for which the body was traced.
     """
     state, captured = list(arrays[:count]), list(arrays[count:])
     step = body.program()
     for element in source:
         leaves = [_array_of(x) for x in nest.flatten(element)]
+        if checked:
+            _check_ranks(leaves, body.inputs[count : count + fed])
         state = step(state + leaves + captured)
         if stops and not bool(state.pop()):
             break
     return tuple(state)
+
+
+def element_specs(source: Any) -> tuple[list[Spec], bool]:
+    """Shape and dtype of what the elements of a dataset hold, and whether ranks were found out.
+
+    Ranks that a dataset does not say are those of its first element, which is read for it.
+
+    Raises:
+        ValueError: a rank is not said and can't be found out, since there is no element, or since
+            `source` is an iterator, from which a read element would be missing.
+    """
+    specs = nest.flatten(source.element_spec)
+    if all(s.shape.rank is not None for s in specs):
+        return [Spec(s.shape, s.dtype) for s in specs], False
+    first = None if hasattr(source, "__next__") else next(iter(source.take(1)), None)
+    if first is None:
+        raise ValueError(
+            "the dataset of a loop inside a function does not say the ranks of its elements: "
+            f"{source.element_spec}; give them, as in from_generator(..., output_signature=)"
+        )
+    ranks = [len(x.shape) for x in nest.flatten(first)]
+    shapes = [
+        (None,) * r if s.shape.rank is None else s.shape for r, s in zip(ranks, specs, strict=True)
+    ]
+    return [Spec(shape, s.dtype) for shape, s in zip(shapes, specs, strict=True)], True
+
+
+def _check_ranks(leaves: list[Any], traced: Any) -> None:
+    """Compare elements of a dataset that does not say its ranks with the first one."""
+    for array, spec in zip(leaves, traced, strict=True):
+        if array.ndim != len(spec.shape):
+            raise InvalidArgumentError(
+                f"the loop over a dataset inside a function was traced for elements of rank "
+                f"{len(spec.shape)}, as the first one was; one of shape {array.shape} came. Give "
+                "the dataset its shapes, as in from_generator(..., output_signature=), or loop "
+                "over it outside of the function"
+            )
 
 
 def _array_of(x: Any) -> Any:
