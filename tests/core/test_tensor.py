@@ -120,10 +120,28 @@ def test_items_lists_and_members():
 # ------------------------------------------------------------------ arrays
 
 
-@pytest.mark.usefixtures("on_cpu")
-def test_numpy_is_a_read_only_view():
-    x = tk.constant([1.0, 2.0])
+@pytest.mark.parametrize("make", [tk.constant, tk.Variable])
+@pytest.mark.parametrize("shape", [(2,), (3, 0), (2, 20_000)])
+def test_numpy_gives_an_array_of_ones_own(make, shape):
+    x = make(tk.ones(shape))
     array = x.numpy()
+    array[...] = 5
+    array.resize(array.size, refcheck=False)
+    assert float(tk.reduce_sum(x)) == np.prod(shape)
+
+
+@pytest.mark.parametrize("x", [tk.constant([[1.0, 2.0], [3.0, 4.0]]), tk.constant(["a", "b"])])
+def test_numpy_of_a_part_in_another_order_can_be_written_to(x):
+    array = tk.transpose(x)[::-1].numpy()
+    before = x.tolist()
+    array[0] = array[-1]
+    assert x.tolist() == before
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_asarray_is_a_read_only_view():
+    x = tk.constant([1.0, 2.0])
+    array = np.asarray(x)
     assert np.shares_memory(array, x._array)
     with pytest.raises(ValueError, match="read-only"):
         array[0] = 5

@@ -50,7 +50,7 @@ class SwapEMAWeights(Callback):
         if self.swapped == to_averages:
             return
         for weight, average in self._averages():
-            before = weight.numpy().copy()
+            before = weight.numpy()
             weight.assign(average.numpy().astype(before.dtype))
             average.assign(before.astype(average.numpy().dtype))
         self.swapped = to_averages

@@ -80,7 +80,7 @@ def _entries(item: Saveable) -> list[Entry]:
 def _values(item: Saveable) -> Iterator[Values]:
     if not overrides(item.part, "save_own_variables"):
         for path, variable in item.items():
-            yield Values(path, variable.numpy, item.optional)
+            yield Values(path, variable._host_view, item.optional)
         return
     store: dict[str, Any] = {}
     item.part.save_own_variables(store)  # type: ignore[attr-defined]

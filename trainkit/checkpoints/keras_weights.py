@@ -43,7 +43,7 @@ class Filler:
     shape: tuple[int, ...]
     dtype: str
 
-    def numpy(self) -> Any:
+    def _host_view(self) -> Any:
         """Zeros."""
         return np.zeros(self.shape, as_dtype(self.dtype).dtype)
 

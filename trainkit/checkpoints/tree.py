@@ -106,7 +106,7 @@ class Plan:
             )
         self.paths[id(part)] = path
         if isinstance(part, Variable):
-            self._add(Values(path, part.numpy))
+            self._add(Values(path, part._host_view))
             return
         self._open.add(id(part))
         self._add(Group(path, {"type": kind_name(part)}))
@@ -140,7 +140,7 @@ class Plan:
             self._add(Link(path, known))
             return
         self.paths[id(slot)] = path
-        self._add(Values(path, slot.numpy, slot=True))
+        self._add(Values(path, slot._host_view, slot=True))
 
 
 def weight_paths(model: Trackable) -> list[tuple[str, Variable]]:

@@ -77,7 +77,7 @@ def save_weights(
             f"save_weights: {name!r} is the name of a whole model; use model.save, or .weights.h5"
         )
     elif name.endswith((".safetensors", ".npz")):
-        arrays = {path: variable.numpy()[...] for path, variable in weight_paths(model)}
+        arrays = {path: variable._host_view() for path, variable in weight_paths(model)}
         (write_npz if name.endswith(".npz") else write_safetensors)(name, arrays)
     else:
         Checkpoint(model).write(name, options)

@@ -167,16 +167,25 @@ class Tensor:
     # ------------------------------------------------------------------ reading
 
     def numpy(self) -> Any:
-        """The values as a NumPy array, without a copy on the CPU and read-only.
+        """The values as a NumPy array of the caller's own, which may be written to.
 
-        A scalar comes as a NumPy scalar.
+        A scalar comes as a NumPy scalar. `np.asarray(tensor)` is read-only and, on the CPU, makes
+        no copy.
         """
+        self._leaving()
+        array = self._array
+        if array.ndim == 0:
+            return devices.to_numpy(array)[()]
+        return array.copy() if isinstance(array, np.ndarray) else devices.to_numpy(array)
+
+    def _leaving(self) -> None:
         if recorder.TAPES:
             recorder.note_exit("numpy()", self)
-        array = devices.to_numpy(self._array)
-        if array.ndim == 0:
-            return array[()]
-        view = array.view()
+
+    def _host_view(self) -> Any:
+        """The values as a NumPy array that can't be written to, without a copy on the CPU."""
+        self._leaving()
+        view = np.asarray(devices.to_numpy(self._array)).view()  # graphs give NumPy scalars
         view.flags.writeable = False
         return view
 
@@ -189,7 +198,7 @@ class Tensor:
         return devices.to_numpy(self._array).tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = np.asarray(self.numpy())
+        array = self._host_view()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
                 raise ValueError(f"an array of {dtype} can't be had without a copy")
@@ -249,13 +258,13 @@ class Tensor:
         return (self[i] for i in range(self._array.shape[0]))
 
     def __contains__(self, item: Any) -> bool:
-        return bool(np.isin(item, self.numpy()))
+        return bool(np.isin(item, self._host_view()))
 
     def __format__(self, spec: str) -> str:
         return str(self) if not spec and self._array.ndim else format(self.numpy(), spec)
 
     def __str__(self) -> str:
-        text = str(self.numpy())
+        text = str(self._host_view())
         if "\n" in text:
             text = "\n" + text
         return f"tf.Tensor({text}, shape={tuple(self.shape)}, dtype={self.dtype.name})"
@@ -263,7 +272,7 @@ class Tensor:
     def __repr__(self) -> str:
         return (
             f"<tf.Tensor: shape={tuple(self.shape)}, dtype={self.dtype.name}, "
-            f"numpy={value_text(self.numpy())}>"
+            f"numpy={value_text(self._host_view())}>"
         )
 
     # ------------------------------------------------------------------ copies

@@ -280,8 +280,11 @@ class Variable(RowUpdates, Trackable):
         return self._read()
 
     def numpy(self) -> Any:
-        """The value as a read-only NumPy array, without a copy on the CPU."""
+        """The value as a NumPy array of the caller's own; `np.asarray` makes no copy on the CPU."""
         return self._held().numpy()
+
+    def _host_view(self) -> Any:
+        return self._held()._host_view()
 
     def _held(self) -> Tensor:
         """The value that there is, also while a graph is traced: a scope's own before ours."""
@@ -323,7 +326,7 @@ class Variable(RowUpdates, Trackable):
     def __repr__(self) -> str:
         return (
             f"<tf.Variable '{self.name}' shape={tuple(self.shape)} dtype={self.dtype.name}, "
-            f"numpy={value_text(self._value.numpy())}>"
+            f"numpy={value_text(self._value._host_view())}>"
         )
 
     __str__ = __repr__

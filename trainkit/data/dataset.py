@@ -345,8 +345,7 @@ def _as_numpy(x: Any) -> Any:
     """A component as an array of the user's own, which may be written to."""
     if not isinstance(x, Tensor):
         return x
-    value = x.numpy()
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return x.numpy()
 
 
 def _as_tensor(x: Any) -> Any:

@@ -124,7 +124,7 @@ class WeightHolder(Trackable):
 
     def get_weights(self) -> list[np.ndarray]:
         """Copies of the weights as NumPy arrays, in the order of `weights`."""
-        return [np.array(w.numpy()) for w in self.weights]
+        return [w.numpy() for w in self.weights]
 
     def set_weights(self, weights: Any) -> None:
         """Replace all weights.

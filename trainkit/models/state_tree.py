@@ -38,7 +38,7 @@ def state_tree(model: Any, value_format: str) -> dict[str, Any]:
 
 
 def _value(variable: Variable, value_format: str) -> Any:
-    return np.array(variable.numpy()) if value_format == "numpy_array" else variable.value()
+    return np.asarray(variable.numpy()) if value_format == "numpy_array" else variable.value()
 
 
 def _by_path(variables: list[Variable]) -> dict[str, Variable]:
