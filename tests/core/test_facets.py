@@ -49,7 +49,6 @@ def test_what_is_declared_comes_before_the_semantics(declared):
         ("batch_by", "batch"),
         ("stack_by", "stackable"),
         ("lower_by", "lowering"),
-        ("simplify_by", "simplify"),
     ],
 )
 def test_a_rule_is_given_by_a_decorator_of_the_operation(declared, method, facet):

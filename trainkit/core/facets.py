@@ -9,10 +9,7 @@ never read the record; whoever batches, traces, fuses, places or saves them does
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
-
-if TYPE_CHECKING:
-    from trainkit.core.primitive import Primitive
+from typing import Any, Literal, TypeVar
 
 Value = TypeVar("Value")
 Rule = Callable[..., Any]
@@ -78,6 +75,31 @@ SHAPE, NUMBER = "shape", "number"
 """What is read of an input other than its values: its shape alone, or a number on the CPU."""
 
 
+class Unit:
+    """A `simplify` facet: the number `value` at one of `places` changes nothing.
+
+    Attributes:
+        value: the number.
+        places: of the inputs that it may be.
+        integers: whether that holds of integers alone: -0.0 + 0.0 is 0.0.
+    """
+
+    __slots__ = ("integers", "places", "value")
+
+    def __init__(self, value: float, places: tuple[int, ...], integers: bool = False) -> None:
+        self.value = value
+        self.places = places
+        self.integers = integers
+
+    def __repr__(self) -> str:
+        return f"{self.value} changes nothing" + " (integers)" * self.integers
+
+
+UNCHANGED = "gives its input"
+IF_ALIKE = "gives its input where that has shape and dtype of the result"
+INVOLUTION = "undoes itself"
+
+
 class Tuned:
     """A kernel for one device, which runs in place of the reference body where that pays.
 
@@ -137,7 +159,7 @@ class Semantics:
 _DEFAULTS: dict[str, Any] = {
     "batch": UNDECLARED,
     "stackable": UNDECLARED,
-    "memory": "fresh",
+    "memory": "view",
     "reads": {},
     "recompute": "costly",
     "simplify": Absent("no call of it is known to change nothing"),
@@ -147,15 +169,17 @@ _DEFAULTS: dict[str, Any] = {
     "effect": None,
 }
 
-ELEMENTWISE = Semantics("elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE)
+ELEMENTWISE = Semantics(
+    "elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE, memory="fresh"
+)
 REDUCTION = Semantics("reduction", batch=OVER_AXES)
 AXIS = Semantics("along an axis", batch=ALONG_AXIS)
-VIEW = Semantics("view", memory="view", recompute="free")
+VIEW = Semantics("view", recompute="free")
 ARRANGEMENT = Semantics("arrangement")
 INDEXING = Semantics("indexing")
 CREATION = Semantics("creation")
 QUERY = Semantics("shape query", reads={0: SHAPE})
-CONTRACTION = Semantics("contraction")
+CONTRACTION = Semantics("contraction", memory="fresh")
 WINDOW = Semantics("windows")
 MATRIX = Semantics("matrices", batch=LEADING_AXES)
 LAST_AXES = Semantics("last axes", batch=LEADING_AXES)
@@ -177,13 +201,13 @@ class Facets:
         stackable: whether elements of a dataset, stacked, give the same bits as one by one: `True`
             with the settings as they are, or a rule `(count, rank, settings)` that gives the
             settings for a stack, or `Absent(reason)`.
-        memory: "fresh" where a result has memory of its own, "view" where it may be an input's.
+        memory: "fresh" where results always have memory of their own, "view" where it may be that
+            of an input.
         reads: for places of inputs what is read of them, where that isn't values: `SHAPE` for the
             shape alone, `NUMBER` for a number that is wanted on the CPU.
         recompute: "free", "cheap" or "costly": what it takes to compute a result again rather than
             keep it for a gradient.
-        simplify: a rule `(node, inputs)` that gives what stands for a call that changes nothing, or
-            `None` for one that does.
+        simplify: which calls change nothing: `UNCHANGED`, `IF_ALIKE`, `INVOLUTION` or a `Unit`.
         lowering: how fused kernels are made: `TRACE`, or a rule `(trace, *arrays, **settings)`, or
             `Absent(reason)`.
         tuned: a `Tuned` kernel per device ("cpu", "gpu").
@@ -207,21 +231,21 @@ class Facets:
         "stackable",
         "tuned",
     )
-    primitive: Primitive
+    primitive: Any
     semantics: Semantics
     batch: Batch | Rule | Absent
     stackable: Literal[True] | Rule | Absent
     memory: Literal["fresh", "view"]
     reads: dict[int, str]
     recompute: Literal["free", "cheap", "costly"]
-    simplify: Rule | Absent
+    simplify: str | Unit | Absent
     lowering: str | Rule | Absent
     tuned: dict[str, Tuned]
     graph_name: str
     export: str | Absent
     effect: Effect | None
 
-    def __init__(self, primitive: Primitive, semantics: Semantics) -> None:
+    def __init__(self, primitive: Any, semantics: Semantics) -> None:
         self.primitive = primitive
         self.semantics = semantics
 
@@ -275,16 +299,11 @@ class Facets:
         self.lowering = rule  # type: ignore[assignment]
         return rule
 
-    def simplify_by(self, rule: Value) -> Value:
-        """Give the `simplify` facet; decorates a rule."""
-        self.simplify = rule  # type: ignore[assignment]
-        return rule
-
     def tune(self, run: Rule, *, exact: bool, may_run: Rule, device: str = "cpu") -> None:
         """Give a kernel for a device: `run`, whether its bits are the body's, where it may run."""
         self.tuned = {**self.tuned, device: Tuned(run, exact, may_run)}
 
 
 _DECLARABLE = tuple(name for name in Facets.__slots__ if name != "primitive")
-METHODS = ("declare", "batch_by", "stack_by", "lower_by", "simplify_by", "tune")
+METHODS = ("declare", "batch_by", "stack_by", "lower_by", "tune")
 """The methods above that operations have."""

@@ -84,7 +84,6 @@ class Operation(Protocol[P]):
     batch_by: Callable[[Any], Any]
     stack_by: Callable[[Any], Any]
     lower_by: Callable[[Any], Any]
-    simplify_by: Callable[[Any], Any]
     tune: Callable[..., None]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.facets import Absent, Facets, Semantics
 from trainkit.core.tensor import wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.passes import copied, finished, rebuilt_frame, source_copied
@@ -24,6 +25,15 @@ from trainkit.graph.segments.tracing import Trace, Traced
 _FEWEST_STEPS = 2
 """Runs with fewer steps are left to NumPy: nothing is saved."""
 
+_FUSED = Semantics(
+    "fused kernel",
+    memory="fresh",
+    batch=Absent("graphs that are batched are not fused yet"),
+    stackable=Absent("functions of datasets are not fused"),
+    lowering=Absent("it is compiled already"),
+    export=Absent("graphs are saved before they are fused"),
+)
+
 
 class FusedRun:
     """A run of nodes as compiled code: what a `fused` node calls.
@@ -32,13 +42,13 @@ class FusedRun:
         code: its text and what a call needs.
         part: the same nodes as a graph of their own, for arrays that the code does not take.
         outputs: how many results it gives.
+        facets: its record, as operations have one.
     """
 
     name = "fused"
     effect = False
     elementwise = False
     is_ufunc = False
-    gpu = None
     rules = None
     joint = None
     floats_only = False
@@ -48,6 +58,7 @@ class FusedRun:
         self.code = code
         self.part = part
         self.outputs = len(code.outputs)
+        self.facets = Facets(self, _FUSED)
 
     @property
     def source(self) -> str:

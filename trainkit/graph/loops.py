@@ -11,7 +11,7 @@ from typing import Any
 from trainkit.core import devices, nest
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CONTROL, INDEXING
+from trainkit.core.facets import CONTROL, INDEXING, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -219,7 +219,12 @@ def cut_to_sizes(xp: Any, x: Any, sizes: Any, *, dims: tuple[int | None, ...]) -
     return x[tuple(slice(int(n)) for n in sizes)]
 
 
-@primitive(lambda x, like: Spec(like.shape, x.dtype), name="padded_like", semantics=INDEXING)
+@primitive(
+    lambda x, like: Spec(like.shape, x.dtype),
+    name="padded_like",
+    semantics=INDEXING,
+    reads={1: SHAPE},
+)
 def padded_like(xp: Any, x: Any, like: Any) -> Any:
     """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""
     out = xp.zeros(like.shape, x.dtype)

@@ -11,6 +11,7 @@ from typing import Any
 
 from trainkit.core import recorder
 from trainkit.core.abstract import eagerly
+from trainkit.core.facets import IF_ALIKE, INVOLUTION, UNCHANGED, Unit
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot, needed_nodes
 
 Visit = Callable[[Graph, Node, tuple[Any, ...]], Any]
@@ -142,50 +143,47 @@ def share(graph: Graph) -> Graph:
 
 def simplify(graph: Graph) -> Graph:
     """Take out calls that change nothing: identity, a cast to what is there, * 1, - - x."""
-    return _simplified(graph, _SIMPLER)
+    return rebuild(graph, lambda new, node, inputs: _simpler(node, inputs))
 
 
 def simplify_for_gradients(graph: Graph) -> Graph:
     """As `simplify`, but what has another gradient than the identity stays."""
-    return _simplified(graph, {k: v for k, v in _SIMPLER.items() if k != "stop_gradient"})
 
-
-def _simplified(graph: Graph, rules: dict[str, Any]) -> Graph:
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
-        rule = rules.get(node.primitive.name)
-        found = rule(node, inputs) if rule else None
-        return None if found is None else (found,)
+        found = _simpler(node, inputs)
+        stops = node.primitive.facets.vjp is None
+        return None if found and stops and node.outputs[0].dtype.is_differentiable else found
 
     return rebuild(graph, visit)
 
 
-def _same(node: Node, inputs: tuple[Any, ...]) -> Any:
-    return inputs[0]
+def _simpler(node: Node, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What stands for the results of a call that changes nothing, else `None`."""
+    facet, found = node.primitive.facets.simplify, None
+    if type(facet) is Unit:
+        found = _without_unit(facet, node, inputs)
+    elif facet == INVOLUTION:
+        found = _undone(node, inputs)
+    elif facet == UNCHANGED or (facet == IF_ALIKE and _is_alike(node, inputs)):
+        found = inputs[0]
+    return None if found is None else (found,)
 
 
-def _same_if_spec(node: Node, inputs: tuple[Any, ...]) -> Any:
+def _is_alike(node: Node, inputs: tuple[Any, ...]) -> bool:
     x, y = inputs[0], node.outputs[0]
-    known = None not in tuple(x.shape)
-    return x if known and x._spec == y._spec else None
+    return None not in tuple(x.shape) and x._spec == y._spec
 
 
-def _unit(neutral: float, places: tuple[int, ...]) -> Callable[[Node, tuple[Any, ...]], Any]:
-    """A rule that drops a neutral Python number or scalar constant in one of `places`."""
-
-    def rule(node: Node, inputs: tuple[Any, ...]) -> Any:
-        for place in places:
-            other, x = inputs[place], inputs[1 - place]
-            if isinstance(x, GraphTensor) and _is_number(other, neutral):
-                if x._spec == node.outputs[0]._spec:
-                    return x
+def _without_unit(unit: Unit, node: Node, inputs: tuple[Any, ...]) -> Any:
+    """The other input where one is the neutral Python number, or scalar constant."""
+    if unit.integers and not node.outputs[0].dtype.is_integer:
         return None
-
-    return rule
-
-
-def _integers(rule: Callable[..., Any]) -> Callable[[Node, tuple[Any, ...]], Any]:
-    """`rule` for integers alone."""
-    return lambda node, inputs: rule(node, inputs) if node.outputs[0].dtype.is_integer else None
+    for place in unit.places:
+        other, x = inputs[place], inputs[1 - place]
+        if isinstance(x, GraphTensor) and _is_number(other, unit.value):
+            if x._spec == node.outputs[0]._spec:
+                return x
+    return None
 
 
 def _is_number(x: Any, value: float) -> bool:
@@ -196,32 +194,11 @@ def _is_number(x: Any, value: float) -> bool:
     return type(x) in (int, float) and x == value
 
 
-def _double(name: str) -> Callable[[Node, tuple[Any, ...]], Any]:
-    """A rule for a function that undoes itself."""
-
-    def rule(node: Node, inputs: tuple[Any, ...]) -> Any:
-        inner = inputs[0].node
-        if inner.kind == "op" and inner.primitive.name == name and inner.settings == node.settings:
-            return inner.inputs[0]
-        return None
-
-    return rule
-
-
-_SIMPLER: dict[str, Callable[[Node, tuple[Any, ...]], Any]] = {
-    "identity": _same,
-    "stop_gradient": _same,
-    "cast": _same_if_spec,
-    "reshape": _same_if_spec,
-    "broadcast_to": _same_if_spec,
-    "sum_to_like": _same_if_spec,
-    "add": _integers(_unit(0, (0, 1))),  # -0.0 + 0.0 is 0.0
-    "subtract": _unit(0, (1,)),
-    "multiply": _unit(1, (0, 1)),
-    "divide": _unit(1, (1,)),
-    "negative": _double("negative"),
-    "logical_not": _double("logical_not"),
-}
+def _undone(node: Node, inputs: tuple[Any, ...]) -> Any:
+    """The input of the same call before this one."""
+    inner = inputs[0].node
+    same = inner.kind == "op" and inner.primitive is node.primitive
+    return inner.inputs[0] if same and inner.settings == node.settings else None
 
 
 def merge_calls(graph: Graph) -> Graph:

@@ -9,33 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import devices
+from trainkit.core.facets import SHAPE
 from trainkit.core.tensor import wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node
 from trainkit.graph.passes import copied, rebuild
-
-# Inputs of which an operation uses the shape alone.
-_SHAPE_ONLY = {
-    "sum_to_like": (1,),
-    "reshape_like": (1,),
-    "broadcast_like": (1,),
-    "zeros_like": (0,),
-    "ones_like": (0,),
-    "full_like": (0,),
-    "put_item": (1,),
-    "take_sum": (2,),
-    "tensor_array_without": (2,),
-    "tensor_array_padded": (2,),
-    "tensor_array_placed": (2,),
-    "padded_like": (1,),
-    "spread": (1,),
-}
-# Views cost nothing, so it is what they look at that is kept.
-_VIEWS = frozenset({"transpose", "reshape", "expand_dims", "squeeze", "identity", "broadcast_to"})
-# Cheaper computed again than kept, if all they need is there anyway.
-_CHEAP = _VIEWS | frozenset(
-    "add subtract multiply negative square cast greater less greater_equal less_equal equal "
-    "not_equal logical_not relu get_item stop_gradient".split()
-)
 
 
 def dependencies(graph: Graph) -> list[int]:
@@ -125,23 +102,24 @@ class Split:
             return False
         if node not in self._varies:
             return True
-        return node.primitive.name in _VIEWS or not self._values_of(node)
+        return node.primitive.facets.recompute == "free" or not self._values_of(node)
 
     @staticmethod
     def _values_of(node: Node) -> list[GraphTensor]:
         """The inputs whose values count, not their shapes alone."""
-        ignored = _SHAPE_ONLY.get(node.primitive.name, ())
+        reads = node.primitive.facets.reads
         return [
             x
             for i, x in enumerate(node.inputs)
-            if isinstance(x, GraphTensor) and not (i in ignored and None not in tuple(x.shape))
+            if isinstance(x, GraphTensor)
+            and not (reads.get(i) == SHAPE and None not in tuple(x.shape))
         ]
 
     def _leave_out_cheap(self) -> None:
         """Compute again what is cheap and made of what is there."""
         for x in reversed(list(self._kept)):
             node = x.node
-            if node.kind != "op" or node.primitive.name not in _CHEAP:
+            if node.kind != "op" or node.primitive.facets.recompute == "costly":
                 continue
             if all(self._is_there(source, x) for source in self._values_of(node)):
                 del self._kept[x]

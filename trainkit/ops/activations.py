@@ -48,7 +48,7 @@ def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
 relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, recompute="cheap")
 def relu(xp: ArrayModule, x: Array) -> Array:
     """Rectifier max(x, 0); the slope at 0 is 0.
 

@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ARRANGEMENT, AXIS
+from trainkit.core.facets import ARRANGEMENT, AXIS, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, is_tensor
@@ -90,7 +90,7 @@ def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untile_sized_rule, semantics=ARRANGEMENT)
+@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE})
 def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: Any) -> Array:
     """The sum of the copies that `tile_sized` made of `x`."""
     return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)

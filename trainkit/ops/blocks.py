@@ -8,7 +8,7 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import INDEXING, VIEW
+from trainkit.core.facets import INDEXING, SHAPE, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -50,13 +50,18 @@ def _slice_rule(x: Spec, *live: Spec, start: Any, sizes: Any) -> Spec:
     return Spec(dims, x.dtype)
 
 
-@primitive(_slice_rule, name="slice", semantics=VIEW)
+@primitive(_slice_rule, name="slice", semantics=VIEW, recompute="cheap")
 def _slice(xp: ArrayModule, x: Array, *live: Array, start: Any, sizes: Any) -> Array:
     """A block of the tensor; scalar tensors stand for the `None`s of `start`."""
     return x[_block(x.shape, filled(start, live), sizes, "slice")]
 
 
-@primitive(lambda x, like, *live, start: Spec(like.shape, x.dtype), semantics=VIEW)
+@primitive(
+    lambda x, like, *live, start: Spec(like.shape, x.dtype),
+    semantics=VIEW,
+    reads={1: SHAPE},
+    recompute="cheap",
+)
 def slice_like(xp: ArrayModule, x: Array, like: Array, *live: Array, start: Any) -> Array:
     """A block of the tensor as large as `like`, whose values are not looked at."""
     return x[_block(x.shape, filled(start, live), like.shape, "slice")]

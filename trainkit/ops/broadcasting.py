@@ -8,7 +8,7 @@ from typing import Any
 from trainkit.core import devices, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import ELEMENTWISE, VIEW, Absent
+from trainkit.core.facets import ELEMENTWISE, IF_ALIKE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -35,7 +35,7 @@ def _stretched(dims: Dims, wanted: Sequence[int | None]) -> Dims:
     return kept
 
 
-@primitive(_broadcast_rule, name="broadcast_to", semantics=VIEW)
+@primitive(_broadcast_rule, name="broadcast_to", semantics=VIEW, simplify=IF_ALIKE)
 def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """Repeat along axes of size 1 and new leading axes, without a copy."""
     if -1 in shape:
@@ -103,7 +103,10 @@ def broadcast_shapes(*shapes_: Any) -> list[Any]:
 
 
 @primitive(
-    shapes.unchanged, semantics=ELEMENTWISE, lowering=Absent("it moves arrays between devices")
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    lowering=Absent("it moves arrays between devices"),
+    memory="view",
 )
 def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
     """The values on the device of that name."""
@@ -114,6 +117,7 @@ def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
     lambda g, x: Spec(g.shape, g.dtype),
     semantics=ELEMENTWISE,
     lowering=Absent("it moves arrays between devices"),
+    memory="view",
 )
 def copy_to_device_of(xp: ArrayModule, g: Array, x: Array) -> Array:
     """The values of `g` on the device of `x`."""

@@ -45,6 +45,7 @@ def _part_rule(x: Spec) -> Spec:
     name="real",
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
+    memory="view",
 )
 def real(xp: ArrayModule, x: Array) -> Array:
     """Real part; real values as they are."""
@@ -59,6 +60,7 @@ real.gradients(lambda g, y, x: cast(g, x.dtype))
     name="imag",
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
+    memory="view",
 )
 def imag(xp: ArrayModule, x: Array) -> Array:
     """Imaginary part; 0 for real values."""
@@ -76,6 +78,7 @@ imag.gradients(_imag_gradient)
     shapes.unchanged,
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
+    memory="view",
 )
 def conj(xp: ArrayModule, x: Array) -> Array:
     """Complex conjugate a - ib; real values as they are."""

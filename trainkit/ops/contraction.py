@@ -83,7 +83,7 @@ def _plan(subscripts: str) -> Any:
     return order_a, order_b, order_out, (len(batch), len(first), len(joined), len(second))
 
 
-@primitive(_pair_rule, name="einsum", promotes=True, semantics=CONTRACTION)
+@primitive(_pair_rule, name="einsum", promotes=True, semantics=CONTRACTION, memory="view")
 def _pair(xp: ArrayModule, a: Array, b: Array, *, subscripts: str) -> Array:
     """Sum of products of two tensors over the letters that the result does not have."""
     if a.dtype in SHORT_FLOATS and xp is np:

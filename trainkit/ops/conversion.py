@@ -10,7 +10,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ELEMENTWISE, VIEW, Absent
+from trainkit.core.facets import ELEMENTWISE, UNCHANGED, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
@@ -60,7 +60,7 @@ def array(x: Any, dtype: Any = None) -> Tensor:
     return convert_to_tensor(x, dtype)
 
 
-@primitive(shapes.unchanged, semantics=VIEW)
+@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED)
 def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers do not give xp
     """The same values, through which no gradient goes back.
 

@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import WINDOW
+from trainkit.core.facets import SHAPE, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -107,7 +107,7 @@ def _placed(x: Array, window: Sizes, strides: Sizes, padding: Any, dilation_rate
     return windows.placed(x.shape[1:-1], window, strides, padding, dilation_rate)
 
 
-@primitive(_conv_rule, name="conv", promotes=True, semantics=WINDOW)
+@primitive(_conv_rule, name="conv", promotes=True, semantics=WINDOW, memory="fresh")
 def _conv(
     xp: ArrayModule,
     x: Array,
@@ -133,7 +133,14 @@ def _conv(
     return xp.maximum(y, 0, out=y) if activation == "relu" else y
 
 
-@primitive(_input_gradient_rule, name="conv_input_gradient", promotes=True, semantics=WINDOW)
+@primitive(
+    _input_gradient_rule,
+    name="conv_input_gradient",
+    promotes=True,
+    semantics=WINDOW,
+    reads={2: SHAPE},
+    memory="fresh",
+)
 def conv_input_gradient(
     xp: ArrayModule,
     g: Array,
@@ -151,7 +158,13 @@ def conv_input_gradient(
     return conv_plain.conv_input_gradient(xp, w, g, kernel, groups) if found is None else found
 
 
-@primitive(_kernel_gradient_rule, name="conv_kernel_gradient", promotes=True, semantics=WINDOW)
+@primitive(
+    _kernel_gradient_rule,
+    name="conv_kernel_gradient",
+    promotes=True,
+    semantics=WINDOW,
+    memory="fresh",
+)
 def conv_kernel_gradient(
     xp: ArrayModule,
     x: Array,

@@ -15,7 +15,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CREATION
+from trainkit.core.facets import CREATION, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import (
@@ -156,19 +156,24 @@ def _like_rule(x: Spec, *, dtype: str | None, **settings: Any) -> Spec:
     return Spec(x.shape, x.dtype if dtype is None else dtype)
 
 
-@primitive(_like_rule, name="zeros_like", semantics=CREATION)
+@primitive(_like_rule, name="zeros_like", semantics=CREATION, reads={0: SHAPE})
 def _zeros_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
     """Zeros in the shape of x."""
     return xp.zeros(x.shape, x.dtype if dtype is None else as_dtype(dtype).dtype)
 
 
-@primitive(_like_rule, name="ones_like", semantics=CREATION)
+@primitive(_like_rule, name="ones_like", semantics=CREATION, reads={0: SHAPE})
 def _ones_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
     """Ones in the shape of x."""
     return xp.ones(x.shape, x.dtype if dtype is None else as_dtype(dtype).dtype)
 
 
-@primitive(lambda x, value: Spec(x.shape, value.dtype), name="full_like", semantics=CREATION)
+@primitive(
+    lambda x, value: Spec(x.shape, value.dtype),
+    name="full_like",
+    semantics=CREATION,
+    reads={0: SHAPE},
+)
 def _full_like(xp: ArrayModule, x: Array, value: Array) -> Array:
     """One value in the shape of x."""
     return xp.broadcast_to(value, x.shape)

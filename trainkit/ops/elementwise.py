@@ -14,7 +14,7 @@ from trainkit.core import dtypes, recorder, shapes
 from trainkit.core.devices import Array, ArrayModule, current, device_of
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import ELEMENTWISE, VIEW
+from trainkit.core.facets import ELEMENTWISE, IF_ALIKE, INVOLUTION, UNCHANGED, VIEW, Unit
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
@@ -30,7 +30,7 @@ def _cast_rule(x: Spec, *, dtype: str) -> Spec:
     return Spec(x.shape, dtype)
 
 
-@primitive(_cast_rule, name="cast", semantics=ELEMENTWISE)
+@primitive(_cast_rule, name="cast", semantics=ELEMENTWISE, recompute="cheap", simplify=IF_ALIKE)
 def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert to the element type `dtype`."""
     wanted = as_dtype(dtype).dtype
@@ -71,7 +71,7 @@ def cast(x: Any, dtype: Any) -> Tensor:
     return result
 
 
-@primitive(shapes.unchanged, semantics=VIEW)
+@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED)
 def identity(xp: ArrayModule, x: Array) -> Array:
     """The same values as a new tensor."""
     return x
@@ -97,13 +97,34 @@ def conjugated(x: Any) -> Any:
     return x.conjugate() if type(x) is complex else x
 
 
-add = ufunc("add", np.add, shapes.broadcast, "Sum x1 + x2, element by element.")
+add = ufunc(
+    "add",
+    np.add,
+    shapes.broadcast,
+    "Sum x1 + x2, element by element.",
+    recompute="cheap",
+    simplify=Unit(0, (0, 1), integers=True),
+)
 add.gradients(lambda g, y, a, b: g, lambda g, y, a, b: g)
 
-subtract = ufunc("subtract", np.subtract, shapes.broadcast, "Difference x1 - x2.")
+subtract = ufunc(
+    "subtract",
+    np.subtract,
+    shapes.broadcast,
+    "Difference x1 - x2.",
+    recompute="cheap",
+    simplify=Unit(0, (1,)),
+)
 subtract.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(g))
 
-multiply = ufunc("multiply", np.multiply, shapes.broadcast, "Product x1 * x2.")
+multiply = ufunc(
+    "multiply",
+    np.multiply,
+    shapes.broadcast,
+    "Product x1 * x2.",
+    recompute="cheap",
+    simplify=Unit(1, (0, 1)),
+)
 multiply.gradients(lambda g, y, a, b: along(g, b), lambda g, y, a, b: along(g, a))
 
 divide = ufunc(
@@ -111,6 +132,7 @@ divide = ufunc(
     np.true_divide,
     shapes.floating_broadcast,
     "Quotient x1 / x2; integers give the default float.",
+    simplify=Unit(1, (1,)),
 )
 divide.gradients(
     lambda g, y, a, b: divide(g, conjugated(b)),
@@ -129,7 +151,14 @@ divide_no_nan.gradients(
     lambda g, y, a, b: negative(along(g, divide_no_nan(y, b))),
 )
 
-negative: Any = ufunc("negative", np.negative, shapes.unchanged, "The value with its sign changed.")
+negative: Any = ufunc(
+    "negative",
+    np.negative,
+    shapes.unchanged,
+    "The value with its sign changed.",
+    recompute="cheap",
+    simplify=INVOLUTION,
+)
 negative.gradients(lambda g, y, x: negative(g))
 
 
@@ -138,7 +167,7 @@ def number_like(x: Spec, **settings: Any) -> Spec:
     return Spec(x.shape, dtypes.int32 if x.dtype.is_bool else x.dtype)
 
 
-square = ufunc("square", np.square, number_like, "Square x * x.")
+square = ufunc("square", np.square, number_like, "Square x * x.", recompute="cheap")
 square.gradients(lambda g, y, x: along(g, multiply(x, 2)))
 
 _power = ufunc("power", np.power, shapes.broadcast, "x1 to the power x2.")
@@ -273,18 +302,31 @@ tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
 
 # ------------------------------------------------------------------ comparison
 
-equal = ufunc("equal", np.equal, shapes.broadcast_bool, "Whether x1 == x2.")
-not_equal = ufunc("not_equal", np.not_equal, shapes.broadcast_bool, "Whether x1 != x2.")
-less = ufunc("less", np.less, shapes.broadcast_bool, "Whether x1 < x2.")
-less_equal = ufunc("less_equal", np.less_equal, shapes.broadcast_bool, "Whether x1 <= x2.")
-greater = ufunc("greater", np.greater, shapes.broadcast_bool, "Whether x1 > x2.")
-greater_equal = ufunc("greater_equal", np.greater_equal, shapes.broadcast_bool, "Whether x1 >= x2.")
+equal = ufunc("equal", np.equal, shapes.broadcast_bool, "Whether x1 == x2.", recompute="cheap")
+not_equal = ufunc(
+    "not_equal", np.not_equal, shapes.broadcast_bool, "Whether x1 != x2.", recompute="cheap"
+)
+less = ufunc("less", np.less, shapes.broadcast_bool, "Whether x1 < x2.", recompute="cheap")
+less_equal = ufunc(
+    "less_equal", np.less_equal, shapes.broadcast_bool, "Whether x1 <= x2.", recompute="cheap"
+)
+greater = ufunc("greater", np.greater, shapes.broadcast_bool, "Whether x1 > x2.", recompute="cheap")
+greater_equal = ufunc(
+    "greater_equal", np.greater_equal, shapes.broadcast_bool, "Whether x1 >= x2.", recompute="cheap"
+)
 logical_and = ufunc("logical_and", np.logical_and, shapes.broadcast_bool, "Whether both are true.")
 logical_or = ufunc("logical_or", np.logical_or, shapes.broadcast_bool, "Whether one is true.")
 logical_xor = ufunc(
     "logical_xor", np.logical_xor, shapes.broadcast_bool, "Whether exactly one is true."
 )
-logical_not = ufunc("logical_not", np.logical_not, shapes.unchanged_bool, "Whether x is false.")
+logical_not = ufunc(
+    "logical_not",
+    np.logical_not,
+    shapes.unchanged_bool,
+    "Whether x is false.",
+    recompute="cheap",
+    simplify=INVOLUTION,
+)
 isfinite = ufunc("isfinite", np.isfinite, shapes.unchanged_bool, "Whether x is a finite number.")
 isinf = ufunc("isinf", np.isinf, shapes.unchanged_bool, "Whether x is infinite.")
 isnan = ufunc("isnan", np.isnan, shapes.unchanged_bool, "Whether x is not a number.")

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import INDEXING
+from trainkit.core.facets import INDEXING, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -42,7 +42,7 @@ def check_ids(ids: Array, rows: int) -> None:
         )
 
 
-@primitive(_lookup_rule, name="embedding_lookup", semantics=INDEXING)
+@primitive(_lookup_rule, name="embedding_lookup", semantics=INDEXING, memory="fresh")
 def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
     """Row `ids[...]` of `table` for each id."""
     if ids.dtype.kind not in "iu" or not table.ndim:
@@ -54,7 +54,10 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
 
 
 @primitive(
-    lambda g, ids, table: Spec(table.shape, g.dtype), name="embedding_gradient", semantics=INDEXING
+    lambda g, ids, table: Spec(table.shape, g.dtype),
+    name="embedding_gradient",
+    semantics=INDEXING,
+    reads={2: SHAPE},
 )
 def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:
     """Rows of `g` added up by their id, in the shape of `table`."""

@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import LAST_AXES
+from trainkit.core.facets import LAST_AXES, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -104,7 +104,7 @@ def _irfft(xp: ArrayModule, x: Array, *, n: int) -> Array:
     return xp.fft.irfft(x, n).astype(x.real.dtype)
 
 
-@primitive(lambda g, x: Spec(x.shape, g.dtype.real_dtype), semantics=LAST_AXES)
+@primitive(lambda g, x: Spec(x.shape, g.dtype.real_dtype), semantics=LAST_AXES, reads={1: SHAPE})
 def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`rfft` transposed; of `x` only the length counts."""
     n = x.shape[-1]

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import INDEXING
+from trainkit.core.facets import INDEXING, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -99,7 +99,7 @@ def _untake_rule(g: Spec, indices: Spec, x: Spec, *, axis: int, wrap: bool = Tru
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untake_rule, semantics=INDEXING)
+@primitive(_untake_rule, semantics=INDEXING, reads={2: SHAPE})
 def take_sum(
     xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int, wrap: bool = True
 ) -> Array:
@@ -219,7 +219,9 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
     return x[_grid(xp, x.shape, indices, axis)]
 
 
-@primitive(lambda g, indices, x, *, axis: Spec(x.shape, g.dtype), semantics=INDEXING)
+@primitive(
+    lambda g, indices, x, *, axis: Spec(x.shape, g.dtype), semantics=INDEXING, reads={2: SHAPE}
+)
 def take_along_axis_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
     """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
     out = xp.zeros(x.shape, g.dtype)
@@ -327,7 +329,7 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     return x[where] if where else xp.broadcast_to(x, (*indices.shape[:-1], *x.shape))
 
 
-@primitive(lambda g, indices, x: Spec(x.shape, g.dtype), semantics=INDEXING)
+@primitive(lambda g, indices, x: Spec(x.shape, g.dtype), semantics=INDEXING, reads={2: SHAPE})
 def gather_nd_sum(xp: ArrayModule, g: Array, indices: Array, x: Array) -> Array:
     """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""
     out = xp.zeros(x.shape, g.dtype)

@@ -11,7 +11,7 @@ from typing import Any
 from trainkit.core import recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import PositionError, ShapeError
-from trainkit.core.facets import INDEXING, VIEW
+from trainkit.core.facets import INDEXING, SHAPE, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -31,13 +31,13 @@ def _get_rule(x: Spec, *, key: Key) -> Spec:
     return Spec(index_keys.indexed_dims(x.shape, key, ()), x.dtype)
 
 
-@primitive(_get_rule, name="get_item", semantics=VIEW)
+@primitive(_get_rule, name="get_item", semantics=VIEW, recompute="cheap")
 def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
     """Elements picked by ints and slices."""
     return x[index_keys.plain(key)]
 
 
-@primitive(lambda g, x, *, key: Spec(x.shape, g.dtype), semantics=INDEXING)
+@primitive(lambda g, x, *, key: Spec(x.shape, g.dtype), semantics=INDEXING, reads={1: SHAPE})
 def put_item(xp: ArrayModule, g: Array, x: Array, *, key: Key) -> Array:
     """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)
@@ -63,7 +63,7 @@ def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     return x[live]
 
 
-@primitive(lambda g, x, *parts, key: Spec(x.shape, g.dtype), semantics=INDEXING)
+@primitive(lambda g, x, *parts, key: Spec(x.shape, g.dtype), semantics=INDEXING, reads={1: SHAPE})
 def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) -> Array:
     """Zeros in the shape of `x`, to which `g` is added at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from trainkit.core.facets import WINDOW
+from trainkit.core.facets import SHAPE, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -59,7 +59,7 @@ def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation
     return out.reshape((x.shape[0], *counts, math.prod(size) * channels))
 
 
-@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), semantics=WINDOW)
+@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), semantics=WINDOW, reads={1: SHAPE})
 def patches_sum(
     xp: ArrayModule, g: Array, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes
 ) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import WINDOW
+from trainkit.core.facets import SHAPE, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -111,7 +111,7 @@ def _average_pool(
     return pool_plain.average_pool(xp, w, x) if found is None else found
 
 
-@primitive(_like_second, name="average_pool_gradient", semantics=WINDOW)
+@primitive(_like_second, name="average_pool_gradient", semantics=WINDOW, reads={1: SHAPE})
 def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.callables import WIDE
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ARRANGEMENT, REDUCTION, VIEW
+from trainkit.core.facets import ARRANGEMENT, IF_ALIKE, REDUCTION, SHAPE, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
@@ -98,7 +98,7 @@ def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) ->
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_spread_rule, semantics=ARRANGEMENT)
+@primitive(_spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE})
 def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool) -> Array:
     """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
 
@@ -156,7 +156,7 @@ def _to_like_rule(g: Spec, x: Spec) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_to_like_rule, semantics=ARRANGEMENT)
+@primitive(_to_like_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, simplify=IF_ALIKE)
 def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
     wanted, given = x.shape, g.shape
@@ -177,7 +177,7 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     return total if total.dtype is g.dtype else total.astype(g.dtype)
 
 
-@primitive(_to_like_rule, semantics=VIEW)
+@primitive(_to_like_rule, semantics=VIEW, reads={1: SHAPE})
 def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
     """`x` repeated along axes to the shape of `like`."""
     return xp.broadcast_to(x, like.shape)

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import QUERY, VIEW
+from trainkit.core.facets import IF_ALIKE, QUERY, SHAPE, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -175,7 +175,7 @@ def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
     return Spec(_reshaped(x.shape, shape), x.dtype)
 
 
-@primitive(_reshape_rule, name="reshape", semantics=VIEW)
+@primitive(_reshape_rule, name="reshape", semantics=VIEW, simplify=IF_ALIKE)
 def _reshape(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """The same elements, in row-major order, in another shape."""
     if -1 in shape and x.size == 0:
@@ -215,7 +215,7 @@ def _like_rule(x: Spec, like: Spec) -> Spec:
     return Spec(like.shape, x.dtype)
 
 
-@primitive(_like_rule, name="reshape_like", semantics=VIEW)
+@primitive(_like_rule, name="reshape_like", semantics=VIEW, reads={1: SHAPE})
 def _reshape_like(xp: ArrayModule, x: Array, like: Array) -> Array:
     """The elements of `x` in the shape of `like`."""
     return x.reshape(like.shape)

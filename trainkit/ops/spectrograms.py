@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import LAST_AXES
+from trainkit.core.facets import LAST_AXES, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -67,7 +67,7 @@ def _summed(xp: ArrayModule, g: Array, stride: int, size: int | None) -> Array:
     return whole
 
 
-@primitive(lambda g, x, *, stride: Spec(x.shape, g.dtype), semantics=LAST_AXES)
+@primitive(lambda g, x, *, stride: Spec(x.shape, g.dtype), semantics=LAST_AXES, reads={1: SHAPE})
 def sequences_sum(xp: ArrayModule, g: Array, x: Array, *, stride: int) -> Array:
     """`extract_sequences` transposed; of `x` only the shape counts."""
     return _summed(xp, g, stride, x.shape[-1])

@@ -9,7 +9,7 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ARRANGEMENT
+from trainkit.core.facets import ARRANGEMENT, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -59,7 +59,10 @@ def _folded(xp: ArrayModule, x: Array, w: Windows) -> Array:
 
 
 @primitive(
-    lambda g, x, **settings: Spec(x.shape, g.dtype), name="unfold_gradient", semantics=ARRANGEMENT
+    lambda g, x, **settings: Spec(x.shape, g.dtype),
+    name="unfold_gradient",
+    semantics=ARRANGEMENT,
+    reads={1: SHAPE},
 )
 def unfold_gradient(
     xp: ArrayModule,

@@ -14,10 +14,6 @@ from trainkit.graph.program import Program
 Over = dict[int, int]
 """Places of outputs of a node, each with that of the input over which it is written."""
 
-# These give arrays of their own, never views of what they are given.
-_MAKES_ITS_OWN = {"matmul", "dense", "dense_gradient", "embedding_lookup"}
-_MAKES_ITS_OWN |= {"conv", "conv_input_gradient", "conv_kernel_gradient"}
-
 
 def writing_in_place(
     program: Program, variables: Sequence[Any], assigned: Sequence[Sequence[Any]]
@@ -72,13 +68,6 @@ def _is_over(
         if any(isinstance(z, GraphTensor) and z in seen for z in node.inputs):
             if place[node] > place[last]:
                 return False
-            if not _makes_its_own(node):
+            if node.primitive.facets.memory == "view":
                 seen.update(node.outputs)
     return not any(y in seen for y in graph.outputs)
-
-
-def _makes_its_own(node: Node) -> bool:
-    primitive = node.primitive
-    return (
-        isinstance(primitive, CudaKernel) or primitive.is_ufunc or primitive.name in _MAKES_ITS_OWN
-    )

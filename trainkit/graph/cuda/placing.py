@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import XP_OF
+from trainkit.core.facets import SHAPE
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot, needed_nodes
 from trainkit.graph.origins import place_text
 from trainkit.graph.passes import copied, place_of
 from trainkit.graph.program import Program
-
-_OF_SHAPES = ("shape", "size")
-"""Primitives whose results depend on the shape of their input alone."""
 
 
 class NotApart(Exception):
@@ -103,13 +101,11 @@ class Parts:
         fixed: set[GraphTensor] = set()
         shaped: set[GraphTensor] = set()
         for node in self._nodes:
-            inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
             if self._has_fixed_shapes(node, shaped):
                 shaped.update(node.outputs)
             if not node.outputs or node.outputs[0] not in self._seen.on_host or node.effect:
                 continue
-            known = shaped if node.kind == "op" and node.primitive.name in _OF_SHAPES else fixed
-            if node.kind == "constant" or (node.kind == "op" and all(x in known for x in inputs)):
+            if node.kind == "constant" or (node.kind == "op" and _is_settled(node, fixed, shaped)):
                 fixed.update(node.outputs)
         return fixed
 
@@ -190,6 +186,16 @@ class Parts:
 
     def _constant(self, x: GraphTensor) -> Any:
         return x.node.value if self._is_constant(x) else wrap(self._seen.on_host[x])
+
+
+def _is_settled(node: Node, fixed: set[GraphTensor], shaped: set[GraphTensor]) -> bool:
+    """Whether all that a node reads of its inputs, their values or shapes, is the same always."""
+    reads = node.primitive.facets.reads
+    return all(
+        x in (shaped if reads.get(i) == SHAPE else fixed)
+        for i, x in enumerate(node.inputs)
+        if isinstance(x, GraphTensor)
+    )
 
 
 def _named(node: Node) -> str:
