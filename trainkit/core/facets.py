@@ -172,20 +172,30 @@ _DEFAULTS: dict[str, Any] = {
 ELEMENTWISE = Semantics(
     "elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE, memory="fresh"
 )
-REDUCTION = Semantics("reduction", batch=OVER_AXES)
-AXIS = Semantics("along an axis", batch=ALONG_AXIS)
-VIEW = Semantics("view", recompute="free")
-ARRANGEMENT = Semantics("arrangement")
-INDEXING = Semantics("indexing")
-CREATION = Semantics("creation")
-QUERY = Semantics("shape query", reads={0: SHAPE})
-CONTRACTION = Semantics("contraction", memory="fresh")
-WINDOW = Semantics("windows")
-MATRIX = Semantics("matrices", batch=LEADING_AXES)
-LAST_AXES = Semantics("last axes", batch=LEADING_AXES)
-RANDOM = Semantics("random numbers")
-CONTROL = Semantics("control flow")
-MESSAGE = Semantics("message")
+REDUCTION = Semantics("reduction", batch=OVER_AXES, lowering=TRACE)
+AXIS = Semantics(
+    "along an axis",
+    batch=ALONG_AXIS,
+    lowering=Absent("it goes along an axis in order"),
+)
+VIEW = Semantics("view", recompute="free", lowering=TRACE)
+ARRANGEMENT = Semantics("arrangement", lowering=Absent("no view tells where its elements go"))
+INDEXING = Semantics("indexing", lowering=Absent("positions are values, which a trace can't see"))
+CREATION = Semantics("creation", lowering=TRACE)
+QUERY = Semantics(
+    "shape query",
+    reads={0: SHAPE},
+    lowering=Absent("shapes are known when a kernel is made"),
+)
+CONTRACTION = Semantics("contraction", memory="fresh", lowering=TRACE)
+WINDOW = Semantics("windows", lowering=Absent("a product or tuned kernel computes its windows"))
+MATRIX = Semantics("matrices", batch=LEADING_AXES, lowering=Absent("LAPACK computes it"))
+LAST_AXES = Semantics(
+    "last axes", batch=LEADING_AXES, lowering=Absent("a library goes along whole lines")
+)
+RANDOM = Semantics("random numbers", lowering=Absent("Philox has kernels of its own"))
+CONTROL = Semantics("control flow", lowering=Absent("it runs graphs or Python functions"))
+MESSAGE = Semantics("message", lowering=Absent("it does something besides its result"))
 COMPOSITE = Semantics("composite")
 
 

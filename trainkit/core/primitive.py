@@ -24,7 +24,7 @@ from trainkit.core.errors import (
     OpError,
     PositionError,
 )
-from trainkit.core.facets import COMPOSITE, ELEMENTWISE, METHODS, TRACE, Facets
+from trainkit.core.facets import COMPOSITE, ELEMENTWISE, METHODS, Facets
 from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
@@ -134,9 +134,8 @@ class Primitive:
 
     @property
     def elementwise(self) -> bool:
-        """Whether the result depends on one element of each input, by a body that is traced."""
-        facets = self.facets
-        return facets.semantics is ELEMENTWISE and facets.lowering is TRACE
+        """Whether the result depends on one element of each input, by a body that is compiled."""
+        return self.facets.semantics is ELEMENTWISE and bool(self.facets.lowering)
 
     @property
     def recorded(self) -> bool:

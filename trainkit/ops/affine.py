@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE, CONTRACTION
+from trainkit.core.facets import COMPOSITE, CONTRACTION, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -40,7 +40,9 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
     return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
 
 
-@primitive(_rectified_rule, semantics=COMPOSITE)
+@primitive(
+    _rectified_rule, semantics=COMPOSITE, lowering=Absent("a tuned kernel computes it as a whole")
+)
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
     found = pool_cpu.rectified_gradient(g, y) if xp is np else None

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import COMPOSITE
+from trainkit.core.facets import COMPOSITE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -76,7 +76,12 @@ def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-@primitive(_attend_rule, name="attention", semantics=COMPOSITE)
+@primitive(
+    _attend_rule,
+    name="attention",
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def _attend(
     xp: ArrayModule,
     q: Array,
@@ -103,7 +108,12 @@ def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: An
     return tuple(Spec(x.shape, x.dtype) for x in (q, k, v))
 
 
-@primitive(_gradient_rule, name="attention_gradient", semantics=COMPOSITE)
+@primitive(
+    _gradient_rule,
+    name="attention_gradient",
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def attention_gradient(
     xp: ArrayModule,
     g: Array,

@@ -7,7 +7,7 @@ from typing import Any
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import AXIS
+from trainkit.core.facets import AXIS, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.kernels import softmax_cpu
@@ -27,7 +27,7 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
 # ------------------------------------------------------------------ softmax
 
 
-@primitive(shapes.floating, name="softmax", semantics=AXIS)
+@primitive(shapes.floating, name="softmax", semantics=AXIS, lowering=TRACE)
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""
     if x.size >= FEWEST and (found := softmax_cpu.softmax(x, axis)) is not None:
@@ -39,7 +39,7 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     return powers
 
 
-@primitive(shapes.unchanged, semantics=AXIS)
+@primitive(shapes.unchanged, semantics=AXIS, lowering=TRACE)
 def softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array:
     """Gradient by the input of softmax, y * (g - sum(g * y)), from its output `y`."""
     if y.size >= FEWEST and (found := softmax_cpu.softmax_gradient(g, y, axis)) is not None:
@@ -77,7 +77,7 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
     return _softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, name="log_softmax", semantics=AXIS)
+@primitive(shapes.floating, name="log_softmax", semantics=AXIS, lowering=TRACE)
 def _log_softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """`x` less the logarithm of the sum of exponentials along axes."""
     if not x.size:

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import COMPOSITE
+from trainkit.core.facets import COMPOSITE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -32,7 +32,9 @@ def _biased_rule(z: Spec, bias: Spec) -> Spec:
     return Spec(z.shape, z.dtype)
 
 
-@primitive(_biased_rule, semantics=COMPOSITE)
+@primitive(
+    _biased_rule, semantics=COMPOSITE, lowering=Absent("a tuned kernel computes it as a whole")
+)
 def biased_gelu(xp: ArrayModule, z: Array, bias: Array) -> Array:
     """Gaussian error linear unit of z (..., features) + bias (features,)."""
     _check(z.shape, bias.shape)
@@ -45,7 +47,9 @@ def _gradient_rule(g: Spec, z: Spec, bias: Spec) -> Any:
     return Spec(z.shape, z.dtype), Spec(bias.shape, bias.dtype)
 
 
-@primitive(_gradient_rule, semantics=COMPOSITE)
+@primitive(
+    _gradient_rule, semantics=COMPOSITE, lowering=Absent("a tuned kernel computes it as a whole")
+)
 def biased_gelu_gradient(xp: ArrayModule, g: Array, z: Array, bias: Array) -> Any:
     """What `biased_gelu` sends back to z and bias."""
     if xp is np and (found := biased_cpu.gelu_gradient(g, z, bias)) is not None:

@@ -149,7 +149,12 @@ def _view_rule(x: Spec, *, dtype: str) -> Spec:
     return Spec(_viewed_dims(x.shape, x.dtype.size, wanted.size), wanted)
 
 
-@primitive(_view_rule, name="view", semantics=VIEW)
+@primitive(
+    _view_rule,
+    name="view",
+    semantics=VIEW,
+    lowering=Absent("kernels read no bits of one type as another"),
+)
 def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """The bits of x read as another element type."""
     wanted = as_dtype(dtype)
@@ -211,6 +216,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     lambda x, shape: Spec(TensorShape(x.shape).merge_with(shape), x.dtype),
     name="ensure_shape",
     semantics=VIEW,
+    lowering=Absent("its shape is known when it runs"),
 )
 def _ensure_shape(xp: ArrayModule, x: Array, *, shape: Dims) -> Array:
     """`x` itself, if its shape is what was said."""

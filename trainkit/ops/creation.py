@@ -15,7 +15,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CREATION, SHAPE
+from trainkit.core.facets import CREATION, SHAPE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import (
@@ -116,7 +116,12 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
     return _filled("empty", shape, dtype)
 
 
-@primitive(lambda value, *, shape: Spec(shape, value.dtype), name="fill", semantics=CREATION)
+@primitive(
+    lambda value, *, shape: Spec(shape, value.dtype),
+    name="fill",
+    semantics=CREATION,
+    lowering=Absent("its shape is known when it runs"),
+)
 def _fill(xp: ArrayModule, value: Array, *, shape: tuple[int, ...]) -> Array:
     """A value repeated to a shape, to which it must broadcast."""
     return xp.broadcast_to(value, shape)
@@ -342,7 +347,12 @@ def check_count(start: Any, stop: Any, step: Any) -> None:
         shapes.bounded("arange", int(span) if span < 2**63 else 2**63)
 
 
-@primitive(lambda start, stop, step, dtype: Spec((None,), dtype), name="arange", semantics=CREATION)
+@primitive(
+    lambda start, stop, step, dtype: Spec((None,), dtype),
+    name="arange",
+    semantics=CREATION,
+    lowering=Absent("its shape is known when it runs"),
+)
 def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtype: str) -> Array:
     """Numbers between ends that are known only when a graph runs."""
     if not step:
@@ -407,7 +417,12 @@ def _linspace_rule(
     return Spec(dims, dtype), step
 
 
-@primitive(_linspace_rule, name="linspace", semantics=CREATION)
+@primitive(
+    _linspace_rule,
+    name="linspace",
+    semantics=CREATION,
+    lowering=Absent("it counts up from number to number"),
+)
 def _linspace(
     xp: ArrayModule, start: Array, stop: Array, *, num: int, endpoint: bool, axis: int, dtype: str
 ) -> tuple[Array, Array]:
@@ -461,7 +476,12 @@ def _one_hot_rule(x: Spec, *, num_classes: int, axis: int, dtype: str) -> Spec:
     return Spec(dims, dtype)
 
 
-@primitive(_one_hot_rule, name="one_hot", semantics=CREATION)
+@primitive(
+    _one_hot_rule,
+    name="one_hot",
+    semantics=CREATION,
+    lowering=Absent("it counts up from number to number"),
+)
 def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: str) -> Array:
     """One where the class index equals the position on the new axis."""
     shapes.bounded("one_hot", *x.shape, num_classes)

@@ -1,6 +1,6 @@
 """Connectionist temporal classification: the loss of unaligned label sequences.
 
-A path names one class for each time step; merging repeats and then dropping blanks turns it into
+A path names one class for each time step; merging repeats and then leaving out blanks turns it into
 labels.
 Source: Graves, Fernandez, Gomez and Schmidhuber 2006, "Connectionist temporal classification".
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE
+from trainkit.core.facets import COMPOSITE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -155,7 +155,12 @@ def _prepared(
     return log_chances(xp, wide), states
 
 
-@primitive(_loss_rule, name="ctc_loss", semantics=COMPOSITE)
+@primitive(
+    _loss_rule,
+    name="ctc_loss",
+    semantics=COMPOSITE,
+    lowering=Absent("its loop goes over time steps"),
+)
 def _ctc(
     xp: ArrayModule,
     logits: Array,
@@ -179,6 +184,7 @@ def _ctc(
     lambda g, logits, *rest, blank: Spec(logits.shape, logits.dtype),
     name="ctc_gradient",
     semantics=COMPOSITE,
+    lowering=Absent("its loop goes over time steps"),
 )
 def ctc_gradient(
     xp: ArrayModule,

@@ -12,7 +12,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE
+from trainkit.core.facets import COMPOSITE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -27,7 +27,9 @@ def _rule(logits: Spec, lengths: Spec, *, top_paths: int, **settings: Any) -> tu
     return Spec((top_paths, batch, steps), "int32"), Spec((batch, top_paths), logits.dtype)
 
 
-@primitive(_rule, name="ctc_decode", semantics=COMPOSITE)
+@primitive(
+    _rule, name="ctc_decode", semantics=COMPOSITE, lowering=Absent("its loop goes over time steps")
+)
 def _decode(
     xp: ArrayModule,
     logits: Array,

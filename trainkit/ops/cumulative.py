@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import AXIS, REDUCTION
+from trainkit.core.facets import AXIS, REDUCTION, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -270,7 +270,12 @@ def _product_rule(x: Spec, *, axis: Any, keepdims: bool) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype))
 
 
-@primitive(_product_rule, name="prod", semantics=REDUCTION)
+@primitive(
+    _product_rule,
+    name="prod",
+    semantics=REDUCTION,
+    lowering=Absent("kernels have no such reduction"),
+)
 def _prod(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool) -> Array:
     """Product along axes."""
     check_axes(x, axis, "prod")

@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import ARRANGEMENT, LAST_AXES, SHAPE, VIEW
+from trainkit.core.facets import ARRANGEMENT, LAST_AXES, SHAPE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -30,7 +30,13 @@ def _diagonal_rule(x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
     return Spec((*rest, _length(x.shape[one], x.shape[two], offset)), x.dtype)
 
 
-@primitive(_diagonal_rule, name="diagonal", semantics=VIEW, recompute="cheap")
+@primitive(
+    _diagonal_rule,
+    name="diagonal",
+    semantics=VIEW,
+    recompute="cheap",
+    lowering=Absent("a diagonal is no block of axes"),
+)
 def _diagonal(xp: ArrayModule, x: Array, *, offset: int, axis1: int, axis2: int) -> Array:
     """The elements on a diagonal of two axes."""
     return xp.diagonal(x, offset, axis1, axis2)

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import REDUCTION
+from trainkit.core.facets import REDUCTION, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -130,14 +130,24 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
 
 
-@primitive(_position_rule, name="argmax", semantics=REDUCTION)
+@primitive(
+    _position_rule,
+    name="argmax",
+    semantics=REDUCTION,
+    lowering=Absent("positions of extremes are found in order"),
+)
 def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the greatest element."""
     check_axes(x, axis, "argmax")
     return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
 
 
-@primitive(_position_rule, name="argmin", semantics=REDUCTION)
+@primitive(
+    _position_rule,
+    name="argmin",
+    semantics=REDUCTION,
+    lowering=Absent("positions of extremes are found in order"),
+)
 def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the least element."""
     check_axes(x, axis, "argmin")

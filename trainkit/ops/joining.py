@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ARRANGEMENT
+from trainkit.core.facets import ARRANGEMENT, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
@@ -163,7 +163,7 @@ def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
         )
 
 
-@primitive(_split_rule, name="split", semantics=ARRANGEMENT)
+@primitive(_split_rule, name="split", semantics=ARRANGEMENT, lowering=TRACE)
 def _split(xp: ArrayModule, x: Array, *, parts: Any, axis: int) -> Array:
     """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""
     if parts != ():

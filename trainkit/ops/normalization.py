@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE
+from trainkit.core.facets import COMPOSITE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
@@ -186,7 +186,12 @@ def _check_parameter(name: str, found: Dims, shape: Dims, axis: Axes) -> None:
         )
 
 
-@primitive(_normalize_rule, name="fused_normalization", semantics=COMPOSITE)
+@primitive(
+    _normalize_rule,
+    name="fused_normalization",
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def _fused(
     xp: ArrayModule,
     x: Array,
@@ -227,7 +232,12 @@ def _gradient_rule(g: Spec, x: Spec, scale: Any, *rest: Any, axis: Axes, **setti
     return Spec(x.shape, x.dtype), vector, vector
 
 
-@primitive(_gradient_rule, name="fused_normalization_gradient", semantics=COMPOSITE)
+@primitive(
+    _gradient_rule,
+    name="fused_normalization_gradient",
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def fused_normalization_gradient(
     xp: ArrayModule,
     g: Array,

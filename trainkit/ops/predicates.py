@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import REDUCTION
+from trainkit.core.facets import REDUCTION, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -17,14 +17,18 @@ def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtypes.bool_)
 
 
-@primitive(_logic_rule, name="all", semantics=REDUCTION)
+@primitive(
+    _logic_rule, name="all", semantics=REDUCTION, lowering=Absent("kernels have no such reduction")
+)
 def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether all elements along axes are true."""
     check_axes(x, axis, "all")
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
-@primitive(_logic_rule, name="any", semantics=REDUCTION)
+@primitive(
+    _logic_rule, name="any", semantics=REDUCTION, lowering=Absent("kernels have no such reduction")
+)
 def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether one element along axes is true."""
     check_axes(x, axis, "any")

@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE
+from trainkit.core.facets import COMPOSITE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -66,7 +66,13 @@ def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
     return states, states, Spec(projected.shape, dtype)
 
 
-@primitive(_lstm_rule, name="lstm", promotes=True, semantics=COMPOSITE)
+@primitive(
+    _lstm_rule,
+    name="lstm",
+    promotes=True,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     """Hidden states, memories and gates of all steps."""
     _check("lstm", 4, projected, (h, c), kernel)
@@ -81,7 +87,11 @@ def _lstm_gradient_rule(
     return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
 
 
-@primitive(_lstm_gradient_rule, semantics=COMPOSITE)
+@primitive(
+    _lstm_gradient_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def lstm_gradient(
     xp: ArrayModule,
     by_hidden: Array,
@@ -164,7 +174,13 @@ def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bo
     return Spec((*projected.shape[:2], units), dtype), Spec(gates, dtype)
 
 
-@primitive(_gru_rule, name="gru", promotes=True, semantics=COMPOSITE)
+@primitive(
+    _gru_rule,
+    name="gru",
+    promotes=True,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def _gru(
     xp: ArrayModule,
     projected: Array,
@@ -188,7 +204,11 @@ def _gru_gradient_rule(
     return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
 
 
-@primitive(_gru_gradient_rule, semantics=COMPOSITE)
+@primitive(
+    _gru_gradient_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
 def gru_gradient(
     xp: ArrayModule,
     by_hidden: Array,

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.callables import WIDE
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ARRANGEMENT, IF_ALIKE, REDUCTION, SHAPE, VIEW
+from trainkit.core.facets import ARRANGEMENT, IF_ALIKE, REDUCTION, SHAPE, TRACE, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
@@ -98,7 +98,7 @@ def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) ->
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE})
+@primitive(_spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, lowering=TRACE)
 def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool) -> Array:
     """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
 
@@ -156,7 +156,9 @@ def _to_like_rule(g: Spec, x: Spec) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_to_like_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, simplify=IF_ALIKE)
+@primitive(
+    _to_like_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, simplify=IF_ALIKE, lowering=TRACE
+)
 def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
     wanted, given = x.shape, g.shape

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import IF_ALIKE, QUERY, SHAPE, VIEW
+from trainkit.core.facets import IF_ALIKE, QUERY, SHAPE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -198,7 +198,7 @@ def filled(shape: Sequence[int | None], sizes: Sequence[Any]) -> tuple[int, ...]
     return tuple(int(next(live)) if n is None else n for n in shape)
 
 
-@primitive(_sized_rule, semantics=VIEW)
+@primitive(_sized_rule, semantics=VIEW, lowering=Absent("its shape is known when it runs"))
 def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]) -> Array:
     """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return x.reshape(filled(shape, sizes))

@@ -11,7 +11,7 @@ from typing import Any
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
-from trainkit.core.facets import COMPOSITE, MATRIX
+from trainkit.core.facets import COMPOSITE, MATRIX, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -67,7 +67,7 @@ def _values_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 singular_values.gradients(_values_gradient)
 
 
-@primitive(lambda g: Spec((), g.dtype), semantics=COMPOSITE)
+@primitive(lambda g: Spec((), g.dtype), semantics=COMPOSITE, lowering=Absent("it raises by values"))
 def no_gradient_here(xp: ArrayModule, g: Array) -> Array:
     """0; raises if a gradient arrives for vectors that are arbitrary."""
     if g.size and (g != 0).any():

@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes, recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE
+from trainkit.core.facets import COMPOSITE, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -56,7 +56,7 @@ def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
     return size >= FEWEST_KEPT and (size == math.inf or size * itemsize <= most_bytes)
 
 
-@primitive(lambda g, slopes: Spec(slopes.shape, slopes.dtype), semantics=COMPOSITE)
+@primitive(lambda g, slopes: Spec(slopes.shape, slopes.dtype), semantics=COMPOSITE, lowering=TRACE)
 def scaled_rows(xp: ArrayModule, g: Array, slopes: Array) -> Array:
     """Rows of slopes (..., classes) times the numbers g (...)."""
     found = softmax_cpu.scaled_rows(g, slopes) if xp is np else None
@@ -82,7 +82,11 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
 
 
 @primitive(
-    _dense_rule, name="softmax_cross_entropy_with_logits", promotes=True, semantics=COMPOSITE
+    _dense_rule,
+    name="softmax_cross_entropy_with_logits",
+    promotes=True,
+    semantics=COMPOSITE,
+    lowering=TRACE,
 )
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
@@ -114,7 +118,11 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
 
 
 @primitive(
-    _dense_pair_rule, name="softmax_cross_entropy_and_slopes", promotes=True, semantics=COMPOSITE
+    _dense_pair_rule,
+    name="softmax_cross_entropy_and_slopes",
+    promotes=True,
+    semantics=COMPOSITE,
+    lowering=TRACE,
 )
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
@@ -135,7 +143,11 @@ def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
 
 
 @primitive(
-    _dense_gradient_rule, name="softmax_cross_entropy_gradient", promotes=True, semantics=COMPOSITE
+    _dense_gradient_rule,
+    name="softmax_cross_entropy_gradient",
+    promotes=True,
+    semantics=COMPOSITE,
+    lowering=TRACE,
 )
 def softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
@@ -249,7 +261,7 @@ def _picked(xp: ArrayModule, labels: Array) -> Any:
 
 
 @primitive(_sparse_rule, name="sparse_softmax_cross_entropy_with_logits", semantics=COMPOSITE)
-def _sparse(xp: ArrayModule, labels: Array, logits: Array) -> Array:
+def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(xp, labels, logits)
     found = softmax_cpu.loss(labels, logits) if xp is np else None
@@ -283,7 +295,7 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
 
 
 @primitive(_sparse_pair_rule, name="sparse_softmax_cross_entropy_and_slopes", semantics=COMPOSITE)
-def _sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
+def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(xp, labels, logits)
     found = softmax_cpu.loss_and_slopes(labels, logits) if xp is np else None
@@ -330,10 +342,10 @@ def _sparse_second(gg: Tensor, y: Tensor, g: Tensor, labels: Tensor, logits: Ten
     return total(multiply(gg, unit), -1), None, by_logits
 
 
-_sparse.gradients(
+sparse_loss.gradients(
     None, lambda g, y, labels, logits: sparse_softmax_cross_entropy_gradient(g, labels, logits)
 )
-_sparse.array_gradients(
+sparse_loss.array_gradients(
     None,
     lambda g, y, labels, logits: (
         _sparse_back(np, g, labels, logits) if logits.dtype is g.dtype else NotImplemented
@@ -351,7 +363,7 @@ def _sparse_pair_joint(g: Any, y: Any, labels: Tensor, logits: Tensor) -> Any:
     return None, _sum_of(parts)
 
 
-_sparse_pair.joint_gradient(_sparse_pair_joint)
+sparse_pair.joint_gradient(_sparse_pair_joint)
 PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].joint_sparse = True
 
 # ------------------------------------------------------------------ the functions
@@ -411,5 +423,5 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
     """
     z, x = as_tensor(labels), as_floats(as_tensor(logits))
     with_slopes = _keeps_slopes(x, MOST_KEPT_BYTES)
-    loss: Tensor = _sparse_pair(z, x)[0] if with_slopes else _sparse(z, x)
+    loss: Tensor = sparse_pair(z, x)[0] if with_slopes else sparse_loss(z, x)
     return loss

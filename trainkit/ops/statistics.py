@@ -10,7 +10,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import INDEXING, REDUCTION
+from trainkit.core.facets import INDEXING, REDUCTION, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
@@ -73,7 +73,7 @@ def _joined(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any
     return xp.stack(results).astype(dtype, copy=False) if q else xp.empty((0, *dims), dtype)
 
 
-@primitive(_quantile_rule, name="quantile", semantics=REDUCTION)
+@primitive(_quantile_rule, name="quantile", semantics=REDUCTION, lowering=Absent("it sorts"))
 def _quantile(
     xp: ArrayModule, x: Array, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
 ) -> Array:
@@ -95,7 +95,11 @@ def _quantile(
     return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), wanted)
 
 
-@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), semantics=REDUCTION)
+@primitive(
+    lambda g, x, **settings: Spec(x.shape, g.dtype),
+    semantics=REDUCTION,
+    lowering=Absent("it sorts"),
+)
 def quantile_spread(
     xp: ArrayModule,
     g: Array,
@@ -124,7 +128,9 @@ def quantile_spread(
 
 
 @primitive(
-    lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype), semantics=REDUCTION
+    lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype),
+    semantics=REDUCTION,
+    lowering=Absent("it sorts"),
 )
 def quantile_gather(
     xp: ArrayModule,

@@ -1,43 +1,38 @@
 """Which nodes are traced, and how: by their own kernel, or by a rule where that decides on values.
 
-A kernel stands here by name when it computes nothing but from its inputs and settings, and looks
-at no value. Those with a tuned version for large arrays are left alone where that may be used.
+A kernel is traced (its facet `lowering` says so) when it computes nothing but from its inputs and
+settings, and looks at no value. Those with a tuned version for large arrays are left alone where
+that may be used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from trainkit.core.facets import TRACE
 from trainkit.graph.graph import GraphTensor, Node
 from trainkit.graph.segments.steps import Unsupported
 from trainkit.graph.segments.tracing import Namespace, Trace, Traced, as_traced, check_labels
 from trainkit.kernels import registry
 from trainkit.kernels.tuned import may_be_tuned
+from trainkit.ops.dropping import dropped
+from trainkit.ops.softmax_cross_entropy import (
+    sparse_loss,
+    sparse_pair,
+    sparse_softmax_cross_entropy_gradient,
+)
 
 _XP: Any = Namespace()
-_TRACED = frozenset(
-    """
-    broadcast_like broadcast_to cast dense dense_gradient einsum expand_dims full_like get_item
-    identity log_softmax logsumexp matmul max mean min ones_like reshape reshape_like scaled_rows
-    sigmoid_cross_entropy_with_logits slice softmax softmax_cross_entropy_and_slopes
-    softmax_cross_entropy_gradient softmax_cross_entropy_with_logits softmax_gradient split spread
-    squeeze stop_gradient sum sum_to_like transpose var zeros_like
-    """.split()
-)
 _DTYPES = "biuf"
-Rule = Callable[..., Any]
 
 
 def may_be_traced(node: Node) -> bool:
     """Whether a node is of a kind that is traced; the trace itself may still refuse it."""
     if node.kind != "op" or node.effect or node.subgraphs():
         return False
-    primitive = node.primitive
-    known = primitive.elementwise or primitive.name in _TRACED or primitive.name in _RULES
-    return known and all(
+    return bool(node.primitive.facets.lowering) and all(
         None not in tuple(x.shape) and x.dtype.dtype.kind in _DTYPES
         for x in (*node.outputs, *(x for x in node.inputs if isinstance(x, GraphTensor)))
     )
@@ -65,9 +60,9 @@ def traced(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> tuple[Traced, .
 def _run(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> Any:
     if trace.tuned and may_be_tuned(node.primitive.name, arrays, node.settings):
         raise Unsupported("arrays for which there may be a tuned kernel")
-    rule = _RULES.get(node.primitive.name)
-    if rule is not None:
-        return rule(trace, *arrays, **node.settings)
+    lowering = node.primitive.facets.lowering
+    if lowering is not TRACE:
+        return lowering(trace, *arrays, **node.settings)
     if not node.primitive.is_ufunc:
         return node.primitive.kernel(_XP, *arrays, **node.settings)
     y = node.primitive.kernel(*arrays)
@@ -92,6 +87,7 @@ def _powers(logits: Traced) -> tuple[Any, Any]:
     return shifted, np.exp(shifted)
 
 
+@sparse_loss.lower_by
 def _sparse_loss(trace: Trace, labels: Traced, logits: Traced) -> Any:
     chosen = _classes(trace, labels, logits)
     shifted, powers = _powers(logits)
@@ -99,6 +95,7 @@ def _sparse_loss(trace: Trace, labels: Traced, logits: Traced) -> Any:
     return np.log(powers.sum(axis=-1)) - picked
 
 
+@sparse_pair.lower_by
 def _sparse_pair(trace: Trace, labels: Traced, logits: Traced) -> Any:
     chosen = _classes(trace, labels, logits)
     shifted, powers = _powers(logits)
@@ -108,6 +105,7 @@ def _sparse_pair(trace: Trace, labels: Traced, logits: Traced) -> Any:
     return np.log(sums[..., 0]) - picked, np.where(chosen, shares - 1, shares)
 
 
+@sparse_softmax_cross_entropy_gradient.lower_by
 def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) -> Any:
     chosen = _classes(trace, labels, logits)
     _, powers = _powers(logits)
@@ -115,13 +113,6 @@ def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) ->
     return np.where(chosen, shares - 1, shares) * np.expand_dims(g, -1)
 
 
+@dropped.lower_by
 def _dropped(trace: Trace, x: Traced, kept: Traced, scale: float) -> Any:
     return x * np.where(kept, x.dtype.type(scale), x.dtype.type(0))
-
-
-_RULES: dict[str, Rule] = {
-    "dropped": _dropped,
-    "sparse_softmax_cross_entropy_with_logits": _sparse_loss,
-    "sparse_softmax_cross_entropy_and_slopes": _sparse_pair,
-    "sparse_softmax_cross_entropy_gradient": _sparse_gradient,
-}
