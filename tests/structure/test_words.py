@@ -80,7 +80,7 @@ TODAY = {
     "callables": 9,
     "calm": 3,
     "crew": 9,
-    "custom rule": 8,
+    "custom rule": 9,
     "deliver": 10,
     "dropping": 3,
     "extremes": 40,

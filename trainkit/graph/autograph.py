@@ -25,6 +25,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.source_lines import SOURCE_MAPS
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.graph.expressions import BUILTINS, EXPRESSIONS
+from trainkit.graph.graph import ABOVE
 from trainkit.graph.loop_statements import for_stmt, while_stmt
 from trainkit.graph.origins import at_user_line
 from trainkit.graph.statements import if_stmt, is_symbolic, undefined
@@ -359,3 +360,6 @@ _OPERATORS: dict[str, Any] = {
     "converted_call": converted_call,
     **EXPRESSIONS,
 }
+
+
+ABOVE.convert = converted

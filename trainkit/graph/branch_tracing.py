@@ -10,7 +10,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.graph import branch_gradients as branch_gradients  # gives `cond` its gradients
 from trainkit.graph.branches import cond_primitive
-from trainkit.graph.graph import Graph, GraphTensor
+from trainkit.graph.graph import ABOVE, Graph, GraphTensor
 from trainkit.graph.subgraphs import (
     add_node,
     as_output,
@@ -113,3 +113,6 @@ def _same_dtype(true: Graph, a: GraphTensor, false: Graph, b: GraphTensor, place
         )
     merged_dims(a.shape, b.shape)
     return a, b
+
+
+ABOVE.cond = traced_cond

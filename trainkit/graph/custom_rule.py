@@ -11,7 +11,7 @@ from trainkit.core.facets import CONTROL
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.graph.graph import Graph, replay
+from trainkit.graph.graph import ABOVE, Graph, replay
 from trainkit.graph.subgraphs import trace_into
 
 
@@ -82,3 +82,6 @@ def traced_rule(
         given=tuple(gx is not None for gx in grads),
     )
     return nest.pack(result, list(outputs))
+
+
+ABOVE.with_gradient = traced_rule

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices
-from trainkit.graph.graph import Graph
+from trainkit.graph.graph import ABOVE, Graph
+from trainkit.graph.passes import optimised
 from trainkit.graph.program import Program
 from trainkit.kernels import registry
 
@@ -30,8 +31,6 @@ class HotProgram:
     """
 
     def __init__(self, graph: Graph, jit_compile: bool | None) -> None:
-        from trainkit.graph.passes import optimised
-
         self.graph = optimised(graph)
         self.plain = Program(self.graph)
         self.fused: Program | None = None
@@ -98,3 +97,6 @@ def compile_graph(graph: Graph, jit_compile: bool | None = None) -> HotProgram:
             used much.
     """
     return HotProgram(graph, jit_compile)
+
+
+ABOVE.program = compile_graph

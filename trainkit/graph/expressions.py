@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from trainkit import ops
 from trainkit.core import recorder
 from trainkit.core.tensor import PRIMITIVES, is_tensor
 from trainkit.graph.branch_tracing import traced_cond
@@ -97,8 +98,6 @@ def assert_stmt(expression1: Any, expression2: Callable[[], Any]) -> None:
 
 def _range(*args: Any) -> Any:
     if any(is_symbolic(a) for a in args):
-        from trainkit import ops
-
         return ops.arange(*args)
     return range(*(int(a) if is_tensor(a) else a for a in args))
 

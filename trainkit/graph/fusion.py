@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.facets import Absent, Facets, Semantics
 from trainkit.core.tensor import wrap
+from trainkit.graph.fused import FusedKernel
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.passes import copied, finished, rebuilt_frame, source_copied
+from trainkit.graph.program import Program
 from trainkit.graph.segments.rules import may_be_traced, traced
 from trainkit.graph.segments.segment import Code
 from trainkit.graph.segments.steps import Buffer, Loop, Unsupported
@@ -24,97 +25,6 @@ from trainkit.graph.segments.tracing import Trace, Traced
 
 _FEWEST_STEPS = 2
 """Runs with fewer steps are left to NumPy: nothing is saved."""
-
-_FUSED = Semantics(
-    "fused kernel",
-    memory="fresh",
-    batch=Absent("graphs that are batched are not fused yet"),
-    stackable=Absent("functions of datasets are not fused"),
-    lowering=Absent("it is compiled already"),
-    export=Absent("graphs are saved before they are fused"),
-)
-
-
-class FusedRun:
-    """A run of nodes as compiled code: what a `fused` node calls.
-
-    Attributes:
-        code: its text and what a call needs.
-        part: the same nodes as a graph of their own, for arrays that the code does not take.
-        outputs: how many results it gives.
-        facets: its record, as operations have one.
-    """
-
-    name = "fused"
-    effect = False
-    elementwise = False
-    is_ufunc = False
-    rules = None
-    joint = None
-    floats_only = False
-    on_gpu = False
-
-    def __init__(self, code: Any, part: Graph) -> None:
-        self.code = code
-        self.part = part
-        self.outputs = len(code.outputs)
-        self.facets = Facets(self, _FUSED)
-
-    @property
-    def source(self) -> str:
-        """The text that is compiled."""
-        text: str = self.code.text
-        return text
-
-    def interpreted(self, *arrays: Any) -> tuple[Any, ...]:
-        """The results by the nodes' own kernels, one by one; raises what they raise."""
-        if self.part._program is None:
-            from trainkit.graph.program import Program
-
-            self.part._program = Program(self.part, on_gpu=self.on_gpu)
-        return tuple(self.part._program(list(arrays)))
-
-    def explained(self, error: Exception, inputs: Any, settings: Any) -> Exception:
-        """The error itself: it tells already which of the nodes it comes from."""
-        return error
-
-
-class FusedKernel(FusedRun):
-    """A run of nodes as one function in machine code.
-
-    Attributes:
-        scratch: pieces of memory that no call uses at present.
-    """
-
-    code: Code
-
-    def __init__(self, code: Code, part: Graph) -> None:
-        super().__init__(code, part)
-        self._function: Callable[..., bool] | None = None
-        self.scratch: list[Any] = []
-
-    def compile(self) -> Callable[..., bool]:
-        """The compiled function; from the cache on disk where an earlier process left it."""
-        if self._function is None:
-            self._function = self.code.compiled()
-        return self._function
-
-    def kernel(self, xp: Any, *arrays: Any) -> tuple[Any, ...]:
-        """Run on arrays; results are new ones."""
-        function = self._function or self.compile()
-        outs = [make() for make in self.code.makers]
-        scratch = self.scratch.pop() if self.scratch else self.new_scratch()
-        fits = function(*arrays, *self.code.constants, *outs, scratch)
-        self.scratch.append(scratch)
-        return tuple(outs) if fits else self.interpreted(*arrays)
-
-    def new_scratch(self) -> Any:
-        """Memory for the results that stay inside; one piece for each call at a time."""
-        return np.empty(self.code.scratch, np.uint8)
-
-    def run(self, arrays: Any, settings: Any) -> Any:
-        """The results on arrays."""
-        return self.kernel(np, *arrays)
 
 
 # ------------------------------------------------------------------ which nodes, in what order
@@ -127,12 +37,13 @@ class Target:
     Attributes:
         trace: makes a trace, which says what there is code for.
         code: makes the code of a trace and its results; `None` where it is not worth a call.
-        kernel: makes what a fused node calls, of the code and the nodes as a graph of their own.
+        kernel: makes what a fused node calls, of the code, the nodes as a graph of their own, and
+            what makes the program of that graph.
     """
 
     trace: Callable[[], Trace]
     code: Callable[[Trace, list[Traced]], Any]
-    kernel: Callable[[Any, Graph], Any]
+    kernel: Callable[[Any, Graph, Callable[..., Any]], Any]
 
 
 def _traceable(nodes: list[Node], target: Target) -> set[Node]:
@@ -388,7 +299,7 @@ def _copy(new: Graph, nodes: list[Node], env: dict[Any, Any]) -> None:
 
 def _emit(new: Graph, run: _Run, code: Any, env: dict[Any, Any]) -> None:
     """Add the node of one run to the new graph."""
-    primitive = run.target.kernel(code, run.part())
+    primitive = run.target.kernel(code, run.part(), Program)
     inputs = tuple(env[x] for x in run.inputs)
     specs = tuple(y._spec for y in run.outputs)
     node = Node(new, "op", "Fused", specs, primitive, inputs, {})

@@ -28,6 +28,38 @@ from trainkit.graph.nodes import VariableSlot as VariableSlot
 from trainkit.graph.origins import at_user_line, located, place_text
 
 
+class Above:
+    """What the files above do for a graph: each puts its part into `ABOVE` when it is imported.
+
+    Importing `trainkit.graph` imports them all, so nothing is missing when a graph is made.
+
+    Attributes:
+        cond: adds both branches as one node; takes what `Graph.cond` takes, the graph first, as do
+            the next three.
+        while_loop: adds a loop as one node.
+        scan: adds a fold over rows as one node.
+        with_gradient: adds a call with a gradient rule of the user's as one node.
+        convert: function with its control flow rewritten for tensors.
+        text: the graph as lines of text.
+        dot: the graph in Graphviz's language.
+        graph_def: the graph as a protocol buffer.
+        program: the executable form of a graph; takes whether loops are compiled, too.
+    """
+
+    cond: Callable[..., Any]
+    while_loop: Callable[..., Any]
+    scan: Callable[..., Any]
+    with_gradient: Callable[..., Any]
+    convert: Callable[..., Any]
+    text: Callable[..., str]
+    dot: Callable[..., str]
+    graph_def: Callable[..., Any]
+    program: Callable[..., Any]
+
+
+ABOVE = Above()
+
+
 class Graph(NodeList):
     """An ordered list of nodes with named inputs and outputs.
 
@@ -246,39 +278,27 @@ class Graph(NodeList):
 
     def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Both branches as one node; what `ops.cond` does while tracing."""
-        from trainkit.graph.branch_tracing import traced_cond
-
-        return traced_cond(self, pred, true_fn, false_fn)
+        return ABOVE.cond(self, pred, true_fn, false_fn)
 
     def while_loop(
         self, cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None
     ) -> Any:
         """A loop as one node; what `ops.while_loop` does while tracing."""
-        from trainkit.graph.loop_tracing import traced_while, while_below
-
-        if isinstance(maximum_iterations, GraphTensor):
-            return while_below(self, cond, body, loop_vars, maximum_iterations)
-        return traced_while(self, cond, body, loop_vars, maximum_iterations=maximum_iterations)
+        return ABOVE.while_loop(self, cond, body, loop_vars, maximum_iterations)
 
     def scan(self, f: Any, init: Any, xs: Any, steps: Any, reverse: bool = False) -> Any:
         """A fold over rows as one node; what `ops.scan` does while tracing."""
-        from trainkit.graph.loop_tracing import traced_fold
-
-        return traced_fold(self, f, init, xs, steps, reverse)
+        return ABOVE.scan(self, f, init, xs, steps, reverse)
 
     def with_gradient(
         self, function: Any, result: Any, backward: Any, sources: Any, variables: Any
     ) -> Any:
         """A call with a gradient rule of the user's; what `custom_gradient` does while tracing."""
-        from trainkit.graph.custom_rule import traced_rule
-
-        return traced_rule(self, function, result, backward, sources, variables)
+        return ABOVE.with_gradient(self, function, result, backward, sources, variables)
 
     def convert(self, function: Any) -> Any:
         """`function` with its `if`, `while` and `for` rewritten for tensors."""
-        from trainkit.graph.autograph import converted
-
-        return converted(function)
+        return ABOVE.convert(function)
 
     # ------------------------------------------------------------------ looking
 
@@ -304,20 +324,14 @@ class Graph(NodeList):
 
     def as_graph_def(self) -> Any:
         """A `GraphDef` protocol buffer (tensorboardX's) for TensorBoard's graph page."""
-        from trainkit.graph.listing import graph_def
-
-        return graph_def(self)
+        return ABOVE.graph_def(self)
 
     def to_dot(self) -> str:
         """The graph in Graphviz's language."""
-        from trainkit.graph.listing import dot
-
-        return dot(self)
+        return ABOVE.dot(self)
 
     def __str__(self) -> str:
-        from trainkit.graph.listing import listing
-
-        return listing(self)
+        return ABOVE.text(self)
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
@@ -327,9 +341,7 @@ class Graph(NodeList):
     def program(self) -> Any:
         """The executable form, made on first use: a function of arrays to a list of arrays."""
         if self._program is None:
-            from trainkit.graph.executor import compile_graph
-
-            self._program = compile_graph(self, self.jit_compile)
+            self._program = ABOVE.program(self, self.jit_compile)
         return self._program
 
     def told_of_gpu(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.tensor import short_text
-from trainkit.graph.graph import Graph, GraphTensor, Node
+from trainkit.graph.graph import ABOVE, Graph, GraphTensor, Node
 
 
 def _spec_text(x: GraphTensor) -> str:
@@ -103,3 +103,6 @@ def _fill(definition: Any, graph: Graph, scope: str) -> None:
                 shape.dim.add(size=-1 if n is None else n)
         for inner in node.subgraphs():
             _fill(definition, inner, f"{scope}{node.name}/{inner.name}/")
+
+
+ABOVE.text, ABOVE.dot, ABOVE.graph_def = listing, dot, graph_def

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from trainkit import ops
 from trainkit.core import nest, recorder
+from trainkit.core.abstract import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
@@ -137,8 +139,6 @@ def _defined(
 
 
 def _trial_symbol(graph: Graph, x: Any) -> Any:
-    from trainkit.core.abstract import eagerly
-
     with eagerly():
         tensor = x if is_tensor(x) else convert_to_tensor(x)
     return graph.add_input(Spec(tensor.shape, tensor.dtype))
@@ -202,8 +202,6 @@ def _for_tensor(
 ) -> None:
     if not x.shape:
         raise TypeError("for: a scalar tensor can't be iterated; use tk.range(n)")
-    from trainkit import ops
-
     count = length(x) if x.shape[0] is None else x.shape[0]
     if extra_test is None:
         _for_rows(outer, x, count, body, state)

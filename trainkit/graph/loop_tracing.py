@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainkit.core import nest
+from trainkit.core.abstract import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.graph import loop_gradients as loop_gradients  # gives the loops their gradients
-from trainkit.graph.graph import Graph, GraphTensor
+from trainkit.graph.graph import ABOVE, Graph, GraphTensor
 from trainkit.graph.loop_options import loop_options
 from trainkit.graph.loop_rows import RowPlan
 from trainkit.graph.loops import element_specs, for_primitive, scan_primitive, while_primitive
@@ -109,7 +110,20 @@ def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
     return with_elements(loop_vars, result)
 
 
-def while_below(
+def traced_loop(
+    outer: Graph,
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    maximum_iterations: Any = None,
+) -> Any:
+    """`traced_while` whose largest number of rounds may be a symbolic scalar, too."""
+    if isinstance(maximum_iterations, GraphTensor):
+        return _while_below(outer, cond, body, loop_vars, maximum_iterations)
+    return traced_while(outer, cond, body, loop_vars, maximum_iterations)
+
+
+def _while_below(
     outer: Graph, cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, limit: Any
 ) -> Any:
     """As `traced_while`, with a symbolic scalar as the largest number of rounds."""
@@ -132,8 +146,6 @@ def while_below(
 def _loop_start(x: Any) -> Any:
     if is_tensor(x):
         return x if isinstance(x, Tensor) else x.value()
-    from trainkit.core.abstract import eagerly
-
     with eagerly():
         return convert_to_tensor(x)
 
@@ -190,8 +202,6 @@ def _body_output(graph: Graph, y: Any, spec: Spec) -> GraphTensor:
             f"while_loop: the body gives {y!r} for a loop variable that was a tensor of dtype "
             f"{spec.dtype.name}"
         )
-    from trainkit.core.abstract import eagerly
-
     with eagerly():
         return graph.lift(convert_to_tensor(y, dtype_hint=spec.dtype))
 
@@ -370,15 +380,11 @@ def _first_rows(x: Any, most: int) -> Any:
     """As many rows of `x`; of known values at once, so that counters stay known."""
     if isinstance(x, GraphTensor):
         return x[:most]
-    from trainkit.core.abstract import eagerly
-
     with eagerly():
         return x[:most]
 
 
 def _at_most(steps: Any, most: int) -> Any:
-    from trainkit.core.abstract import eagerly
-
     with eagerly():
         limit = convert_to_tensor(most, dtype_hint=steps.dtype)
     return PRIMITIVES["minimum"].op(steps, limit)
@@ -484,3 +490,6 @@ def raise_nothing_to_do(graph: Graph) -> None:
         "the loop over a dataset inside a function changes no variable and no tensor, so it does "
         "nothing"
     )
+
+
+ABOVE.while_loop, ABOVE.scan = traced_loop, traced_fold

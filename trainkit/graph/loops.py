@@ -14,7 +14,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.facets import CONTROL, INDEXING, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.graph.graph import Graph
 
 # ---------------------------------------------------------------------- rows
@@ -238,8 +238,6 @@ padded_like.gradients(lambda g, y, x, like: cut_like(g, x), None)
 
 def cut_like(x: Any, like: Any) -> Any:
     """The first elements of `x` along each axis, as many as `like` has."""
-    from trainkit.core.tensor import PRIMITIVES
-
     return cut_to_sizes(x, PRIMITIVES["shape"].op(like), dims=tuple(like.shape))
 
 

@@ -21,7 +21,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.primitive import describe
 from trainkit.core.tensor import wrap
 from trainkit.core.text_arrays import as_text
-from trainkit.graph.fusion import FusedKernel
+from trainkit.graph.fused import FusedKernel
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
 from trainkit.graph.origins import located
 

@@ -6,7 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from trainkit import ops
 from trainkit.core import nest, recorder
+from trainkit.core.abstract import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import SymbolicTensor, is_tensor
 from trainkit.graph.branch_tracing import traced_cond
@@ -193,9 +195,6 @@ def filled(graph: Graph, mine: Any, other: Any) -> Any:
 
 
 def _zeros(x: Any) -> Any:
-    from trainkit import ops
-    from trainkit.core.abstract import eagerly
-
     with eagerly():
         return ops.zeros([1 if n is None else n for n in x.shape], x.dtype)
 

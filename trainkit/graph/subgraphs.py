@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trainkit.core import recorder
+from trainkit.core.abstract import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.graph.graph import Graph, GraphTensor
@@ -84,8 +85,6 @@ def as_output(graph: Graph, x: Any, other: Any, branch: str) -> GraphTensor:
         hint = hint if fits else None
     else:
         hint = None
-    from trainkit.core.abstract import eagerly
-
     with eagerly():
         return graph.lift(convert_to_tensor(x, dtype=hint))
 

@@ -26,6 +26,7 @@ from trainkit.core.tensor import (
     is_tensor,
     wrap_on_device,
 )
+from trainkit.ops.broadcasting import broadcast_to
 
 
 def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
@@ -438,8 +439,6 @@ class TensorArray(tuple):
         if not isinstance(size, SymbolicTensor):
             zeros = np.zeros((int(size), *dims), self._dtype.dtype)
             return type(self)._of(wrap_on_device(zeros))
-        from trainkit.ops.broadcasting import broadcast_to
-
         zero = wrap_on_device(np.zeros((), self._dtype.dtype))
         return type(self)._of(broadcast_to(zero, (size, *dims)))
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import XP_OF, device_of
+from trainkit.graph.cuda.code import THREADS, compiled
 from trainkit.graph.cuda.expressions import expression, is_known, literal, type_of
-from trainkit.graph.cuda.kernel import THREADS, compiled
 from trainkit.graph.cuda.source import KernelSource
 from trainkit.graph.segments.steps import Number
 from trainkit.optimizers.rule_program import NotElementwise, RuleProgram, Symbol

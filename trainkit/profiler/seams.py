@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from trainkit.core import native, recorder
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
+from trainkit.graph.program import Program
 from trainkit.profiler.programs import timed_program
 from trainkit.profiler.session import Label, Session
 
@@ -220,8 +221,6 @@ def _kernel(session: Session, name: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def _programs(session: Session) -> Iterator[Undo]:
-    from trainkit.graph.executor import Program
-
     yield exchanged(vars(Program)["__call__"], lambda call: timed_program(session, call))
 
 

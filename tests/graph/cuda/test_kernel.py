@@ -9,7 +9,7 @@ import trainkit as tk
 from tests import stand_in
 from tests.graph.test_differential import programs, run_program
 from tests.stand_in.kernels import has_compiler
-from trainkit.graph.cuda import kernel as cuda
+from trainkit.graph.cuda import code as cuda
 from trainkit.graph.cuda.kernel import CUDA, CudaKernel
 from trainkit.graph.cuda.program import CALLS_BEFORE_CAPTURE
 from trainkit.graph.fusion import fuse

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainkit.graph.segments.steps import (
     Buffer,
     Elementwise,
+    LabelCheck,
     Loop,
     Step,
     View,
@@ -102,3 +103,22 @@ def held_in_memory(order: list[Step], outputs: set[Buffer]) -> set[Buffer]:
         made = step.ends if isinstance(step, Loop) else [step]
         needed.update(v.buffer for part in made for v in results_of(part))
     return needed
+
+
+def needed(steps: list[Step], outputs: set[Buffer]) -> list[Step]:
+    """The steps on which an output depends; loops keep the members that matter."""
+    wanted = set(outputs)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if isinstance(step, Loop):
+            members = []
+            for member in reversed(step.members):
+                if member.out.buffer in wanted:
+                    members.append(member)
+                    wanted.update(v.buffer for v in sources_of(member))
+            if members:
+                kept.append(Loop(members[::-1]))
+        elif isinstance(step, LabelCheck) or any(v.buffer in wanted for v in results_of(step)):
+            wanted.update(v.buffer for v in sources_of(step))
+            kept.append(step)
+    return kept[::-1]

@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from trainkit.graph.segments.buffers import places, reusable_inputs
-from trainkit.graph.segments.loops import held_in_memory, joined
+from trainkit.graph.segments.loops import held_in_memory, joined, needed
+from trainkit.graph.segments.machine import machine
 from trainkit.graph.segments.rows import with_rows_reduced
 from trainkit.graph.segments.steps import (
     Buffer,
-    LabelCheck,
-    Loop,
     Step,
     View,
-    results_of,
     sources_of,
 )
 from trainkit.graph.segments.tracing import Trace, Traced
@@ -62,29 +60,8 @@ class Code:
 
         It gives False, and has written nothing, when an array does not fit its place.
         """
-        from trainkit.graph.segments.machine import machine
-
         found: Callable[..., bool] = machine().function(self.text, self.symbols)
         return found
-
-
-def needed(steps: list[Step], outputs: set[Buffer]) -> list[Step]:
-    """The steps on which an output depends; loops keep the members that matter."""
-    wanted = set(outputs)
-    kept: list[Step] = []
-    for step in reversed(steps):
-        if isinstance(step, Loop):
-            members = []
-            for member in reversed(step.members):
-                if member.out.buffer in wanted:
-                    members.append(member)
-                    wanted.update(v.buffer for v in sources_of(member))
-            if members:
-                kept.append(Loop(members[::-1]))
-        elif isinstance(step, LabelCheck) or any(v.buffer in wanted for v in results_of(step)):
-            wanted.update(v.buffer for v in sources_of(step))
-            kept.append(step)
-    return kept[::-1]
 
 
 def _constants(steps: Sequence[Step]) -> list[Buffer]:
