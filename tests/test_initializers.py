@@ -169,3 +169,11 @@ def test_einsum_layers_count_the_axes_that_are_summed_over():
     layer = layers.EinsumDense("abc,cde->abde", (None, 8, 16), kernel_initializer=own)
     layer.build((None, 10, 64))
     assert layer.kernel.numpy().std() == pytest.approx(np.sqrt(1 / 8), rel=0.05)
+
+
+def test_the_fourier_kernel_is_found_by_keras_second_name():
+    assert isinstance(initializers.get("STFTInitializer"), initializers.STFT)
+    made = initializers.STFT("imag")
+    config = initializers.serialize(made)
+    config["class_name"] = "STFTInitializer"
+    assert initializers.deserialize(config).get_config() == made.get_config()

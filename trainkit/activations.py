@@ -12,6 +12,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import Family, serialize_object
 from trainkit.core.tensor import Tensor
+from trainkit.ops.axis_activations import powers_share
 
 ACTIVATIONS = Family("activations", "activation")
 
@@ -181,7 +182,7 @@ def softsign(x: Any) -> Any:
 
 def softmax(x: Any, axis: Any = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, an int or several."""
-    return ops.softmax(x, axis)
+    return powers_share(x, axis)
 
 
 def log_softmax(x: Any, axis: Any = -1) -> Tensor:

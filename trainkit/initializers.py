@@ -454,7 +454,7 @@ for _kind, _aliases in {
     Zeros: ("zero",),
     RandomNormal: ("normal",),
     RandomUniform: ("uniform",),
-    STFT: ("stft",),
+    STFT: ("STFTInitializer", "stft"),
 }.items():
     INITIALIZERS.add(_kind, *_aliases)
 

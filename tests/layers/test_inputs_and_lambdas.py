@@ -121,3 +121,16 @@ def test_a_bias_may_stand_before_what_the_dots_cover(
     assert layer.kernel.shape == kernel
     want = np.einsum(equation, x, layer.kernel.numpy()) + layer.bias.numpy()
     np.testing.assert_allclose(layer(x), want, rtol=1e-4, atol=1e-5)
+
+
+def test_symbols_say_where_they_come_from():
+    symbol, dense = keras.Input((3,)), layers.Dense(2)
+    first, second = dense(symbol), dense(symbol + 1)
+    assert symbol._keras_history.operation.batch_shape == (None, 3)
+    assert first._keras_history == (dense, 0, 0)
+    assert second._keras_history.node_index == 1
+    low, high = keras.ops.split(symbol, [1], axis=1)
+    assert high._keras_history.operation is low._keras_history.operation
+    assert high._keras_history.tensor_index == 1
+    assert keras.ops.cast(keras.KerasTensor((2,)), "float16")._keras_history.operation.name
+    assert not hasattr(keras.KerasTensor((2,)), "_keras_history")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 
@@ -138,3 +139,16 @@ def test_glu_gates_one_half_by_the_other():
     )
     with pytest.raises(ShapeError, match="odd size 3"):
         ops.glu([1.0, 2.0, 3.0])
+
+
+def test_softmax_of_single_scores_warns():
+    for x in (np.ones((3, 1)), ops.ones((3, 1)), tk.keras.KerasTensor((None, 1))):
+        with pytest.warns(UserWarning, match=r"axis -1 of a tensor of shape \(.*, 1\) has size 1"):
+            ops.softmax(x)
+    one = ops.ones((2, 1))
+    assert tk.keras.activations.softmax(one).numpy().tolist() == [[1], [1]]  # none of these warns
+    assert tk.nn.softmax(one).numpy().tolist() == [[1], [1]]
+    assert ops.softmax(one, axis=0).numpy().tolist() == [[0.5], [0.5]]
+    assert ops.softmax(one, axis=(0, 1)).numpy().tolist() == [[0.5], [0.5]]
+    attend = tk.keras.layers.MultiHeadAttention(1, 2)
+    assert attend(ops.ones((1, 1, 2)), ops.ones((1, 1, 2))).shape == (1, 1, 2)

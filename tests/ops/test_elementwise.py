@@ -311,3 +311,8 @@ def test_small_powers_are_products_of_the_dtype_of_other_powers(dtype, exponent)
     y = convert_to_tensor(values) ** exponent
     np.testing.assert_array_equal(y.numpy(), values ** int(exponent))
     assert y.dtype == (convert_to_tensor(values) ** type(exponent)(4)).dtype
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "bool"])
+def test_saturate_cast_without_a_dtype_gives_the_default_float(dtype):
+    assert ops.saturate_cast(np.ones(2, dtype), None).dtype == "float32"

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -55,3 +56,31 @@ ERRORS = [
 def test_errors_say_what_is_wrong(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_transforms_of_an_axis_whose_length_is_not_known_yet():
+    def both(x):
+        y = tk.ops.irfft(tk.ops.rfft(x))
+        return y, tk.ops.irfft(tk.ops.rfft(x), 3), *tk.ops.rfft(x, 6)
+
+    traced = tk.function(both, input_signature=[tk.TensorSpec((2, None), "float64")])
+    for n in (4, 2, 8):
+        x = tk.constant(np.random.default_rng(n).normal(size=(2, n)))
+        for ours, plain in zip(traced(x), both(x), strict=True):
+            np.testing.assert_allclose(ours, plain, atol=1e-12)
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = traced(x)[0]
+        np.testing.assert_allclose(tape.gradient(y, x), np.ones((2, n)), atol=1e-12)
+    symbol = tk.keras.KerasTensor((4, None))
+    assert tuple(ops.irfft((symbol, symbol)).shape) == (4, None)
+    assert tuple(ops.rfft(symbol, 6)[0].shape) == (4, 4)
+
+
+@pytest.mark.parametrize(("op", "shape"), [(ops.fft, (None,)), (ops.fft2, (None, 3))])
+def test_a_symbol_of_a_model_tells_the_sizes_that_are_transformed(op, shape):
+    symbol = tk.keras.KerasTensor((2, *shape))
+    with pytest.raises(ShapeError, match="must tell the size of its last"):
+        op((symbol, symbol))
+    lead = tk.keras.KerasTensor((None, 4, 3))
+    assert tuple(op((lead, lead))[0].shape) == (None, 4, 3)

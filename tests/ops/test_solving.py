@@ -2,6 +2,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -65,10 +66,26 @@ def test_singular_matrices_are_named():
     assert [float(part) for part in ops.slogdet(SINGULAR)] == [0, -np.inf]
 
 
+def symbols(*shapes):
+    return [tk.keras.KerasTensor(shape) for shape in shapes]
+
+
+def test_right_sides_that_are_symbols():
+    for op in (ops.solve, ops.solve_triangular):
+        assert tuple(op(*symbols((None, 4, 4), (None, 4))).shape) == (None, 4)
+        assert tuple(op(*symbols((None, 4, 4), (None, 4, 2))).shape) == (None, 4, 2)
+    traced = tk.function(ops.solve, input_signature=[tk.TensorSpec((None, None))] * 2)
+    assert traced(np.eye(2, dtype="float32"), np.ones((2, 1), "float32")).shape == (2, 1)
+
+
 ERRORS = [
     (lambda: ops.inv([1.0, 2.0]), r"inv: needs matrices.*got shape \(2,\)"),
     (lambda: ops.det(np.ones((2, 3))), r"det: needs square matrices, got shape \(2, 3\)"),
-    (lambda: ops.solve(np.eye(2), np.ones(3)), r"of shape \(2, 2\) do not go with b of shape"),
+    (lambda: ops.solve(np.eye(2), np.ones(3)), r"b must have as many rows as a"),
+    (lambda: ops.solve(np.eye(2), 1.0), r"solve: b must .*\n.*\(2, 2\)\n.*\(\)"),
+    (lambda: ops.solve_triangular(np.eye(2), np.ones((3, 2))), "solve_triangular: b must have"),
+    (lambda: ops.solve(*symbols((None, 4, 4), (None, None, 5))), "solve: b must have"),
+    (lambda: ops.solve_triangular(*symbols((4, 4), (None,))), "solve_triangular: b must have"),
     (lambda: ops.lstsq(np.ones((3, 2)), np.ones(2)), "lstsq: matrices of shape"),
     (lambda: ops.linalg.expm(np.ones((2, 3))), "expm: needs square matrices"),
 ]

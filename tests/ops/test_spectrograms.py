@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.ops.numpy_compare import assert_same
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
@@ -34,13 +35,38 @@ def test_each_frame_is_the_transform_of_a_window():
 
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("window", ["hann", "hamming", None, np.linspace(0.5, 1, 8)])
-def test_istft_gives_the_signal_back(window, center):
+def test_istft_gives_the_signal_back_where_all_windows_reach(window, center):
     settings = {"window": window, "center": center}
     spectrum = ops.stft(SIGNAL, 8, 2, 16, **settings)
     back = ops.istft(spectrum, 8, 2, 16, **settings).numpy()
-    inner = slice(0, 40) if center else slice(6, 34)  # the first window begins with zeros
-    np.testing.assert_allclose(back[:, inner], SIGNAL[:, inner], atol=1e-10)
+    inner = slice(4, 36) if center else slice(10, 30)
+    overlapping = 8 if window is None else 1  # of 16 equal weights, 2 apart
+    inner = slice(8, 32) if window is None and center else inner
+    inner = slice(14, 26) if window is None and not center else inner
+    np.testing.assert_allclose(back[:, inner], overlapping * SIGNAL[:, inner], atol=1e-10)
     assert ops.istft(spectrum, 8, 2, 16, length=20, **settings).shape == (2, 20)
+
+
+# Settings, and what is left of the signal 1 ... 8: worked out with TensorFlow's `inverse_stft`.
+BORDERS = [
+    ((4, 1, 4), "hamming", [0.004026, 0.374937, 2.449673, 4, 5, 5.975843, 5.68772, 1.467539]),
+    ((4, 2, 4), None, [1, 2, 6, 8, 10, 12, 7, 8]),
+    ((4, 4, 4), "hann", [0, 2, 3, 4, 0, 6, 7, 8]),  # a weight of 0 gives no window anything
+    ((1, 1, 1), "hann", [1, 2, 3, 4, 5, 6, 7, 8]),
+]
+
+
+@pytest.mark.parametrize(("lengths", "window", "expected"), BORDERS)
+def test_istft_at_the_ends_of_the_signal_is_tensorflows(lengths, window, expected):
+    spectrum = ops.stft(np.arange(1.0, 9.0), *lengths, window=window, center=False)
+    back = ops.istft(spectrum, *lengths, window=window, center=False)
+    np.testing.assert_allclose(back, expected, atol=1e-6)
+
+
+def test_istft_of_a_symbol_has_the_length_that_was_asked_for():
+    parts = tk.keras.KerasTensor((None, None, 5)), tk.keras.KerasTensor((None, None, 5))
+    assert tuple(ops.istft(parts, 4, 1, 8, 3).shape) == (None, 3)
+    assert tuple(ops.istft(parts, 4, 1, 8).shape) == (None, None)
 
 
 def test_the_transform_has_the_next_power_of_two_by_default():

@@ -9,6 +9,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.arguments import keep
 from trainkit.layers.input_spec import InputSpec
 from trainkit.layers.layer import Layer
+from trainkit.ops.axis_activations import powers_share
 
 
 class Activation(Layer):
@@ -178,9 +179,9 @@ class Softmax(Layer):
     def call(self, inputs: Any, mask: Any = None) -> Any:
         """Softmax of the inputs; where `mask`, of their shape, is false the result is 0."""
         if mask is None:
-            return ops.softmax(inputs, self.axis)
+            return powers_share(inputs, self.axis)
         mask = self._checked(mask, inputs)
-        y = ops.softmax(ops.where(mask, inputs, _far_below(inputs)), self.axis)
+        y = powers_share(ops.where(mask, inputs, _far_below(inputs)), self.axis)
         return ops.where(mask, y, ops.zeros((), y.dtype))
 
     def _checked(self, mask: Any, inputs: Any) -> Any:

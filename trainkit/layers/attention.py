@@ -9,6 +9,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.arguments import one_of, share
 from trainkit.layers.layer import Layer
 from trainkit.ops import random
+from trainkit.ops.axis_activations import powers_share
 
 
 class Attention(Layer):
@@ -93,7 +94,7 @@ class Attention(Layer):
         query_mask, value_mask = self._masks(mask, len(inputs))
         scores = self._scores(query, key)
         seen = _seen(scores, value_mask, use_causal_mask)
-        weights = ops.softmax(scores if seen is None else _hidden(scores, seen), axis=-1)
+        weights = powers_share(scores if seen is None else _hidden(scores, seen), axis=-1)
         if training and self.dropout:
             weights = random.dropout(weights, self.dropout, seed=self.seed_generator)
         y = ops.matmul(weights, value)

@@ -79,10 +79,11 @@ class SpecsByRunning(WeightHolder):
         """`compute_output_spec`, under Keras's other name."""
         return self.compute_output_spec(*args, **kwargs)
 
-    def _note_symbolic_call(self, inputs: Any, outputs: Any) -> None:
-        """Remember the symbolic tensors of the first call while a model was drawn up."""
-        if self._symbolic_call is None:
-            object.__setattr__(self, "_symbolic_call", (inputs, outputs))
+    def _note_symbolic_call(self, inputs: Any, outputs: Any) -> int:
+        """Remember the symbolic tensors of the first call in a model; how many went before."""
+        first, last, calls = self._symbolic_call or (inputs, outputs, 0)
+        object.__setattr__(self, "_symbolic_call", (first, last, calls + 1))
+        return calls
 
     @property
     def input(self) -> Any:

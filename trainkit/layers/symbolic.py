@@ -6,7 +6,7 @@ model is what lies between some of them and others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,10 @@ class Node:
         operation: the layer.
         args, kwargs: what it was called with, `KerasTensor`s among them.
         outputs: nest of the `KerasTensor`s that it gave.
+        index: how many calls of the layer on symbols went before.
     """
+
+    index = 0
 
     def __init__(self, operation: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.operation, self.args, self.kwargs = operation, args, kwargs
@@ -42,6 +45,20 @@ class Node:
     def inputs(self) -> list[KerasTensor]:
         """The symbolic tensors among the arguments, in order."""
         return [x for x in nest.flatten((self.args, self.kwargs)) if isinstance(x, KerasTensor)]
+
+
+class KerasHistory(NamedTuple):
+    """Where a symbol of a model comes from.
+
+    Attributes:
+        operation: the layer, or the operation as a layer.
+        node_index: how many calls of it on symbols went before.
+        tensor_index: which of the tensors that the call gave.
+    """
+
+    operation: Layer
+    node_index: int
+    tensor_index: int
 
 
 class NoKerasValueError(NoValueError, ValueError):
@@ -128,6 +145,14 @@ class KerasTensor(SymbolicTensor):
         held = nest.map_structure(place, (args, kwargs))
         return _noted(FunctionCall(name, *held), tuple(tensors), {})
 
+    @property
+    def _keras_history(self) -> KerasHistory:
+        """Keras's name for where it comes from; what no layer gave has no such attribute."""
+        if self.node is None:
+            raise AttributeError(f"{self!r} was given by no layer, so it has no history")
+        which = [x is self for x in nest.flatten(self.node.outputs)].index(True)
+        return KerasHistory(self.node.operation, self.node.index, which)
+
     sparse = property(lambda self: False, doc="Whether it is sparse: never.")
     ragged = property(lambda self: False, doc="Whether it is ragged: never.")
 
@@ -164,7 +189,7 @@ def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> Node:
         if isinstance(x, KerasTensor):
             x.node = node
     first = outputs if isinstance(layer, InputLayer) else args[0] if args else kwargs
-    layer._note_symbolic_call(first, outputs)
+    node.index = layer._note_symbolic_call(first, outputs)
     return node
 
 
@@ -191,7 +216,7 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return made
 
     node.outputs = nest.map_structure(symbol, specs)
-    layer._note_symbolic_call(args[0] if args else kwargs, node.outputs)
+    node.index = layer._note_symbolic_call(args[0] if args else kwargs, node.outputs)
     masks.pass_on(layer, args, told, node.outputs)
     return node.outputs
 
@@ -357,7 +382,7 @@ def _symbol_for(layer: InputLayer, given: KerasTensor | None) -> None:
         symbol = KerasTensor(layer.batch_shape, layer.dtype, name=layer.name)
     symbol.node = Node(layer, (), {})
     symbol.node.outputs = symbol
-    layer._note_symbolic_call(symbol, symbol)
+    symbol.node.index = layer._note_symbolic_call(symbol, symbol)
 
 
 InputLayer._symbol_for = _symbol_for

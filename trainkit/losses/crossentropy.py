@@ -15,6 +15,7 @@ from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.regression import EPSILON
 from trainkit.ops import cross_entropy
+from trainkit.ops.axis_activations import powers_share
 from trainkit.ops.softmax_cross_entropy import (
     check_labels,
     sparse_softmax_cross_entropy_with_logits,
@@ -195,7 +196,7 @@ def categorical_focal_crossentropy(
     _check_smoothing("categorical_focal_crossentropy", label_smoothing)
     y_true, y_pred = _one_hot_pair("categorical_focal_crossentropy", y_true, y_pred, axis)
     y_true = _smoothed(y_true, label_smoothing, axis)
-    chance = ops.softmax(y_pred, axis=axis) if from_logits else y_pred
+    chance = powers_share(y_pred, axis=axis) if from_logits else y_pred
     chance = chance / ops.sum(chance, axis=axis, keepdims=True)
     chance = ops.clip(chance, EPSILON, 1.0 - EPSILON)
     weight = ops.power(1.0 - chance, gamma) * (

@@ -17,7 +17,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import attention_cpu, attention_plain
 from trainkit.ops.arranging import repeat
-from trainkit.ops.axis_activations import softmax
+from trainkit.ops.axis_activations import powers_share as softmax
 from trainkit.ops.elementwise import cast, logical_and, logical_not, multiply, where
 from trainkit.ops.predicates import any
 from trainkit.ops.products import matmul

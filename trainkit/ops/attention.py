@@ -11,7 +11,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import repeat
 from trainkit.ops.attending import attend_or_mean, by_head, causal_mask, is_served
-from trainkit.ops.axis_activations import softmax
+from trainkit.ops.axis_activations import powers_share as softmax
 from trainkit.ops.elementwise import add, cast, divide, multiply, tanh, where
 from trainkit.ops.products import matmul
 from trainkit.ops.shaping import as_tensor, transpose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from trainkit.core import shapes
@@ -72,7 +73,22 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
 
     Raises:
         InvalidArgumentError: an axis is out of range.
+
+    Warns:
+        UserWarning: the axis has size 1, where every result is 1.
     """
+    dims = x._array.shape if type(x) is Tensor else getattr(x, "shape", ())
+    if type(axis) is int and -len(dims) <= axis < len(dims) and dims[axis] == 1:
+        warnings.warn(
+            f"softmax: axis {axis} of a tensor of shape {tuple(dims)} has size 1, so that every "
+            "result is 1; use sigmoid for a single score",
+            stacklevel=2,
+        )
+    return powers_share(x, axis)
+
+
+def powers_share(x: Any, axis: Any = -1) -> Tensor:
+    """`softmax` without a warning, for axes that may have size 1 by right."""
     _check_axis(x, axis, "softmax")
     return _softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
 

@@ -19,8 +19,10 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import pad
 from trainkit.ops.complex_parts import complex_dtype, complex_from, imag, real
+from trainkit.ops.conversion import ensure_shape
 from trainkit.ops.elementwise import cast
 from trainkit.ops.indexing import get_item
+from trainkit.ops.matrices import unknown_sizes_fit
 from trainkit.ops.shaping import as_tensor
 
 Pair = tuple[Tensor, Tensor]
@@ -94,13 +96,17 @@ def _rfft(xp: ArrayModule, x: Array) -> Array:
     return xp.fft.rfft(x).astype(np.result_type(x.dtype, np.complex64))
 
 
-def _irfft_rule(x: Spec, *, n: int) -> Spec:
-    return Spec((*x.shape[:-1], n), x.dtype.real_dtype)
+def _whole(n: int | None) -> int | None:
+    return None if n is None else 2 * (n - 1)
+
+
+def _irfft_rule(x: Spec, *, n: int | None) -> Spec:
+    return Spec((*x.shape[:-1], _whole(x.shape[-1]) if n is None else n), x.dtype.real_dtype)
 
 
 @primitive(_irfft_rule, name="irfft", semantics=LAST_AXES)
-def _irfft(xp: ArrayModule, x: Array, *, n: int) -> Array:
-    """The inverse of `rfft` for real tensors of length `n`."""
+def _irfft(xp: ArrayModule, x: Array, *, n: int | None) -> Array:
+    """The inverse of `rfft` for real tensors of length `n`, by default an even one."""
     return xp.fft.irfft(x, n).astype(x.real.dtype)
 
 
@@ -113,11 +119,12 @@ def rfft_transposed(xp: ArrayModule, g: Array, x: Array) -> Array:
 
 
 @primitive(
-    lambda g, *, n: Spec((*g.shape[:-1], _half(n)), complex_dtype(g.dtype)), semantics=LAST_AXES
+    lambda g, *, n: Spec((*g.shape[:-1], _half(n or g.shape[-1])), complex_dtype(g.dtype)),
+    semantics=LAST_AXES,
 )
-def irfft_transposed(xp: ArrayModule, g: Array, *, n: int) -> Array:
+def irfft_transposed(xp: ArrayModule, g: Array, *, n: int | None) -> Array:
     """`irfft` transposed."""
-    weights = xp.asarray(_half_weights(n, 2.0, g.dtype))
+    weights = xp.asarray(_half_weights(g.shape[-1], 2.0, g.dtype))
     found = xp.fft.rfft(g, norm="forward") * weights
     return found.astype(np.result_type(g.dtype, np.complex64))
 
@@ -159,11 +166,14 @@ def complex_ifft(x: Any, rank: int = 1) -> Tensor:
 def fitted(x: Tensor, n: int) -> Tensor:
     """`x` cut, or filled up with zeros, to length `n` along the last axis."""
     size = x.shape[-1]
-    if size is None:
-        raise ShapeError(f"fft: the length of the last axis of {tuple(x.shape)} is not known")
-    if size > n:
-        return get_item(x, (..., slice(0, n)))
-    return pad(x, ((0, 0),) * (len(x.shape) - 1) + ((0, n - size),)) if size < n else x
+    if size == n:
+        return x
+    missing = n if size is None else n - size
+    if missing > 0:
+        x = pad(x, ((0, 0),) * (len(x.shape) - 1) + ((0, missing),))
+    if size is None or size > n:
+        x = get_item(x, (..., slice(0, n)))
+    return ensure_shape(x, (*x.shape[:-1], n)) if size is None else x
 
 
 def complex_rfft(x: Any, fft_length: int | None = None) -> Tensor:
@@ -197,15 +207,15 @@ def complex_irfft(x: Any, fft_length: int | None = None) -> Tensor:
         A real tensor (..., fft_length).
 
     Raises:
-        ShapeError: `x` is a scalar, or its length is not known.
+        ShapeError: `x` is a scalar.
         InvalidArgumentError: `fft_length` is less than 1.
     """
     tensor = _complex(x)
-    if not tensor.shape or tensor.shape[-1] is None:
-        raise ShapeError(f"irfft: needs an axis of known length, got shape {tuple(tensor.shape)}")
+    if not tensor.shape:
+        raise ShapeError("irfft: needs one axis at least, got a scalar")
     _check_length(fft_length, "irfft")
-    n = 2 * (tensor.shape[-1] - 1) if fft_length is None else int(fft_length)
-    result: Tensor = _irfft(fitted(tensor, n // 2 + 1), n=n)
+    n = _whole(tensor.shape[-1]) if fft_length is None else int(fft_length)
+    result: Tensor = _irfft(tensor if n is None else fitted(tensor, n // 2 + 1), n=n)
     return result
 
 
@@ -251,6 +261,22 @@ def _joined(x: Any, op: str) -> Tensor:
     return complex_from(re, im)
 
 
+def _sized(x: Any, op: str, rank: int) -> Tensor:
+    """A pair as `_joined` makes it; a symbol of a model must tell the sizes of the `rank` axes.
+
+    Raises:
+        ShapeError: it does not.
+    """
+    z = _joined(x, op)
+    if None in z.shape[-rank:] and not unknown_sizes_fit(z):
+        axes = "last axis" if rank == 1 else f"last {rank} axes"
+        raise ShapeError(
+            f"{op}: the symbol of shape {tuple(z.shape)} must tell the size of its {axes}; give "
+            "Input a shape with that size"
+        )
+    return z
+
+
 def _parts(x: Tensor) -> Pair:
     return real(x), imag(x)
 
@@ -269,7 +295,7 @@ def fft(x: Any) -> Pair:
     Raises:
         ValueError: `x` is no pair of floats of one shape.
     """
-    return _parts(complex_fft(_joined(x, "fft")))
+    return _parts(complex_fft(_sized(x, "fft", 1)))
 
 
 def fft2(x: Any) -> Pair:
@@ -278,7 +304,7 @@ def fft2(x: Any) -> Pair:
     Raises:
         ValueError: `x` is no pair of floats of one shape.
     """
-    return _parts(complex_fft(_joined(x, "fft2"), rank=2))
+    return _parts(complex_fft(_sized(x, "fft2", 2), rank=2))
 
 
 def ifft2(x: Any) -> Pair:
@@ -287,7 +313,7 @@ def ifft2(x: Any) -> Pair:
     Raises:
         ValueError: `x` is no pair of floats of one shape.
     """
-    return _parts(complex_ifft(_joined(x, "ifft2"), rank=2))
+    return _parts(complex_ifft(_sized(x, "ifft2", 2), rank=2))
 
 
 def rfft(x: Any, fft_length: int | None = None) -> Pair:

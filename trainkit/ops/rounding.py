@@ -192,7 +192,7 @@ def saturate_cast(x: Any, dtype: Any) -> Tensor:
 
     Args:
         x: tensor of any shape.
-        dtype: an element type.
+        dtype: an element type; `None` for the default float.
 
     Returns:
         A tensor of the shape of `x`. NaN becomes 0 in integers.
@@ -200,7 +200,7 @@ def saturate_cast(x: Any, dtype: Any) -> Tensor:
     Raises:
         TypeError: `dtype` is complex or text, which have no range.
     """
-    wanted = dtypes.as_dtype(dtype)
+    wanted = dtypes.as_dtype(dtypes.floatx() if dtype is None else dtype)
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if wanted.is_bool or wanted == x.dtype:
         return cast(x, wanted)

@@ -21,7 +21,8 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels import softmax_cpu
-from trainkit.ops.axis_activations import log_softmax, softmax
+from trainkit.ops.axis_activations import log_softmax
+from trainkit.ops.axis_activations import powers_share as softmax
 from trainkit.ops.elementwise import add, cast, multiply, negative, subtract
 from trainkit.ops.pooling import as_floats
 from trainkit.ops.reductions import sum as total

@@ -105,12 +105,26 @@ _solve.joint_gradient(_solve_gradient)
 def _with_columns(a: Any, b: Any, op: str) -> tuple[Tensor, Tensor, bool]:
     """Square matrices, right sides as matrices, and whether these were vectors."""
     left, right = matrices(a, op, square=True), as_tensor(b)
+    _check_right_side(left, right, op)
     is_vector = len(right.shape) == len(left.shape) - 1
     if is_vector:
         right = expand_dims(right, -1)
     left, right = same_type(left, right)
     _solve_rule(Spec(left.shape, left.dtype), Spec(right.shape, right.dtype))
     return left, right, is_vector
+
+
+def _check_right_side(left: Tensor, right: Tensor, op: str) -> None:
+    """Raise `ShapeError` unless b is a vector or matrix with as many rows as the matrices a."""
+    rank, n = len(right.shape), left.shape[-1]
+    at = -1 if rank == len(left.shape) - 1 else -2
+    rows = right.shape[at] if rank + at >= 0 else "none"
+    unknown = None in (n, rows) and unknown_sizes_fit(left) and unknown_sizes_fit(right)
+    if rows != n and not unknown:
+        raise ShapeError(
+            f"{op}: b must have as many rows as a.\n  a  {tuple(left.shape)}\n"
+            f"  b  {tuple(right.shape)}"
+        )
 
 
 def solve(a: Any, b: Any) -> Tensor:

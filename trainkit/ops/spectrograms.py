@@ -17,14 +17,14 @@ from trainkit.core.facets import LAST_AXES, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arranging import pad
-from trainkit.ops.creation import ones
+from trainkit.ops.arranging import pad, tile
+from trainkit.ops.conversion import ensure_shape
 from trainkit.ops.elementwise import cast, divide, greater, multiply, square, where
 from trainkit.ops.fourier import Pair, irfft, rfft
 from trainkit.ops.fourier import _real as real_signal
 from trainkit.ops.indexing import get_item
-from trainkit.ops.reductions import broadcast_like
-from trainkit.ops.shaping import as_tensor
+from trainkit.ops.reductions import sum as reduce_sum
+from trainkit.ops.shaping import as_tensor, reshape
 
 # ------------------------------------------------------------------ windows
 
@@ -157,7 +157,8 @@ def _window(window: Any, length: int, fft_length: int, like: Tensor, op: str) ->
         shapes.bounded(op, length)
         phase = 2 * np.pi * np.arange(length) / length
         high = 0.5 if window == "hann" else 0.54
-        values = convert_to_tensor((high - (1 - high) * np.cos(phase)).astype(like.dtype.name))
+        weights = high - (1 - high) * np.cos(phase) if length > 1 else np.ones(1)
+        values = convert_to_tensor(weights.astype(like.dtype.name))
     else:
         values = cast(as_tensor(window), like.dtype)
         if tuple(values.shape) != (length,):
@@ -232,15 +233,21 @@ def istft(
     window: Any = "hann",
     center: bool = True,
 ) -> Tensor:
-    """The inverse of `stft`, called with the same settings: exact wherever windows reach.
+    """The inverse of `stft`, called with the same settings: exact where all windows reach.
+
+    Windows are weighted by w / (the sum of w**2 over windows `sequence_stride` apart) and added
+    up. Nearer than a window to an end of all that they cover, fewer windows overlap: there the
+    result fades out. Elements to which all windows give the weight 0 are 0.
 
     Args:
         x: pair of real and imaginary parts (..., count, fft_length // 2 + 1).
         sequence_length: elements of a window.
         sequence_stride: elements from one window to the next.
         fft_length: length of each transform; `None` for the next power of 2.
-        length: elements of the result; by default all that the windows reach.
-        window: as for `stft`.
+        length: elements of the result, of which none are made up; by default all that the windows
+            reach.
+        window: as for `stft`; `None` adds up the windows as they are, so that the result is the
+            signal times the number of windows that overlap.
         center: as for `stft`; the mirrored ends are cut off.
 
     Returns:
@@ -252,18 +259,21 @@ def istft(
     n = _lengths("istft", sequence_length, sequence_stride, fft_length)
     frames = irfft(x, n)
     weights = _window(window, int(sequence_length), n, frames, "istft")
-    if weights is None:
-        weights = ones((n,), dtype=frames.dtype)
-    signal = _joined(frames, weights, int(sequence_stride))
+    if weights is not None:
+        frames = multiply(frames, _inverse_weights(weights, n, int(sequence_stride)))
+    signal = overlap_add(frames, sequence_stride)
     start = n // 2 if center else 0
-    if length is not None:
-        return get_item(signal, (..., slice(start, start + int(length))))
-    return get_item(signal, (..., slice(start, -start or None)))
+    if length is None:
+        return get_item(signal, (..., slice(start, -start or None)))
+    cut = get_item(signal, (..., slice(start, start + int(length))))
+    return cut if signal.shape[-1] is not None else ensure_shape(cut, (*cut.shape[:-1], length))
 
 
-def _joined(frames: Tensor, weights: Tensor, stride: int) -> Tensor:
-    """Weighted frames added up, over the sum of all squared weights at each element."""
-    signal = overlap_add(multiply(frames, weights), stride)
-    total = overlap_add(broadcast_like(square(weights), frames), stride)
+def _inverse_weights(weights: Tensor, n: int, stride: int) -> Tensor:
+    """`weights` over the sum of squares of all that meet at an element, in an endless signal."""
+    overlaps = -(-n // stride)
+    squares = pad(square(weights), ((0, overlaps * stride - n),))
+    total = reduce_sum(reshape(squares, (overlaps, stride)), axis=0)
+    total = get_item(tile(total, (overlaps,)), slice(0, n))
     some = greater(total, float(np.finfo(np.float32).tiny))
-    return where(some, divide(signal, where(some, total, 1.0)), 0.0)  # type: ignore[no-any-return]
+    return where(some, divide(weights, where(some, total, 1.0)), 0.0)  # type: ignore[no-any-return]

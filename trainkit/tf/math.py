@@ -84,6 +84,7 @@ from trainkit.ops import xdivy as xdivy
 from trainkit.ops import xlog1py as xlog1py
 from trainkit.ops import xlogy as xlogy
 from trainkit.ops import zeta as zeta
+from trainkit.ops.axis_activations import powers_share as _powers_share
 from trainkit.ops.complex_parts import complex_from
 from trainkit.ops.incomplete import betainc as betainc
 from trainkit.ops.incomplete import igamma as igamma
@@ -434,7 +435,7 @@ def log_softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
 
 def softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`."""
-    return ops.softmax(logits, axis=axis)
+    return _powers_share(logits, axis=axis)
 
 
 def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Tensor:

@@ -11,6 +11,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import log_softmax as _log_softmax
 from trainkit.ops import sigmoid as sigmoid
 from trainkit.ops import tanh as tanh
+from trainkit.ops.axis_activations import powers_share as _powers_share
 from trainkit.ops.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
 from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
 from trainkit.ops.later import is_later, needs_values, unknown
@@ -65,7 +66,7 @@ from trainkit.tf.windows import pool as pool
 
 def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, the last by default."""
-    return ops.softmax(logits, axis=-1 if axis is None else axis)
+    return _powers_share(logits, axis=-1 if axis is None else axis)
 
 
 def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
