@@ -75,8 +75,8 @@ CORE_ORDER = [
     "abstract",
     "row_updates",
     "variable",
-    "callables",
     "facets",
+    "callables",
     "primitive",
 ]
 

@@ -44,7 +44,7 @@ class _StandIn(SymbolicTensor):
 
     def apply_primitive(self, primitive: Any, inputs: Any, settings: Any) -> Any:
         """Take a step down."""
-        if not (primitive.is_ufunc or primitive.elementwise) or primitive.effect:
+        if not (primitive.is_ufunc or primitive.elementwise) or primitive.facets.effect:
             raise _NotElementwise
         spec = primitive.shape_rule(*map(_spec_of, inputs), **settings)
         if type(spec) is not Spec:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices, dtypes, native, recorder, shapes
+from trainkit.core.facets import PRODUCT
 from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.variable import Variable
 
@@ -307,7 +308,7 @@ def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Call
     if prim.is_ufunc:
         return _compiled("binary_ufunc", prim, _binary_ufunc(prim))
     if arity == 2 and not has_settings and not prim.floats_only:
-        if prim.name == "matmul":
+        if prim.facets.semantics is PRODUCT:
             return _compiled("matmul", prim, _binary(prim), MOST_BY_DOT)
         return _compiled("binary", prim, _binary(prim), prim.promotes)
     if arity == 1:

@@ -167,6 +167,8 @@ _DEFAULTS: dict[str, Any] = {
     "tuned": {},
     "export": UNDECLARED,
     "effect": None,
+    "text": Absent("it computes with numbers"),
+    "bodies": (),
 }
 
 ELEMENTWISE = Semantics(
@@ -188,6 +190,7 @@ QUERY = Semantics(
     lowering=Absent("shapes are known when a kernel is made"),
 )
 CONTRACTION = Semantics("contraction", memory="fresh", lowering=TRACE)
+PRODUCT = Semantics("matrix product", memory="fresh", lowering=TRACE)
 WINDOW = Semantics("windows", lowering=Absent("a product or tuned kernel computes its windows"))
 MATRIX = Semantics("matrices", batch=LEADING_AXES, lowering=Absent("LAPACK computes it"))
 LAST_AXES = Semantics(
@@ -221,13 +224,16 @@ class Facets:
         lowering: how fused kernels are made: `TRACE`, or a rule `(trace, *arrays, **settings)`, or
             `Absent(reason)`.
         tuned: a `Tuned` kernel per device ("cpu", "gpu").
-        graph_name: what a graph calls its nodes.
+        graph_name: what a graph calls its nodes: TensorFlow's name where people look for that.
         export: the name of the function that computes it in the NumPy-only reader of saved graphs.
         effect: an `Effect`, or `None` where the result is all that there is.
+        text: how it takes string tensors: "beside numbers", or "alone" where all inputs are text.
+        bodies: settings with graphs that it runs, which others may stand for that keep more.
     """
 
     __slots__ = (
         "batch",
+        "bodies",
         "effect",
         "export",
         "graph_name",
@@ -239,6 +245,7 @@ class Facets:
         "semantics",
         "simplify",
         "stackable",
+        "text",
         "tuned",
     )
     primitive: Any
@@ -254,6 +261,8 @@ class Facets:
     graph_name: str
     export: str | Absent
     effect: Effect | None
+    text: str | Absent
+    bodies: tuple[str, ...]
 
     def __init__(self, primitive: Any, semantics: Semantics) -> None:
         self.primitive = primitive
@@ -262,7 +271,8 @@ class Facets:
     def __getattr__(self, name: str) -> Any:
         """A facet that was not declared, by what the semantics say."""
         if name == "graph_name":
-            return "".join(part.capitalize() for part in self.primitive.name.split("_"))
+            self.graph_name = "".join(map(str.capitalize, self.primitive.name.split("_")))
+            return self.graph_name
         defaults = self.semantics.defaults
         if name in defaults:
             return defaults[name]
@@ -271,7 +281,8 @@ class Facets:
     @property
     def shape(self) -> Rule:
         """The rule from `Spec`s of inputs to those of results."""
-        return self.primitive.shape_rule
+        rule: Rule = self.primitive.shape_rule
+        return rule
 
     @property
     def vjp(self) -> Any:

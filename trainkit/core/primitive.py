@@ -103,7 +103,6 @@ class Primitive:
         joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
         broadcasts: the walk sums the gradient over axes along which an input was broadcast.
         passes_errors: what its kernel raises is meant for the user as it is.
-        effect: the call does something besides its result, so a graph never drops or moves it.
         facets: the record of what else is known of it.
         op: the callable.
     """
@@ -126,7 +125,6 @@ class Primitive:
         )
         self.is_ufunc = isinstance(kernel, np.ufunc)
         self.passes_errors = False
-        self.effect = False
         self.floats_only = shape_rule in (shapes.floating, shapes.floating_broadcast)
         self.promotes = False
         self.op: Callable[..., Any] = self.slow
@@ -419,7 +417,6 @@ def primitive(
     *,
     name: str | None = None,
     promotes: bool = False,
-    effect: bool = False,
     **facets: Any,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operation[P]]:
     """Declare an operation by its kernel.
@@ -434,14 +431,12 @@ def primitive(
             `shapes.floating_broadcast` also make integers floats before the kernel runs.
         name: the key in `PRIMITIVES`; by default the kernel's name.
         promotes: inputs of different dtypes are cast to the one they promote to.
-        effect: graphs keep the call even if nothing uses its result.
         **facets: what else is known of it: `semantics`, `batch`, `memory` … (see `Facets`).
     """
 
     def declare(kernel: Callable[Concatenate[Any, P], Any]) -> Operation[P]:
         prim = Primitive(name or kernel.__name__, kernel, shape_rule)
         prim.promotes = promotes or prim.shape_rule in (shapes.broadcast, shapes.floating_broadcast)
-        prim.effect = effect
         if facets:
             prim.facets.declare(**facets)
         kinds = [p.kind for p in list(inspect.signature(kernel).parameters.values())[1:]]

@@ -11,16 +11,6 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import STRING_TENSORS, SymbolicTensor, Tensor, wrap
 from trainkit.core.text_arrays import OBJECTS, as_text
 
-# Operations that move elements or compare them for equality; `add` joins texts.
-_FOR_TEXT = frozenset(
-    "add broadcast_to broadcast_like concatenate copy equal expand_dims flip gather_nd get_item "
-    "get_item_at identity isin not_equal pad repeat reshape reshape_like reshape_sized roll shape "
-    "size slice split squeeze stack stop_gradient take take_along_axis tile transpose unique "
-    "unstack where host_call py_call with_values print".split()
-)
-# Those whose inputs are text, all of them.
-_OF_TEXTS = frozenset(("add", "concatenate", "equal", "isin", "not_equal", "stack"))
-
 
 class StringTensor(Tensor):
     """A tensor whose elements are texts, given as bytes.
@@ -39,12 +29,13 @@ class StringTensor(Tensor):
         Raises:
             InvalidArgumentError: the operation is none for text.
         """
-        if primitive.name not in _FOR_TEXT:
+        text = primitive.facets.text
+        if not text:
             raise InvalidArgumentError(
                 f"{primitive.name}: takes numbers, an input is a string tensor of shape "
                 f"{tuple(self.shape)}; see tk.strings, such as tk.strings.to_number"
             )
-        if primitive.name in _OF_TEXTS:
+        if text == "alone":
             _check_texts(primitive.name, inputs)
         if any(isinstance(x, SymbolicTensor) for x in inputs):
             return recorder.current_trace().apply(primitive, inputs, settings)

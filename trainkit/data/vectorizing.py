@@ -36,7 +36,7 @@ class _Trace:
         self.steps: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[SymbolicTensor]]] = []
 
     def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if primitive.effect or not (_alike(primitive) or primitive.name in AXES):
+        if primitive.facets.effect or not (_alike(primitive) or primitive.name in AXES):
             raise NotVectorizable(primitive.name)
         specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
         result = primitive.shape_rule(*specs, **settings)

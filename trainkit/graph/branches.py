@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.facets import CONTROL
+from trainkit.core.facets import CONTROL, NUMBER
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.graph.graph import Graph
@@ -22,7 +22,14 @@ def _cond_rule(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -
     )
 
 
-@primitive(_cond_rule, name="cond", semantics=CONTROL)
+@primitive(
+    _cond_rule,
+    name="cond",
+    semantics=CONTROL,
+    graph_name="If",
+    reads={0: NUMBER},
+    bodies=("true", "false"),
+)
 def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, split: int) -> Any:
     """Run one of two graphs: `true` on the first `split` arrays, `false` on the others."""
     if bool(pred):

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core import devices, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import MESSAGE
+from trainkit.core.facets import MESSAGE, Effect
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line, origin_of
@@ -65,7 +65,14 @@ class _Hole:
 HOLE = _Hole()
 
 
-@primitive(_nothing, name="print", effect=True, semantics=MESSAGE)
+@primitive(
+    _nothing,
+    name="print",
+    effect=Effect("it prints"),
+    semantics=MESSAGE,
+    graph_name="PrintV2",
+    text="beside numbers",
+)
 def _print(xp: Any, *arrays: Any, template: Template) -> tuple[Any, ...]:
     """Print a text with the values of tensors in it."""
     template.write([np.asarray(devices.to_numpy(a)) for a in arrays])
@@ -162,7 +169,7 @@ def print_(
         template.write([np.asarray(t.numpy()) for t in tensors])
 
 
-@primitive(_nothing, name="assert_true", effect=True, semantics=MESSAGE)
+@primitive(_nothing, name="assert_true", effect=Effect("it raises", saved=True), semantics=MESSAGE)
 def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any, ...]:
     """Raise unless all elements of `condition` hold."""
     if not bool(condition.all()):
@@ -171,7 +178,7 @@ def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any
     return ()
 
 
-@primitive(_nothing, name="check_shape", effect=True, semantics=MESSAGE)
+@primitive(_nothing, name="check_shape", effect=Effect("it raises"), semantics=MESSAGE)
 def _check_shape(xp: Any, x: Any, *, shape: tuple[int | None, ...]) -> tuple[Any, ...]:
     """Raise unless `x` has the shape that `set_shape` said."""
     if not TensorShape(shape).is_compatible_with(x.shape):
@@ -192,7 +199,7 @@ class Raised:
         return repr(self.error)
 
 
-@primitive(_nothing, name="raise_error", effect=True, semantics=MESSAGE)
+@primitive(_nothing, name="raise_error", effect=Effect("it raises"), semantics=MESSAGE)
 def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
     """Raise an error of the user's."""
     error = copy.copy(raised.error).with_traceback(None)

@@ -39,8 +39,6 @@ class FusedRun:
     """
 
     name = "fused"
-    effect = False
-    elementwise = False
     is_ufunc = False
     rules = None
     joint = None

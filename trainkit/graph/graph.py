@@ -23,7 +23,7 @@ from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_
 from trainkit.core.variable import Variable
 from trainkit.graph.nodes import GraphTensor as GraphTensor
 from trainkit.graph.nodes import Node as Node
-from trainkit.graph.nodes import NodeList, type_name
+from trainkit.graph.nodes import NodeList
 from trainkit.graph.nodes import VariableSlot as VariableSlot
 from trainkit.graph.origins import at_user_line, located, place_text
 
@@ -182,7 +182,7 @@ class Graph(NodeList):
         node = Node(
             self,
             "op",
-            type_name(primitive.name),
+            primitive.facets.graph_name,
             result if many else (result,),
             primitive,
             lifted,

@@ -12,7 +12,7 @@ from trainkit.core import devices, recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CONTROL
+from trainkit.core.facets import CONTROL, Effect
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
@@ -54,13 +54,25 @@ def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
     return function.specs
 
 
-@primitive(_host_rule, name="host_call", effect=True, semantics=CONTROL)
+@primitive(
+    _host_rule,
+    name="host_call",
+    effect=Effect("it calls a Python function"),
+    semantics=CONTROL,
+    text="beside numbers",
+)
 def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as NumPy arrays."""
     return _called_now(xp, [devices.to_numpy(a) for a in arrays], function)
 
 
-@primitive(_host_rule, name="py_call", effect=True, semantics=CONTROL)
+@primitive(
+    _host_rule,
+    name="py_call",
+    effect=Effect("it calls a Python function"),
+    semantics=CONTROL,
+    text="beside numbers",
+)
 def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as eager tensors."""
     return _called_now(xp, [string_results(a) for a in arrays], function)

@@ -11,7 +11,7 @@ from typing import Any
 from trainkit.core import devices, nest
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CONTROL, INDEXING, SHAPE
+from trainkit.core.facets import CONTROL, INDEXING, NUMBER, SHAPE, Effect
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
@@ -118,7 +118,7 @@ def _while_rule(
     return (*state, *rows, Spec((), as_dtype("int32")))
 
 
-@primitive(_while_rule, name="while_loop", semantics=CONTROL)
+@primitive(_while_rule, name="while_loop", semantics=CONTROL, graph_name="While", bodies=("body",))
 def while_primitive(
     xp: Any,
     *arrays: Any,
@@ -170,7 +170,7 @@ def _scan_rule(
     return state + tuple(Spec((length, *y.shape), y.dtype) for y in body.outputs[count:])
 
 
-@primitive(_scan_rule, name="scan", semantics=CONTROL)
+@primitive(_scan_rule, name="scan", semantics=CONTROL, reads={0: NUMBER}, bodies=("body",))
 def scan_primitive(
     xp: Any,
     steps: Any,
@@ -256,7 +256,9 @@ def _for_rule(
     return tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
 
 
-@primitive(_for_rule, name="for_each", effect=True, semantics=CONTROL)
+@primitive(
+    _for_rule, name="for_each", effect=Effect("it takes elements of a dataset"), semantics=CONTROL
+)
 def for_primitive(
     xp: Any,
     *arrays: Any,

@@ -19,29 +19,6 @@ class NodeList:
     """What `Graph` is to its nodes, which stand in a file before it."""
 
 
-# TensorFlow's names of the operations that people look for in a listing.
-_TYPES = {
-    "matmul": "MatMul",
-    "add": "AddV2",
-    "subtract": "Sub",
-    "multiply": "Mul",
-    "divide": "RealDiv",
-    "negative": "Neg",
-    "gather": "GatherV2",
-    "take": "GatherV2",
-    "sum": "Sum",
-    "mean": "Mean",
-    "cond": "If",
-    "while_loop": "While",
-    "for_each": "ForEach",
-    "conv": "Conv2D",
-    "arange": "Range",
-    "expand_dims": "ExpandDims",
-    "one_hot": "OneHot",
-    "print": "PrintV2",
-}
-
-
 _PARTS = {
     "body": "body of a loop",
     "condition": "condition of a loop",
@@ -49,12 +26,6 @@ _PARTS = {
     "false": "branch of an if",
     "trial": "body of a loop",
 }
-
-
-def type_name(primitive_name: str) -> str:
-    """The name of a primitive in a listing: TensorFlow's, or the words run together."""
-    known = _TYPES.get(primitive_name)
-    return known or "".join(part.capitalize() for part in primitive_name.split("_"))
 
 
 def _settles(function: Any) -> bool:
@@ -199,7 +170,7 @@ class Node:
     def type(self) -> str:
         """The kind of operation, by TensorFlow's names."""
         if self.kind == "op":
-            return type_name(self.primitive.name)
+            return self.primitive.facets.graph_name
         return {"input": "Placeholder", "constant": "Const", "variable": "ReadVariableOp"}[
             self.kind
         ]
@@ -208,7 +179,7 @@ class Node:
     def effect(self) -> bool:
         """Whether the node does something besides its results."""
         return self.kind == "op" and (
-            self.primitive.effect or any(g.has_effects for g in self.subgraphs())
+            self.primitive.facets.effect is not None or any(g.has_effects for g in self.subgraphs())
         )
 
     def subgraphs(self) -> list[Any]:

@@ -227,15 +227,11 @@ def merge_calls(graph: Graph) -> Graph:
     return rebuild(graph, visit)
 
 
-_PARTS = {"while_loop": ("body",), "scan": ("body",), "cond": ("true", "false")}
-"""Which graphs of a node may be others that keep more."""
-
-
 def _fullest(graph: Graph) -> dict[Node, Node]:
     """For calls that share inputs and what they were made from, the one that keeps most."""
     groups: dict[Any, list[Node]] = {}
     for node in graph.nodes:
-        if node.kind == "op" and node.primitive.name in _PARTS:
+        if node.kind == "op" and node.primitive.facets.bodies:
             groups.setdefault((node.primitive, node.inputs), []).append(node)
     found: dict[Node, Node] = {}
     for nodes in groups.values():
@@ -250,7 +246,7 @@ def _fullest(graph: Graph) -> dict[Node, Node]:
 
 def _extends(more: Node, node: Node) -> bool:
     """Whether `more` gives all that `node` gives, and then what gradients need."""
-    names = _PARTS[node.primitive.name]
+    names = node.primitive.facets.bodies
     return all(_is_made_from(more.settings[name], node.settings[name]) for name in names)
 
 

@@ -18,6 +18,7 @@ from trainkit.core import devices
 from trainkit.core.callables import KERNEL_ERRORS
 from trainkit.core.dtypes import bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.facets import NUMBER, PRODUCT
 from trainkit.core.primitive import describe
 from trainkit.core.tensor import wrap
 from trainkit.core.text_arrays import as_text
@@ -305,7 +306,7 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
     """The kernel of a node with its settings, as a function of arrays alone."""
     primitive = node.primitive
     inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
-    if on_gpu and primitive.name in _CONTROLLED:
+    if on_gpu and primitive.facets.reads.get(0) == NUMBER:
         return functools.partial(_run_controlled, primitive, node.settings, _known(node.inputs[0]))
     if on_gpu or any(x.dtype is bfloat16 for x in inputs):
         return functools.partial(_run, primitive, node.settings)
@@ -315,7 +316,7 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         kernel: Callable[..., Any] = primitive.kernel
         wanted = node.outputs[0].dtype.dtype
         return kernel if _dtype_given(node) == wanted else functools.partial(_cast, kernel, wanted)
-    if primitive.name == "matmul" and _is_plain_product(inputs):
+    if primitive.facets.semantics is PRODUCT and _is_plain_product(inputs):
         return np.matmul
     if node.settings:
         return functools.partial(primitive.kernel, np, **node.settings)
@@ -328,10 +329,6 @@ def _is_plain_product(inputs: list[GraphTensor]) -> bool:
         len(x.shape) == 2 and x.dtype.name in ("float32", "float64", "int32", "int64")
         for x in inputs
     )
-
-
-_CONTROLLED = ("cond", "scan")
-"""Primitives whose first input says what is run, so it is of use on the CPU alone."""
 
 
 def _known(x: Any) -> Any:

@@ -37,7 +37,7 @@ def _tile_rule(x: Spec, *, repeats: tuple[int, ...]) -> Spec:
     return Spec((None if n is None else n * r for n, r in zip(dims, counts, strict=True)), x.dtype)
 
 
-@primitive(_tile_rule, name="tile", semantics=ARRANGEMENT)
+@primitive(_tile_rule, name="tile", semantics=ARRANGEMENT, text="beside numbers")
 def _tile(xp: ArrayModule, x: Array, *, repeats: tuple[int, ...]) -> Array:
     """The tensor laid side by side."""
     shapes.bounded("tile", *_tiled_dims(x.shape, repeats))
@@ -152,7 +152,7 @@ def _repeat_rule(x: Spec, *, repeats: Any, axis: int) -> Spec:
     return Spec((*x.shape[:place], n, *x.shape[place + 1 :]), x.dtype)
 
 
-@primitive(_repeat_rule, name="repeat", semantics=ARRANGEMENT)
+@primitive(_repeat_rule, name="repeat", semantics=ARRANGEMENT, text="beside numbers")
 def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
     """Each slice along an axis several times in a row."""
     place = shapes.canonical_axis(axis, x.ndim, "repeat")
@@ -235,7 +235,7 @@ def _mirror_rule(x: Spec, *, axis: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_mirror_rule, name="flip", semantics=AXIS)
+@primitive(_mirror_rule, name="flip", semantics=AXIS, text="beside numbers")
 def _flip(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """The elements in reverse order along axes."""
     return xp.flip(x, axis)
@@ -283,7 +283,7 @@ def _roll_rule(x: Spec, *, shift: Any, axis: Any) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_roll_rule, name="roll", semantics=ARRANGEMENT)
+@primitive(_roll_rule, name="roll", semantics=ARRANGEMENT, text="beside numbers")
 def _roll(xp: ArrayModule, x: Array, *, shift: Any, axis: Any) -> Array:
     """The elements moved along axes; those that leave come back at the other end."""
     return xp.roll(x, shift, axis)
@@ -371,7 +371,7 @@ def _pad_rule(x: Spec, *, pad_width: Any, mode: str, value: Any) -> Spec:
     return Spec(total, x.dtype)
 
 
-@primitive(_pad_rule, name="pad", semantics=ARRANGEMENT)
+@primitive(_pad_rule, name="pad", semantics=ARRANGEMENT, text="beside numbers")
 def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) -> Array:
     """More elements at the ends of the axes."""
     _pad_rule(x, pad_width=pad_width, mode=mode, value=value)

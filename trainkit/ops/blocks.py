@@ -50,7 +50,7 @@ def _slice_rule(x: Spec, *live: Spec, start: Any, sizes: Any) -> Spec:
     return Spec(dims, x.dtype)
 
 
-@primitive(_slice_rule, name="slice", semantics=VIEW, recompute="cheap")
+@primitive(_slice_rule, name="slice", semantics=VIEW, recompute="cheap", text="beside numbers")
 def _slice(xp: ArrayModule, x: Array, *live: Array, start: Any, sizes: Any) -> Array:
     """A block of the tensor; scalar tensors stand for the `None`s of `start`."""
     return x[_block(x.shape, filled(start, live), sizes, "slice")]

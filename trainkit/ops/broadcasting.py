@@ -35,7 +35,9 @@ def _stretched(dims: Dims, wanted: Sequence[int | None]) -> Dims:
     return kept
 
 
-@primitive(_broadcast_rule, name="broadcast_to", semantics=VIEW, simplify=IF_ALIKE)
+@primitive(
+    _broadcast_rule, name="broadcast_to", semantics=VIEW, simplify=IF_ALIKE, text="beside numbers"
+)
 def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """Repeat along axes of size 1 and new leading axes, without a copy."""
     if -1 in shape:

@@ -60,7 +60,7 @@ def array(x: Any, dtype: Any = None) -> Tensor:
     return convert_to_tensor(x, dtype)
 
 
-@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED)
+@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED, text="beside numbers")
 def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers do not give xp
     """The same values, through which no gradient goes back.
 
@@ -95,6 +95,7 @@ def convert_to_numpy(x: Any) -> Any:
     name="copy",
     semantics=ELEMENTWISE,
     lowering=Absent("what is asked for is memory of its own"),
+    text="beside numbers",
 )
 def _copy(xp: ArrayModule, x: Array) -> Array:
     """The same values in memory of their own."""

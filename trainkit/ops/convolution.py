@@ -107,7 +107,9 @@ def _placed(x: Array, window: Sizes, strides: Sizes, padding: Any, dilation_rate
     return windows.placed(x.shape[1:-1], window, strides, padding, dilation_rate)
 
 
-@primitive(_conv_rule, name="conv", promotes=True, semantics=WINDOW, memory="fresh")
+@primitive(
+    _conv_rule, name="conv", promotes=True, semantics=WINDOW, memory="fresh", graph_name="Conv2D"
+)
 def _conv(
     xp: ArrayModule,
     x: Array,

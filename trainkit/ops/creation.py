@@ -352,6 +352,7 @@ def check_count(start: Any, stop: Any, step: Any) -> None:
     name="arange",
     semantics=CREATION,
     lowering=Absent("its shape is known when it runs"),
+    graph_name="Range",
 )
 def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtype: str) -> Array:
     """Numbers between ends that are known only when a graph runs."""

@@ -71,7 +71,7 @@ def cast(x: Any, dtype: Any) -> Tensor:
     return result
 
 
-@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED)
+@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED, text="beside numbers")
 def identity(xp: ArrayModule, x: Array) -> Array:
     """The same values as a new tensor."""
     return x
@@ -104,6 +104,8 @@ add = ufunc(
     "Sum x1 + x2, element by element.",
     recompute="cheap",
     simplify=Unit(0, (0, 1), integers=True),
+    graph_name="AddV2",
+    text="alone",
 )
 add.gradients(lambda g, y, a, b: g, lambda g, y, a, b: g)
 
@@ -114,6 +116,7 @@ subtract = ufunc(
     "Difference x1 - x2.",
     recompute="cheap",
     simplify=Unit(0, (1,)),
+    graph_name="Sub",
 )
 subtract.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(g))
 
@@ -124,6 +127,7 @@ multiply = ufunc(
     "Product x1 * x2.",
     recompute="cheap",
     simplify=Unit(1, (0, 1)),
+    graph_name="Mul",
 )
 multiply.gradients(lambda g, y, a, b: along(g, b), lambda g, y, a, b: along(g, a))
 
@@ -133,6 +137,7 @@ divide = ufunc(
     shapes.floating_broadcast,
     "Quotient x1 / x2; integers give the default float.",
     simplify=Unit(1, (1,)),
+    graph_name="RealDiv",
 )
 divide.gradients(
     lambda g, y, a, b: divide(g, conjugated(b)),
@@ -158,6 +163,7 @@ negative: Any = ufunc(
     "The value with its sign changed.",
     recompute="cheap",
     simplify=INVOLUTION,
+    graph_name="Neg",
 )
 negative.gradients(lambda g, y, x: negative(g))
 
@@ -302,9 +308,16 @@ tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
 
 # ------------------------------------------------------------------ comparison
 
-equal = ufunc("equal", np.equal, shapes.broadcast_bool, "Whether x1 == x2.", recompute="cheap")
+equal = ufunc(
+    "equal", np.equal, shapes.broadcast_bool, "Whether x1 == x2.", recompute="cheap", text="alone"
+)
 not_equal = ufunc(
-    "not_equal", np.not_equal, shapes.broadcast_bool, "Whether x1 != x2.", recompute="cheap"
+    "not_equal",
+    np.not_equal,
+    shapes.broadcast_bool,
+    "Whether x1 != x2.",
+    recompute="cheap",
+    text="alone",
 )
 less = ufunc("less", np.less, shapes.broadcast_bool, "Whether x1 < x2.", recompute="cheap")
 less_equal = ufunc(
@@ -367,7 +380,7 @@ def _where_rule(condition: Spec, x1: Spec, x2: Spec) -> Spec:
     return Spec(dims, dtypes.result_type(x1, x2))
 
 
-@primitive(_where_rule, name="where", semantics=ELEMENTWISE)
+@primitive(_where_rule, name="where", semantics=ELEMENTWISE, text="beside numbers")
 def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
     """x1 where the condition is true, else x2."""
     if x2.size >= FEWEST and (found := applied("where", condition, x1, x2)) is not None:

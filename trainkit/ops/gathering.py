@@ -69,7 +69,9 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
     return Spec((*x.shape[:place], *indices.shape, *x.shape[place + 1 :]), x.dtype)
 
 
-@primitive(_take_rule, name="take", semantics=INDEXING)
+@primitive(
+    _take_rule, name="take", semantics=INDEXING, graph_name="GatherV2", text="beside numbers"
+)
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""
     if xp is not np:
@@ -208,7 +210,7 @@ def _grid(xp: ArrayModule, dims: Any, indices: Array, axis: int) -> Any:
     return tuple(grid)
 
 
-@primitive(_along_rule, name="take_along_axis", semantics=INDEXING)
+@primitive(_along_rule, name="take_along_axis", semantics=INDEXING, text="beside numbers")
 def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) -> Array:
     """For each position of `indices` the element of `x` there along an axis."""
     _along_rule(Spec(x.shape, "float32"), Spec(indices.shape, "int32"), axis=axis)
@@ -317,7 +319,7 @@ def _gather_rule(x: Spec, indices: Spec) -> Spec:
     return Spec((*indices.shape[:-1], *x.shape[depth:]), x.dtype)
 
 
-@primitive(_gather_rule, semantics=INDEXING)
+@primitive(_gather_rule, semantics=INDEXING, text="beside numbers")
 def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     """The slices of `x` at the rows of `indices`.
 

@@ -31,7 +31,7 @@ def _get_rule(x: Spec, *, key: Key) -> Spec:
     return Spec(index_keys.indexed_dims(x.shape, key, ()), x.dtype)
 
 
-@primitive(_get_rule, name="get_item", semantics=VIEW, recompute="cheap")
+@primitive(_get_rule, name="get_item", semantics=VIEW, recompute="cheap", text="beside numbers")
 def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
     """Elements picked by ints and slices."""
     return x[index_keys.plain(key)]
@@ -55,7 +55,7 @@ def _at_rule(x: Spec, *parts: Spec, key: Key) -> Spec:
     return Spec(index_keys.indexed_dims(x.shape, key, parts), x.dtype)
 
 
-@primitive(_at_rule, semantics=INDEXING)
+@primitive(_at_rule, semantics=INDEXING, text="beside numbers")
 def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     """Elements picked by index tensors, masks, ints and slices whose bounds may be tensors."""
     live = index_keys.with_parts(xp, x, key, parts)

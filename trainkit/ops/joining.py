@@ -45,7 +45,9 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
     return Spec(dims, dtypes.result_type(*xs))
 
 
-@primitive(_concatenate_rule, name="concatenate", promotes=True, semantics=ARRANGEMENT)
+@primitive(
+    _concatenate_rule, name="concatenate", promotes=True, semantics=ARRANGEMENT, text="alone"
+)
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
     return xp.concatenate(xs, axis)
@@ -163,7 +165,7 @@ def _check_parts(n: int | None, parts: Any, dims: Dims, axis: int) -> None:
         )
 
 
-@primitive(_split_rule, name="split", semantics=ARRANGEMENT, lowering=TRACE)
+@primitive(_split_rule, name="split", semantics=ARRANGEMENT, lowering=TRACE, text="beside numbers")
 def _split(xp: ArrayModule, x: Array, *, parts: Any, axis: int) -> Array:
     """Equal parts (an int) or the pieces between cut positions (a tuple) along an axis."""
     if parts != ():
@@ -255,7 +257,7 @@ def _stack_rule(*xs: Spec, axis: int) -> Spec:
     return Spec(dims, dtypes.result_type(*xs))
 
 
-@primitive(_stack_rule, name="stack", promotes=True, semantics=ARRANGEMENT)
+@primitive(_stack_rule, name="stack", promotes=True, semantics=ARRANGEMENT, text="alone")
 def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors of one shape along a new axis."""
     return xp.stack(xs, axis)
@@ -294,7 +296,7 @@ def _unstack_rule(x: Spec, *, axis: int, num: int) -> Any:
     return (piece,) * num
 
 
-@primitive(_unstack_rule, name="unstack", semantics=ARRANGEMENT)
+@primitive(_unstack_rule, name="unstack", semantics=ARRANGEMENT, text="beside numbers")
 def _unstack(xp: ArrayModule, x: Array, *, axis: int, num: int) -> Array:
     """The slices along an axis, which goes away."""
     if x.shape[axis] != num:

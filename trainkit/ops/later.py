@@ -53,7 +53,7 @@ def _rule(*inputs: Any, call: Call) -> tuple[Spec, ...]:
     return call.specs
 
 
-@primitive(_rule, name="with_values", semantics=CONTROL)
+@primitive(_rule, name="with_values", semantics=CONTROL, text="beside numbers")
 def with_values(xp: Any, *arrays: Any, call: Call) -> tuple[Any, ...]:
     """Run a function of tensors whose result has a shape that no rule knows before."""
     with eagerly(), recorder.silence():

@@ -179,7 +179,7 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     return total if total.dtype is g.dtype else total.astype(g.dtype)
 
 
-@primitive(_to_like_rule, semantics=VIEW, reads={1: SHAPE})
+@primitive(_to_like_rule, semantics=VIEW, reads={1: SHAPE}, text="beside numbers")
 def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
     """`x` repeated along axes to the shape of `like`."""
     return xp.broadcast_to(x, like.shape)

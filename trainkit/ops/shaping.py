@@ -97,13 +97,18 @@ def _whole(n: Any, op: str) -> int:
 # ------------------------------------------------------------------ sizes as tensors
 
 
-@primitive(lambda x: Spec((len(x.shape),), dtypes.int32), name="shape", semantics=QUERY)
+@primitive(
+    lambda x: Spec((len(x.shape),), dtypes.int32),
+    name="shape",
+    semantics=QUERY,
+    text="beside numbers",
+)
 def shape_tensor(xp: ArrayModule, x: Array) -> Array:
     """The sizes of the axes as an int32 tensor, also those that are known only at run time."""
     return np.array(x.shape, np.int32)
 
 
-@primitive(lambda x: Spec((), dtypes.int32), name="size", semantics=QUERY)
+@primitive(lambda x: Spec((), dtypes.int32), name="size", semantics=QUERY, text="beside numbers")
 def _size(xp: ArrayModule, x: Array) -> Array:
     """The number of elements as an int32 scalar."""
     return np.int32(x.size)
@@ -175,7 +180,7 @@ def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
     return Spec(_reshaped(x.shape, shape), x.dtype)
 
 
-@primitive(_reshape_rule, name="reshape", semantics=VIEW, simplify=IF_ALIKE)
+@primitive(_reshape_rule, name="reshape", semantics=VIEW, simplify=IF_ALIKE, text="beside numbers")
 def _reshape(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
     """The same elements, in row-major order, in another shape."""
     if -1 in shape and x.size == 0:
@@ -198,7 +203,12 @@ def filled(shape: Sequence[int | None], sizes: Sequence[Any]) -> tuple[int, ...]
     return tuple(int(next(live)) if n is None else n for n in shape)
 
 
-@primitive(_sized_rule, semantics=VIEW, lowering=Absent("its shape is known when it runs"))
+@primitive(
+    _sized_rule,
+    semantics=VIEW,
+    lowering=Absent("its shape is known when it runs"),
+    text="beside numbers",
+)
 def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]) -> Array:
     """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
     return x.reshape(filled(shape, sizes))
@@ -215,7 +225,7 @@ def _like_rule(x: Spec, like: Spec) -> Spec:
     return Spec(like.shape, x.dtype)
 
 
-@primitive(_like_rule, name="reshape_like", semantics=VIEW, reads={1: SHAPE})
+@primitive(_like_rule, name="reshape_like", semantics=VIEW, reads={1: SHAPE}, text="beside numbers")
 def _reshape_like(xp: ArrayModule, x: Array, like: Array) -> Array:
     """The elements of `x` in the shape of `like`."""
     return x.reshape(like.shape)
@@ -289,7 +299,7 @@ def _permutation(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return order
 
 
-@primitive(_transpose_rule, name="transpose", semantics=VIEW)
+@primitive(_transpose_rule, name="transpose", semantics=VIEW, text="beside numbers")
 def _transpose(xp: ArrayModule, x: Array, *, axes: tuple[int, ...] | None = None) -> Array:
     """The axes in another order."""
     return x.transpose() if axes is None else x.transpose(axes)
@@ -406,7 +416,7 @@ def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(1 if i in places else next(rest) for i in range(rank))
 
 
-@primitive(_expand_rule, name="expand_dims", semantics=VIEW)
+@primitive(_expand_rule, name="expand_dims", semantics=VIEW, text="beside numbers")
 def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """New axes of size 1."""
     if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
@@ -447,7 +457,7 @@ def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
     return tuple(n for i, n in enumerate(dims) if i not in places)
 
 
-@primitive(_squeeze_rule, name="squeeze", semantics=VIEW)
+@primitive(_squeeze_rule, name="squeeze", semantics=VIEW, text="beside numbers")
 def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
     """Take axes of size 1 away."""
     return x.reshape(_squeezed(x.shape, axis))

@@ -318,7 +318,7 @@ def _unique_rule(x: Spec, *, sorted: bool, axis: int, size: int | None) -> Any:
     return values, count, Spec((n,), dtypes.int32), count
 
 
-@primitive(_unique_rule, name="unique", semantics=INDEXING)
+@primitive(_unique_rule, name="unique", semantics=INDEXING, text="beside numbers")
 def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | None) -> Any:
     """The different slices along an axis, their first positions, which each one is, and counts."""
     host = to_numpy(x)
@@ -422,7 +422,11 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
 
 
 @primitive(
-    lambda x, members: Spec(x.shape, dtypes.bool_), name="isin", promotes=True, semantics=INDEXING
+    lambda x, members: Spec(x.shape, dtypes.bool_),
+    name="isin",
+    promotes=True,
+    semantics=INDEXING,
+    text="alone",
 )
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
     """Whether each element is one of `members`."""

@@ -40,7 +40,7 @@ class _Once:
 
     def apply(self, primitive: Any, inputs: Any, settings: Any) -> Any:
         """Add an operation on stacks to the graph around."""
-        if self._graph is None or primitive.effect:
+        if self._graph is None or primitive.facets.effect:
             raise NeedsValue(f"{primitive.name} of a symbol of a graph")
         return self._graph.apply(primitive, inputs, settings)
 

@@ -22,7 +22,7 @@ from trainkit.graph import tensor_array as tensor_array
 from trainkit.graph.concrete import ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
 from trainkit.saved_graph.encoding import decoded
-from trainkit.saved_graph.saving import ALLOWED_EFFECTS, FORMAT, VERSION
+from trainkit.saved_graph.saving import FORMAT, VERSION, may_be_saved
 from trainkit.saved_graph.standalone import FAILURES, MAX_GRAPH, GraphError, check_document
 
 
@@ -230,7 +230,7 @@ class _Reader:
         node.many = many
         if item["many"] is not many:
             raise self.refuse(f"{name!r} is said to have {'many' if item['many'] else 'one'} value")
-        if node.effect and primitive.name not in ALLOWED_EFFECTS:
+        if node.effect and not may_be_saved(primitive):
             raise self.refuse(f"the operation {primitive.name!r} does more than compute")
         self._check_parts(node)
         return node

@@ -23,10 +23,14 @@ from trainkit.saved_graph.encoding import encoded
 FORMAT = "trainkit-graph"
 VERSION = "1"
 
-# Operations with effects that are data alone; a print would write to files, a dataset or a Python
-# function
-# can't be stored.
-ALLOWED_EFFECTS = frozenset({"assert_true", "cond", "while_loop", "scan"})
+
+def may_be_saved(primitive: Primitive) -> bool:
+    """Whether a node with effects may be stored: what it does, or what its branches do, is data.
+
+    The nodes of branches and loop bodies are asked for themselves.
+    """
+    effect = primitive.facets.effect
+    return bool(primitive.facets.bodies) if effect is None else effect.saved
 
 
 def save(function: Any, path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
@@ -194,7 +198,7 @@ class _Writer:
     def _check(self, node: Node) -> None:
         primitive = node.primitive
         known = isinstance(primitive, Primitive) and PRIMITIVES.get(primitive.name) is primitive
-        if not known or (node.effect and primitive.name not in ALLOWED_EFFECTS):
+        if not known or (node.effect and not may_be_saved(primitive)):
             where = f', made at "{node.where[0]}", line {node.where[1]}' if node.where else ""
             raise UnimplementedError(
                 f"saved_graph.save: the operation {node.name!r} ({primitive.name}){where} does "

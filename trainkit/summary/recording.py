@@ -6,7 +6,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import MESSAGE
+from trainkit.core.facets import MESSAGE, Effect
 from trainkit.core.primitive import primitive
 from trainkit.core.recorder import THREAD, current_trace
 from trainkit.core.shapes import Spec
@@ -52,7 +52,7 @@ def _flag(*inputs: Any, **settings: Any) -> Spec:
     return Spec((), dtypes.bool_)
 
 
-@primitive(_flag, effect=True, semantics=MESSAGE)
+@primitive(_flag, effect=Effect("it writes a summary"), semantics=MESSAGE)
 def write_summary(xp: Any, data: Any, step: Any, condition: Any, *, recording: "_InGraph") -> Any:
     """Record `data`, or what `recording` holds in its place, if `condition` is None or true."""
     return xp.asarray(recording.run(data, step, condition))
