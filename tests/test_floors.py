@@ -75,6 +75,7 @@ CORE_ORDER = [
     "abstract",
     "row_updates",
     "variable",
+    "variable_owner",
     "facets",
     "callables",
     "primitive",

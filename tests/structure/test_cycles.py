@@ -12,14 +12,6 @@ CIRCLES: list[set[str]] = [
     {"trainkit.ops.contraction", "trainkit.ops.products"},
     {"trainkit.ops.distributions", "trainkit.ops.random"},
     {"trainkit.models.model", "trainkit.models.saving"},
-    {"trainkit.tf.linalg", "trainkit.tf.tridiagonal"},
-    {"trainkit.tf.image", "trainkit.tf.image_parts"},
-    {
-        "trainkit.tf.nn",
-        "trainkit.tf.normalization",
-        "trainkit.tf.transposed_convolution",
-        "trainkit.tf.windows",
-    },
 ]
 
 # trainkit's own files imported inside functions, by the file that does so, each with the reason why
@@ -68,16 +60,7 @@ LATE: dict[str, dict[str, str | None]] = {
         "trainkit.profiler.chrome": None,
         "trainkit.profiler.tensorboard": None,
     },
-    "trainkit.tf.conversions": {"trainkit.tf.arrays": None},
-    "trainkit.tf.debugging": {"trainkit.core.dtypes": None},
-    "trainkit.tf.image_parts": {"trainkit.tf.image": None},
-    "trainkit.tf.nn": {"trainkit.random": None},
-    "trainkit.tf.normalization": {"trainkit.tf.nn": None},
-    "trainkit.tf.sequences": {"trainkit.tf.indexing": None},
-    "trainkit.tf.transposed_convolution": {"trainkit.tf.nn": None},
-    "trainkit.tf.tridiagonal": {"trainkit.tf.linalg": None},
     "trainkit.tf.version": {"trainkit": None},
-    "trainkit.tf.windows": {"trainkit.tf.nn": None},
 }
 
 OPTIONAL = "an optional dependency: whoever does not use it need not have it"

@@ -2,8 +2,12 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.tf.clipping import clip_by_average_norm, clip_by_global_norm, clip_by_norm
-from trainkit.tf.linalg import global_norm
+from trainkit.ops.norm_clipping import (
+    clip_by_average_norm,
+    clip_by_global_norm,
+    clip_by_norm,
+    global_norm,
+)
 
 
 def test_global_norm_is_the_length_of_all_together():

@@ -257,3 +257,20 @@ def _unrecorded(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any
     for variable, snapshot in watcher.reads.values():
         recorder.note_variable(variable, snapshot)
     return result
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the values of `f` whose gradient is that of the identity.
+
+    Useful for rounding and the like, whose own gradient is 0. Variables that `f` reads have none.
+    """
+
+    @custom_gradient
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        def rule(*gradients: Any, variables: Any = None) -> Any:
+            passed = gradients[0] if len(gradients) == 1 else gradients
+            return passed if variables is None else (passed, [None] * len(variables))
+
+        return f(*args, **kwargs), rule
+
+    return passing  # type: ignore[no-any-return]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 _FITTING = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
 
@@ -130,3 +131,25 @@ def snake_case(name: str) -> str:
     """
     plain = re.sub(r"\W+", "", name)
     return re.sub(r"(?<=[^_])(?=[A-Z][a-z])|(?<=[a-z])(?=[A-Z])", "_", plain).lower()
+
+
+class control_dependencies:
+    """Context of operations that run after others.
+
+    Operations with an effect always run in the order in which they are called, so there is nothing
+    to add.
+
+    Args:
+        control_inputs: tensors or operations, or `None`.
+
+    Raises:
+        TypeError: it is no list, tuple or `None`.
+    """
+
+    def __init__(self, control_inputs: Any) -> None:
+        if control_inputs is not None and not isinstance(control_inputs, list | tuple):
+            raise TypeError(f"control_dependencies: give a list of tensors, got {control_inputs!r}")
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exc: object) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import enum
 import functools
 import inspect
 import linecache
@@ -363,3 +364,29 @@ _OPERATORS: dict[str, Any] = {
 
 
 ABOVE.convert = converted
+
+
+class Feature(enum.Enum):
+    """Optional parts of the conversion, TensorFlow's names; what is converted is always the same.
+
+    All that the names stand for is part of every conversion here.
+    """
+
+    ALL = "ALL"
+    AUTO_CONTROL_DEPS = "AUTO_CONTROL_DEPS"
+    ASSERT_STATEMENTS = "ASSERT_STATEMENTS"
+    BUILTIN_FUNCTIONS = "BUILTIN_FUNCTIONS"
+    EQUALITY_OPERATORS = "EQUALITY_OPERATORS"
+    LISTS = "LISTS"
+    NAME_SCOPES = "NAME_SCOPES"
+
+    @classmethod
+    def all(cls) -> tuple[Feature, ...]:
+        """All of them."""
+        return tuple(cls)
+
+    @classmethod
+    def all_but(cls, exclude: Any) -> tuple[Feature, ...]:
+        """All but `exclude`, one or several, and but `ALL`."""
+        left_out = exclude if isinstance(exclude, list | tuple | set) else (exclude,)
+        return tuple(set(cls) - {*left_out, cls.ALL})

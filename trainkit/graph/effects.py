@@ -17,6 +17,8 @@ from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line, origin_of
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.graph.origins import place_text
+from trainkit.ops.run_time_checks import assert_true as assert_true
+from trainkit.ops.value_text import formatted as formatted
 
 
 def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
@@ -79,60 +81,6 @@ def _print(xp: Any, *arrays: Any, template: Template) -> tuple[Any, ...]:
     return ()
 
 
-def formatted(x: Any, summarize: int = 3) -> str:
-    """A value as TensorFlow's `print` shows it: no fraction in whole floats, rows in brackets."""
-    if isinstance(x, np.ndarray | np.generic):
-        return _array_text(_quoted_texts(np.asarray(x)), summarize)
-    if isinstance(x, list | tuple):
-        inner = ", ".join(_quoted(item, summarize) for item in x)
-        return f"[{inner}]" if isinstance(x, list) else f"({inner})"
-    if isinstance(x, dict):
-        return "{" + ", ".join(f"{k!r}: {_quoted(v, summarize)}" for k, v in x.items()) + "}"
-    return str(x)
-
-
-def _quoted(x: Any, summarize: int) -> str:
-    return repr(x) if isinstance(x, str) else formatted(x, summarize)
-
-
-def _quoted_texts(x: Any) -> Any:
-    """The texts of an array in quotation marks; a single text, and numbers, as they are."""
-    if x.ndim == 0 or x.dtype.kind not in "OS":
-        return x
-    quoted = np.empty(x.shape, object)
-    for place, item in np.ndenumerate(x):
-        quoted[place] = b'"' + item + b'"'
-    return quoted
-
-
-def _number_text(x: Any) -> str:
-    if isinstance(x, bytes):
-        return x.decode(errors="replace")
-    if isinstance(x, bool | np.bool_):
-        return "1" if x else "0"
-    if isinstance(x, int | np.integer):
-        return str(int(x))
-    if isinstance(x, complex | np.complexfloating):
-        return f"({_number_text(x.real)},{_number_text(x.imag)})"
-    text = f"{float(x):.9g}" if x.dtype == np.float32 else f"{float(x):.17g}"
-    short = np.format_float_positional(x, trim="-") if 1e-5 <= abs(x) < 1e16 or x == 0 else text
-    return short
-
-
-def _array_text(x: Any, summarize: int) -> str:
-    if x.ndim == 0:
-        return _number_text(x[()])
-    count = len(x)
-    if summarize < 0 or count <= 2 * summarize:
-        items = [_array_text(np.asarray(row), summarize) for row in x]
-    else:
-        first = [_array_text(np.asarray(row), summarize) for row in x[:summarize]]
-        last = [_array_text(np.asarray(row), summarize) for row in x[-summarize:]]
-        items = [*first, "...", *last]
-    joint = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " "
-    return "[" + joint.join(items) + "]"
-
-
 def print_(
     *inputs: Any,
     output_stream: Any = None,
@@ -167,15 +115,6 @@ def print_(
         recorder.current_trace().apply(_print.primitive, tuple(tensors), {"template": template})
     else:
         template.write([np.asarray(t.numpy()) for t in tensors])
-
-
-@primitive(_nothing, name="assert_true", effect=Effect("it raises", saved=True), semantics=MESSAGE)
-def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any, ...]:
-    """Raise unless all elements of `condition` hold."""
-    if not bool(condition.all()):
-        texts = [f"\n  {devices.to_numpy(x)!r}" for x in shown]
-        raise InvalidArgumentError(message + "".join(texts))
-    return ()
 
 
 @primitive(_nothing, name="check_shape", effect=Effect("it raises"), semantics=MESSAGE)

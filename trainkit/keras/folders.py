@@ -13,8 +13,8 @@ from trainkit.core.errors import NotFoundError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import AUTOTUNE, Dataset
 from trainkit.keras.images import _format
+from trainkit.ops.wav import decode_wav
 from trainkit.tf import io, strings
-from trainkit.tf.audio import decode_wav
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 _CHANNELS = {"rgb": 3, "rgba": 4, "grayscale": 1}

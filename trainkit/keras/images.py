@@ -12,7 +12,7 @@ import numpy as np
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import InvalidArgumentError, NotFoundError
 from trainkit.keras.backend import image_data_format
-from trainkit.tf.image_files import pillow
+from trainkit.ops.image_codecs import pillow
 
 _MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")

@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from trainkit.core import nest, recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.dtypes import as_dtype
@@ -212,3 +214,18 @@ def rows(x: Any, skipped: int = 1) -> Spec:
     """The spec of an unknown number of what is left of `x` without its first axes."""
     x = convert_to_tensor(x)
     return Spec((None, *x.shape[skipped:]), x.dtype)
+
+
+def concrete(x: Any, op: str) -> Any:
+    """The values of a tensor as a NumPy array.
+
+    Raises:
+        InvalidArgumentError: it belongs to a graph and has no values yet.
+    """
+    tensor = convert_to_tensor(x)
+    if isinstance(tensor, SymbolicTensor):
+        raise InvalidArgumentError(
+            f"{op}: works on values, which a graph does not have while it is traced. Call it "
+            "outside of tk.function, or through tk.numpy_function."
+        )
+    return np.asarray(tensor.numpy())

@@ -178,6 +178,12 @@ def space_to_depth(x: Any, block_size: int, data_format: str = "channels_last") 
         InvalidArgumentError: the rank is another one, or `block_size` is less than 2.
     """
     images, first = _block(x, block_size, data_format, "space_to_depth")
+    height, width = images.shape[1:3]
+    if (height or 0) % block_size or (width or 0) % block_size:
+        raise ShapeError(
+            f"space_to_depth: {block_size} does not divide height {height} and width {width}, "
+            "which must be multiples of block_size"
+        )
     pattern = "b (h i) (w j) c -> b h w (i j c)"
     y = rearrange(images, pattern, i=int(block_size), j=int(block_size))
     return transpose(y, (0, 3, 1, 2)) if first else y
@@ -199,6 +205,11 @@ def depth_to_space(x: Any, block_size: int, data_format: str = "channels_last") 
         InvalidArgumentError: the rank is another one, or `block_size` is less than 2.
     """
     images, first = _block(x, block_size, data_format, "depth_to_space")
+    channels = images.shape[-1]
+    if (channels or 0) % (block_size * block_size):
+        raise ShapeError(
+            f"depth_to_space: {channels} channels must be a multiple of {block_size} * {block_size}"
+        )
     pattern = "b h w (i j c) -> b (h i) (w j) c"
     y = rearrange(images, pattern, i=int(block_size), j=int(block_size))
     return transpose(y, (0, 3, 1, 2)) if first else y

@@ -5,43 +5,15 @@ Optimizers use these functions on arrays and on tensors alike; TensorFlow's own 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-
-def check_bound(name: str, value: Any) -> None:
-    """Raise ValueError for a number that is 0 or less; what a tensor holds is not looked at."""
-    if isinstance(value, int | float | np.number) and not value > 0:
-        raise ValueError(f"{name} must be above 0, got {value}")
-
-
-def clip_factor(xp: Any, norm: Any, bound: float) -> Any:
-    """What shrinks something of length `norm` to `bound`: 1 where it is short enough."""
-    return bound / xp.maximum(norm, bound)
-
-
-def joint_clip_factor(xp: Any, norm: Any, bound: float) -> Any:
-    """`clip_factor` for all gradients together; NaN where the joint length is not finite.
-
-    Otherwise one infinite gradient would turn all others into zeros, unseen.
-    """
-    factor = clip_factor(xp, norm, bound)
-    return xp.where(xp.isfinite(norm), factor, xp.full_like(factor, float("nan")))
-
-
-def square_sum(xp: Any, x: Any) -> Any:
-    """Sum of the squared elements, a scalar."""
-    return xp.sum(xp.square(x))
-
-
-def joint_norm(xp: Any, values: Sequence[Any]) -> Any:
-    """Euclidean length of all elements of all values together."""
-    total = square_sum(xp, values[0])
-    for x in values[1:]:
-        total = total + square_sum(xp, x)
-    return xp.sqrt(total)
+from trainkit.ops.norm_clipping import check_bound as check_bound
+from trainkit.ops.norm_clipping import clip_factor as clip_factor
+from trainkit.ops.norm_clipping import joint_clip_factor as joint_clip_factor
+from trainkit.ops.norm_clipping import joint_norm as joint_norm
+from trainkit.ops.norm_clipping import square_sum as square_sum
 
 
 def clip_gradients(xp: Any, grads: list[Any], limits: ClipLimits) -> list[Any]:

@@ -20,7 +20,7 @@ from trainkit.records import messages
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}
 
 
-class _Feature:
+class _DescribedFeature:
     def __init__(self, shape: Any, dtype: Any) -> None:
         dims = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         self.shape, self.dtype = dims, as_dtype(dtype)
@@ -43,7 +43,7 @@ class _Feature:
         return int(np.prod(self.shape, dtype=np.int64))
 
 
-class FixedLenFeature(_Feature):
+class FixedLenFeature(_DescribedFeature):
     """A feature with as many values in each example.
 
     Args:
@@ -69,7 +69,7 @@ class FixedLenFeature(_Feature):
         )
 
 
-class FixedLenSequenceFeature(_Feature):
+class FixedLenSequenceFeature(_DescribedFeature):
     """A feature with any number of rows of one shape; batches are filled up.
 
     Args:
@@ -139,7 +139,7 @@ def parsed(data: bytes, features: dict[str, Any], name: str = "") -> dict[str, A
 
 
 def _one(held: Any, key: str, spec: Any, where: str) -> Any:
-    if not isinstance(spec, _Feature):
+    if not isinstance(spec, _DescribedFeature):
         raise InvalidArgumentError(
             f"parse_example: {key!r} is described by {spec!r}, not a feature"
         )

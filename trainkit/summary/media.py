@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.summary.png import COLOR_TYPES, encode_png
+from trainkit.ops.png import COLOR_TYPES, png_bytes
 from trainkit.summary.protos import set_metadata, set_strings
 from trainkit.summary.recording import record
 
@@ -51,7 +51,8 @@ def _fill_image(value: Any, data: np.ndarray, max_outputs: int, description: str
         )
     pixels = _as_uint8(value.tag, data[:max_outputs])
     size = [str(data.shape[2]).encode(), str(data.shape[1]).encode()]
-    set_strings(value, [*size, *map(encode_png, pixels)], [2 + len(pixels)])
+    files = [png_bytes(image, filtered=False) for image in pixels]
+    set_strings(value, [*size, *files], [2 + len(pixels)])
     set_metadata(value, "images", description=description)
 
 

@@ -6,44 +6,31 @@ names outside graphs.
 
 from __future__ import annotations
 
-import builtins
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from trainkit import ops
 from trainkit.core import dtypes, nest
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.dtypes import int32
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.ops.axis_numbers import plain
+from trainkit.ops.complex_parts import complex_from
 from trainkit.ops.conversion import ensure_shape as _ensure_shape
+from trainkit.ops.filling import constant as constant
+from trainkit.ops.filling import eye as eye
+from trainkit.ops.filling import fill as fill
+from trainkit.ops.filling import one_hot as one_hot
+from trainkit.ops.filling import ones as ones
+from trainkit.ops.filling import sequence_mask as sequence_mask
+from trainkit.ops.filling import zeros as zeros
+from trainkit.ops.filling import zeros_like as zeros_like
 from trainkit.ops.later import Bound, is_later, later, like, needs_values, unknown
+from trainkit.ops.scattering import scatter_max, scatter_min
+from trainkit.ops.slices import split as split
 
 newaxis = None
-
-
-def plain(x: Any) -> Any:
-    """An axis, size or list of them as Python ints; a symbolic tensor stays."""
-    if x is None or type(x) is int or isinstance(x, int | SymbolicTensor):
-        return x
-    if is_tensor(x) or isinstance(x, np.ndarray | np.generic):
-        return np.asarray(x).tolist()
-    if isinstance(x, list | tuple):
-        return tuple(plain(item) for item in x)
-    return x
-
-
-def _spec(dims: Any, dtype: Any) -> Spec:
-    return Spec(tuple(dims), dtypes.as_dtype(dtype))
-
-
-def _eye_spec(a: Bound) -> Spec:
-    batch = plain(a["batch_shape"])
-    if isinstance(batch, SymbolicTensor):
-        raise InvalidArgumentError(
-            "eye: batch_shape must be known while a graph is traced; give Python ints"
-        )
-    return _spec((None,) * (len(batch or ()) + 2), a["dtype"])
 
 
 def _linspace_spec(a: Bound) -> Spec:
@@ -51,119 +38,16 @@ def _linspace_spec(a: Bound) -> Spec:
     return unknown(start, 1, start.dtype if start.dtype.is_floating else "float32")
 
 
-def _one_hot_spec(a: Bound) -> Spec:
-    values = [convert_to_tensor(v) for v in (a["on_value"], a["off_value"]) if v is not None]
-    dims: list[Any] = list(convert_to_tensor(a["indices"]).shape)
-    axis = len(dims) if a["axis"] in (None, -1) else a["axis"]
-    dims.insert(axis, None)
-    return _spec(dims, a["dtype"] or (values[0].dtype if values else "float32"))
-
-
-def _split_specs(a: Bound) -> list[Spec]:
-    number = a["num_or_size_splits"]
-    if isinstance(number, int):
-        return [unknown(a["value"])] * number
-    counts = convert_to_tensor(a["num_or_size_splits"]).shape
-    if len(counts) != 1 or counts[0] is None:
-        raise InvalidArgumentError(
-            "split: the number of pieces must be known while a graph is traced; give a Python int, "
-            "or a tensor of sizes of known length"
-        )
-    return [unknown(a["value"])] * counts[0]
-
-
 def _repeat_spec(a: Bound) -> Spec:
     x = convert_to_tensor(a["input"])
     dims: list[Any] = [None] if a["axis"] is None else list(x.shape)
     dims[plain(a["axis"]) or 0] = None
-    return _spec(dims, x.dtype)
-
-
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Tensor:
-    """A tensor of the values given.
-
-    Args:
-        value: number, nested list, or array.
-        dtype: element type; by default float32 for Python floats, int32 for ints, that of an array.
-        shape: shape of the result; a single value is repeated.
-        name: not kept.
-
-    Raises:
-        InvalidArgumentError: the list is ragged, or the values don't fill `shape`.
-        TypeError: the values can't be had in `dtype` without rounding.
-    """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
-    if wanted is not None and hasattr(value, "dtype") and wanted is not dtypes.string:
-        tensor = ops.cast(value, wanted)
-    else:
-        tensor = convert_to_tensor(value, dtype=wanted)
-    if shape is None:
-        return tensor
-    dims = tuple(plain(shape)) if not isinstance(shape, int) else (shape,)
-    if tensor.size == 1:
-        return ops.broadcast_to(ops.reshape(tensor, ()), dims)
-    if tensor.size != int(np.prod(dims)):
-        raise InvalidArgumentError(f"constant: {tensor.size} values don't fill the shape {dims}")
-    return ops.reshape(tensor, dims)
-
-
-def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
-    """Zeros of the shape and dtype given."""
-    return _filled(shape, 0, dtypes.as_dtype(dtype))
-
-
-def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
-    """Ones of the shape and dtype given."""
-    return _filled(shape, 1, dtypes.as_dtype(dtype))
-
-
-def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
-    """`value` repeated to the shape `dims`."""
-    value = convert_to_tensor(value)
-    return _filled(dims, value, value.dtype)
-
-
-def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
-    """A tensor full of `value`; sizes may be known only when the graph runs."""
-    shape = plain(shape)
-    if dtype is dtypes.string:
-        return ops.broadcast_to(convert_to_tensor(value if is_tensor(value) else "", dtype), shape)
-    parts = (shape,) if isinstance(shape, int) else shape
-    live = isinstance(parts, SymbolicTensor) or any(isinstance(n, SymbolicTensor) for n in parts)
-    if live:
-        return ops.broadcast_to(ops.cast(convert_to_tensor(value), dtype), parts)
-    if is_tensor(value):
-        return ops.broadcast_to(value, tuple(parts))
-    filled: Tensor = ops.full(tuple(parts), value, dtype)
-    return filled
-
-
-def zeros_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
-    """Zeros in the shape of `input`, and in its dtype unless another is given."""
-    x = convert_to_tensor(input)
-    if (x.dtype if dtype is None else dtypes.as_dtype(dtype)) is dtypes.string:
-        return ops.broadcast_to(convert_to_tensor(""), ops.shape(x))
-    return ops.zeros_like(x, dtype)
+    return Spec(tuple(dims), x.dtype)
 
 
 def ones_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
     """Ones in the shape of `input`, and in its dtype unless another is given."""
     return ops.ones_like(input, dtype)
-
-
-@needs_values("num_rows", "num_columns", "batch_shape", gives=_eye_spec)
-def eye(
-    num_rows: int,
-    num_columns: int | None = None,
-    batch_shape: Any = None,
-    dtype: Any = "float32",
-    name: Any = None,
-) -> Tensor:
-    """Identity matrices (batch_shape..., num_rows, num_columns)."""
-    matrix = ops.eye(plain(num_rows), plain(num_columns), dtype=dtype)
-    if batch_shape is None:
-        return matrix
-    return ops.broadcast_to(matrix, tuple(plain(batch_shape)) + tuple(matrix.shape))
 
 
 def range(
@@ -183,25 +67,6 @@ def linspace(start: Any, stop: Any, num: int, name: Any = None, axis: int = 0) -
     """`num` evenly spaced numbers from `start` to `stop`, both included."""
     result: Tensor = ops.linspace(start, stop, plain(num), axis=axis)
     return result
-
-
-@needs_values("depth", gives=_one_hot_spec)
-def one_hot(
-    indices: Any,
-    depth: int,
-    on_value: Any = None,
-    off_value: Any = None,
-    axis: int | None = None,
-    dtype: Any = None,
-    name: Any = None,
-) -> Tensor:
-    """`on_value` (1) where the place on the new axis is the index, `off_value` (0) elsewhere."""
-    values = [convert_to_tensor(v) for v in (on_value, off_value) if v is not None]
-    wanted = dtypes.as_dtype(dtype or (values[0].dtype if values else "float32"))
-    hot = ops.one_hot(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
-    on = 1 if on_value is None else on_value
-    off = 0 if off_value is None else off_value
-    return ops.where(hot, ops.cast(on, wanted), ops.cast(off, wanted))
 
 
 def identity(input: Any, name: Any = None) -> Tensor:
@@ -291,36 +156,6 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None)
     return list(ops.unstack(value, num, axis))
 
 
-@needs_values("num_or_size_splits", "axis", gives=_split_specs)
-def split(
-    value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
-) -> list[Tensor]:
-    """Pieces along `axis`: a number of equal ones, or pieces of the sizes given (one may be -1).
-
-    Raises:
-        InvalidArgumentError: the axis can't be cut so.
-    """
-    axis = plain(axis)
-    sizes = plain(num_or_size_splits)
-    if isinstance(sizes, int):
-        return list(ops.split(value, sizes, axis=axis))
-    total = convert_to_tensor(value).shape[axis]
-    sizes = list(sizes)
-    if total is None and -1 in sizes:  # the cuts behind it are counted from the end
-        rest = sizes.index(-1)
-        back = -np.cumsum(sizes[:rest:-1])[::-1]
-        cuts = [*np.cumsum(sizes[:rest]).tolist(), *back.tolist()]
-        return list(ops.split(value, cuts, axis=axis))
-    if -1 in sizes:
-        sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)
-    if (total is not None and sum(sizes) != total) or min(sizes, default=0) < 0:
-        raise InvalidArgumentError(
-            f"split: sizes {sizes} do not add up to {total}, the size of axis {axis}"
-        )
-    cuts = np.cumsum(sizes)[:-1].tolist()
-    return list(ops.split(value, cuts, axis=axis))
-
-
 def tile(input: Any, multiples: Any, name: Any = None) -> Tensor:
     """Repeated `multiples[i]` times along axis i."""
     return ops.tile(input, plain(multiples))
@@ -376,16 +211,6 @@ def meshgrid(*args: Any, indexing: str = "xy", name: Any = None) -> list[Tensor]
     return list(ops.meshgrid(*args, indexing=indexing))
 
 
-def sequence_mask(
-    lengths: Any, maxlen: Any = None, dtype: Any = "bool", name: Any = None
-) -> Tensor:
-    """True at the first `lengths[...]` of `maxlen` places of a new last axis."""
-    lengths = convert_to_tensor(lengths)
-    limit = ops.max(lengths) if maxlen is None else plain(maxlen)
-    places = ops.arange(limit, dtype=lengths.dtype)
-    return ops.cast(places < ops.expand_dims(lengths, -1), dtype)
-
-
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
     """Einstein's sum over the letters of `equation`."""
     unknown = set(kwargs) - {"optimize", "name"}
@@ -401,3 +226,143 @@ def ensure_shape(x: Any, shape: Any, name: Any = None) -> Tensor:
         InvalidArgumentError: the shape is another.
     """
     return _ensure_shape(x, shape)
+
+
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with entries at `indices` (n, k) raised to `updates` (n, ...)."""
+    result: Tensor = scatter_max(
+        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
+    )
+    return result
+
+
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with entries at `indices` (n, k) lowered to `updates` (n, ...)."""
+    result: Tensor = scatter_min(
+        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
+    )
+    return result
+
+
+def identity_n(input: Any, name: Any = None) -> list[Tensor]:
+    """A list of the tensors."""
+    return [convert_to_tensor(x) for x in nest.flatten(input)]
+
+
+def tuple_(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[Any]:
+    """A list of the tensors, all of them computed; `None`s stay.
+
+    Args:
+        tensors: what to list.
+        control_inputs: computed already, since operations run in order.
+        name: not kept.
+    """
+    return [x if x is None else convert_to_tensor(x) for x in tensors]
+
+
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = "int32", name: Any = None
+) -> Tensor:
+    """Where `values` would stand in the sorted last axis."""
+    return ops.cast(ops.searchsorted(sorted_sequence, values, side=side), out_type)
+
+
+def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with `updates` at the coordinates `indices`."""
+    return ops.scatter_update(tensor, indices, updates)
+
+
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with `updates` added at the coordinates `indices`; equal ones add up."""
+    result: Tensor = PRIMITIVES["scatter_nd_add"].op(
+        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
+    )
+    return result
+
+
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with `updates` subtracted at the coordinates `indices`."""
+    return tensor_scatter_nd_add(tensor, indices, ops.negative(updates))
+
+
+def _scattered(a: Bound) -> Spec:
+    rank = len(a["shape"]) if isinstance(a["shape"], list | tuple) else a["shape"].shape[0]
+    return Spec((None,) * rank, convert_to_tensor(a["updates"]).dtype)
+
+
+@needs_values("shape", gives=_scattered)
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Tensor:
+    """Zeros of `shape` with `updates` added at the coordinates `indices`."""
+    return ops.scatter(indices, updates, plain(shape))
+
+
+def truncatemod(x: Any, y: Any, name: Any = None) -> Tensor:
+    """What `truncatediv` leaves: x - y * truncatediv(x, y), with the sign of x."""
+    return ops.fmod(x, y)
+
+
+def shape_n(input: Any, out_type: Any = "int32", name: Any = None) -> list[Tensor]:
+    """The shapes of a list of tensors, each as a tensor."""
+    return [shape(x, out_type) for x in input]
+
+
+@needs_values("shape_x", "shape_y", gives=lambda a: Spec((None,), int32))
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """The shape that two shapes broadcast to, as a tensor.
+
+    Raises:
+        ShapeError: they do not broadcast.
+    """
+    dims = broadcast_dims(
+        tuple(plain(shape_x)), tuple(plain(shape_y)), op="broadcast_dynamic_shape"
+    )
+    return convert_to_tensor(np.array(dims, np.int32))
+
+
+def parallel_stack(values: Any, name: Any = None) -> Tensor:
+    """Tensors of one shape stacked along a new first axis."""
+    return ops.stack([convert_to_tensor(x) for x in values], axis=0)
+
+
+def complex(real: Any, imag: Any, name: Any = None) -> Tensor:
+    """Complex numbers of two float tensors, their parts."""
+    return complex_from(real, imag)
+
+
+def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Tensor:
+    """Another element type, with values beyond its range at its ends."""
+    return ops.saturate_cast(value, dtype)
+
+
+def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
+    """The positions along each axis of positions in a flat array of sizes `dims`."""
+    return ops.unravel_index(indices, dims)
+
+
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None) -> Tensor:
+    """`t` with values outside of the bounds replaced by the nearer one; gradient 0 there."""
+    return ops.clip(t, clip_value_min, clip_value_max)
+
+
+def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
+
+    Raises:
+        RuntimeError: always; it names what to use.
+    """
+    raise RuntimeError(
+        "tk.gradients works on graphs of the first API only. Record with `with tk.GradientTape() "
+        "as tape:` and ask for `tape.gradient(ys, xs)`; for functions, see tk.eager."
+    )
+
+
+def hessians(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
+
+    Raises:
+        RuntimeError: always; it names what to use.
+    """
+    raise RuntimeError(
+        "tk.hessians works on graphs of the first API only. Use `tk.autodiff.hessian(f, x)`, or "
+        "`tape.jacobian` of a gradient."
+    )

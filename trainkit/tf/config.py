@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 from trainkit.core import devices
+from trainkit.core.devices import LogicalDevice as LogicalDevice
+from trainkit.core.devices import PhysicalDevice as PhysicalDevice
 from trainkit.graph.function import functions_run_eagerly as functions_run_eagerly
 from trainkit.graph.function import run_functions_eagerly as run_functions_eagerly
 from trainkit.kernels import products_gpu, threads
 from trainkit.tf import parallelism as threading
 from trainkit.tf.left_out import not_here as _not_here
-
-
-class PhysicalDevice(NamedTuple):
-    """A device of this machine.
-
-    Attributes:
-        name: such as `"/physical_device:CPU:0"`.
-        device_type: `"CPU"` or `"GPU"`.
-    """
-
-    name: str
-    device_type: str
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
@@ -36,18 +26,6 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
         for d in devices.all_devices()
         if device_type is None or d.kind == device_type.upper()
     ]
-
-
-class LogicalDevice(NamedTuple):
-    """A device as operations see it.
-
-    Attributes:
-        name: such as `"/device:CPU:0"`, as `tk.device` takes it.
-        device_type: `"CPU"` or `"GPU"`.
-    """
-
-    name: str
-    device_type: str
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:

@@ -5,16 +5,16 @@ Each takes TensorFlow's argument names, and `name`, which is not kept.
 
 from __future__ import annotations
 
-import builtins
 from typing import Any
 
-import numpy as np
-
 from trainkit import ops
-from trainkit.core import dtypes, nest
-from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.shapes import TensorShape, broadcast_dims
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core import abstract, recorder
+from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
+from trainkit.ops.folds import case as case
+from trainkit.ops.folds import foldl as foldl
+from trainkit.ops.folds import foldr as foldr
+from trainkit.ops.folds import scan as scan
+from trainkit.ops.folds import switch_case as switch_case
 
 
 def map_fn(
@@ -52,108 +52,9 @@ def vectorized_map(
     return ops.vectorized_map(fn, elems, fallback_to_while_loop)
 
 
-def scan(
-    fn: Any,
-    elems: Any,
-    initializer: Any = None,
-    parallel_iterations: int = 10,
-    back_prop: bool = True,
-    swap_memory: bool = False,
-    infer_shape: bool = True,
-    reverse: bool = False,
-    name: Any = None,
-) -> Any:
-    """All states of a fold: `fn(state, item)` along the first axis of `elems`.
-
-    Args:
-        fn: function of the state and one item to the next state.
-        elems: tensor or nest of tensors (n, ...).
-        initializer: the first state; by default the first item, which is then the first result too.
-        parallel_iterations: a hint that changes no result.
-        back_prop: likewise.
-        swap_memory: likewise.
-        infer_shape: likewise.
-        reverse: from the last to the first.
-        name: not kept.
-    """
-    elems = nest.map_structure(convert_to_tensor, elems)
-    if initializer is not None:
-
-        def step(carry: Any, x: Any) -> Any:
-            new = nest.map_structure(convert_to_tensor, fn(carry, x))
-            return new, new
-
-        return ops.scan(step, initializer, elems, reverse=reverse)[1]
-    cut = (lambda t: t[:-1]) if reverse else (lambda t: t[1:])
-    first = nest.map_structure(lambda t: t[-1] if reverse else t[0], elems)
-    rest = scan(fn, nest.map_structure(cut, elems), first, reverse=reverse)
-    order = (lambda a, b: [b, a]) if reverse else (lambda a, b: [a, b])
-    return nest.map_structure(
-        lambda a, b: ops.concatenate(order(ops.expand_dims(a, 0), b), axis=0), first, rest
-    )
-
-
-def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
-    """The last state of a fold from the first item to the last."""
-    return nest.map_structure(lambda t: t[-1], scan(fn, elems, initializer))
-
-
-def foldr(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
-    """The last state of a fold from the last item to the first."""
-    return nest.map_structure(lambda t: t[0], scan(fn, elems, initializer, reverse=True))
-
-
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: Any = None) -> Any:
     """The result of `true_fn` if `pred` holds, else that of `false_fn`."""
     return ops.cond(pred, true_fn, false_fn)
-
-
-def case(
-    pred_fn_pairs: Any,
-    default: Any = None,
-    exclusive: bool = False,
-    strict: bool = False,
-    name: str = "case",
-) -> Any:
-    """The result of the first function whose condition holds, else that of `default`.
-
-    Args:
-        pred_fn_pairs: pairs of a bool scalar and a function without arguments.
-        default: function without arguments.
-        exclusive: check that one condition at most holds.
-        strict: results keep their structure in any case.
-        name: not kept.
-
-    Raises:
-        InvalidArgumentError: no condition holds and there is no default, or two hold and
-            `exclusive` is set.
-    """
-    pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
-    if exclusive and not any(isinstance(p, SymbolicTensor) for p, _ in pairs):
-        if sum(bool(p) for p, _ in pairs) > 1:
-            raise InvalidArgumentError("case: exclusive=True, and more than one condition holds")
-    if not pairs:
-        if default is None:
-            raise InvalidArgumentError("case: no condition holds, and there is no default")
-        return default()
-    (pred, fn), *rest = pairs
-    if len(pairs) == 1 and default is None and isinstance(pred, SymbolicTensor):
-        return fn()
-    return ops.cond(pred, fn, lambda: case(rest, default))
-
-
-def switch_case(
-    branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case"
-) -> Any:
-    """The result of the function number `branch_index`.
-
-    Outside of the range that is `default`, or the last function when there is none.
-    """
-    pairs = branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns)
-    table = dict(pairs)
-    index = convert_to_tensor(branch_index)
-    fallback = default or table[max(table)]
-    return case([(index == i, fn) for i, fn in table.items()], fallback)
 
 
 def while_loop(
@@ -177,3 +78,40 @@ def group(*inputs: Any, **kwargs: Any) -> None:
 
 def no_op(name: Any = None) -> None:
     """Nothing."""
+
+
+def init_scope() -> Any:
+    """Make a context in which operations run at once, even while a function is being traced."""
+    return abstract.eagerly()
+
+
+def inside_function() -> bool:
+    """Whether a function is being traced."""
+    return recorder.current_trace() is not None
+
+
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """Whether `tensor` stands for a value that is computed later.
+
+    Raises:
+        TypeError: it is no tensor.
+    """
+    if not is_tensor(tensor):
+        raise TypeError(f"is_symbolic_tensor: {tensor!r} is no tensor")
+    return isinstance(tensor, SymbolicTensor)
+
+
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """The value as a NumPy array, `None` if it is not known yet.
+
+    Args:
+        tensor: a tensor or variable.
+        partial: only False; a value is known as a whole or not at all.
+
+    Raises:
+        ValueError: `partial` is True.
+    """
+    if partial:
+        raise ValueError("get_static_value: only partial=False is supported")
+    value = tensor if isinstance(tensor, Tensor) else tensor.value()
+    return None if isinstance(value, SymbolicTensor) else value.numpy()

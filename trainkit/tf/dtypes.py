@@ -24,9 +24,9 @@ from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
 from trainkit.tf.arrays import cast as cast
+from trainkit.tf.arrays import complex as complex
+from trainkit.tf.arrays import saturate_cast as saturate_cast
 from trainkit.tf.left_out import not_here as _not_here
-from trainkit.tf.spellings import complex as complex
-from trainkit.tf.spellings import saturate_cast as saturate_cast
 
 
 def __getattr__(name: str) -> Any:

@@ -5,61 +5,56 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import log_softmax as _log_softmax
 from trainkit.ops import sigmoid as sigmoid
 from trainkit.ops import tanh as tanh
 from trainkit.ops.axis_activations import powers_share as _powers_share
+from trainkit.ops.axis_numbers import plain
+from trainkit.ops.batch_blocks import space_to_batch as space_to_batch
+from trainkit.ops.counting import zero_fraction as zero_fraction
 from trainkit.ops.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
 from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
-from trainkit.ops.later import is_later, needs_values, unknown
+from trainkit.ops.lengths import l2_normalize as l2_normalize
+from trainkit.ops.local_response import local_response_normalization as local_response_normalization
+from trainkit.ops.local_response import lrn as lrn
+from trainkit.ops.loss_sums import compute_average_loss as compute_average_loss
+from trainkit.ops.loss_sums import l2_loss as l2_loss
+from trainkit.ops.loss_sums import log_poisson_loss as log_poisson_loss
+from trainkit.ops.morphology import dilation2d as dilation2d
+from trainkit.ops.morphology import erosion2d as erosion2d
+from trainkit.ops.morphology import max_pool_with_argmax as max_pool_with_argmax
+from trainkit.ops.norm_clipping import embedding_lookup as embedding_lookup
+from trainkit.ops.seeded_random import dropout as dropout
+from trainkit.ops.signed_activations import crelu as crelu
+from trainkit.ops.signed_activations import silu as silu
+from trainkit.ops.signed_activations import swish as swish
+from trainkit.ops.sized_transposes import conv1d_transpose as conv1d_transpose
+from trainkit.ops.sized_transposes import conv2d_transpose as conv2d_transpose
+from trainkit.ops.sized_transposes import conv3d_transpose as conv3d_transpose
+from trainkit.ops.sized_transposes import conv_transpose as conv_transpose
 from trainkit.ops.softmax_cross_entropy import softmax_cross_entropy_with_logits as _softmax_loss
 from trainkit.ops.softmax_cross_entropy import (
     sparse_softmax_cross_entropy_with_logits as _sparse_softmax_loss,
 )
-from trainkit.tf.arrays import plain
-from trainkit.tf.blocks import depth_to_space as depth_to_space
-from trainkit.tf.blocks import space_to_batch as space_to_batch
-from trainkit.tf.blocks import space_to_depth as space_to_depth
-from trainkit.tf.ctc import collapse_repeated as collapse_repeated
-from trainkit.tf.ctc import ctc_beam_search_decoder as ctc_beam_search_decoder
-from trainkit.tf.ctc import ctc_greedy_decoder as ctc_greedy_decoder
-from trainkit.tf.ctc import ctc_loss as ctc_loss
-from trainkit.tf.indexing import gather as _gather
-from trainkit.tf.left_out import not_here as _not_here
-from trainkit.tf.math import in_top_k as in_top_k
-from trainkit.tf.math import l2_normalize as l2_normalize
-from trainkit.tf.math import top_k as top_k
-from trainkit.tf.math import zero_fraction as zero_fraction
-from trainkit.tf.normalization import (
+from trainkit.ops.sparse_labels import collapse_repeated as collapse_repeated
+from trainkit.ops.sparse_labels import ctc_beam_search_decoder as ctc_beam_search_decoder
+from trainkit.ops.sparse_labels import ctc_greedy_decoder as ctc_greedy_decoder
+from trainkit.ops.sparse_labels import ctc_loss as ctc_loss
+from trainkit.ops.weighted_statistics import (
     batch_norm_with_global_normalization as batch_norm_with_global_normalization,
 )
-from trainkit.tf.normalization import local_response_normalization as local_response_normalization
-from trainkit.tf.normalization import lrn as lrn
-from trainkit.tf.normalization import normalize_moments as normalize_moments
-from trainkit.tf.normalization import scale_regularization_loss as scale_regularization_loss
-from trainkit.tf.normalization import sufficient_statistics as sufficient_statistics
-from trainkit.tf.normalization import weighted_moments as weighted_moments
-from trainkit.tf.spellings import elu as elu
-from trainkit.tf.spellings import relu as relu
-from trainkit.tf.spellings import relu6 as relu6
-from trainkit.tf.spellings import selu as selu
-from trainkit.tf.spellings import silu as silu
-from trainkit.tf.spellings import softplus as softplus
-from trainkit.tf.spellings import softsign as softsign
-from trainkit.tf.spellings import swish as swish
-from trainkit.tf.transposed_convolution import atrous_conv2d as atrous_conv2d
-from trainkit.tf.transposed_convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
-from trainkit.tf.transposed_convolution import conv1d_transpose as conv1d_transpose
-from trainkit.tf.transposed_convolution import conv2d_transpose as conv2d_transpose
-from trainkit.tf.transposed_convolution import conv3d_transpose as conv3d_transpose
-from trainkit.tf.transposed_convolution import conv_transpose as conv_transpose
-from trainkit.tf.windows import dilation2d as dilation2d
-from trainkit.tf.windows import erosion2d as erosion2d
-from trainkit.tf.windows import max_pool_with_argmax as max_pool_with_argmax
-from trainkit.tf.windows import pool as pool
+from trainkit.ops.weighted_statistics import batch_normalization as batch_normalization
+from trainkit.ops.weighted_statistics import normalize_moments as normalize_moments
+from trainkit.ops.weighted_statistics import scale_regularization_loss as scale_regularization_loss
+from trainkit.ops.weighted_statistics import sufficient_statistics as sufficient_statistics
+from trainkit.ops.weighted_statistics import weighted_moments as weighted_moments
+from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.math import in_top_k as in_top_k
+from trainkit.tf.math import softplus as softplus
+from trainkit.tf.math import softsign as softsign
+from trainkit.tf.math import top_k as top_k
 
 # ---------------------------------------------------------------------- activations
 
@@ -82,39 +77,6 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Tensor:
 def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
     """`x * Phi(x)`, Phi being the normal distribution function; by tanh if `approximate`."""
     return ops.gelu(features, approximate=approximate)
-
-
-@needs_values("axis", gives=lambda a: unknown(a["features"]))
-def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
-    """relu(x) and relu(-x), one after the other along `axis`."""
-    x = convert_to_tensor(features)
-    return ops.concatenate([ops.relu(x), ops.relu(ops.negative(x))], axis=plain(axis))
-
-
-def dropout(
-    x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Any = None
-) -> Tensor:
-    """Zeros with probability `rate`, the other elements divided by 1 - rate.
-
-    Args:
-        x: tensor of a floating dtype.
-        rate: in [0, 1).
-        noise_shape: shape of the mask, 1 where it is shared.
-        seed: of the generator; by default that of the process goes on.
-        name: not kept.
-
-    Raises:
-        ValueError: `rate` is outside of [0, 1).
-    """
-    from trainkit import random
-
-    if not is_later(rate):
-        return random.dropout(x, float(rate), noise_shape=plain(noise_shape), seed=seed)
-    x = convert_to_tensor(x)
-    share = ops.cast(convert_to_tensor(rate), x.dtype)
-    kept = random.uniform(ops.shape(x) if noise_shape is None else noise_shape, seed=seed)
-    chosen = ops.greater_equal(ops.cast(kept, x.dtype), share)
-    return ops.where(chosen, ops.divide(x, ops.subtract(1.0, share)), ops.zeros_like(x))
 
 
 # ---------------------------------------------------------------------- losses
@@ -150,11 +112,6 @@ def weighted_cross_entropy_with_logits(
     return _weighted_loss(labels, logits, pos_weight)
 
 
-def l2_loss(t: Any, name: Any = None) -> Tensor:
-    """sum(t**2) / 2."""
-    return ops.divide(ops.sum(ops.square(t)), 2)
-
-
 # ---------------------------------------------------------------------- normalization
 
 
@@ -166,31 +123,58 @@ def moments(
     return mean, variance
 
 
-def batch_normalization(
-    x: Any,
-    mean: Any,
-    variance: Any,
-    offset: Any,
-    scale: Any,
-    variance_epsilon: float,
-    name: Any = None,
-) -> Tensor:
-    """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; everything broadcasts."""
-    factor = ops.rsqrt(ops.add(variance, variance_epsilon))
-    if scale is not None:
-        factor = ops.multiply(factor, scale)
-    shift = ops.negative(ops.multiply(mean, factor))
-    if offset is not None:
-        shift = ops.add(shift, offset)
-    return ops.add(ops.multiply(x, factor), shift)
-
-
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: Any = None) -> Tensor:
     """`bias` (channels,) added along the last axis, or the second for `"NC..."`."""
     x = convert_to_tensor(value)
     if data_format is not None and data_format.upper().startswith("NC"):
         bias = ops.reshape(bias, (-1,) + (1,) * (len(x.shape) - 2))
     return ops.add(x, bias)
+
+
+# ---------------------------------------------------------------------- space and depth
+
+
+def _image_layout(data_format: str, op: str) -> str:
+    layouts = {"NHWC": "channels_last", "NCHW": "channels_first"}
+    if data_format.upper() not in layouts:
+        raise ValueError(f"{op}: data_format {data_format!r} is not supported; use NHWC or NCHW")
+    return layouts[data_format.upper()]
+
+
+def space_to_depth(
+    input: Any, block_size: int, data_format: str = "NHWC", name: Any = None
+) -> Tensor:
+    """Blocks of pixels as channels: (n, h, w, c) to (n, h / b, w / b, b * b * c).
+
+    Args:
+        input: images whose height and width are multiples of `block_size`.
+        block_size: height and width b of a block, 2 or more.
+        data_format: `"NHWC"` or `"NCHW"`.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: `block_size` is less than 2, or does not divide height and width.
+    """
+    layout = _image_layout(data_format, "space_to_depth")
+    return ops.space_to_depth(input, plain(block_size), layout)
+
+
+def depth_to_space(
+    input: Any, block_size: int, data_format: str = "NHWC", name: Any = None
+) -> Tensor:
+    """Channels as blocks of pixels: (n, h, w, b * b * c) to (n, h * b, w * b, c).
+
+    Args:
+        input: images whose channels are a multiple of `block_size` squared.
+        block_size: height and width b of a block, 2 or more.
+        data_format: `"NHWC"` or `"NCHW"`.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: `block_size` is less than 2, or its square does not divide channels.
+    """
+    layout = _image_layout(data_format, "depth_to_space")
+    return ops.depth_to_space(input, plain(block_size), layout)
 
 
 # ---------------------------------------------------------------------- convolution, pooling
@@ -419,39 +403,76 @@ def avg_pool(
     return _pool(rank, "avg_pool", "avg")(input, ksize, strides, padding, data_format)
 
 
-def embedding_lookup(
-    params: Any, ids: Any, max_norm: float | None = None, name: Any = None
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: str = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
 ) -> Tensor:
-    """Rows of `params` at `ids`, each shortened to the length `max_norm` if one is given."""
-    rows = _gather(params, ids)
-    if max_norm is None:
-        return rows
-    length = ops.sqrt(ops.sum(ops.square(rows), axis=-1, keepdims=True))
-    return ops.multiply(rows, ops.minimum(1.0, ops.divide(max_norm, ops.maximum(length, 1e-30))))
+    """Greatest value or mean of windows over 1, 2 or 3 spatial axes.
+
+    Args:
+        input: (batch, spatial..., channels), or as `data_format` says.
+        window_shape: one int for each spatial axis.
+        pooling_type: `"MAX"` or `"AVG"`.
+        strides: one int for each spatial axis; 1 by default.
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"N...C"` (default) or `"NC..."`.
+        dilations: only 1 is supported.
+        name: not kept.
+
+    Raises:
+        ValueError: a setting is none of those above.
+        InvalidArgumentError: `dilations` are above 1.
+    """
+    window = plain(window_shape)
+    rank = 1 if isinstance(window, int) else len(window)
+    rates = plain(1 if dilations is None else dilations)
+    if any(r != 1 for r in ((rates,) if isinstance(rates, int) else rates)):
+        raise InvalidArgumentError(f"pool: dilations {rates} are not supported; only 1 is")
+    kinds = {"MAX": max_pool, "AVG": avg_pool}
+    if pooling_type.upper() not in kinds:
+        raise ValueError(f"pool: pooling_type {pooling_type!r}; use 'MAX' or 'AVG'")
+    if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
+        raise ValueError(f"pool: padding {padding!r}; use 'SAME' or 'VALID'")
+    steps = (1,) * rank if strides is None else strides
+    return kinds[pooling_type.upper()](input, window, steps, padding, data_format)
 
 
-def log_poisson_loss(
-    targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: Any = None) -> Tensor:
+    """A convolution of images (n, h, w, c) with filters whose taps are `rate` pixels apart."""
+    return conv2d(value, filters, 1, padding, dilations=int(plain(rate)))
+
+
+def atrous_conv2d_transpose(
+    value: Any, filters: Any, output_shape: Any, rate: int, padding: str, name: Any = None
 ) -> Tensor:
-    """exp(log_input) - log_input * targets, plus Stirling's log(targets!) if asked for."""
-    c, z = convert_to_tensor(log_input), convert_to_tensor(targets)
-    loss = ops.subtract(ops.exp(c), ops.multiply(c, z))
-    if not compute_full_loss:
-        return loss
-    stirling = z * ops.log(z) - z + 0.5 * ops.log(2 * 3.141592653589793 * z)
-    inside = ops.logical_and(ops.greater_equal(z, 0), ops.less_equal(z, 1))
-    return ops.add(loss, ops.where(inside, ops.zeros_like(z), stirling))
+    """The transpose of `atrous_conv2d`; filters (h, w, outputs, channels)."""
+    return conv2d_transpose(value, filters, output_shape, 1, padding, dilations=int(plain(rate)))
 
 
-def compute_average_loss(
-    per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
-) -> Tensor:
-    """The sum of weighted losses divided by the size of the batch."""
-    loss = convert_to_tensor(per_example_loss)
-    if sample_weight is not None:
-        loss = ops.multiply(loss, ops.cast(sample_weight, loss.dtype))
-    size = loss.shape[0] if global_batch_size is None else plain(global_batch_size)
-    return ops.divide(ops.sum(loss), dtypes.as_dtype(loss.dtype).as_numpy_dtype(size))
+def relu(features: Any, name: Any = None) -> Tensor:
+    """max(x, 0)."""
+    return ops.relu(features)
+
+
+def relu6(features: Any, name: Any = None) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return ops.relu6(features)
+
+
+def elu(features: Any, name: Any = None) -> Tensor:
+    """The features above 0, exp(x) - 1 below."""
+    return ops.elu(features)
+
+
+def selu(features: Any, name: Any = None) -> Tensor:
+    """A scaled `elu`, which keeps mean 0 and variance 1 through layers."""
+    return ops.selu(features)
 
 
 def __getattr__(name: str) -> Any:

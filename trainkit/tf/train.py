@@ -7,16 +7,16 @@ from trainkit.checkpoints import Checkpoint as Checkpoint
 from trainkit.checkpoints import CheckpointManager as CheckpointManager
 from trainkit.checkpoints import CheckpointOptions as CheckpointOptions
 from trainkit.checkpoints import latest_checkpoint as latest_checkpoint
+from trainkit.checkpoints.readers import checkpoints_iterator as checkpoints_iterator
+from trainkit.checkpoints.readers import get_checkpoint_state as get_checkpoint_state
+from trainkit.checkpoints.readers import list_variables as list_variables
+from trainkit.checkpoints.readers import load_checkpoint as load_checkpoint
+from trainkit.checkpoints.readers import load_variable as load_variable
+from trainkit.ops.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 from trainkit.optimizers.gradient_descent import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )
-from trainkit.tf.checkpoint_readers import checkpoints_iterator as checkpoints_iterator
-from trainkit.tf.checkpoint_readers import get_checkpoint_state as get_checkpoint_state
-from trainkit.tf.checkpoint_readers import list_variables as list_variables
-from trainkit.tf.checkpoint_readers import load_checkpoint as load_checkpoint
-from trainkit.tf.checkpoint_readers import load_variable as load_variable
 from trainkit.tf.left_out import not_here as _not_here
-from trainkit.tf.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 
 # Messages are protocol buffers, whose library is loaded when one is first asked for.
 _MESSAGES = (

@@ -19,7 +19,7 @@ _PYTHON = {
 }
 
 
-class Module:
+class ModuleText:
     """The text of a module that is being written.
 
     Attributes:

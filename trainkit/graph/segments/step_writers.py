@@ -10,7 +10,7 @@ import numpy as np
 
 from trainkit.graph.segments import expressions
 from trainkit.graph.segments.expressions import literal, type_of
-from trainkit.graph.segments.module import Module
+from trainkit.graph.segments.module import ModuleText
 from trainkit.graph.segments.rows import first_inside
 from trainkit.graph.segments.steps import (
     LabelCheck,
@@ -33,7 +33,7 @@ Dims = list[tuple[int, tuple[int, ...]]]
 """Axes as (size, the strides of all operands)."""
 
 
-def write_step(module: Module, step: Step, held: Any) -> tuple[Lines, list[View]]:
+def write_step(module: ModuleText, step: Step, held: Any) -> tuple[Lines, list[View]]:
     """The body of the function of a step, and the views whose addresses it takes.
 
     Args:
@@ -47,7 +47,7 @@ def write_step(module: Module, step: Step, held: Any) -> tuple[Lines, list[View]
     return writer.text, writer.views
 
 
-def write_part(module: Module, step: Loop, held: Any) -> tuple[Lines, list[View], int]:
+def write_part(module: ModuleText, step: Loop, held: Any) -> tuple[Lines, list[View], int]:
     """The body of a function that does the turns from `%first` to `%after` of the outermost loop.
 
     Args:
@@ -64,7 +64,7 @@ def write_part(module: Module, step: Loop, held: Any) -> tuple[Lines, list[View]
 
 
 class _StepWriter:
-    def __init__(self, module: Module, step: Any, held: Any) -> None:
+    def __init__(self, module: ModuleText, step: Any, held: Any) -> None:
         self.module = module
         self.step = step
         self.held = held

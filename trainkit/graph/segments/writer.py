@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.graph.segments.module import Module
+from trainkit.graph.segments.module import ModuleText
 from trainkit.graph.segments.step_writers import write_check, write_part, write_step
 from trainkit.graph.segments.steps import Buffer, LabelCheck, Product, Step, View, sources_of
 from trainkit.graph.segments.teams import PART_BYTES, Team, teams
@@ -46,7 +46,7 @@ class Writer:
         places: dict[Buffer, int],
         reusable: Sequence[tuple[Buffer, Buffer]] = (),
     ) -> None:
-        self._module = Module()
+        self._module = ModuleText()
         self._steps = steps
         self._given = given
         self._outputs = outputs

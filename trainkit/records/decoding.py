@@ -1,0 +1,304 @@
+"""Bytes as tensors, and back: raw numbers, base64, CSV, serialized tensors and examples."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError, NotFoundError
+from trainkit.core.shapes import Spec
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.later import Bound, needs_values
+from trainkit.ops.strings import each, one_text, texts_of
+from trainkit.records import csv_rows, tensor_messages
+from trainkit.records import features as _features
+from trainkit.records.features import FixedLenSequenceFeature
+from trainkit.records.writer import file_name
+
+_TEXT = Spec((), "string")
+
+
+# ------------------------------------------------------------------ files
+
+
+@needs_values("filename", gives=lambda a: _TEXT)
+def read_file(filename: Any, name: Any = None) -> Tensor:
+    """The content of a file, as a string scalar.
+
+    Raises:
+        NotFoundError: there is no such file.
+    """
+    path = _path(filename, "read_file")
+    try:
+        with open(path, "rb") as file:
+            return convert_to_tensor(file.read())
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFoundError(f"read_file: there is no file {path}") from None
+    except OSError as error:
+        raise InvalidArgumentError(f"read_file: {path} can't be read: {error}") from None
+
+
+def _path(filename: Any, what: str) -> str:
+    return (
+        file_name(filename)
+        if isinstance(filename, os.PathLike)
+        else os.fsdecode(one_text(filename, what))
+    )
+
+
+def write_file(filename: Any, contents: Any, name: Any = None) -> None:
+    """Write bytes to a file; folders that are missing are made."""
+    path = _path(filename, "write_file")
+    folder = os.path.dirname(path)
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(one_text(contents, "write_file"))
+
+
+# ------------------------------------------------------------------ bytes as tensors
+
+
+def _raw_spec(a: Bound) -> Spec:
+    x = convert_to_tensor(a["input_bytes"])
+    return Spec((*x.shape, None), as_dtype(a["out_type"]))
+
+
+@needs_values("input_bytes", "fixed_length", gives=_raw_spec)
+def decode_raw(
+    input_bytes: Any,
+    out_type: Any,
+    little_endian: bool = True,
+    fixed_length: int | None = None,
+    name: Any = None,
+) -> Tensor:
+    """The numbers that bytes stand for, along a new last axis.
+
+    Args:
+        input_bytes: texts of one length.
+        out_type: element type.
+        little_endian: the order of the bytes of a number.
+        fixed_length: bytes to which texts are cut, or filled up with zeros; needed where their
+            lengths differ.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the lengths differ, or are no whole number of elements.
+    """
+    array, dtype = texts_of(input_bytes, "decode_raw"), as_dtype(out_type)
+    items = array.ravel().tolist()
+    if fixed_length is not None:
+        length = int(fixed_length)
+        if length < 1 or length % dtype.size:
+            raise InvalidArgumentError(
+                f"decode_raw: fixed_length {length} is no whole number of {dtype.name}"
+            )
+        items = [item[:length].ljust(length, b"\0") for item in items]
+    lengths = {len(item) for item in items}
+    if len(lengths) > 1 or any(n % dtype.size for n in lengths):
+        raise InvalidArgumentError(
+            f"decode_raw: texts have {sorted(lengths)} bytes; one length, a multiple of "
+            f"{dtype.size}, is needed. See fixed_length."
+        )
+    order = dtype.dtype if little_endian else dtype.dtype.newbyteorder(">")
+    count = (lengths.pop() if lengths else 0) // dtype.size
+    values = np.frombuffer(b"".join(items), order).astype(dtype.dtype)
+    return convert_to_tensor(values.reshape(*array.shape, count))
+
+
+def _no_spec(a: Bound) -> Spec:
+    raise InvalidArgumentError(
+        "parse_tensor: the shape is known only with the bytes; in a traced function take "
+        "tk.py_function, which says what comes out"
+    )
+
+
+@needs_values("serialized", gives=_no_spec)
+def parse_tensor(serialized: Any, out_type: Any, name: Any = None) -> Tensor:
+    """The tensor that `serialize_tensor` made a text of.
+
+    Raises:
+        DataLossError: the text is none.
+        InvalidArgumentError: the tensor has another dtype.
+    """
+    array = tensor_messages.unpacked(one_text(serialized, "parse_tensor"))
+    return string_results(tensor_messages.checked(array, out_type))
+
+
+@needs_values("tensor", gives=lambda a: _TEXT)
+def serialize_tensor(tensor: Any, name: Any = None) -> Tensor:
+    """A tensor as a string scalar, TensorFlow's `TensorProto`."""
+    value = convert_to_tensor(tensor).numpy()
+    array = np.asarray(value, object if isinstance(value, bytes) else None)
+    return convert_to_tensor(tensor_messages.packed(array))
+
+
+def _base64_spec(a: Bound) -> Spec:
+    return Spec(convert_to_tensor(a["input"]).shape, "string")
+
+
+@needs_values("input", gives=_base64_spec)
+def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
+    """Texts in the letters of web-safe base64; `pad` for `=` at their ends."""
+
+    def encoded(text: bytes) -> bytes:
+        whole = base64.urlsafe_b64encode(text)
+        return whole if pad else whole.rstrip(b"=")
+
+    return each(encoded, "string", texts_of(input, "encode_base64"))
+
+
+@needs_values("input", gives=_base64_spec)
+def decode_base64(input: Any, name: Any = None) -> Tensor:
+    """What `encode_base64` made other texts of.
+
+    Raises:
+        InvalidArgumentError: a text has other letters.
+    """
+
+    def decoded(text: bytes) -> bytes:
+        bare = text.rstrip(b"=")
+        try:
+            return base64.b64decode(bare + b"=" * (-len(bare) % 4), b"-_", validate=True)
+        except ValueError as error:
+            raise InvalidArgumentError(f"decode_base64: {text!r}: {error}") from None
+
+    return each(decoded, "string", texts_of(input, "decode_base64"))
+
+
+# ------------------------------------------------------------------ CSV
+
+
+def _csv_specs(a: Bound) -> list[Spec]:
+    shape = convert_to_tensor(a["records"]).shape
+    return [Spec(shape, csv_rows.Column(default).dtype) for default in a["record_defaults"]]
+
+
+@needs_values("records", gives=_csv_specs)
+def decode_csv(
+    records: Any,
+    record_defaults: Any,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    select_cols: Any = None,
+    name: Any = None,
+) -> list[Tensor]:
+    """The columns of texts that are rows of CSV.
+
+    Args:
+        records: tensor of text, a row each.
+        record_defaults: for each column a dtype, if no field may be empty, or the value for empty
+            fields.
+        field_delim: between fields.
+        use_quote_delim: whether quotation marks hold a field together.
+        na_value: a text that counts as an empty field.
+        select_cols: places of the columns that are read; all by default.
+        name: not kept.
+
+    Returns:
+        A tensor for each column, of the shape of `records`.
+
+    Raises:
+        InvalidArgumentError: a row does not fit.
+    """
+    lines, columns = texts_of(records, "decode_csv"), [csv_rows.Column(d) for d in record_defaults]
+    places = list(range(len(columns)) if select_cols is None else map(int, select_cols))
+    if len(places) != len(columns):
+        raise InvalidArgumentError(
+            f"decode_csv: {len(places)} select_cols for {len(columns)} record_defaults"
+        )
+    outs = [np.empty(lines.shape, column.dtype.dtype) for column in columns]
+    for place in np.ndindex(lines.shape):
+        text = lines[place].decode(errors="surrogateescape")
+        rows = csv_rows.fields_of([text], field_delim, use_quote_delim, "decode_csv")
+        fields = next(iter(rows), [""]) or [""]
+        wanted = len(columns) if select_cols is None else None
+        if (wanted is not None and len(fields) != wanted) or len(fields) <= max(places):
+            least = wanted or max(places) + 1
+            raise InvalidArgumentError(
+                f"decode_csv: {text!r} has {len(fields)} fields, expected {least}"
+            )
+        for out, column, at in zip(outs, columns, places, strict=True):
+            value = column.parsed(fields[at], na_value, f"field {at} of {text!r}")
+            out[place] = value[()] if isinstance(value, np.ndarray) else value
+    return [string_results(out) for out in outs]
+
+
+# ------------------------------------------------------------------ examples
+
+
+def _parsed_spec(spec: Any, batch: tuple[Any, ...]) -> Spec:
+    rows = (None,) if isinstance(spec, FixedLenSequenceFeature) else ()
+    return Spec((*batch, *rows, *spec.shape), spec.dtype)
+
+
+def _single_specs(a: Bound) -> dict[str, Spec]:
+    return {key: _parsed_spec(spec, ()) for key, spec in sorted(a["features"].items())}
+
+
+def _batch_specs(a: Bound) -> dict[str, Spec]:
+    batch = tuple(convert_to_tensor(a["serialized"]).shape)
+    return {key: _parsed_spec(spec, batch) for key, spec in sorted(a["features"].items())}
+
+
+def _checked(described: Any, what: str) -> None:
+    if not isinstance(described, dict) or not described:
+        raise InvalidArgumentError(f"{what}: features must be a dict that is not empty")
+
+
+@needs_values("serialized", gives=_single_specs)
+def parse_single_example(
+    serialized: Any, features: dict[str, Any], example_names: Any = None, name: Any = None
+) -> dict[str, Tensor]:
+    """The features of one serialized `Example`.
+
+    Args:
+        serialized: string scalar.
+        features: `FixedLenFeature` or `FixedLenSequenceFeature` by name.
+        example_names: a text for errors.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the bytes are no Example, a feature is missing and has no default, or
+            its values do not fit.
+    """
+    _checked(features, "parse_single_example")
+    label = "" if example_names is None else one_text(example_names, "example_names").decode()
+    found = _features.parsed(one_text(serialized, "parse_single_example"), features, label)
+    return {key: string_results(np.array(array)) for key, array in found.items()}
+
+
+@needs_values("serialized", gives=_batch_specs)
+def parse_example(
+    serialized: Any, features: dict[str, Any], example_names: Any = None, name: Any = None
+) -> dict[str, Tensor]:
+    """The features of serialized `Example`s, stacked.
+
+    Args:
+        serialized: strings (batch,), or a scalar.
+        features: `FixedLenFeature` or `FixedLenSequenceFeature` by name; rows of the second are
+            filled up to the longest of the batch.
+        example_names: texts (batch,) for errors.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: as those of `parse_single_example`.
+    """
+    texts = texts_of(serialized, "parse_example")
+    if texts.ndim == 0:
+        return parse_single_example(serialized, features, example_names)
+    _checked(features, "parse_example")
+    labels = [str(i) for i in range(len(texts))]
+    if example_names is not None:
+        labels = [label.decode() for label in texts_of(example_names, "example_names").tolist()]
+    rows = [
+        _features.parsed(t, features, label)
+        for t, label in zip(texts.tolist(), labels, strict=True)
+    ]
+    return {key: string_results(array) for key, array in _features.stacked(rows, features).items()}
