@@ -16,7 +16,7 @@ from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 
 def is_elementwise(name):
     prim = PRIMITIVES.get(name)
-    return prim is not None and (prim.is_ufunc or prim.elementwise)
+    return prim is not None and prim.facets.fusible
 
 
 ELEMENTWISE = [case for case in all_cases() if is_elementwise(case.name)]

@@ -57,7 +57,7 @@ def test_inputs_promote_where_asked_for(declared):
     def joined_here(xp, a, b):
         return xp.stack([a, b])
 
-    op = declared(joined_here, lambda a, b: Spec((2, *a.shape), a.dtype), promotes=True)
+    op = declared(joined_here, lambda a, b: Spec((2, *a.shape), a.dtype), promotion="common")
     assert op(tk.constant([1]), tk.constant([1.5])).dtype == tk.float32
     assert op(tk.constant([1], tk.int8), tk.constant([True])).dtype == tk.int8
 
@@ -234,7 +234,7 @@ def test_numbers_between_float32_tensors_are_float32(declared):
         return a + b + c
 
     a, c = tk.constant([1.0]), tk.Variable([2.0])
-    for kernel, promotes in ((promoted_here, True), (plain_here, False)):
-        op = declared(kernel, lambda a, b, c: a, promotes=promotes)
+    for kernel, promotion in ((promoted_here, "common"), (plain_here, "none")):
+        op = declared(kernel, lambda a, b, c: a, promotion=promotion)
         assert op(a, 3, c).numpy().tolist() == [6.0]
     assert seen == [(np.float32, np.float32, np.float32)] * 2

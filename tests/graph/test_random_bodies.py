@@ -34,7 +34,7 @@ def smooth_of_one():
     found = {}
     probe = tk.constant(np.linspace(0.4, 0.7, 4))
     for name, primitive in sorted(PRIMITIVES.items()):
-        if not (primitive.is_ufunc or primitive.elementwise) or primitive.rules is None:
+        if not primitive.facets.fusible or primitive.rules is None:
             continue
         if len(primitive.rules) != 1:
             continue

@@ -44,7 +44,7 @@ class _StandIn(SymbolicTensor):
 
     def apply_primitive(self, primitive: Any, inputs: Any, settings: Any) -> Any:
         """Take a step down."""
-        if not (primitive.is_ufunc or primitive.elementwise) or primitive.facets.effect:
+        if not primitive.facets.fusible or primitive.facets.effect:
             raise _NotElementwise
         spec = primitive.shape_rule(*map(_spec_of, inputs), **settings)
         if type(spec) is not Spec:
@@ -147,8 +147,7 @@ def made_rules(primitive: Any) -> Any:
     if given is not None and len(given) == 2:
         primitive.array_rules = GivenRules(given)
         return primitive.array_rules
-    elementwise = primitive.is_ufunc or primitive.elementwise
-    if elementwise and primitive.rules is not None and primitive.joint is None:
+    if primitive.facets.fusible and primitive.rules is not None and primitive.joint is None:
         primitive.array_rules = ArrayRules(primitive)
     else:
         primitive.array_rules = NoArrayRules()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices, dtypes, native, recorder, shapes
-from trainkit.core.facets import PRODUCT
+from trainkit.core.facets import COMMON, FLOATS, PRODUCT
 from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.variable import Variable
 
@@ -64,6 +64,12 @@ native.attempt("switch", True)
 def _settled_dtype(ufunc: np.ufunc) -> Any:
     """float32 if that is what float32 gives, so that nobody need look at a result; else `None`."""
     return _F32 if f"{'f' * ufunc.nin}->f" in ufunc.types else None
+
+
+def _promotion(prim: Primitive) -> tuple[bool, bool]:
+    """Whether inputs are brought to one dtype, and whether to one of floats."""
+    promotion = prim.facets.promotion
+    return promotion != "none", promotion == FLOATS
 
 
 def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
@@ -141,7 +147,7 @@ def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
 
 def _unary(prim: Primitive) -> Callable[..., Any]:
     kernel, slow, tapes = prim.kernel, prim.slow, _TAPES
-    record_one, checked = recorder.record_one, prim.floats_only
+    record_one, checked = recorder.record_one, prim.facets.promotion == FLOATS
 
     def op(x: Any, **settings: Any) -> Any:
         if type(x) is not Tensor:
@@ -172,7 +178,8 @@ def _unary(prim: Primitive) -> Callable[..., Any]:
 def _binary(prim: Primitive) -> Callable[..., Any]:
     """The function of a kernel with two inputs and no settings."""
     kernel, general, tapes = prim.kernel, _general(prim), _TAPES
-    record, record_two, promotes = recorder.record, recorder.record_two, prim.promotes
+    record, record_two = recorder.record, recorder.record_two
+    promotes = prim.facets.promotion == COMMON
 
     def op(x1: Any, x2: Any) -> Any:
         if type(x1) is Variable:
@@ -207,7 +214,7 @@ def _general(prim: Primitive) -> Callable[..., Any]:
     """The function of any other kernel; inputs may be `None`."""
     slow, mixed, tapes, record = prim.slow, _mixed(prim), _TAPES, recorder.record
     kernel, run = prim.kernel, prim.run
-    one_dtype, floats_only = prim.promotes or prim.floats_only, prim.floats_only
+    one_dtype, floats_only = _promotion(prim)
 
     def op(*inputs: Any, **settings: Any) -> Any:
         kinds = set(map(type, inputs))
@@ -242,7 +249,7 @@ def _mixed(prim: Primitive) -> Callable[..., Any]:
     Where inputs get one dtype, numbers behind a float32 tensor are float32.
     """
     slow = prim.slow
-    if not (prim.promotes or prim.floats_only):
+    if not _promotion(prim)[0]:
         return slow
 
     def op(*inputs: Any, **settings: Any) -> Any:
@@ -307,11 +314,11 @@ def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Call
         return _compiled("unary_ufunc", prim, _unary_ufunc(prim))
     if prim.is_ufunc:
         return _compiled("binary_ufunc", prim, _binary_ufunc(prim))
-    if arity == 2 and not has_settings and not prim.floats_only:
+    one_dtype, floats_only = _promotion(prim)
+    if arity == 2 and not has_settings and not floats_only:
         if prim.facets.semantics is PRODUCT:
             return _compiled("matmul", prim, _binary(prim), MOST_BY_DOT)
-        return _compiled("binary", prim, _binary(prim), prim.promotes)
+        return _compiled("binary", prim, _binary(prim), one_dtype)
     if arity == 1:
-        return _compiled("unary", prim, _unary(prim), prim.floats_only)
-    one_dtype = prim.promotes or prim.floats_only
-    return _compiled("general", prim, _general(prim), one_dtype, prim.floats_only)
+        return _compiled("unary", prim, _unary(prim), floats_only)
+    return _compiled("general", prim, _general(prim), one_dtype, floats_only)

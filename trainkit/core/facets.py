@@ -9,7 +9,7 @@ never read the record; whoever batches, traces, fuses, places or saves them does
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 Value = TypeVar("Value")
 Rule = Callable[..., Any]
@@ -70,6 +70,10 @@ OVER_AXES = Batch("axis", "axis", all_axes=True)
 
 TRACE = "trace the body"
 """A `lowering` facet: the body, run on arrays that take notes, is what gets compiled."""
+
+COMMON: Final = "common"
+FLOATS: Final = "floats"
+"""To what inputs are promoted: the `promotion` facet."""
 
 SHAPE, NUMBER = "shape", "number"
 """What is read of an input other than its values: its shape alone, or a number on the CPU."""
@@ -167,6 +171,7 @@ _DEFAULTS: dict[str, Any] = {
     "tuned": {},
     "export": UNDECLARED,
     "effect": None,
+    "promotion": "none",
     "text": Absent("it computes with numbers"),
     "bodies": (),
 }
@@ -227,6 +232,9 @@ class Facets:
         graph_name: what a graph calls its nodes: TensorFlow's name where people look for that.
         export: the name of the function that computes it in the NumPy-only reader of saved graphs.
         effect: an `Effect`, or `None` where the result is all that there is.
+        promotion: what inputs are cast to before the kernel runs: "none" leaves them, "common" is
+            the dtype that they promote to, "floats" the same of floats. Shape rules that broadcast
+            or give floats imply it.
         text: how it takes string tensors: "beside numbers", or "alone" where all inputs are text.
         bodies: settings with graphs that it runs, which others may stand for that keep more.
     """
@@ -240,6 +248,7 @@ class Facets:
         "lowering",
         "memory",
         "primitive",
+        "promotion",
         "reads",
         "recompute",
         "semantics",
@@ -261,6 +270,7 @@ class Facets:
     graph_name: str
     export: str | Absent
     effect: Effect | None
+    promotion: Literal["none", "common", "floats"]
     text: str | Absent
     bodies: tuple[str, ...]
 
@@ -277,6 +287,11 @@ class Facets:
         if name in defaults:
             return defaults[name]
         raise AttributeError(f"an operation has no facet {name!r}")
+
+    @property
+    def fusible(self) -> bool:
+        """Whether a result depends on one element of each input, by a body that is compiled."""
+        return self.semantics is ELEMENTWISE and bool(self.lowering)
 
     @property
     def shape(self) -> Rule:

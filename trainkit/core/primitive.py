@@ -24,7 +24,7 @@ from trainkit.core.errors import (
     OpError,
     PositionError,
 )
-from trainkit.core.facets import COMPOSITE, ELEMENTWISE, METHODS, Facets
+from trainkit.core.facets import COMMON, COMPOSITE, ELEMENTWISE, FLOATS, METHODS, Facets
 from trainkit.core.native import python_function
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
@@ -125,15 +125,12 @@ class Primitive:
         )
         self.is_ufunc = isinstance(kernel, np.ufunc)
         self.passes_errors = False
-        self.floats_only = shape_rule in (shapes.floating, shapes.floating_broadcast)
-        self.promotes = False
         self.op: Callable[..., Any] = self.slow
         self.facets = Facets(self, ELEMENTWISE if self.is_ufunc else COMPOSITE)
-
-    @property
-    def elementwise(self) -> bool:
-        """Whether the result depends on one element of each input, by a body that is compiled."""
-        return self.facets.semantics is ELEMENTWISE and bool(self.facets.lowering)
+        if shape_rule in (shapes.floating, shapes.floating_broadcast):
+            self.facets.promotion = FLOATS
+        elif shape_rule is shapes.broadcast:
+            self.facets.promotion = COMMON
 
     @property
     def recorded(self) -> bool:
@@ -150,7 +147,9 @@ class Primitive:
         if self.is_ufunc:
             return self.kernel(*arrays)
         xp = next((_XP[type(a)] for a in arrays if hasattr(a, "dtype")), np)
-        if self.floats_only and any(getattr(a, "dtype", None) is _BF16 for a in arrays):
+        if self.facets.promotion == FLOATS and any(
+            getattr(a, "dtype", None) is _BF16 for a in arrays
+        ):
             return _rounded(self.kernel(xp, *map(_widened, arrays), **settings))
         return self.kernel(xp, *arrays, **settings)
 
@@ -192,7 +191,7 @@ class Primitive:
             result = self.run(arrays, settings)
         except KERNEL_ERRORS as error:
             result = self.again(error, inputs, settings)
-        if self.is_ufunc or self.promotes:
+        if self.is_ufunc or self.facets.promotion != "none":
             result = self._settled(result, arrays, settings)
         y = wrapped(result)
         if _TAPES:
@@ -208,7 +207,7 @@ class Primitive:
             return result
         if self.shape_rule in (shapes.broadcast, shapes.floating_broadcast):
             wanted = dtypes.result_type(*arrays)
-            if self.floats_only:
+            if self.facets.promotion == FLOATS:
                 wanted = shapes.float_dtype(wanted)
             if result.dtype != wanted.dtype and wanted.dtype.kind != "b":
                 return result.astype(wanted.dtype)
@@ -246,9 +245,10 @@ class Primitive:
     def _promote(self, ready: list[Any]) -> None:
         """Cast tensors to the dtype they promote to."""
         given = [x for x in ready if x is not None]
-        if self.floats_only:
+        promotion = self.facets.promotion
+        if promotion == FLOATS:
             wanted = shapes.float_dtype(dtypes.result_type(*given))
-        elif (self.promotes or self.is_ufunc) and len(ready) > 1:
+        elif (promotion == COMMON or self.is_ufunc) and len(ready) > 1:
             wanted = dtypes.result_type(*given)
         elif self.is_ufunc and given[0].dtype.is_bool:
             wanted = self.shape_rule(_spec(given[0])).dtype  # the square of a bool is an int32
@@ -416,7 +416,6 @@ def primitive(
     shape_rule: Rule,
     *,
     name: str | None = None,
-    promotes: bool = False,
     **facets: Any,
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Operation[P]]:
     """Declare an operation by its kernel.
@@ -430,13 +429,11 @@ def primitive(
         shape_rule: gives the `Spec` of the result from `Spec`s and settings. `shapes.floating` and
             `shapes.floating_broadcast` also make integers floats before the kernel runs.
         name: the key in `PRIMITIVES`; by default the kernel's name.
-        promotes: inputs of different dtypes are cast to the one they promote to.
         **facets: what else is known of it: `semantics`, `batch`, `memory` … (see `Facets`).
     """
 
     def declare(kernel: Callable[Concatenate[Any, P], Any]) -> Operation[P]:
         prim = Primitive(name or kernel.__name__, kernel, shape_rule)
-        prim.promotes = promotes or prim.shape_rule in (shapes.broadcast, shapes.floating_broadcast)
         if facets:
             prim.facets.declare(**facets)
         kinds = [p.kind for p in list(inspect.signature(kernel).parameters.values())[1:]]

@@ -26,7 +26,7 @@ _ON_CPU = devices.device(devices.CPU)
 
 def _alike(primitive: Any) -> bool:
     """Whether each element of the result depends on one element of each input."""
-    return bool(primitive.elementwise or primitive.broadcasts)
+    return bool(primitive.facets.fusible or primitive.broadcasts)
 
 
 class _Trace:

@@ -42,7 +42,6 @@ class FusedRun:
     is_ufunc = False
     rules = None
     joint = None
-    floats_only = False
     on_gpu = False
 
     def __init__(self, code: Any, part: Graph, program: Callable[..., Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE, CONTRACTION, Absent
+from trainkit.core.facets import COMMON, COMPOSITE, CONTRACTION, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -91,7 +91,7 @@ def _is_short(xp: ArrayModule, dtype: Any) -> bool:
     return dtype.itemsize < 4 and (xp is np or dtype.kind in "iub")
 
 
-@primitive(_dense_rule, name="dense", promotes=True, semantics=CONTRACTION)
+@primitive(_dense_rule, name="dense", promotion=COMMON, semantics=CONTRACTION)
 def _dense(
     xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None
 ) -> Array:

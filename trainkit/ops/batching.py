@@ -56,7 +56,7 @@ class BatchedTensor(SymbolicTensor):
         """One operation on the stacks; tapes that track one of the inputs take note of it."""
         count = next(x.stacked.shape[0] for x in inputs if isinstance(x, BatchedTensor))
         rule = RULES.get(primitive.name)
-        if rule is None and (primitive.is_ufunc or primitive.elementwise):
+        if rule is None and primitive.facets.fusible:
             rule = _elementwise
         result = rule(primitive, inputs, settings, count) if rule else NotImplemented
         if result is NotImplemented:

@@ -16,7 +16,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import CONTRACTION
+from trainkit.core.facets import COMMON, CONTRACTION
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -83,7 +83,7 @@ def _plan(subscripts: str) -> Any:
     return order_a, order_b, order_out, (len(batch), len(first), len(joined), len(second))
 
 
-@primitive(_pair_rule, name="einsum", promotes=True, semantics=CONTRACTION, memory="view")
+@primitive(_pair_rule, name="einsum", promotion=COMMON, semantics=CONTRACTION, memory="view")
 def _pair(xp: ArrayModule, a: Array, b: Array, *, subscripts: str) -> Array:
     """Sum of products of two tensors over the letters that the result does not have."""
     if a.dtype in SHORT_FLOATS and xp is np:

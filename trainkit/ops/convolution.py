@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import SHAPE, WINDOW
+from trainkit.core.facets import COMMON, SHAPE, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -108,7 +108,7 @@ def _placed(x: Array, window: Sizes, strides: Sizes, padding: Any, dilation_rate
 
 
 @primitive(
-    _conv_rule, name="conv", promotes=True, semantics=WINDOW, memory="fresh", graph_name="Conv2D"
+    _conv_rule, name="conv", promotion=COMMON, semantics=WINDOW, memory="fresh", graph_name="Conv2D"
 )
 def _conv(
     xp: ArrayModule,
@@ -138,7 +138,7 @@ def _conv(
 @primitive(
     _input_gradient_rule,
     name="conv_input_gradient",
-    promotes=True,
+    promotion=COMMON,
     semantics=WINDOW,
     reads={2: SHAPE},
     memory="fresh",
@@ -163,7 +163,7 @@ def conv_input_gradient(
 @primitive(
     _kernel_gradient_rule,
     name="conv_kernel_gradient",
-    promotes=True,
+    promotion=COMMON,
     semantics=WINDOW,
     memory="fresh",
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE, Absent
+from trainkit.core.facets import COMMON, ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -61,7 +61,7 @@ def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
 @primitive(
     _isclose_rule,
     name="isclose",
-    promotes=True,
+    promotion=COMMON,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
 )

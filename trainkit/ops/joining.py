@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ARRANGEMENT, TRACE
+from trainkit.core.facets import ARRANGEMENT, COMMON, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
@@ -46,7 +46,7 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
 
 
 @primitive(
-    _concatenate_rule, name="concatenate", promotes=True, semantics=ARRANGEMENT, text="alone"
+    _concatenate_rule, name="concatenate", promotion=COMMON, semantics=ARRANGEMENT, text="alone"
 )
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
@@ -257,7 +257,7 @@ def _stack_rule(*xs: Spec, axis: int) -> Spec:
     return Spec(dims, dtypes.result_type(*xs))
 
 
-@primitive(_stack_rule, name="stack", promotes=True, semantics=ARRANGEMENT, text="alone")
+@primitive(_stack_rule, name="stack", promotion=COMMON, semantics=ARRANGEMENT, text="alone")
 def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors of one shape along a new axis."""
     return xp.stack(xs, axis)

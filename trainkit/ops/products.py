@@ -16,7 +16,7 @@ from trainkit.core.callables import MOST_BY_DOT
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import PRODUCT
+from trainkit.core.facets import COMMON, PRODUCT
 from trainkit.core.native import A, B, G, Step
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
@@ -40,7 +40,7 @@ def _matmul_rule(a: Spec, b: Spec) -> Spec:
     return Spec(shapes.matmul_dims(a.shape, b.shape), product_dtype(a, b))
 
 
-@primitive(_matmul_rule, promotes=True, semantics=PRODUCT, graph_name="MatMul")
+@primitive(_matmul_rule, promotion=COMMON, semantics=PRODUCT, graph_name="MatMul")
 def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Matrix product of the last two axes; the leading axes broadcast.
 

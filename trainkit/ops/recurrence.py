@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE, Absent
+from trainkit.core.facets import COMMON, COMPOSITE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -69,7 +69,7 @@ def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
 @primitive(
     _lstm_rule,
     name="lstm",
-    promotes=True,
+    promotion=COMMON,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
 )
@@ -177,7 +177,7 @@ def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bo
 @primitive(
     _gru_rule,
     name="gru",
-    promotes=True,
+    promotion=COMMON,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
 )

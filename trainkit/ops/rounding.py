@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import ELEMENTWISE, Absent
+from trainkit.core.facets import COMMON, ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -79,7 +79,7 @@ def _division_rule(a: Any, b: Any) -> Spec:
 
 @primitive(
     _division_rule,
-    promotes=True,
+    promotion=COMMON,
     semantics=ELEMENTWISE,
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
 )
@@ -90,7 +90,7 @@ def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
 
 @primitive(
     _division_rule,
-    promotes=True,
+    promotion=COMMON,
     semantics=ELEMENTWISE,
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
 )
@@ -108,7 +108,7 @@ mod.gradients(
 
 @primitive(
     _division_rule,
-    promotes=True,
+    promotion=COMMON,
     semantics=ELEMENTWISE,
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
 )

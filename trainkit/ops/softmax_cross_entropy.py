@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes, recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE, TRACE
+from trainkit.core.facets import COMMON, COMPOSITE, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -85,7 +85,7 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
 @primitive(
     _dense_rule,
     name="softmax_cross_entropy_with_logits",
-    promotes=True,
+    promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
 )
@@ -121,7 +121,7 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
 @primitive(
     _dense_pair_rule,
     name="softmax_cross_entropy_and_slopes",
-    promotes=True,
+    promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
 )
@@ -146,7 +146,7 @@ def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
 @primitive(
     _dense_gradient_rule,
     name="softmax_cross_entropy_gradient",
-    promotes=True,
+    promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
 )

@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import AXIS, INDEXING, LAST_AXES
+from trainkit.core.facets import AXIS, COMMON, INDEXING, LAST_AXES
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -249,7 +249,7 @@ def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str) -> Spec:
     return Spec(values.shape, dtypes.int32)
 
 
-@primitive(_search_rule, name="searchsorted", promotes=True, semantics=INDEXING)
+@primitive(_search_rule, name="searchsorted", promotion=COMMON, semantics=INDEXING)
 def _searchsorted(xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str) -> Array:
     """Positions at which `values` would go into `sorted_sequence`."""
     if sorted_sequence.ndim == 1:
@@ -424,7 +424,7 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
 @primitive(
     lambda x, members: Spec(x.shape, dtypes.bool_),
     name="isin",
-    promotes=True,
+    promotion=COMMON,
     semantics=INDEXING,
     text="alone",
 )
