@@ -316,3 +316,9 @@ def test_small_powers_are_products_of_the_dtype_of_other_powers(dtype, exponent)
 @pytest.mark.parametrize("dtype", ["float64", "int32", "bool"])
 def test_saturate_cast_without_a_dtype_gives_the_default_float(dtype):
     assert ops.saturate_cast(np.ones(2, dtype), None).dtype == "float32"
+
+
+def test_ldexp_keeps_zeros_and_infinities():
+    x = np.array([0.0, -0.0, np.inf, -np.inf, 1.5], "float32")
+    powers = np.array([2000, 2000, -2000, -2000, 3])
+    np.testing.assert_array_equal(ops.ldexp(x, powers), [0, -0.0, np.inf, -np.inf, 12])

@@ -105,3 +105,10 @@ def test_products_of_small_matrices_have_the_bits_of_matmul(dims, dtype):
             assert product(one, two).tobytes() == np.matmul(one, two).tobytes()
             y = ops.matmul(wrap(one), wrap(two)).numpy()
             assert y.tobytes() == np.matmul(one, two).tobytes()
+
+
+@pytest.mark.parametrize("op", [ops.dot, ops.inner, ops.vdot, lambda a, b: ops.tensordot(a, b, 1)])
+def test_int8_with_bools_stays_int8(op):
+    small, bools = np.ones(3, "int8"), np.array([True, False, True])
+    assert op(small, small).dtype == op(small, bools).dtype == op(bools, small).dtype == "int8"
+    assert int(op(small, bools)) == 2

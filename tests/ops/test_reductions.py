@@ -265,6 +265,8 @@ def test_histogram_counts_equal_parts():
     np.testing.assert_array_equal(edges.numpy(), [0, 1, 2])
     with pytest.raises(InvalidArgumentError, match="bins"):
         ops.histogram([1.0], bins=0)
+    with pytest.raises(ShapeError, match="one axis"):
+        ops.histogram(np.ones((2, 2)))
     with pytest.raises(InvalidArgumentError, match="range"):
         ops.histogram([1.0], range=(2, 1))
 

@@ -12,9 +12,10 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.facets import ARRANGEMENT, AXIS, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
 from trainkit.core.text_arrays import OBJECTS, as_bytes
 from trainkit.kernels.scatter_plain import scatter_at
+from trainkit.ops.later import Bound, like, needs_values
 from trainkit.ops.shaping import as_tensor, filled, known_sizes, ravel, sizes_of, transpose
 
 # ------------------------------------------------------------------ tile
@@ -196,6 +197,16 @@ _repeat.gradients(_repeat_gradient)
 repeat_sum.gradients(lambda g, y, x, *, repeats, axis: _repeat(g, repeats=repeats, axis=axis))
 
 
+def _repeated_spec(a: Bound) -> Spec:
+    x = as_tensor(a["x"])
+    if a["axis"] is None:
+        return Spec((None,), x.dtype)
+    dims = list(x.shape)
+    dims[shapes.canonical_axis(a["axis"], len(dims), "repeat")] = None
+    return Spec(dims, x.dtype)
+
+
+@needs_values("repeats", gives=_repeated_spec)
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     """Each element, or each slice along `axis`, several times in a row.
 
@@ -209,15 +220,9 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
     Raises:
         ShapeError: a repeat is negative, or there is not one for each slice.
-        InvalidArgumentError: `repeats` is a tensor whose value is not known while a graph is
-            traced.
     """
     if axis is None:
         x, axis = ravel(x), 0
-    if isinstance(repeats, SymbolicTensor):
-        raise InvalidArgumentError(
-            "repeat: repeats must be known while a graph is traced; give Python ints"
-        )
     if not is_tensor(repeats) and type(repeats) is int:
         counts: Any = repeats
     else:
@@ -298,6 +303,7 @@ def _roll_gradient(g: Tensor, y: Tensor, x: Tensor, *, shift: Any, axis: Any) ->
 _roll.gradients(_roll_gradient)
 
 
+@needs_values("shift", "axis", gives=lambda a: like(a["x"]))
 def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     """`x` with its elements moved `shift` places; those that leave come back at the other end.
 

@@ -13,6 +13,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.ops.creation import zeros_like
+from trainkit.ops.later import needs_values, unknown
 from trainkit.ops.shaping import as_tensor, filled, known_sizes, sizes_of
 
 
@@ -113,6 +114,7 @@ def _slice_update_gradient(
 _slice_update.joint_gradient(_slice_update_gradient)
 
 
+@needs_values("shape", gives=lambda a: unknown(a["inputs"]))
 def slice(inputs: Any, start_indices: Any, shape: Any) -> Tensor:  # the name in keras.ops
     """The block of `inputs` that begins at `start_indices` and has the given shape.
 

@@ -26,7 +26,9 @@ from trainkit.core.tensor import (
     short_text,
     wrap,
 )
+from trainkit.ops.broadcasting import broadcast_to
 from trainkit.ops.elementwise import cast
+from trainkit.ops.later import Bound, is_later, needs_values
 
 # ------------------------------------------------------------------ arguments
 
@@ -65,6 +67,8 @@ def _filled(op: str, shape: Any, dtype: Any) -> Tensor:
     try:
         return wrap(make(shape, wanted))
     except (TypeError, ValueError):  # a shape that NumPy does not know, or a wrong one
+        if is_later(shape):
+            return broadcast_to(wrap(current().xp.asarray(op == "ones", wanted)), shape)
         return wrap(make(dims_of(shape, op), wanted))
 
 
@@ -151,6 +155,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
         InvalidArgumentError: a size is negative or not known, or the value does not broadcast.
     """
     wanted = dtype_or_float(dtype)
+    if is_later(shape):
+        return broadcast_to(cast(fill_value, wanted), shape)
     dims = dims_of(shape, "full")
     if isinstance(fill_value, bool | int | float | complex | np.generic):
         return wrap(current().xp.full(dims, fill_value, wanted.dtype))
@@ -259,6 +265,12 @@ def _count(n: Any, name: str) -> Any:
     return n
 
 
+def _matrix_spec(a: Bound) -> Spec:
+    """The spec of a matrix whose sizes are known only when the graph runs."""
+    return Spec((None, None), dtype_or_float(a["dtype"]))
+
+
+@needs_values("N", "M", "k", gives=_matrix_spec)
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones on a diagonal, zeros elsewhere.
 
@@ -283,6 +295,7 @@ def identity(n: int, dtype: Any = None) -> Tensor:
     return eye(n, dtype=dtype)
 
 
+@needs_values("N", "M", "k", gives=_matrix_spec)
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones at and below a diagonal, zeros above it.
 
@@ -371,6 +384,16 @@ def _number(x: Any) -> Any:
     return array.item()
 
 
+def _linspace_spec(a: Bound) -> Any:
+    ends = [convert_to_tensor(a[name]) for name in ("start", "stop")]
+    wanted = dtypes.result_type(*ends, float) if a["dtype"] is None else as_dtype(a["dtype"])
+    dims: list[int | None] = list(shapes.broadcast_dims(*(x.shape for x in ends), op="linspace"))
+    step = Spec(dims, shapes.float_dtype(wanted))
+    dims.insert(shapes.canonical_axis(a["axis"], len(dims) + 1, "linspace"), None)
+    return (Spec(dims, wanted), step) if a["retstep"] else Spec(dims, wanted)
+
+
+@needs_values("num", gives=_linspace_spec)
 def linspace(
     start: Any,
     stop: Any,

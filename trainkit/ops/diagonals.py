@@ -13,6 +13,7 @@ from trainkit.core.facets import ARRANGEMENT, LAST_AXES, SHAPE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.later import like, needs_values
 from trainkit.ops.reductions import sum as sum_
 from trainkit.ops.shaping import as_tensor, reshape
 
@@ -160,6 +161,7 @@ _tril.gradients(lambda g, y, x, *, k: _tril(g, k=k))
 _triu.gradients(lambda g, y, x, *, k: _triu(g, k=k))
 
 
+@needs_values("k", gives=lambda a: like(a["x"]))
 def tril(x: Any, k: int = 0) -> Tensor:
     """The matrices `x` (..., n, m) with zeros above the diagonal `k`.
 
@@ -170,6 +172,7 @@ def tril(x: Any, k: int = 0) -> Tensor:
     return result
 
 
+@needs_values("k", gives=lambda a: like(a["x"]))
 def triu(x: Any, k: int = 0) -> Tensor:
     """The matrices `x` (..., n, m) with zeros below the diagonal `k`.
 

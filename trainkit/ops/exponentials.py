@@ -14,18 +14,22 @@ from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.elementwise import (
+    absolute,
     add,
     along,
     cast,
     conjugated,
     divide,
     divide_no_nan,
+    equal,
     exp,
+    logical_or,
     multiply,
     negative,
     not_equal,
     square,
     subtract,
+    where,
 )
 from trainkit.ops.extremes import extreme
 from trainkit.ops.reductions import Axis, axis_setting, check_axes, spread
@@ -68,7 +72,7 @@ hypot.gradients(
 
 
 def ldexp(x1: Any, x2: Any) -> Tensor:
-    """`x1` times 2 to the power `x2`.
+    """`x1` times 2 to the power `x2`; zeros and infinities stay what they are.
 
     Args:
         x1: tensor of numbers.
@@ -84,7 +88,10 @@ def ldexp(x1: Any, x2: Any) -> Tensor:
     if not x2.dtype.is_integer:
         raise TypeError(f"ldexp: the exponent x2 must be an integer, it has dtype {x2.dtype.name}")
     wanted = shapes.float_dtype(dtypes.result_type(x1, x2))
-    return multiply(cast(x1, wanted), exp2(cast(x2, wanted)))  # type: ignore[no-any-return]
+    x1 = cast(x1, wanted)
+    still = logical_or(equal(x1, 0), equal(absolute(x1), np.inf))
+    power = exp2(where(still, 0.0, cast(x2, wanted)))  # not 0 times infinity
+    return multiply(x1, cast(power, wanted))  # type: ignore[no-any-return]
 
 
 # ------------------------------------------------------------------ products that are 0 at 0

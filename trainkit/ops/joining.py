@@ -17,6 +17,8 @@ from trainkit.core.facets import ARRANGEMENT, COMMON, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
+from trainkit.ops.later import Bound
+from trainkit.ops.one_node import sizes_later
 from trainkit.ops.shaping import as_tensor, expand_dims, known_sizes, ravel, reshape
 
 # ------------------------------------------------------------------ concatenate
@@ -213,11 +215,21 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return list(pieces)
 
 
+def _pieces_spec(a: Bound) -> Any:
+    x, pieces = as_tensor(a["x"]), a["indices_or_sections"]
+    dims = list(x.shape)
+    place = shapes.canonical_axis(a["axis"], len(dims), "array_split")
+    if np.ndim(pieces) or dims[place] is not None or int(pieces) < 1:
+        return None
+    return [Spec(dims, x.dtype)] * int(pieces)
+
+
+@sizes_later("numpy.array_split", _pieces_spec)
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Cut `x` along an axis into pieces whose sizes may differ by one, the longer ones first.
 
     Args:
-        x: tensor with at least one axis, whose size along `axis` is known.
+        x: tensor with at least one axis.
         indices_or_sections: an int, the number of pieces, or the positions of the cuts.
         axis: along which to cut.
 

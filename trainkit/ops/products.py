@@ -23,6 +23,8 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels import products_gpu
 from trainkit.ops.elementwise import along, cast, conjugated, multiply
+from trainkit.ops.later import Bound
+from trainkit.ops.one_node import sizes_later
 from trainkit.ops.shaping import as_tensor, expand_dims, reshape, squeeze, swap_last_axes
 
 SHORT_FLOATS = frozenset(d.dtype for d in (dtypes.float16, dtypes.bfloat16))
@@ -174,8 +176,8 @@ def dot(x1: Any, x2: Any) -> Tensor:
 
 
 def _kept_short(y: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """`y` as int8 where both inputs are; only `matmul` and `einsum` widen it, as in Keras."""
-    if y.dtype == dtypes.int32 and a.dtype == dtypes.int8 and b.dtype == dtypes.int8:
+    """`y` as int8 if the inputs promote to it; only `matmul` and `einsum` widen it, as in Keras."""
+    if y.dtype == dtypes.int32 and dtypes.result_type(a, b) == dtypes.int8:
         return cast(y, dtypes.int8)
     return y
 
@@ -216,6 +218,15 @@ def outer(x1: Any, x2: Any) -> Tensor:
     return multiply(a, b)  # type: ignore[no-any-return]
 
 
+def _kron_spec(a: Bound) -> Any:
+    x, y = as_tensor(a["x1"]), as_tensor(a["x2"])
+    rank = max(len(x.shape), len(y.shape))
+    pairs = zip(*((1,) * (rank - len(z.shape)) + tuple(z.shape) for z in (x, y)), strict=True)
+    dims = [None if None in pair else pair[0] * pair[1] for pair in pairs]
+    return Spec(dims, dtypes.result_type(x, y)) if None in dims else None
+
+
+@sizes_later("numpy.kron", _kron_spec)
 def kron(x1: Any, x2: Any) -> Tensor:
     """Kronecker product: `x2` laid out once for each element of `x1`, multiplied by it.
 
@@ -230,8 +241,6 @@ def kron(x1: Any, x2: Any) -> Tensor:
     rank = max(len(a.shape), len(b.shape))
     dims_a = (1,) * (rank - len(a.shape)) + tuple(a.shape)
     dims_b = (1,) * (rank - len(b.shape)) + tuple(b.shape)
-    if None in dims_a + dims_b:
-        raise ShapeError(f"kron: all sizes must be known, got {dims_a} and {dims_b}")
     spread_a = reshape(a, [k for n in dims_a for k in (n, 1)])
     spread_b = reshape(b, [k for n in dims_b for k in (1, n)])
     return reshape(

@@ -480,12 +480,21 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
         A tensor with the elements of `x`.
 
     Raises:
-        ShapeError: an axis is out of range or its size is not 1.
+        ShapeError: an axis is out of range or its size is not 1; that of a model's symbol must be
+            known.
     """
     if axis is None:
         x = as_tensor(x)
         places = tuple(i for i, n in enumerate(x.shape) if n == 1)
         result: Tensor = _squeeze(x, axis=places) if places else x
         return result
+    if isinstance(x, SymbolicTensor) and not x.unknown_sizes_fit:
+        dims = tuple(x.shape)
+        places = shapes.canonical_axes(axis, len(dims), "squeeze")
+        if [i for i in places if dims[i] is None]:
+            raise ShapeError(
+                f"squeeze: axis {axis} of a symbol of shape {dims} has no known size; only axes of "
+                "size 1 go away"
+            )
     result = _squeeze(x, axis=_axes(axis))
     return result

@@ -245,19 +245,21 @@ def in_top_k(targets: Any, predictions: Any, k: int) -> Tensor:
 # ------------------------------------------------------------------ searching
 
 
-def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str) -> Spec:
-    return Spec(values.shape, dtypes.int32)
+def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str = "int32") -> Spec:
+    return Spec(values.shape, dtype)
 
 
 @primitive(_search_rule, name="searchsorted", promotion=COMMON, semantics=INDEXING)
-def _searchsorted(xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str) -> Array:
+def _searchsorted(
+    xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str, dtype: str = "int32"
+) -> Array:
     """Positions at which `values` would go into `sorted_sequence`."""
     if sorted_sequence.ndim == 1:
-        return xp.asarray(xp.searchsorted(sorted_sequence, values, side)).astype(_INT32)
+        return xp.asarray(xp.searchsorted(sorted_sequence, values, side)).astype(dtype)
     lines = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
     wanted = values.reshape(len(lines), -1)
     found = [xp.searchsorted(a, v, side) for a, v in zip(lines, wanted, strict=True)]
-    return xp.stack(found).reshape(values.shape).astype(_INT32)
+    return xp.stack(found).reshape(values.shape).astype(dtype)
 
 
 def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tensor:
@@ -269,7 +271,8 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tenso
         side: `"left"` for the position before equal elements, `"right"` for that behind them.
 
     Returns:
-        An int32 tensor of the shape of `values`.
+        An int32 tensor of the shape of `values`; int64 where the length of the sequence is not
+        known yet.
 
     Raises:
         ValueError: `side` is another one.
@@ -284,7 +287,8 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tenso
             "shape "
             f"{tuple(wanted.shape)}"
         )
-    result: Tensor = _searchsorted(line, wanted, side=side)
+    width = "int64" if line.shape[-1] is None else "int32"
+    result: Tensor = _searchsorted(line, wanted, side=side, dtype=width)
     return result
 
 
@@ -304,7 +308,7 @@ def digitize(x: Any, bins: Any) -> Tensor:
     edges = as_tensor(bins)
     if len(edges.shape) != 1:
         raise ShapeError(f"digitize: bins are a vector, got shape {tuple(edges.shape)}")
-    return searchsorted(edges, x, side="right")
+    return cast(searchsorted(edges, x, side="right"), dtypes.int32)
 
 
 # ------------------------------------------------------------------ unique

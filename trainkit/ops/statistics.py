@@ -20,6 +20,7 @@ from trainkit.ops.extremes import min as least
 from trainkit.ops.one_node import sizes_later
 from trainkit.ops.reductions import Axis, axis_setting, check_axes, mean
 from trainkit.ops.reductions import sum as total
+from trainkit.ops.shaping import as_tensor
 
 # ------------------------------------------------------------------ quantiles
 
@@ -420,7 +421,7 @@ def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor
     """How many elements fall into each of `bins` equal parts of a range.
 
     Args:
-        x: tensor of any shape.
+        x: tensor (n,).
         bins: number of parts.
         range: pair of the least and greatest value that count; by default those of `x`. The last
             part includes its upper edge.
@@ -430,7 +431,11 @@ def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor
 
     Raises:
         InvalidArgumentError: `bins` is no positive int, or `range` no increasing pair.
+        ShapeError: `x` has another number of axes than one.
     """
+    x = as_tensor(x)
+    if len(x.shape) != 1:
+        raise ShapeError(f"histogram: x must have one axis, got shape {tuple(x.shape)}; flatten it")
     if not isinstance(bins, int) or bins <= 0:
         raise InvalidArgumentError(f"histogram: bins must be a positive int, got {bins!r}")
     if range is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.facets import LAST_AXES
 from trainkit.core.primitive import primitive
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.ops.bessel import i0
 from trainkit.ops.creation import arange, linspace
@@ -28,6 +30,8 @@ from trainkit.ops.elementwise import (
     square,
     subtract,
 )
+from trainkit.ops.later import Bound, needs_values
+from trainkit.ops.one_node import sizes_later
 
 # ------------------------------------------------------------------ windows
 
@@ -51,6 +55,12 @@ def _window(x: Any, op: str) -> Tensor:
     return wrap(current().xp.asarray(values, dtype=as_dtype(dtypes.floatx()).dtype))
 
 
+def _window_spec(a: Bound) -> Spec:
+    """The spec of a window whose length is known only when the graph runs."""
+    return Spec((None,), as_dtype(dtypes.floatx()))
+
+
+@needs_values("x", gives=_window_spec)
 def bartlett(x: Any) -> Tensor:
     """Triangular window 1 - |2 n / (x - 1) - 1| for n = 0, ..., x - 1.
 
@@ -63,6 +73,7 @@ def bartlett(x: Any) -> Tensor:
     return _window(x, "bartlett")
 
 
+@needs_values("x", gives=_window_spec)
 def blackman(x: Any) -> Tensor:
     """Blackman's window 0.42 - 0.5 cos(t) + 0.08 cos(2 t) with t = 2 pi n / (x - 1).
 
@@ -75,6 +86,7 @@ def blackman(x: Any) -> Tensor:
     return _window(x, "blackman")
 
 
+@needs_values("x", gives=_window_spec)
 def hamming(x: Any) -> Tensor:
     """Hamming's window 0.54 - 0.46 cos(2 pi n / (x - 1)).
 
@@ -87,6 +99,7 @@ def hamming(x: Any) -> Tensor:
     return _window(x, "hamming")
 
 
+@needs_values("x", gives=_window_spec)
 def hanning(x: Any) -> Tensor:
     """Hann's window 0.5 - 0.5 cos(2 pi n / (x - 1)).
 
@@ -99,6 +112,7 @@ def hanning(x: Any) -> Tensor:
     return _window(x, "hanning")
 
 
+@needs_values("x", gives=_window_spec)
 def kaiser(x: Any, beta: Any) -> Tensor:
     """Kaiser's window I0(beta sqrt(1 - (2 n / (x - 1) - 1)**2)) / I0(beta).
 
@@ -190,6 +204,21 @@ def geomspace(
 # ------------------------------------------------------------------ grids
 
 
+def _flat_size(x: Any) -> int | None:
+    """The number of elements, `None` if it is not known yet."""
+    dims = tuple(convert_to_tensor(x).shape)
+    return None if None in dims else math.prod(dims)
+
+
+def _grid_specs(a: Bound) -> Any:
+    sizes = [_flat_size(t) for t in a["x"]]
+    if None not in sizes:
+        return None
+    if a["indexing"] == "xy":
+        sizes[:2] = sizes[1::-1]
+    return [Spec(sizes, convert_to_tensor(t).dtype) for t in a["x"]]
+
+
 def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
     """Coordinates of all points of a grid, one tensor per axis.
 
@@ -206,6 +235,11 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
     """
     if indexing not in ("xy", "ij"):
         raise InvalidArgumentError(f"meshgrid: indexing={indexing!r}; use 'xy' or 'ij'")
+    return _grids(x, indexing)
+
+
+@sizes_later("numpy.meshgrid", _grid_specs)
+def _grids(x: tuple[Any, ...], indexing: str) -> list[Tensor]:
     from trainkit.ops.broadcasting import broadcast_to
     from trainkit.ops.shaping import reshape
 
@@ -223,6 +257,13 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
     return grids
 
 
+def _powers_spec(a: Bound) -> Any:
+    x = convert_to_tensor(a["x"])
+    known = a["N"] is not None or x.shape != (None,)
+    return None if known else Spec((None, None), x.dtype)
+
+
+@sizes_later("numpy.vander", _powers_spec)
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of the elements of `x`, a row per element.
 

@@ -1,0 +1,110 @@
+"""Sizes and counts that are tensors, and data of sizes not known yet, inside of functions."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import keras, ops
+from trainkit.core import nest
+from trainkit.core.errors import ShapeError
+
+X = tk.constant(np.arange(6.0, dtype="float32").reshape(2, 3))
+V = tk.constant(np.array([0.0, 2.0, 3.0], "float32"))
+
+COUNTS = {
+    "zeros": lambda n: ops.zeros((n, 2)),
+    "ones": lambda n: ops.ones((n, 2), "int8"),
+    "full": lambda n: ops.full((2, n), 3.0),
+    "full_of_a_row": lambda n: ops.full((n, 2), ops.ones((2,))),
+    "zeros_of_a_vector": lambda n: ops.zeros(ops.stack([n, n])),
+    "eye": lambda n: ops.eye(n),
+    "eye_wide": lambda n: ops.eye(2, n, k=1),
+    "identity": lambda n: ops.identity(n, "int32"),
+    "tri": lambda n: ops.tri(n),
+    "linspace": lambda n: ops.linspace(0.0, 1.0, n),
+    "linspace_step": lambda n: ops.linspace([0.0, 1.0], [1.0, 3.0], n, retstep=True, axis=1),
+    "logspace": lambda n: ops.logspace(0.0, 1.0, n),
+    "geomspace": lambda n: ops.geomspace(1.0, 8.0, n),
+    "repeat": lambda n: ops.repeat(X, n, axis=1),
+    "repeat_all": lambda n: ops.repeat(X, n),
+    "roll": lambda n: ops.roll(X, n, axis=1),
+    "tril": lambda n: ops.tril(X, k=n - 2),
+    "triu": lambda n: ops.triu(X, k=n - 2),
+    "slice": lambda n: ops.slice(X, [0, 0], [1, n]),
+    "meshgrid": lambda n: ops.meshgrid(ops.arange(n), ops.arange(2)),
+    **{
+        name: lambda n, name=name: getattr(ops, name)(n)
+        for name in ("bartlett", "blackman", "hamming", "hanning")
+    },
+    "kaiser": lambda n: ops.kaiser(n, 2.0),
+}
+
+
+def same(got, wanted):
+    for one, two in zip(nest.flatten(got), nest.flatten(wanted), strict=True):
+        assert one.dtype == two.dtype
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_that_are_tensors(name):
+    op = COUNTS[name]
+    spec = tk.TensorSpec((None, 1))
+    traced = tk.function(lambda x: op(ops.shape(x)[0]), input_signature=[spec])
+    for n in (3, 1, 2):
+        same(traced(tk.zeros((n, 1))), op(n))
+
+
+DATA = {
+    "kron": (lambda a: ops.kron(a, a), X, (None, None), 2),
+    "kron_of_ranks": (lambda a: ops.kron(a, [1.0, 2.0]), X, (2, None), 2),
+    "array_split": (lambda a: ops.array_split(a, 2, axis=1), X, (2, None), 2),
+    "vander": (lambda a: ops.vander(a), V, (None,), 2),
+    "vander_rising": (lambda a: ops.vander(a, increasing=True), V, (None,), 2),
+    "meshgrid": (lambda a: ops.meshgrid(a, a[:2]), V, (None,), 2),
+    "meshgrid_ij": (lambda a: ops.meshgrid(a, a[:2], a, indexing="ij"), V, (None,), 3),
+    "meshgrid_of_matrices": (lambda a: ops.meshgrid(a, a), X, (None, 3), 2),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_data_of_unknown_sizes(name):
+    op, x, sizes, rank = DATA[name]
+    traced = tk.function(op, input_signature=[tk.TensorSpec(sizes)])
+    with tk.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        got, wanted = traced(x), op(x)
+    same(got, wanted)
+    np.testing.assert_allclose(tape.gradient(got, x), tape.gradient(wanted, x))
+    symbol = keras.Input(batch_shape=sizes)
+    results = op(symbol)
+    assert {len(y.shape) for y in nest.flatten(results)} == {rank}
+    model = keras.Model(symbol, results)
+    same(model(x), wanted)
+    same(keras.Model.from_config(model.get_config())(x), wanted)
+
+
+def test_layers_make_matrices_of_the_size_of_their_input():
+    n = keras.layers.Lambda(lambda x: ops.tril(ops.ones((ops.shape(x)[1],) * 2), k=-1))
+    symbol = keras.Input((None, 3))
+    model = keras.Model(symbol, n(symbol))
+    np.testing.assert_array_equal(model(np.ones((1, 2, 3), "float32")), [[0, 0], [1, 0]])
+
+
+def test_axes_of_a_symbol_that_go_away_are_known_to_have_size_one():
+    with pytest.raises(ShapeError, match="no known size"):
+        ops.squeeze(keras.KerasTensor((None, 1)), axis=0)
+    assert tuple(ops.squeeze(keras.KerasTensor((None, 1)), axis=-1).shape) == (None,)
+    traced = tk.function(lambda x: ops.squeeze(x, 0), input_signature=[tk.TensorSpec((None, 2))])
+    assert traced(tk.zeros((1, 2))).shape == (2,)
+
+
+def test_places_in_a_sequence_of_unknown_length_are_int64():
+    assert ops.searchsorted(V, [1.0, 9.0]).dtype == "int32"
+    assert ops.searchsorted(keras.KerasTensor((None,)), keras.KerasTensor((2,))).dtype == "int64"
+    traced = tk.function(ops.searchsorted, input_signature=[tk.TensorSpec((None,))] * 2)
+    found = traced(V, tk.constant([1.0, 9.0]))
+    assert found.dtype == "int64"
+    assert found.numpy().tolist() == [1, 3]
+    traced = tk.function(ops.digitize, input_signature=[tk.TensorSpec((None,))] * 2)
+    assert traced(tk.constant([1.0, 9.0]), V).dtype == "int32"
