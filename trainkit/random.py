@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from trainkit.ops.distributions import beta as beta
-from trainkit.ops.distributions import binomial as binomial
 from trainkit.ops.random import Generator as Generator
 from trainkit.ops.random import SeedGenerator as SeedGenerator
 from trainkit.ops.random import dropout as dropout
@@ -18,6 +16,8 @@ from trainkit.ops.random import global_generator as get_global_generator
 from trainkit.ops.random import randint as randint
 from trainkit.ops.random import set_global_generator as set_global_generator
 from trainkit.ops.random import set_seed as set_seed
+from trainkit.ops.sampling import beta as beta
+from trainkit.ops.sampling import binomial as binomial
 from trainkit.ops.seeded_random import categorical as categorical
 from trainkit.ops.seeded_random import fold_in as fold_in
 from trainkit.ops.seeded_random import gamma as gamma

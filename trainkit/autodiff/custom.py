@@ -11,7 +11,14 @@ from typing import Any
 from trainkit.autodiff.array_rules import NoArrayRules
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest, recorder
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    wrap,
+)
 from trainkit.core.variable import Variable
 
 
@@ -187,8 +194,6 @@ def _fresh(y: Any) -> Tensor:
     """A tensor of its own for a result, so that one passed through is told from its input."""
     tensor = y if isinstance(y, Tensor) else convert_to_tensor(y)
     if isinstance(tensor, SymbolicTensor):
-        from trainkit.core.tensor import PRIMITIVES
-
         with recorder.silence():
             twin: Tensor = PRIMITIVES["identity"].op(tensor)
         return twin

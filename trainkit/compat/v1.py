@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+import trainkit
 from trainkit.core import devices, dtypes, nest, recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
@@ -24,6 +25,7 @@ from trainkit.core.variable import Variable as Variable
 from trainkit.graph.executor import compile_graph
 from trainkit.graph.graph import Graph as Graph
 from trainkit.graph.graph import GraphTensor, VariableSlot
+from trainkit.initializers import GlorotUniform
 
 
 class _Reuse:
@@ -160,8 +162,6 @@ def _initial(name: str, shape: Any, dtype: Any, initializer: Any) -> Any:
         raise ValueError(f"get_variable {name!r}: give a shape, or a value as initializer")
     dims = (shape,) if isinstance(shape, int) else tuple(shape)
     if initializer is None:
-        from trainkit.initializers import GlorotUniform
-
         initializer = GlorotUniform()
     return initializer(dims, dtype=dtype or "float32")
 
@@ -318,6 +318,4 @@ class Session:
 
 
 def __getattr__(name: str) -> Any:
-    import trainkit
-
     return getattr(trainkit, name)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from trainkit import ops
-from trainkit.core import nest
+from trainkit import ops, regularizers
+from trainkit.core import dtypes, nest
 from trainkit.core.config_values import SafeModeScope, described_lambda, function_of
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.registry import CustomObjectScope
+from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.tensor import SymbolicTensor
 from trainkit.layers.layer import Layer
 
@@ -154,8 +154,6 @@ def _sizes(what: str, shape: Any) -> tuple[Any, ...]:
 
 
 def _dtype_name(dtype: Any, tensor: Any) -> str:
-    from trainkit.core import dtypes
-
     if dtype is None and tensor is not None:
         return str(tensor.dtype.name)
     return dtypes.as_dtype(dtype or dtypes.floatx()).name
@@ -228,8 +226,6 @@ class Lambda(Layer):
     ) -> None:
         super().__init__(**kwargs)
         if not callable(function):
-            from trainkit.core.registry import deserialize_object
-
             function = deserialize_object(function)
         self.function = function
         self.mask = mask
@@ -322,8 +318,6 @@ class ActivityRegularization(Layer):
     _without_state = True
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0, **kwargs: Any) -> None:
-        from trainkit import regularizers
-
         super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)
         self.l1 = l1
         self.l2 = l2

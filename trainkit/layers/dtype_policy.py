@@ -9,6 +9,7 @@ from typing import Any
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import Family, deserialize_object, serialize_object
+from trainkit.layers.autocast import to_input
 
 POLICIES = Family("dtype_policies", "dtype policy")
 _MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
@@ -65,8 +66,6 @@ class DTypePolicy:
             autocast: whether floats are cast.
             dtype: the dtype for them.
         """
-        from trainkit.layers.autocast import to_input  # autocast needs layers, which need policies
-
         return to_input(x, dtypes.as_dtype(dtype) if autocast else None)
 
     def get_config(self) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 from trainkit import ops
 from trainkit.core import abstract, nest, recorder
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.layers.input_spec import InputSpec
@@ -230,8 +232,6 @@ class RNN(Layer):
         output, states = self._step(frame, states, training, fast)
         if not self.return_sequences:
             return [output], states
-        from trainkit.core.shapes import Spec
-        from trainkit.core.tensor import SymbolicTensor
 
         shape = (output.shape[0], steps, *output.shape[1:])
         return SymbolicTensor(Spec(shape, output.dtype)), states

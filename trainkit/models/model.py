@@ -22,7 +22,9 @@ from trainkit.models.functional import Graph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import drawing
 from trainkit.models.looped import Looped
+from trainkit.models.saving import model_to_json, save_model
 from trainkit.models.state_tree import set_state_tree
+from trainkit.models.summarizing import summary_text
 
 
 class Model(Looped):
@@ -203,8 +205,6 @@ class Model(Looped):
             expand_nested: show the layers of models inside as well.
             show_trainable: show whether each layer is trained.
         """
-        from trainkit.models.summarizing import summary_text
-
         (print_fn or print)(summary_text(self, line_length, expand_nested, show_trainable))
 
     # ------------------------------------------------------------------ saving
@@ -271,8 +271,6 @@ class Model(Looped):
             zipped: `False` writes a folder in place of one file.
             **kwargs: those of `keras.saving.save_model`.
         """
-        from trainkit.models.saving import save_model
-
         save_model(self, filepath, overwrite, zipped, **kwargs)
 
     def get_state_tree(self, value_format: str = "backend_tensor") -> dict[str, Any]:
@@ -304,8 +302,6 @@ class Model(Looped):
 
     def to_json(self, **kwargs: Any) -> str:
         """How the model is made, without weights, as JSON; `kwargs` are those of `json.dumps`."""
-        from trainkit.models.saving import model_to_json
-
         return model_to_json(self, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.layers.layer import Layer
 from trainkit.models.model import Model
 
 
@@ -30,8 +31,6 @@ class Network(Model):
         Raises:
             TypeError: it is neither.
         """
-        from trainkit.layers.layer import Layer
-
         if not isinstance(layer, Layer):
             raise TypeError(
                 f"track_layer: {layer!r} is no layer; it takes trainkit's layers and models"

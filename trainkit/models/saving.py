@@ -13,7 +13,7 @@ import os
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainkit.checkpoints.keras_archive import (
     ASSETS,
@@ -37,7 +37,10 @@ from trainkit.core.registry import (
     serialize_object,
 )
 from trainkit.layers.weight_budget import WeightBudget
-from trainkit.models.model import Model
+from trainkit.models.looped import Looped
+
+if TYPE_CHECKING:
+    from trainkit.models.model import Model
 
 _KERAS_VERSION = "3.15.0"  # the layout of the files is that of this version
 _LEGACY = (".h5", ".hdf5")
@@ -248,7 +251,7 @@ def _made(config: dict[str, Any], archive: Archive) -> Any:
         raise CheckpointError(
             f"{archive.name}: no model can be made from its config: {type(error).__name__} {error}"
         ) from error
-    if not isinstance(model, Model):
+    if not isinstance(model, Looped):
         raise CheckpointError(f"{archive.name} holds no model, its config describes {model!r}")
     return model
 

@@ -46,6 +46,12 @@ from trainkit.ops.axis_activations import glu as glu
 from trainkit.ops.axis_activations import log_softmax as log_softmax
 from trainkit.ops.axis_activations import softmax as softmax
 from trainkit.ops.axis_activations import sparsemax as sparsemax
+from trainkit.ops.axis_products import dot as dot
+from trainkit.ops.axis_products import inner as inner
+from trainkit.ops.axis_products import kron as kron
+from trainkit.ops.axis_products import outer as outer
+from trainkit.ops.axis_products import tensordot as tensordot
+from trainkit.ops.axis_products import vdot as vdot
 from trainkit.ops.bessel import i0 as i0
 from trainkit.ops.bessel import i0e as i0e
 from trainkit.ops.bessel import i1 as i1
@@ -272,13 +278,7 @@ from trainkit.ops.pooling import average_pool as average_pool
 from trainkit.ops.pooling import max_pool as max_pool
 from trainkit.ops.predicates import all as all
 from trainkit.ops.predicates import any as any
-from trainkit.ops.products import dot as dot
-from trainkit.ops.products import inner as inner
-from trainkit.ops.products import kron as kron
 from trainkit.ops.products import matmul as matmul
-from trainkit.ops.products import outer as outer
-from trainkit.ops.products import tensordot as tensordot
-from trainkit.ops.products import vdot as vdot
 from trainkit.ops.rearranging import depth_to_space as depth_to_space
 from trainkit.ops.rearranging import rearrange as rearrange
 from trainkit.ops.rearranging import space_to_depth as space_to_depth

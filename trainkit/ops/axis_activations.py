@@ -15,6 +15,7 @@ from trainkit.kernels import softmax_cpu
 from trainkit.kernels.softmax_cpu import FEWEST
 from trainkit.ops.activations import sigmoid
 from trainkit.ops.elementwise import cast, exp, greater, keep_where, multiply, subtract
+from trainkit.ops.joining import split
 from trainkit.ops.reductions import axis_setting
 from trainkit.ops.reductions import sum as total
 
@@ -209,7 +210,6 @@ def glu(x: Any, axis: int = -1) -> Tensor:
         raise ShapeError(
             f"glu: axis {axis} has the odd size {size}; it is cut in halves, so it must be even"
         )
-    from trainkit.ops.joining import split
 
     x = cast(x, shapes.float_dtype(x.dtype))
     value, gate = split(x, 2, axis=axis)

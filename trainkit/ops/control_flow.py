@@ -24,7 +24,7 @@ from trainkit.core.tensor import (
 from trainkit.ops.creation import arange
 from trainkit.ops.joining import concatenate, stack
 from trainkit.ops.one_node import one_node
-from trainkit.ops.shaping import expand_dims, moveaxis
+from trainkit.ops.shaping import expand_dims, moveaxis, reshape
 from trainkit.ops.shaping import shape as shape_of
 
 
@@ -414,7 +414,6 @@ def _interleaved(even: Any, odd: Any, axis: int) -> Any:
     paired = stack([even[tuple(index)], odd], axis=axis + 1 if axis >= 0 else axis)
     sizes = list(shape_of(odd))
     sizes[axis] = 2 * n
-    from trainkit.ops.shaping import reshape
 
     joined = reshape(paired, tuple(sizes))
     if even.shape[axis] == n:

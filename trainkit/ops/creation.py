@@ -27,8 +27,10 @@ from trainkit.core.tensor import (
     wrap,
 )
 from trainkit.ops.broadcasting import broadcast_to
-from trainkit.ops.elementwise import cast
+from trainkit.ops.elementwise import add, cast, divide, multiply, subtract
 from trainkit.ops.later import Bound, is_later, needs_values
+from trainkit.ops.reductions import sum as total
+from trainkit.ops.reductions import sum_to_like
 
 # ------------------------------------------------------------------ arguments
 
@@ -132,8 +134,6 @@ def _fill(xp: ArrayModule, value: Array, *, shape: tuple[int, ...]) -> Array:
 
 
 def _fill_gradient(g: Tensor, y: Tensor, value: Tensor, *, shape: tuple[int, ...]) -> Tensor:
-    from trainkit.ops.reductions import sum_to_like
-
     return sum_to_like(g, value)  # type: ignore[no-any-return]
 
 
@@ -191,8 +191,6 @@ def _full_like(xp: ArrayModule, x: Array, value: Array) -> Array:
 
 
 def _full_like_gradient(g: Tensor, y: Tensor, x: Tensor, value: Tensor) -> Tensor:
-    from trainkit.ops.reductions import sum_to_like
-
     return sum_to_like(g, value)  # type: ignore[no-any-return]
 
 
@@ -474,9 +472,6 @@ def _linspace_gradient(
     axis: int,
     dtype: str,
 ) -> tuple[Tensor, Tensor]:
-    from trainkit.ops.elementwise import add, divide, multiply, subtract
-    from trainkit.ops.reductions import sum, sum_to_like
-
     values, step = g
     parts = (num - 1 if endpoint else num) or 1
     rank = len(y[0].shape)
@@ -484,8 +479,8 @@ def _linspace_gradient(
     dims = tuple(num if i == place else 1 for i in range(rank))
     share = np.reshape(np.arange(num) / parts, dims)
     by_stop = cast(share, values.dtype)
-    upper = add(sum(multiply(values, by_stop), axis=place), divide(step, parts))
-    lower = subtract(sum(multiply(values, subtract(1, by_stop)), axis=place), divide(step, parts))
+    upper = add(total(multiply(values, by_stop), axis=place), divide(step, parts))
+    lower = subtract(total(multiply(values, subtract(1, by_stop)), axis=place), divide(step, parts))
     return sum_to_like(lower, start), sum_to_like(upper, stop)
 
 

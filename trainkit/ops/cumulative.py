@@ -21,6 +21,7 @@ from trainkit.kernels.reductions_cpu import running_sum as compiled_sum
 from trainkit.ops.creation import ones_like
 from trainkit.ops.elementwise import along, cast, conjugated, exp, multiply, subtract
 from trainkit.ops.reductions import axis_setting, check_axes, spread, summed_dtype, wide_sum_dtype
+from trainkit.ops.shaping import ravel
 
 # ------------------------------------------------------------------ running sums
 
@@ -160,8 +161,6 @@ def _prepared(x: Any, axis: int | None, dtype: Any) -> tuple[Tensor, int]:
     elif x.dtype.is_bool:
         x = cast(x, "int32")
     if axis is None:
-        from trainkit.ops.shaping import ravel
-
         return ravel(x), 0
     return x, int(axis)
 

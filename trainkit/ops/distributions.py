@@ -19,12 +19,8 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import philox
-from trainkit.ops.elementwise import add, cast, divide
-from trainkit.ops.later import is_later
 from trainkit.ops.philox import unit_floats
-from trainkit.ops.random import float_type, generator_of
 from trainkit.ops.shaping import filled
-from trainkit.ops.shaping import shape as shape_of
 
 _F64 = np.float64
 
@@ -70,6 +66,19 @@ def _two_uniforms(xp: ArrayModule, state: Array, count: int) -> tuple[Array, Arr
     return flat[:count], 1.0 - flat[count:], state  # the second in (0, 1], so its log is finite
 
 
+def with_parameters(
+    primitive_op: Any, source: Any, shape: Any, parameters: tuple[Any, ...], dtype: str
+) -> Tensor:
+    """What `source` draws by a primitive that takes parameters after the state."""
+    count = len(parameters)
+
+    def with_them(state: Any, *sizes: Any, **settings: Any) -> Any:
+        return primitive_op(state, *parameters, *sizes, **settings, count=count)
+
+    result: Tensor = source.draw(with_them, shape, dtype=dtype)
+    return result
+
+
 # ------------------------------------------------------------------ gamma and beta
 
 
@@ -99,65 +108,6 @@ def philox_gamma(
     _, u, state = _two_uniforms(xp, state, a.size)
     small = xp.where(a < 1, u ** (1 / xp.maximum(a, 1e-300)), 1)
     return (values * small).reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
-
-
-def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Tensor:
-    """Draws of the gamma distribution of shape `alpha` and rate 1.
-
-    No gradient reaches `alpha`.
-
-    Args:
-        shape: of the result, to which `alpha` broadcasts.
-        alpha: above 0.
-        dtype: floating type; by default float32.
-        seed: an int, a generator, two integers, or `None`.
-
-    Raises:
-        InvalidArgumentError: `dtype` is no floating type, or `alpha` is not above 0.
-    """
-    name = float_type(dtype, "gamma")
-    return _with_parameters(philox_gamma, seed, shape, (_positive(alpha, "gamma", "alpha"),), name)
-
-
-def _with_parameters(
-    primitive_op: Any, seed: Any, shape: Any, parameters: tuple[Any, ...], dtype: str
-) -> Tensor:
-    """The draws of a primitive that takes parameters after the state."""
-    count = len(parameters)
-
-    def with_them(state: Any, *sizes: Any, **settings: Any) -> Any:
-        return primitive_op(state, *parameters, *sizes, **settings, count=count)
-
-    result: Tensor = generator_of(seed).draw(with_them, shape, dtype=dtype)
-    return result
-
-
-def _positive(value: Any, name: str, parameter: str) -> Tensor:
-    tensor = convert_to_tensor(value)
-    if type(tensor) is Tensor and tensor.size and bool((tensor.numpy() <= 0).any()):
-        raise InvalidArgumentError(f"random.{name}: {parameter} must be above 0, got {value!r}")
-    return tensor
-
-
-def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None) -> Tensor:
-    """Draws of the beta distribution: x / (x + y) for gamma draws x and y.
-
-    Args:
-        shape: of the result, to which the parameters broadcast.
-        alpha: above 0.
-        beta: above 0.
-        dtype: floating type; by default float32.
-        seed: an int, a generator, two integers, or `None`.
-
-    Raises:
-        InvalidArgumentError: `dtype` is no floating type, or a parameter is not above 0.
-    """
-    name = float_type(dtype, "beta")
-    source = generator_of(seed)
-    one, two = _positive(alpha, "beta", "alpha"), _positive(beta, "beta", "beta")
-    x = _with_parameters(philox_gamma, source, shape, (one,), "float64")
-    y = _with_parameters(philox_gamma, source, shape, (two,), "float64")
-    return cast(divide(x, add(x, y)), name)
 
 
 # ------------------------------------------------------------------ counts
@@ -231,19 +181,6 @@ def _poisson_by_rejection(xp: ArrayModule, state: Array, mean: Array) -> tuple[A
     return _until_accepted(xp, state, mean.size, propose)
 
 
-def poisson(shape: Any, lam: Any, dtype: Any = None, seed: Any = None) -> Tensor:
-    """Draws of the Poisson distribution of mean `lam`.
-
-    Args:
-        shape: of the result, to which `lam` broadcasts.
-        lam: 0 or more.
-        dtype: of the result; by default float32.
-        seed: an int, a generator, two integers, or `None`.
-    """
-    name = dtypes.as_dtype(dtype or dtypes.floatx()).name
-    return _with_parameters(philox_poisson, seed, shape, (convert_to_tensor(lam),), name)
-
-
 @primitive(_drawn, semantics=RANDOM)
 def philox_binomial(
     xp: ArrayModule,
@@ -308,21 +245,8 @@ def _binomial_by_rejection(
     return _until_accepted(xp, state, n.size, propose)
 
 
-def binomial(
-    shape: Any, counts: Any, probabilities: Any, dtype: Any = None, seed: Any = None
-) -> Tensor:
-    """Numbers of successes in `counts` trials of the given probability.
-
-    Args:
-        shape: of the result, to which the parameters broadcast.
-        counts: whole numbers, 0 or more.
-        probabilities: in [0, 1].
-        dtype: of the result; by default float32.
-        seed: an int, a generator, two integers, or `None`.
-
-    Raises:
-        InvalidArgumentError: a probability is outside its range.
-    """
+def binomial_of(source: Any, shape: Any, counts: Any, probabilities: Any, dtype: Any) -> Tensor:
+    """What `source` draws of the binomial distribution; see `sampling.binomial`."""
     name = dtypes.as_dtype(dtype or dtypes.floatx()).name
     p = convert_to_tensor(probabilities)
     if type(p) is Tensor and p.size:
@@ -331,7 +255,7 @@ def binomial(
             raise InvalidArgumentError(
                 f"random.binomial: probabilities must lie in [0, 1], got {probabilities!r}"
             )
-    return _with_parameters(philox_binomial, seed, shape, (convert_to_tensor(counts), p), name)
+    return with_parameters(philox_binomial, source, shape, (convert_to_tensor(counts), p), name)
 
 
 # ------------------------------------------------------------------ categories and order
@@ -368,38 +292,6 @@ def philox_categorical(
     return index.astype(dtypes.as_dtype(dtype).dtype), state
 
 
-def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any = None) -> Tensor:
-    """Class indices drawn with probability softmax(logits).
-
-    Args:
-        logits: (batch, classes), log-probabilities up to a constant.
-        num_samples: draws for each row.
-        dtype: integer type of the result.
-        seed: an int, a generator, two integers, or `None`.
-
-    Returns:
-        (batch, num_samples) of ints in [0, classes).
-
-    Raises:
-        ShapeError: the logits are no matrix.
-    """
-    tensor = convert_to_tensor(logits)
-    if len(tensor.shape) != 2:
-        raise ShapeError(
-            f"random.categorical: logits must be (batch, classes), got shape {tuple(tensor.shape)}"
-        )
-    name = dtypes.as_dtype(dtype).name
-
-    count = (convert_to_tensor(num_samples),) if is_later(num_samples) else ()
-    samples = None if count else int(num_samples)
-
-    def with_logits(state: Any, *sizes: Any, shape: Any) -> Any:
-        return philox_categorical(state, tensor, *count, samples=samples, dtype=name)
-
-    result: Tensor = generator_of(seed).draw(with_logits, ())
-    return result
-
-
 @primitive(
     lambda state, *sizes, shape: (Spec(shape, "int64"), Spec(state.shape, state.dtype)),
     semantics=RANDOM,
@@ -410,24 +302,3 @@ def philox_permutation(xp: ArrayModule, state: Array, *sizes: Array, shape: Any)
     keys, new = philox.words(xp, state, n), philox.advanced(xp, state, n)
     order = np.argsort(keys, kind="stable") if xp is np else xp.argsort(keys)
     return order.astype(np.int64), new
-
-
-def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Tensor:
-    """The slices of `x` along `axis` in random order.
-
-    Args:
-        x: tensor of at least one axis.
-        axis: along which.
-        seed: an int, a generator, two integers, or `None`.
-
-    Raises:
-        ShapeError: `x` is a scalar.
-    """
-    from trainkit.ops.gathering import take
-
-    tensor = convert_to_tensor(x)
-    if not tensor.shape:
-        raise ShapeError("random.shuffle: a scalar has no order")
-    order = generator_of(seed).draw(philox_permutation, (shape_of(tensor)[axis],))
-    result: Tensor = take(tensor, order, axis=axis)
-    return result

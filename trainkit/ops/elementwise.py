@@ -20,6 +20,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
 from trainkit.kernels.wide import begin
+from trainkit.ops.indexing import nonzero
 
 ON_LARGE.append(begin)
 
@@ -442,8 +443,6 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
         if type(x2) is Tensor and x1._array.dtype is x2._array.dtype:
             return _where(condition, x1, x2)
     if x1 is None and x2 is None:
-        from trainkit.ops.indexing import nonzero
-
         return nonzero(condition)
     if x1 is None or x2 is None:
         raise InvalidArgumentError("where: give both x1 and x2, or neither of them")

@@ -14,6 +14,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.elementwise import isnan
 from trainkit.ops.elementwise import where as choose
+from trainkit.ops.predicates import all as all_true
 
 # ------------------------------------------------------------------ infinities
 
@@ -111,6 +112,4 @@ def allclose(
     Returns:
         A bool tensor without axes.
     """
-    from trainkit.ops.predicates import all
-
-    return all(isclose(x1, x2, rtol, atol, equal_nan))
+    return all_true(isclose(x1, x2, rtol, atol, equal_nan))

@@ -8,6 +8,12 @@ from trainkit.ops.arranging import repeat as repeat
 from trainkit.ops.arranging import roll as roll
 from trainkit.ops.arranging import rot90 as rot90
 from trainkit.ops.arranging import tile as tile
+from trainkit.ops.axis_products import dot as dot
+from trainkit.ops.axis_products import inner as inner
+from trainkit.ops.axis_products import kron as kron
+from trainkit.ops.axis_products import outer as outer
+from trainkit.ops.axis_products import tensordot as tensordot
+from trainkit.ops.axis_products import vdot as vdot
 from trainkit.ops.bessel import i0 as i0
 from trainkit.ops.bitwise import bitwise_and as bitwise_and
 from trainkit.ops.bitwise import bitwise_not as bitwise_invert  # noqa: F401  (another name)
@@ -148,13 +154,7 @@ from trainkit.ops.nan_reductions import nansum as nansum
 from trainkit.ops.nan_reductions import nanvar as nanvar
 from trainkit.ops.predicates import all as all
 from trainkit.ops.predicates import any as any
-from trainkit.ops.products import dot as dot
-from trainkit.ops.products import inner as inner
-from trainkit.ops.products import kron as kron
 from trainkit.ops.products import matmul as matmul
-from trainkit.ops.products import outer as outer
-from trainkit.ops.products import tensordot as tensordot
-from trainkit.ops.products import vdot as vdot
 from trainkit.ops.reductions import mean as mean
 from trainkit.ops.reductions import std as std
 from trainkit.ops.reductions import sum as sum

@@ -20,9 +20,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import pool_cpu, pool_plain, windows
 from trainkit.kernels.windows import Windows
+from trainkit.ops.axis_products import tensordot
 from trainkit.ops.elementwise import cast
 from trainkit.ops.gathering import take
-from trainkit.ops.products import tensordot
 from trainkit.ops.shaping import as_tensor, moveaxis
 from trainkit.ops.window_arguments import (
     Sizes,

@@ -17,8 +17,10 @@ from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.ops import philox
+from trainkit.ops.distributions import binomial_of
 from trainkit.ops.dropping import dropped, serves
 from trainkit.ops.elementwise import add, cast, multiply
+from trainkit.ops.joining import concatenate
 from trainkit.ops.later import is_later
 from trainkit.ops.shaping import shape as shape_of
 from trainkit.ops.shaping import sizes_of
@@ -92,8 +94,6 @@ class Generator(Trackable):
         """`count` new generators with streams of their own, which depend on this one's position."""
         keys = self.uniform_full_int((int(count),), dtype="uint64")
         zero = convert_to_tensor(np.zeros(2, np.uint64))
-        from trainkit.ops.joining import concatenate
-
         return [type(self)(state=concatenate([zero, keys[i : i + 1]])) for i in range(int(count))]
 
     def skip(self, delta: int) -> None:
@@ -163,10 +163,8 @@ class Generator(Trackable):
     def binomial(
         self, shape: Any, counts: Any, probs: Any, dtype: Any = "int32", name: str | None = None
     ) -> Tensor:
-        """Numbers of successes; see `binomial`."""
-        from trainkit.ops.distributions import binomial
-
-        return cast(binomial(shape, counts, probs, seed=self), dtype)
+        """Numbers of successes; see `sampling.binomial`."""
+        return cast(binomial_of(self, shape, counts, probs, None), dtype)
 
 
 class SeedGenerator(Generator):

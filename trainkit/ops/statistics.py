@@ -20,7 +20,7 @@ from trainkit.ops.extremes import min as least
 from trainkit.ops.one_node import sizes_later
 from trainkit.ops.reductions import Axis, axis_setting, check_axes, mean
 from trainkit.ops.reductions import sum as total
-from trainkit.ops.shaping import as_tensor
+from trainkit.ops.shaping import as_tensor, reshape
 
 # ------------------------------------------------------------------ quantiles
 
@@ -299,8 +299,6 @@ def average(x: Any, axis: Axis = None, weights: Any = None) -> Tensor:
 
 
 def _weights_along(x: Tensor, weights: Tensor, axis: Axis) -> Tensor:
-    from trainkit.ops.shaping import reshape
-
     rank = len(x.shape)
     axes = shapes.canonical_axes(axis, rank, "average")
     if axis is None or len(axes) != 1 or len(weights.shape) != 1:

@@ -16,6 +16,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.ops.bessel import i0
+from trainkit.ops.broadcasting import broadcast_to
 from trainkit.ops.creation import arange, linspace
 from trainkit.ops.elementwise import (
     absolute,
@@ -32,6 +33,8 @@ from trainkit.ops.elementwise import (
 )
 from trainkit.ops.later import Bound, needs_values
 from trainkit.ops.one_node import sizes_later
+from trainkit.ops.reductions import sum as total
+from trainkit.ops.shaping import expand_dims, reshape
 
 # ------------------------------------------------------------------ windows
 
@@ -240,8 +243,6 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
 
 @sizes_later("numpy.meshgrid", _grid_specs)
 def _grids(x: tuple[Any, ...], indexing: str) -> list[Tensor]:
-    from trainkit.ops.broadcasting import broadcast_to
-    from trainkit.ops.shaping import reshape
 
     tensors = [t if isinstance(t, Tensor) else convert_to_tensor(t) for t in x]
     tensors = [reshape(t, (-1,)) if len(t.shape) > 1 else t for t in tensors]
@@ -279,8 +280,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
         ShapeError: `x` has another number of axes than one.
         InvalidArgumentError: `N` is negative.
     """
-    from trainkit.ops.shaping import expand_dims
-
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if len(x.shape) != 1:
         raise ShapeError(f"vander: x must have one axis, its shape is {x.shape}")
@@ -307,11 +306,9 @@ def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
 
 
 def _vander_gradient(g: Tensor, y: Tensor, x: Tensor, *, exponents: tuple[int, ...]) -> Tensor:
-    from trainkit.ops.reductions import sum
-
     factors = convert_to_tensor(np.asarray(exponents), dtype=g.dtype)
     lower = _vander(x, exponents=tuple(max(n - 1, 0) for n in exponents))
-    return sum(multiply(g, multiply(lower, factors)), axis=-1, keepdims=True)
+    return total(multiply(g, multiply(lower, factors)), axis=-1, keepdims=True)
 
 
 _vander.gradients(_vander_gradient)

@@ -2,14 +2,14 @@
 
 from importlib import metadata as _metadata
 
+from trainkit import __version__ as _source_version
+
 
 def _version() -> str:
     try:
         return _metadata.version("trainkit")
     except _metadata.PackageNotFoundError:  # run from a folder of sources
-        from trainkit import __version__
-
-        return __version__
+        return _source_version
 
 
 VERSION = _version()
