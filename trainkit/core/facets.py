@@ -174,6 +174,8 @@ _DEFAULTS: dict[str, Any] = {
     "promotion": "none",
     "text": Absent("it computes with numbers"),
     "bodies": (),
+    "parts": Absent("it runs no graphs"),
+    "rows": Absent("it reads or writes more than a row"),
 }
 
 ELEMENTWISE = Semantics(
@@ -237,6 +239,10 @@ class Facets:
             or give floats imply it.
         text: how it takes string tensors: "beside numbers", or "alone" where all inputs are text.
         bodies: settings with graphs that it runs, which others may stand for that keep more.
+        parts: a rule `(inputs, settings)` that gives pairs of such a graph and what it is fed, or
+            `None` where their results don't fit.
+        rows: a rule `(settings)` that says whether a call has the row of its first input, at the
+            position that the second is, "read" or "written", else `None`.
     """
 
     __slots__ = (
@@ -247,10 +253,12 @@ class Facets:
         "graph_name",
         "lowering",
         "memory",
+        "parts",
         "primitive",
         "promotion",
         "reads",
         "recompute",
+        "rows",
         "semantics",
         "simplify",
         "stackable",
@@ -273,6 +281,8 @@ class Facets:
     promotion: Literal["none", "common", "floats"]
     text: str | Absent
     bodies: tuple[str, ...]
+    parts: Rule | Absent
+    rows: Rule | Absent
 
     def __init__(self, primitive: Any, semantics: Semantics) -> None:
         self.primitive = primitive
@@ -335,11 +345,16 @@ class Facets:
         self.lowering = rule  # type: ignore[assignment]
         return rule
 
+    def parts_by(self, rule: Value) -> Value:
+        """Give the `parts` facet; decorates a rule."""
+        self.parts = rule  # type: ignore[assignment]
+        return rule
+
     def tune(self, run: Rule, *, exact: bool, may_run: Rule, device: str = "cpu") -> None:
         """Give a kernel for a device: `run`, whether its bits are the body's, where it may run."""
         self.tuned = {**self.tuned, device: Tuned(run, exact, may_run)}
 
 
 _DECLARABLE = tuple(name for name in Facets.__slots__ if name != "primitive")
-METHODS = ("declare", "batch_by", "stack_by", "lower_by", "tune")
+METHODS = ("declare", "batch_by", "stack_by", "lower_by", "parts_by", "tune")
 """The methods above that operations have."""

@@ -84,6 +84,7 @@ class Operation(Protocol[P]):
     batch_by: Callable[[Any], Any]
     stack_by: Callable[[Any], Any]
     lower_by: Callable[[Any], Any]
+    parts_by: Callable[[Any], Any]
     tune: Callable[..., None]
 
 

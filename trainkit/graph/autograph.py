@@ -25,6 +25,7 @@ from typing import Any
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.source_lines import SOURCE_MAPS
 from trainkit.core.tensor import PRIMITIVES
+from trainkit.graph.branches import cond_primitive
 from trainkit.graph.expressions import BUILTINS, EXPRESSIONS
 from trainkit.graph.graph import ABOVE
 from trainkit.graph.loop_statements import for_stmt, while_stmt
@@ -346,7 +347,7 @@ def _check_returned(did_return: Any, name: str) -> None:
         "both paths are in the graph: return a tensor of the same dtype on each."
     )
     node = did_return.node
-    if node.kind == "op" and node.primitive.name == "cond":
+    if node.kind == "op" and node.primitive is cond_primitive.primitive:
         branches = (node.settings["true"], node.settings["false"])
         ends = [graph.outputs[did_return.index].node for graph in branches]
         if any(end.kind == "constant" and not bool(end.value) for end in ends):

@@ -79,11 +79,9 @@ class RowPlan:
         """The tensor of which `node` takes the row of the round, or `None`."""
         if node.kind != "op" or len(node.inputs) != 2 or node.inputs[1] not in self._counters:
             return None
-        name, settings = node.primitive.name, node.settings
-        x = node.inputs[0]
-        at_row = name == "get_item_at" and settings["key"] == ("@0",)
-        if not (at_row or (name == "take" and settings["axis"] == 0)):
+        if _use_of_row(node) != "read":
             return None
+        x = node.inputs[0]
         long_enough = isinstance(x, GraphTensor) and x.shape[0] is not None
         return x if long_enough and x.shape[0] >= self._steps else None
 
@@ -109,7 +107,7 @@ class RowPlan:
         """Whether a loop variable is an array of which each round writes its row, and no more."""
         x, y = self.graph.inputs[place], self.graph.outputs[place]
         node = y.node
-        if node.kind != "op" or node.primitive.name != "tensor_array_write":
+        if node.kind != "op" or _use_of_row(node) != "written":
             return False
         buffer, index, value = node.inputs
         return (
@@ -135,6 +133,12 @@ class RowPlan:
         kept = [i for i in range(len(graph.outputs)) if i not in self.written]
         graph.outputs = [*(graph.outputs[i] for i in kept), *values]
         graph.inputs = [x for i, x in enumerate(graph.inputs) if i not in self.written]
+
+
+def _use_of_row(node: Node) -> Any:
+    """Whether a call reads or writes the row of its first input at its second, else `None`."""
+    rows = node.primitive.facets.rows
+    return rows(node.settings) if rows else None
 
 
 def _users(graph: Graph) -> dict[Any, int]:

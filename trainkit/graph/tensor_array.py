@@ -40,7 +40,9 @@ def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
     return Spec((first, *dims), buffer.dtype)
 
 
-@primitive(_write_rule, name="tensor_array_write", semantics=INDEXING)
+@primitive(
+    _write_rule, name="tensor_array_write", semantics=INDEXING, rows=lambda settings: "written"
+)
 def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
     """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed.
 

@@ -70,7 +70,12 @@ def _take_rule(x: Spec, indices: Spec, *, axis: int, wrap: bool = True) -> Spec:
 
 
 @primitive(
-    _take_rule, name="take", semantics=INDEXING, graph_name="GatherV2", text="beside numbers"
+    _take_rule,
+    name="take",
+    semantics=INDEXING,
+    graph_name="GatherV2",
+    text="beside numbers",
+    rows=lambda settings: "read" if settings["axis"] == 0 else None,
 )
 def _take(xp: ArrayModule, x: Array, indices: Array, *, axis: int, wrap: bool = True) -> Array:
     """Slices along an axis, picked by position; below 0 they count from the end if `wrap`."""

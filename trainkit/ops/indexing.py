@@ -55,7 +55,12 @@ def _at_rule(x: Spec, *parts: Spec, key: Key) -> Spec:
     return Spec(index_keys.indexed_dims(x.shape, key, parts), x.dtype)
 
 
-@primitive(_at_rule, semantics=INDEXING, text="beside numbers")
+@primitive(
+    _at_rule,
+    semantics=INDEXING,
+    text="beside numbers",
+    rows=lambda settings: "read" if settings["key"] == ("@0",) else None,
+)
 def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     """Elements picked by index tensors, masks, ints and slices whose bounds may be tensors."""
     live = index_keys.with_parts(xp, x, key, parts)

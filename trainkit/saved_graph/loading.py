@@ -19,8 +19,10 @@ from trainkit.graph import custom_rule as custom_rule
 from trainkit.graph import effects as effects
 from trainkit.graph import loop_gradients as loop_gradients  # registers while_loop and scan
 from trainkit.graph import tensor_array as tensor_array
+from trainkit.graph.branches import cond_primitive
 from trainkit.graph.concrete import ConcreteFunction
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
+from trainkit.graph.loops import scan_primitive, while_primitive
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.saving import FORMAT, VERSION, may_be_saved
 from trainkit.saved_graph.standalone import FAILURES, MAX_GRAPH, GraphError, check_document
@@ -244,31 +246,12 @@ class _Reader:
 
     def _check_parts(self, node: Node) -> None:
         """Refuse a branch or loop body that takes other values than it is given."""
-        settings, inputs = node.settings, list(node.inputs)
-        if node.primitive.name == "cond":
-            split = _number(settings["split"])
-            fed = [
-                (settings["true"], inputs[1 : 1 + split]),
-                (settings["false"], inputs[1 + split :]),
-            ]
-        elif node.primitive.name == "while_loop":
-            count, split = _number(settings["count"]), _number(settings["split"])
-            state = inputs[:count]
-            fed = [
-                (settings["cond"], state + inputs[count : count + split]),
-                (settings["body"], state + inputs[count + split :]),
-            ]
-            results = count + _number(settings.get("stacked") or 0)
-            if len(settings["body"].outputs) != results or len(settings["cond"].outputs) != 1:
-                raise self.refuse(f"the loop {node.name!r} has the wrong number of results")
-        elif node.primitive.name == "scan":
-            count, rows = _number(settings["count"]), _number(settings["fed"])
-            first, last = 1 + count, 1 + count + rows
-            if len(settings["body"].outputs) < count or len(inputs) < last:
-                raise self.refuse(f"the loop {node.name!r} has the wrong number of results")
-            fed = [(settings["body"], inputs[1:first] + _rows(inputs[first:last]) + inputs[last:])]
-        else:
+        rule = node.primitive.facets.parts
+        if not rule:
             return
+        fed = rule(list(node.inputs), node.settings)
+        if fed is None:
+            raise self.refuse(f"the loop {node.name!r} has the wrong number of results")
         for part, values in fed:
             fits = len(part.inputs) == len(values) and all(
                 isinstance(x, GraphTensor | Spec)
@@ -288,6 +271,36 @@ class _Reader:
         )
         if not same:
             raise self.refuse(f"{name!r} is said to be {told}, it would be {found}")
+
+
+Fed = list[tuple[Graph, list[Any]]]
+
+
+@cond_primitive.parts_by
+def _branches(inputs: list[Any], settings: dict[str, Any]) -> Fed:
+    split = _number(settings["split"])
+    return [(settings["true"], inputs[1 : 1 + split]), (settings["false"], inputs[1 + split :])]
+
+
+@while_primitive.parts_by
+def _loop(inputs: list[Any], settings: dict[str, Any]) -> Fed | None:
+    cond, body = settings["cond"], settings["body"]
+    count, split = _number(settings["count"]), _number(settings["split"])
+    results = count + _number(settings.get("stacked") or 0)
+    if len(body.outputs) != results or len(cond.outputs) != 1:
+        return None
+    state = inputs[:count]
+    return [(cond, state + inputs[count : count + split]), (body, state + inputs[count + split :])]
+
+
+@scan_primitive.parts_by
+def _scan(inputs: list[Any], settings: dict[str, Any]) -> Fed | None:
+    body = settings["body"]
+    count, rows = _number(settings["count"]), _number(settings["fed"])
+    first, last = 1 + count, 1 + count + rows
+    if len(body.outputs) < count or len(inputs) < last:
+        return None
+    return [(body, inputs[1:first] + _rows(inputs[first:last]) + inputs[last:])]
 
 
 def _rows(stacks: list[Any]) -> list[Any]:
