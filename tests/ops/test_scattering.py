@@ -39,6 +39,21 @@ def test_negative_positions_count_from_the_end():
     assert_same(scatter_nd_add([0.0, 0.0, 0.0], [[-1]], [2.0]), [0, 0, 2])
 
 
+@pytest.mark.parametrize("reduction", [None, "add", "max", "min", "mul"])
+def test_tensors_that_are_not_in_row_major_order(reduction):
+    base = convert_to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    column, row = base[:, :1], base[0]
+    wide = {
+        "transposed": ops.transpose(base),
+        "repeated": ops.broadcast_to(row, (3, 3)),
+        "one column repeated": ops.broadcast_to(column, (2, 3)),
+    }
+    for x in wide.values():
+        plain = convert_to_tensor(np.ascontiguousarray(x.numpy()))
+        given = [[1, 0], [1, 1]], [7.0, 0.5], reduction
+        assert_same(ops.scatter_update(x, *given), ops.scatter_update(plain, *given).numpy())
+
+
 def test_variables_scatter_in_place():
     v = Variable([1.0, 2.0, 3.0])
     v.scatter_nd_add([[0], [0]], [1.0, 2.0])

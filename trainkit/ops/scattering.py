@@ -55,7 +55,7 @@ def scatter_nd_add(xp: ArrayModule, x: Array, indices: Array, updates: Array) ->
     don't fit.
     """
     _check(x, indices, updates)
-    out = xp.array(x)
+    out = xp.array(x, order="C")
     add_at(xp, out, rows_as_index(xp, x, indices, "scatter_nd_add"), updates)
     return out
 
@@ -78,7 +78,7 @@ def _like(g: Tensor, updates: Tensor) -> Tensor:
 def _scatter_update(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
     _check(x, indices, updates)
-    out = xp.array(x)
+    out = xp.array(x, order="C")
     out[rows_as_index(xp, x, indices, "scatter_update") or ...] = updates
     return out
 
@@ -94,7 +94,7 @@ _scatter_update.gradients(
 def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
-    out = xp.array(x)
+    out = xp.array(x, order="C")
     where_: Any = rows_as_index(xp, x, indices, "scatter_max") or ...
     scatter_at(xp, "maximum", out, where_, updates)
     return out
@@ -104,7 +104,7 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
 def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the least of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
-    out = xp.array(x)
+    out = xp.array(x, order="C")
     where_: Any = rows_as_index(xp, x, indices, "scatter_min") or ...
     scatter_at(xp, "minimum", out, where_, updates)
     return out
@@ -127,7 +127,7 @@ scatter_min.primitive.joint = _shared
 def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
     _check(x, indices, updates)
-    out = xp.array(x)
+    out = xp.array(x, order="C")
     if xp is np:
         here: Any = rows_as_index(np, x, indices, "scatter_multiply") or ...
         np.multiply.at(out, here, updates)
