@@ -167,3 +167,115 @@ def test_a_function_is_needed():
 def test_the_functions_own_errors_come_through():
     with pytest.raises(ValueError, match="do not broadcast"):
         tk.vectorized_map(lambda x: x + tk.zeros([7]), XS)
+
+
+# ------------------------------------------------------------------ maps within maps
+
+A, B = tk.constant([1.0, 2.0, 3.0]), tk.constant([10.0, 20.0, 30.0])
+
+
+def test_items_of_two_maps_meet_in_all_combinations():
+    got = tk.vectorized_map(
+        lambda a: tk.vectorized_map(lambda b: a * b, B, fallback_to_while_loop=False),
+        A,
+        fallback_to_while_loop=False,
+    )
+    assert_same(got, A[:, None] * B)
+
+
+def test_an_inner_map_may_use_items_of_the_outer_one_alone():
+    got = tk.vectorized_map(lambda a: tk.vectorized_map(lambda b: a, B), A)
+    assert_same(got, tk.repeat(A[:, None], 3, axis=1))
+
+
+def test_jacobians_per_item():
+    def rows(x):
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = tk.tanh(x @ W)
+        return tape.jacobian(y, x)
+
+    function = Counted(rows)
+    got = tk.vectorized_map(function, XS, fallback_to_while_loop=False)
+    assert function.calls == 1
+    assert_same(got, tk.stack([rows(x) for x in XS]))
+
+
+def test_a_map_within_a_map_within_a_function():
+    @tk.function
+    def products(a, b):
+        return tk.vectorized_map(lambda x: tk.vectorized_map(lambda y: x * y + x, b), a)
+
+    assert_same(products(A, B), A[:, None] * B + A[:, None])
+
+
+# ------------------------------------------------------------------ positions of each item
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda x, i: tk.gather(x, i),
+        lambda x, i: tk.nn.embedding_lookup(x, i),
+        lambda x, i: tk.math.unsorted_segment_sum(x[:1], i, 4),
+    ],
+)
+def test_a_position_outside_is_named(pick):
+    positions = tk.constant([[0], [3], [1], [4], [2]])
+    with pytest.raises(tk.errors.InvalidArgumentError, match=r"\[3, ?0\] = 4 is not in \[0, 4\)"):
+        tk.vectorized_map(lambda xi: pick(*xi), (XS, positions))
+
+
+def test_the_size_of_an_item_is_one_number():
+    seen = []
+
+    def sizes(x):
+        seen.append((int(tk.size(x)), tk.shape(x).numpy().tolist()))
+        return x
+
+    tk.vectorized_map(sizes, XS, fallback_to_while_loop=False)
+    assert seen == [(12, [4, 3])]
+
+
+# ------------------------------------------------------------------ layers, loops
+
+
+def test_gradients_of_a_convolution_with_a_rectifier_per_image():
+    layer = tk.keras.layers.Conv2D(2, 3, activation="relu", dtype="float64")
+    images = tk.constant(np.random.default_rng(3).normal(size=(4, 6, 6, 1)))
+    layer(images)
+
+    def gradients(x):
+        with tk.GradientTape() as tape:
+            y = tk.reduce_sum(layer(x[None]) ** 2)
+        return tape.gradient(y, layer.trainable_variables)
+
+    function = Counted(gradients)
+    got = tk.vectorized_map(function, images, fallback_to_while_loop=False)
+    assert function.calls == 1
+    assert_same(got, [tk.stack(g) for g in zip(*map(gradients, images), strict=True)])
+
+
+def test_a_jacobian_by_the_bias_of_a_rectified_convolution():
+    layer = tk.keras.layers.Conv2D(2, 2, activation="relu", dtype="float64")
+    images = tk.constant(np.random.default_rng(3).normal(size=(1, 3, 3, 1)))
+    with tk.GradientTape() as tape:
+        y = layer(images)
+    found = tape.jacobian(y, layer.bias)
+    np.testing.assert_array_equal(found.numpy(), (y.numpy() > 0)[..., None] * np.eye(2))
+
+
+def test_jacobians_through_loops_and_branches():
+    @tk.function
+    def looped(x):
+        for _ in tk.range(3):
+            x = tk.sin(x) * x
+        if tk.reduce_sum(x) < 100.0:
+            x = x * 2.0
+        return x
+
+    with tk.GradientTape(persistent=True) as tape:
+        tape.watch(A)
+        y = looped(A)
+    rows = [tape.gradient(y, A, unit) for unit in tk.eye(3)]
+    assert_same(tape.jacobian(y, A), tk.stack(rows))

@@ -530,8 +530,9 @@ class GradientTape:
         if not count:  # no rows; which sources the target depends on counts all the same
             found = self.gradient(target, flat, None, unconnected)
             return [None if g is None else rows_of_zeros(g, 0) for g in found]
-        found = self.gradient(target, flat, BatchedTensor(seeds), unconnected)
-        return [None if g is None else unbatched(g, count) for g in found]
+        units = BatchedTensor(seeds)
+        found = self.gradient(target, flat, units, unconnected)
+        return [None if g is None else unbatched(g, units.level, count) for g in found]
 
 
 class _Pause:

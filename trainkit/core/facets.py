@@ -203,7 +203,11 @@ MATRIX = Semantics("matrices", batch=LEADING_AXES, lowering=Absent("LAPACK compu
 LAST_AXES = Semantics(
     "last axes", batch=LEADING_AXES, lowering=Absent("a library goes along whole lines")
 )
-RANDOM = Semantics("random numbers", lowering=Absent("Philox has kernels of its own"))
+RANDOM = Semantics(
+    "random numbers",
+    batch=one_by_one("each item draws from a stream of its own"),
+    lowering=Absent("Philox has kernels of its own"),
+)
 CONTROL = Semantics("control flow", lowering=Absent("it runs graphs or Python functions"))
 MESSAGE = Semantics("message", lowering=Absent("it does something besides its result"))
 COMPOSITE = Semantics("composite")

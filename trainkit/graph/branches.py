@@ -11,8 +11,10 @@ from typing import Any
 from trainkit.core.facets import CONTROL, NUMBER
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.graph.graph import Graph
+from trainkit.core.tensor import Tensor
+from trainkit.graph.graph import Graph, replay
 from trainkit.graph.subgraphs import merged_dims
+from trainkit.ops.batching import as_items, stacks_of
 
 
 def _cond_rule(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -> tuple[Spec, ...]:
@@ -38,3 +40,15 @@ def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, 
 
 
 cond_primitive.primitive.passes_errors = True
+
+
+@cond_primitive.batch_by
+def _cond_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """The branch that all items take, its operations on all of them at once."""
+    pred, *given = inputs
+    if type(pred) is not Tensor:
+        return NotImplemented  # each item takes a branch of its own
+    split = settings["split"]
+    taken = settings["true"] if bool(pred) else settings["false"]
+    values = as_items(given[:split] if taken is settings["true"] else given[split:])
+    return stacks_of(tuple(replay(taken, values)), given, count)

@@ -13,6 +13,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.graph.graph import ABOVE, Graph, replay
 from trainkit.graph.subgraphs import trace_into
+from trainkit.ops.batching import stacked
 
 
 def _rule(*inputs: Any, backward: Graph, results: int, sources: int, given: Any) -> Any:
@@ -41,6 +42,11 @@ def _gradient(
     found = iter(replay(backward, gs + rest))
     by_source = [next(found) if there else None for there in given]
     return [None] * results + by_source + [None] * len(rest)
+
+
+@with_gradient.batch_by
+def _stacks(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    return tuple(stacked(x, count) for x in inputs[: settings["results"]])
 
 
 def traced_rule(

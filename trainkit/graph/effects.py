@@ -11,12 +11,13 @@ import numpy as np
 
 from trainkit.core import devices, nest, recorder
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import MESSAGE, Effect
+from trainkit.core.facets import MESSAGE, Effect, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line, origin_of
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.graph.origins import place_text
+from trainkit.ops.batch_rules import with_settings
 from trainkit.ops.run_time_checks import assert_true as assert_true
 from trainkit.ops.value_text import formatted as formatted
 
@@ -127,6 +128,10 @@ def _check_shape(xp: Any, x: Any, *, shape: tuple[int | None, ...]) -> tuple[Any
     return ()
 
 
+_print.declare(batch=one_by_one("each item prints a line"))
+_check_shape.batch_by(with_settings(lambda s, rank, count: {"shape": (count, *s["shape"])}))
+
+
 class Raised:
     """An error as a setting of `raise_error`."""
 
@@ -147,6 +152,7 @@ def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
 
 
 _raise_error.primitive.passes_errors = True
+_raise_error.declare(batch=one_by_one("it takes no values"))
 
 
 def raise_when_run(error: Exception) -> None:

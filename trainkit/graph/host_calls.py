@@ -12,7 +12,7 @@ from trainkit.core import devices, recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CONTROL, Effect
+from trainkit.core.facets import CONTROL, Effect, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
@@ -82,6 +82,10 @@ def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
 def _py_gradient(g: Any, y: Any, *inputs: Any, function: HostFunction) -> list[Any]:
     call = Call(repr(function), function.function, function.specs)
     return gradient_of_call(g, inputs, call)
+
+
+for _call in (_host_call, _py_call):
+    _call.declare(batch=one_by_one("the function is made for the values of one item"))
 
 
 def _called_now(xp: Any, given: list[Any], function: HostFunction) -> tuple[Any, ...]:

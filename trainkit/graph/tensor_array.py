@@ -26,6 +26,7 @@ from trainkit.core.tensor import (
     is_tensor,
     wrap_on_device,
 )
+from trainkit.ops.batch_rules import behind_rows
 from trainkit.ops.broadcasting import broadcast_to
 
 
@@ -143,6 +144,12 @@ def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
 
 
 _placed.gradients(lambda g, y, value, index, like: _read(g, index), None, None)
+
+_write.batch_by(behind_rows(0, shared=1))
+_read.batch_by(behind_rows(0, shared=1, rows=False))
+_placed.batch_by(behind_rows(2, shared=1))
+for _like in (_without, _padded):
+    _like.batch_by(behind_rows(0, 2, shared=1))
 
 
 class TensorArray(tuple):

@@ -7,6 +7,11 @@ from typing import Any as _Any
 
 import trainkit.ops.interchange
 import trainkit.ops.operators
+import trainkit.ops.vmap_rules.convolution_rules
+import trainkit.ops.vmap_rules.fused_rules
+import trainkit.ops.vmap_rules.gather_rules
+import trainkit.ops.vmap_rules.index_rules
+import trainkit.ops.vmap_rules.shape_rules
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.ops import image as image
 from trainkit.ops import item_assignment as item_assignment

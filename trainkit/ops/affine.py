@@ -15,9 +15,13 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import pool_cpu, products_gpu
 from trainkit.kernels.reductions_cpu import leading_sum
-from trainkit.ops.activations import relu_gradient
+from trainkit.ops.activations import relu, relu_gradient
+from trainkit.ops.batch_rules import by_formula
+from trainkit.ops.batching import ItemStack
 from trainkit.ops.elementwise import add, multiply
 from trainkit.ops.products import matmul, product
+from trainkit.ops.reductions import sum as total
+from trainkit.ops.shaping import expand_dims, reshape, swap_last_axes
 
 _ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
 ACTIVATIONS = (None, "relu")
@@ -59,6 +63,13 @@ def _rectified_second(gg: Any, out: Any, g: Tensor, y: Tensor) -> Any:
 
 
 rectified_gradient.joint_gradient(_rectified_second)
+
+
+@rectified_gradient.batch_by
+@by_formula
+def _rectified_by_steps(g: Any, y: Any) -> Any:
+    by_z = relu_gradient(g, y)
+    return by_z, total(by_z, tuple(range(len(g.shape) - 1)))
 
 
 def _dense_rule(x: Spec, kernel: Spec, bias: Any, *, activation: str | None) -> Spec:
@@ -197,14 +208,14 @@ def _second(
     gz = rectified(g)
     by_g = [matmul(gg_x, kernel)] if wanted[0] else []
     by_g += [matmul(x, gg_kernel)] if wanted[1] else []
-    total: Any = by_g[0] if by_g else None
+    whole: Any = by_g[0] if by_g else None
     for more in by_g[1:]:
-        total = add(total, more)
+        whole = add(whole, more)
     if wanted[2]:
-        total = add(multiply(gz, 0.0) if total is None else total, gg_bias)
+        whole = add(multiply(gz, 0.0) if whole is None else whole, gg_bias)
     by_x = one(0, gz, y, x, gg_kernel) if wanted[1] else None
     by_kernel = one(1, gz, y, gg_x, kernel) if wanted[0] else None
-    return rectified(total), None, by_x, by_kernel
+    return rectified(whole), None, by_x, by_kernel
 
 
 def _joint_on_arrays(
@@ -224,6 +235,40 @@ def _joint_on_arrays(
 _dense.joint_gradient(_joint)
 _dense.joint_array_gradient(_joint_on_arrays)
 dense_gradient.joint_gradient(_second)
+
+
+@_dense.batch_by
+def _dense_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Inputs in one large product where items share the kernel and the bias."""
+    x, kernel, bias = inputs
+    if isinstance(kernel, ItemStack) or isinstance(bias, ItemStack):
+        return _by_steps(primitive, inputs, settings, count)
+    return primitive.op(x.stacked, kernel, bias, **settings)
+
+
+@by_formula
+def _by_steps(x: Any, kernel: Any, bias: Any, *, activation: str | None) -> Any:
+    y = matmul(expand_dims(x, 0), kernel)[0] if len(x.shape) == 1 else matmul(x, kernel)
+    y = y if bias is None else add(y, bias)
+    return relu(y) if activation == "relu" else y
+
+
+@dense_gradient.batch_by
+@by_formula
+def _gradient_by_steps(
+    g: Any, y: Any, x: Any, kernel: Any, *, activation: str | None, wanted: tuple[bool, ...]
+) -> Any:
+    if activation == "relu":
+        g = relu_gradient(g, y)
+    flat = reshape(g, (-1, g.shape[-1]))
+    found = []
+    if wanted[0]:
+        found.append(reshape(matmul(flat, swap_last_axes(kernel)), x.shape))
+    if wanted[1]:
+        found.append(matmul(swap_last_axes(reshape(x, (-1, x.shape[-1]))), flat))
+    if wanted[2]:
+        found.append(total(flat, 0))
+    return tuple(found)
 
 
 def dense(x: Any, kernel: Any, bias: Any = None, activation: str | None = None) -> Tensor:

@@ -9,12 +9,14 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ARRANGEMENT, AXIS, SHAPE
+from trainkit.core.facets import ALONG_AXIS, ARRANGEMENT, AXIS, OVER_AXES, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
 from trainkit.core.text_arrays import OBJECTS, as_bytes
 from trainkit.kernels.scatter_plain import scatter_at
+from trainkit.ops.batch_rules import tile_sums, tiles, with_settings
+from trainkit.ops.batching import later, reshaped
 from trainkit.ops.later import Bound, like, needs_values
 from trainkit.ops.shaping import as_tensor, filled, known_sizes, ravel, sizes_of, transpose
 
@@ -112,6 +114,11 @@ def _tile_sum_sized_gradient(
 
 tile_sum_sized.joint_gradient(_tile_sum_sized_gradient)
 
+_tile.batch_by(tiles)
+tile_sized.batch_by(tiles)
+tile_sum.batch_by(tile_sums)
+tile_sum_sized.batch_by(tile_sums)
+
 
 def tile(x: Any, repeats: Any) -> Tensor:
     """`x` laid side by side `repeats[i]` times along axis i.
@@ -194,7 +201,9 @@ def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: Any, axis: int
 
 
 _repeat.gradients(_repeat_gradient)
+_repeat.declare(batch=ALONG_AXIS)
 repeat_sum.gradients(lambda g, y, x, *, repeats, axis: _repeat(g, repeats=repeats, axis=axis))
+repeat_sum.declare(batch=ALONG_AXIS)
 
 
 def _repeated_spec(a: Bound) -> Spec:
@@ -247,6 +256,7 @@ def _flip(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
 
 
 _flip.gradients(lambda g, y, x, *, axis: _flip(g, axis=axis))
+_flip.declare(batch=OVER_AXES)
 
 
 def flip(x: Any, axis: Any = None) -> Tensor:
@@ -301,6 +311,17 @@ def _roll_gradient(g: Tensor, y: Tensor, x: Tensor, *, shift: Any, axis: Any) ->
 
 
 _roll.gradients(_roll_gradient)
+
+
+@_roll.batch_by
+def _roll_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    stack, axis = inputs[0].stacked, settings["axis"]
+    if axis is None:
+        flat = reshaped(stack, (count, -1))
+        rolled = primitive.op(flat, shift=settings["shift"], axis=1)
+        return reshaped(rolled, tuple(stack.shape))
+    places = tuple(map(later, axis)) if isinstance(axis, tuple) else later(axis)
+    return primitive.op(stack, shift=settings["shift"], axis=places)
 
 
 @needs_values("shift", "axis", gives=lambda a: like(a["x"]))
@@ -422,6 +443,8 @@ _pad.gradients(
 pad_sum.gradients(
     lambda g, y, x, *, pad_width, mode: _pad(g, pad_width=pad_width, mode=mode, value=0)
 )
+_pad.batch_by(with_settings(lambda s, rank, count: {"pad_width": ((0, 0), *s["pad_width"])}))
+pad_sum.batch_by(_pad.primitive.facets.batch)
 
 
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Tensor:

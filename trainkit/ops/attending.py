@@ -18,12 +18,15 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels import attention_cpu, attention_plain
 from trainkit.ops.arranging import repeat
 from trainkit.ops.axis_activations import powers_share as softmax
+from trainkit.ops.batch_rules import with_one_batch, with_two_batches
+from trainkit.ops.batching import ItemStack, stacked
+from trainkit.ops.broadcasting import broadcast_to
 from trainkit.ops.elementwise import cast, logical_and, logical_not, multiply, where
 from trainkit.ops.predicates import any
 from trainkit.ops.products import matmul
 from trainkit.ops.reductions import mean
 from trainkit.ops.replay import replayed_second_gradient
-from trainkit.ops.shaping import as_tensor, transpose
+from trainkit.ops.shaping import as_tensor, reshape, transpose
 
 _FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
 
@@ -154,6 +157,21 @@ def _second(
 
 _attend.joint_gradient(_joint)
 attention_gradient.joint_gradient(_second)
+
+
+@_attend.batch_by
+@attention_gradient.batch_by
+def _attention_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Items are further sequences of the batch."""
+    *heads, mask = inputs
+    if isinstance(mask, ItemStack) or (mask is not None and mask.shape[0] != 1):
+        batch = heads[-1].shape[0]  # a mask that all sequences of an item share comes once for each
+        if batch is None:
+            return NotImplemented
+        dims = (count, batch, *mask.shape[1:])
+        mask = reshape(broadcast_to(stacked(mask, count), dims), (count * batch, *dims[2:]))
+    flat = [with_one_batch(x, count) for x in heads]
+    return with_two_batches(primitive.op(*flat, mask, **settings), count)
 
 
 # ------------------------------------------------------------------ in plain operations

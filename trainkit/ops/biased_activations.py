@@ -14,8 +14,11 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import biased_cpu
 from trainkit.kernels.reductions_cpu import leading_sum
+from trainkit.ops.batch_rules import by_formula
+from trainkit.ops.batching import ItemStack
 from trainkit.ops.elementwise import add
 from trainkit.ops.gated_activations import gelu_erf, gelu_erf_gradient
+from trainkit.ops.reductions import sum as total
 from trainkit.ops.replay import replayed_second_gradient
 
 
@@ -70,3 +73,21 @@ def _second(gg: Any, out: Any, g: Tensor, z: Tensor, bias: Tensor) -> Any:
 
 biased_gelu.joint_gradient(lambda g, y, z, bias: biased_gelu_gradient(g, z, bias))
 biased_gelu_gradient.joint_gradient(_second)
+
+
+@biased_gelu.batch_by
+def _gelu_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    z, bias = inputs
+    if isinstance(bias, ItemStack):
+        return _gelu_by_steps(primitive, inputs, settings, count)
+    return primitive.op(z.stacked, bias)
+
+
+_gelu_by_steps = by_formula(lambda z, bias: gelu_erf(add(z, bias)))
+
+
+@biased_gelu_gradient.batch_by
+@by_formula
+def _gradient_by_steps(g: Any, z: Any, bias: Any) -> Any:
+    by_z = gelu_erf_gradient(g, add(z, bias))
+    return by_z, total(by_z, tuple(range(len(z.shape) - 1)))

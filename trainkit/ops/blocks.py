@@ -12,6 +12,7 @@ from trainkit.core.facets import INDEXING, SHAPE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.ops.batching import any_stacks, stacked
 from trainkit.ops.creation import zeros_like
 from trainkit.ops.later import needs_values, unknown
 from trainkit.ops.shaping import as_tensor, filled, known_sizes, sizes_of
@@ -112,6 +113,20 @@ def _slice_update_gradient(
 
 
 _slice_update.joint_gradient(_slice_update_gradient)
+
+
+@_slice.batch_by
+@slice_like.batch_by
+@_slice_update.batch_by
+def _block_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """The block of all items, if it starts at one place."""
+    start = settings["start"]
+    live = inputs[len(inputs) - sum(a is None for a in start) :]
+    if any_stacks(live):
+        return NotImplemented
+    more = {"sizes": (count, *settings["sizes"])} if "sizes" in settings else {}
+    whole = [stacked(x, count) for x in inputs[: len(inputs) - len(live)]]
+    return primitive.op(*whole, *live, start=(0, *start), **more)
 
 
 @needs_values("shape", gives=lambda a: unknown(a["inputs"]))

@@ -8,10 +8,11 @@ from typing import Any
 from trainkit.core import devices, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import ELEMENTWISE, IF_ALIKE, VIEW, Absent
+from trainkit.core.facets import ELEMENTWISE, IF_ALIKE, LEADING_AXES, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.ops.batching import aligned, any_stacks
 from trainkit.ops.shaping import filled, sizes_of
 
 # ------------------------------------------------------------------ broadcast
@@ -67,6 +68,16 @@ def _broadcast_to_sized_gradient(
 
 
 broadcast_to_sized.joint_gradient(_broadcast_to_sized_gradient)
+
+
+@_broadcast_to.batch_by
+@broadcast_to_sized.batch_by
+def _broadcast_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, *sizes = inputs
+    if any_stacks(sizes):
+        return NotImplemented
+    shape = settings["shape"]
+    return primitive.op(aligned(x, len(shape)), *sizes, shape=(count, *shape))
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:
@@ -129,3 +140,4 @@ def copy_to_device_of(xp: ArrayModule, g: Array, x: Array) -> Array:
 
 copy_to_device.gradients(lambda g, y, x, *, device: copy_to_device_of(g, x))
 copy_to_device_of.gradients(lambda gg, y, g, x: copy_to_device_of(gg, g), None)
+copy_to_device_of.declare(batch=LEADING_AXES)

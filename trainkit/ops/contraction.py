@@ -21,6 +21,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels import products_gpu
+from trainkit.ops.batching import ItemStack
 from trainkit.ops.diagonals import diagonal
 from trainkit.ops.einsum_formula import parsed
 from trainkit.ops.elementwise import conjugated
@@ -129,6 +130,20 @@ def _pair_gradient_2(g: Tensor, y: Tensor, a: Tensor, b: Tensor, *, subscripts: 
 
 
 _pair.gradients(_pair_gradient_1, _pair_gradient_2)
+
+
+@_pair.batch_by
+def _pair_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """One letter more, for the items."""
+    a, b = inputs
+    terms, out = settings["subscripts"].split("->")
+    free = next((s for s in _LETTERS if s not in terms), None)
+    if free is None:
+        return NotImplemented
+    one, two = terms.split(",")
+    one, a = (free + one, a.stacked) if isinstance(a, ItemStack) else (one, a)
+    two, b = (free + two, b.stacked) if isinstance(b, ItemStack) else (two, b)
+    return primitive.op(a, b, subscripts=f"{one},{two}->{free}{out}")
 
 
 def product_of_two(a: Tensor, b: Tensor, one: str, two: str, out: str) -> Tensor:

@@ -10,11 +10,12 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ELEMENTWISE, UNCHANGED, VIEW, Absent
+from trainkit.core.facets import BY_ELEMENT, ELEMENTWISE, UNCHANGED, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.tensor import convert_to_tensor as core_convert
+from trainkit.ops.batch_rules import with_settings
 from trainkit.ops.elementwise import cast, promoted, where
 
 # ------------------------------------------------------------------ tensors and arrays
@@ -71,6 +72,9 @@ def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers d
         A tensor of the same values; for every tape it is a constant.
     """
     return x
+
+
+stop_gradient.declare(batch=BY_ELEMENT)
 
 
 def convert_to_numpy(x: Any) -> Any:
@@ -163,6 +167,12 @@ def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     return xp.ascontiguousarray(x).reshape(x.shape).view(wanted.dtype)
 
 
+@_view.batch_by
+def _view_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    # a value without axes keeps the size of its elements, and so does the stack of them
+    return primitive.op(inputs[0].stacked, **settings)
+
+
 def view(x: Any, dtype: Any = None) -> Tensor:
     """The bits of `x` read as another element type.
 
@@ -229,6 +239,12 @@ def _ensure_shape(xp: ArrayModule, x: Array, *, shape: Dims) -> Array:
 
 
 _ensure_shape.gradients(lambda g, y, x, *, shape: g)
+_ensure_shape.batch_by(with_settings(lambda s, rank, count: {"shape": _with_items(s, count)}))
+
+
+def _with_items(settings: dict[str, Any], count: int) -> Any:
+    shape = TensorShape(settings["shape"])
+    return None if shape.rank is None else (count, *shape)
 
 
 def ensure_shape(x: Any, shape: Any) -> Tensor:

@@ -15,7 +15,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CREATION, SHAPE, Absent
+from trainkit.core.facets import ALONG_AXIS, BY_ELEMENT, CREATION, SHAPE, Absent, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import (
@@ -177,6 +177,10 @@ def _zeros_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
 def _ones_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
     """Ones in the shape of x."""
     return xp.ones(x.shape, x.dtype if dtype is None else as_dtype(dtype).dtype)
+
+
+for _constant in (_zeros_like, _ones_like):
+    _constant.declare(batch=BY_ELEMENT)
 
 
 @primitive(
@@ -373,6 +377,9 @@ def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtyp
     return xp.arange(start.item(), stop.item(), step.item()).astype(as_dtype(dtype).dtype)
 
 
+_live_range.declare(batch=one_by_one("items have different numbers of elements"))
+
+
 def _number(x: Any) -> Any:
     if isinstance(x, int | float):
         return x
@@ -486,6 +493,7 @@ def _linspace_gradient(
 
 _linspace.joint_gradient(_linspace_gradient)
 
+
 # ------------------------------------------------------------------ one hot
 
 
@@ -509,6 +517,9 @@ def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: s
     if axis != -1:
         hot = xp.moveaxis(hot, -1, shapes.canonical_axis(axis, hot.ndim, "one_hot"))
     return hot.astype(as_dtype(dtype).dtype)
+
+
+_one_hot.declare(batch=ALONG_AXIS)
 
 
 def one_hot(

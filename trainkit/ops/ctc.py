@@ -18,6 +18,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.axis_activations import log_softmax
+from trainkit.ops.batch_rules import folded
 from trainkit.ops.elementwise import add, cast, negative, where
 from trainkit.ops.exponentials import logaddexp
 from trainkit.ops.gathering import take_along_axis
@@ -209,6 +210,10 @@ def ctc_gradient(
     heard = times < output_length[:, None]
     slope = xp.where(heard[..., None], xp.exp(scores) - share, 0)
     return (slope * g[:, None, None]).astype(logits.dtype)
+
+
+_ctc.batch_by(folded(0, 1, 2, 3))
+ctc_gradient.batch_by(folded(0, 1, 2, 3, 4))
 
 
 def _formula(

@@ -17,6 +17,8 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.beam_search import best_labels
+from trainkit.ops.batch_rules import with_one_batch, with_two_batches
+from trainkit.ops.batching import moved, reshaped
 from trainkit.ops.ctc import log_chances
 from trainkit.ops.elementwise import cast
 from trainkit.ops.shaping import as_tensor
@@ -53,6 +55,14 @@ def _decode(
     else:
         labels, scores = _beams(x, heard, beam_width, top_paths, mask_index)
     return xp.asarray(labels), xp.asarray(scores)
+
+
+@_decode.batch_by
+def _decode_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    labels, scores = primitive.op(*[with_one_batch(x, count) for x in inputs], **settings)
+    paths, _, time = labels.shape
+    labels = moved(reshaped(labels, (paths, count, -1, time)), 1, 0)
+    return labels, with_two_batches(scores, count)
 
 
 def ctc_decode(

@@ -9,10 +9,12 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import ARRANGEMENT, LAST_AXES, SHAPE, VIEW, Absent
+from trainkit.core.facets import ARRANGEMENT, LAST_AXES, LEADING_AXES, SHAPE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.batch_rules import with_settings
+from trainkit.ops.batching import later
 from trainkit.ops.later import like, needs_values
 from trainkit.ops.reductions import sum as sum_
 from trainkit.ops.shaping import as_tensor, reshape
@@ -61,6 +63,10 @@ def diagonal_put(
 
 _diagonal.gradients(lambda g, y, x, **settings: diagonal_put(g, x, **settings))
 diagonal_put.gradients(lambda g, y, gx, x, **settings: _diagonal(g, **settings), None)
+_diagonal.batch_by(
+    with_settings(lambda s, rank, count: {"axis1": later(s["axis1"]), "axis2": later(s["axis2"])})
+)
+diagonal_put.batch_by(_diagonal.primitive.facets.batch)
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
@@ -114,6 +120,7 @@ def matrix_with_diagonal(xp: ArrayModule, x: Array, *, k: int) -> Array:
 matrix_with_diagonal.gradients(
     lambda g, y, x, *, k: _diagonal(g, offset=k, axis1=len(x.shape) - 1, axis2=len(x.shape))
 )
+matrix_with_diagonal.declare(batch=LEADING_AXES)
 
 
 def diag(x: Any, k: int = 0) -> Tensor:

@@ -11,8 +11,10 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.facets import AXIS
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.ops.arranging import flip, pad
+from trainkit.ops.batch_rules import by_formula
+from trainkit.ops.batching import NoBatch
 from trainkit.ops.complex_parts import real
 from trainkit.ops.diagonals import diagonal
 from trainkit.ops.elementwise import (
@@ -212,6 +214,15 @@ sliding_product.gradients(
     _sliding_gradient_x,
     lambda g, y, x, window: sliding_product(conjugated(x), g),
 )
+
+
+@sliding_product.batch_by
+@by_formula
+def _sliding_by_steps(x: Tensor, window: Tensor) -> Any:
+    if None in (x.shape[0], window.shape[0]) or not window.shape[0]:
+        raise NoBatch
+    runs = PRIMITIVES["extract_sequences"].op(x, length=window.shape[0], stride=1)
+    return PRIMITIVES["matmul"].op(runs, window)
 
 
 def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:

@@ -12,6 +12,7 @@ from trainkit.core.facets import ELEMENTWISE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.kernels import random_cpu
+from trainkit.ops.batching import in_front, stacked
 
 
 def _dropped_rule(x: Spec, kept: Spec, scale: float) -> Spec:
@@ -43,3 +44,9 @@ def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
 
 
 dropped.gradients(lambda g, y, x, kept, scale: dropped(g, kept, scale=scale), None)
+
+
+@dropped.batch_by
+def _dropped_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, kept = inputs
+    return primitive.op(stacked(x, count), in_front(kept), **settings)

@@ -14,7 +14,15 @@ from trainkit.core import dtypes, recorder, shapes
 from trainkit.core.devices import Array, ArrayModule, current, device_of
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import ELEMENTWISE, IF_ALIKE, INVOLUTION, UNCHANGED, VIEW, Unit
+from trainkit.core.facets import (
+    BY_ELEMENT,
+    ELEMENTWISE,
+    IF_ALIKE,
+    INVOLUTION,
+    UNCHANGED,
+    VIEW,
+    Unit,
+)
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
@@ -79,6 +87,7 @@ def identity(xp: ArrayModule, x: Array) -> Array:
 
 
 identity.gradients(lambda g, y, x: g)
+identity.declare(batch=BY_ELEMENT)
 
 
 # ------------------------------------------------------------------ arithmetic

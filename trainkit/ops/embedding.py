@@ -15,8 +15,11 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels import embedding_cpu
 from trainkit.kernels.scatter_plain import scatter_at
+from trainkit.ops.batch_rules import blank
+from trainkit.ops.batching import ItemStack, moved, reshaped, stacked
 from trainkit.ops.gathering import take_on_gpu
 from trainkit.ops.shaping import as_tensor
+from trainkit.ops.vmap_rules.gather_rules import of_all_items
 
 
 def _lookup_rule(table: Spec, ids: Spec) -> Spec:
@@ -90,6 +93,32 @@ def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:
 
 _lookup.gradients(lambda g, y, table, ids: embedding_gradient(g, ids, table), None)
 embedding_gradient.gradients(lambda gg, y, g, ids, table: _lookup(gg, ids), None, None)
+
+
+@_lookup.batch_by
+def _lookup_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    table, ids = inputs
+    if not isinstance(table, ItemStack):
+        return primitive.op(table, ids.stacked)
+    if not isinstance(ids, ItemStack):
+        rows = moved(table.stacked, 0, 1)
+        return moved(primitive.op(rows, ids), len(ids.shape), 0)
+    n = table.shape[0]
+    where_ = of_all_items(ids, n, count, "embedding_lookup", "GatherV2", 0)
+    return primitive.op(reshaped(table.stacked, (count * n, *table.shape[1:])), where_)
+
+
+@embedding_gradient.batch_by
+def _embedding_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    g, ids, table = inputs
+    n, rest = table.shape[0], tuple(table.shape[1:])
+    wide = len(ids.shape)
+    g = stacked(g, count)
+    if not isinstance(ids, ItemStack):
+        by_rows = primitive.op(moved(g, 0, wide), ids, blank((n, count, *rest), table))
+        return moved(by_rows, 1, 0)
+    where_ = of_all_items(ids, n, count, "embedding_lookup", "GatherV2", 0)
+    return reshaped(primitive.op(g, where_, blank((count * n, *rest), table)), (count, n, *rest))
 
 
 def embedding_lookup(params: Any, ids: Any) -> Tensor:

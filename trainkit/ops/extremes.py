@@ -16,6 +16,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.reductions_cpu import FEWEST, axis_extreme
+from trainkit.ops.batching import later, reshaped
 from trainkit.ops.elementwise import cast, divide, equal, keep_where
 from trainkit.ops.reductions import Axis, axis_setting, check_axes, spread
 from trainkit.ops.reductions import sum as total
@@ -152,6 +153,18 @@ def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str)
     """Position of the least element."""
     check_axes(x, axis, "argmin")
     return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+@_argmax.batch_by
+@_argmin.batch_by
+def _position_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Without an axis, the position in the flattened value."""
+    stack, axis, rank = inputs[0].stacked, settings["axis"], len(inputs[0].shape)
+    if axis is not None:
+        return primitive.op(stack, **{**settings, "axis": later(axis)})
+    flat = reshaped(stack, (count, -1))
+    y = primitive.op(flat, **{**settings, "axis": 1, "keepdims": False})
+    return reshaped(y, (count, *(1,) * rank)) if settings["keepdims"] else y
 
 
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:

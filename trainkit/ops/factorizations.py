@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
-from trainkit.core.facets import INDEXING, MATRIX
+from trainkit.core.facets import INDEXING, LEADING_AXES, MATRIX
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -280,6 +280,9 @@ def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = 
     found = np.zeros((*order.shape, order.shape[-1]), np.float32)
     np.put_along_axis(found, order[:, None, :], 1.0, axis=1)
     return xp.asarray(found.reshape((*pivots.shape[:-1], rows, rows)))
+
+
+pivots_to_permutation.declare(batch=LEADING_AXES)
 
 
 def _lu_gradient(g: Any, y: Any, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import INDEXING, SHAPE
+from trainkit.core.facets import BY_ELEMENT, INDEXING, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -398,3 +398,6 @@ def _unravel(xp: ArrayModule, indices: Array, *, shape: Any) -> Any:
         found.append((left % n).astype(indices.dtype))
         left = left // n
     return tuple(reversed(found))
+
+
+_unravel.declare(batch=BY_ELEMENT)

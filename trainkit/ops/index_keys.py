@@ -21,6 +21,9 @@ from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 Key = tuple[Any, ...]
 
+ALL = (None, None, None)
+"""A slice of a whole axis."""
+
 
 # ------------------------------------------------------------------ from Python
 
@@ -153,8 +156,8 @@ def indexed_dims(dims: Dims, key: Key, parts: tuple[Spec, ...]) -> Dims:
     Raises:
         PositionError: too many indices, or an int outside its axis.
     """
-    key = _without_ellipsis(key, parts, len(dims), dims)
-    has_arrays = any(_is_array(k, parts) for k in key)
+    key = without_ellipsis(key, parts, dims)
+    has_arrays = any(is_array(k, parts) for k in key)
     out: list[int | None] = []
     arrays: list[Dims] = []
     places: list[int] = []
@@ -178,13 +181,19 @@ def indexed_dims(dims: Dims, key: Key, parts: tuple[Spec, ...]) -> Dims:
     return tuple(out)
 
 
-def _without_ellipsis(key: Key, parts: Any, rank: int, dims: Dims) -> Key:
+def without_ellipsis(key: Key, parts: Any, dims: Dims) -> Key:
+    """An item for each axis of a tensor of shape `dims`: `ALL` for the ellipsis, or at the end.
+
+    Raises:
+        PositionError: there are too many.
+    """
     if key.count("...") > 1:
         raise PositionError("get_item: only one ellipsis is allowed between the brackets")
+    rank = len(dims)
     used = sum(_axes_used(k, parts) for k in key)
     if used > rank:
         raise PositionError(f"get_item: {used} indices for a tensor of shape {tuple(dims)}")
-    fill = ((None, None, None),) * (rank - used)
+    fill = (ALL,) * (rank - used)
     if "..." not in key:
         return key + fill
     i = key.index("...")
@@ -200,7 +209,8 @@ def _axes_used(k: Any, parts: Any) -> int:
     return 1
 
 
-def _is_array(k: Any, parts: Any) -> bool:
+def is_array(k: Any, parts: Any) -> bool:
+    """Whether an item of a key is an index tensor with axes, or a mask."""
     if type(k) is not str or k == "...":
         return False
     spec = parts[int(k[1:])]

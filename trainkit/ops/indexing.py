@@ -11,13 +11,14 @@ from typing import Any
 from trainkit.core import recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import PositionError, ShapeError
-from trainkit.core.facets import INDEXING, SHAPE, VIEW
+from trainkit.core.facets import INDEXING, SHAPE, VIEW, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Reading, Variable
 from trainkit.kernels.scatter_plain import scatter_at
 from trainkit.ops import index_keys
+from trainkit.ops.batch_rules import with_settings
 from trainkit.ops.index_keys import Key
 from trainkit.ops.shaping import as_tensor
 
@@ -47,6 +48,8 @@ def put_item(xp: ArrayModule, g: Array, x: Array, *, key: Key) -> Array:
 
 _get_item.gradients(lambda g, y, x, *, key: put_item(g, x, key=key))
 put_item.gradients(lambda gg, y, g, x, *, key: _get_item(gg, key=key), None)
+_get_item.batch_by(with_settings(lambda s, rank, count: {"key": (index_keys.ALL, *s["key"])}))
+put_item.batch_by(_get_item.primitive.facets.batch)
 
 # ------------------------------------------------------------------ index tensors
 
@@ -172,6 +175,9 @@ def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
 def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
     """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
     return tuple(found.astype(dtype) for found in xp.nonzero(x))
+
+
+_nonzero.declare(batch=one_by_one("items have different numbers of true elements"))
 
 
 def nonzero(x: Any) -> tuple[Tensor, ...]:

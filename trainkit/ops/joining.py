@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ARRANGEMENT, COMMON, TRACE
+from trainkit.core.facets import ALONG_AXIS, ARRANGEMENT, COMMON, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
@@ -63,6 +63,7 @@ def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
 
 
 _concatenate.joint_gradient(_concatenate_gradient)
+_concatenate.declare(batch=ALONG_AXIS)
 
 
 def _split_like_rule(g: Spec, *xs: Spec, axis: int) -> Any:
@@ -81,6 +82,7 @@ def _split_like_gradient(gs: Any, y: Any, g: Tensor, *xs: Tensor, axis: int) -> 
 
 
 split_like.joint_gradient(_split_like_gradient)
+split_like.declare(batch=ALONG_AXIS)
 
 
 def concatenate(xs: Any, axis: int | None = 0) -> Tensor:
@@ -186,6 +188,7 @@ def _split_gradient(g: Any, y: Any, x: Tensor, *, parts: Any, axis: int) -> Tens
 
 
 _split.gradients(_split_gradient)
+_split.declare(batch=ALONG_AXIS)
 
 
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
@@ -280,6 +283,7 @@ def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
 
 
 _stack.joint_gradient(_stack_gradient)
+_stack.declare(batch=ALONG_AXIS)
 
 
 def stack(x: Any, axis: int = 0) -> Tensor:
@@ -318,6 +322,7 @@ def _unstack(xp: ArrayModule, x: Array, *, axis: int, num: int) -> Array:
 
 
 _unstack.gradients(lambda g, y, x, *, axis, num: _stack(*g, axis=axis))
+_unstack.declare(batch=ALONG_AXIS)
 
 
 def unstack(x: Any, num: int | None = None, axis: int = 0) -> list[Tensor]:

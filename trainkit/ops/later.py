@@ -18,7 +18,7 @@ from trainkit.core import nest, recorder
 from trainkit.core.abstract import eagerly
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CONTROL
+from trainkit.core.facets import CONTROL, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
@@ -70,6 +70,7 @@ def with_values(xp: Any, *arrays: Any, call: Call) -> tuple[Any, ...]:
 
 
 with_values.primitive.passes_errors = True
+with_values.declare(batch=one_by_one("sizes of its results depend on values"))
 
 
 @with_values.joint_gradient

@@ -13,6 +13,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arranging import pad
+from trainkit.ops.batch_rules import folded
 from trainkit.ops.convolution import is_channels_first
 from trainkit.ops.image_layout import batched, choice, later_images, spatial
 from trainkit.ops.indexing import get_item
@@ -73,6 +74,8 @@ def patches_sum(
 
 _patches.gradients(lambda g, y, x, **settings: patches_sum(g, x, **settings))
 patches_sum.gradients(lambda gg, y, g, x, **settings: _patches(gg, **settings), None)
+_patches.batch_by(folded(0))
+patches_sum.batch_by(folded(0, likes=(1,)))
 
 
 def _tuple(value: Any, axes: int, name: str, op: str = "extract_patches") -> Sizes:

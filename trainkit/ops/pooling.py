@@ -21,6 +21,7 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels import pool_cpu, pool_plain, windows
 from trainkit.kernels.windows import Windows
 from trainkit.ops.axis_products import tensordot
+from trainkit.ops.batch_rules import folded
 from trainkit.ops.elementwise import cast
 from trainkit.ops.gathering import take
 from trainkit.ops.shaping import as_tensor, moveaxis
@@ -123,6 +124,12 @@ def average_pool_gradient(
 
 _average_pool.gradients(lambda g, y, x, **s: average_pool_gradient(g, x, **s))
 average_pool_gradient.gradients(lambda gg, y, g, x, **s: _average_pool(gg, **s), None)
+
+_max_pool.batch_by(folded(0))
+max_pool_gradient.batch_by(folded(0, 1, 2))
+max_pool_pick.batch_by(folded(0, 1, 2))
+_average_pool.batch_by(folded(0))
+average_pool_gradient.batch_by(folded(0, likes=(1,)))
 
 # ------------------------------------------------------------------ public functions
 

@@ -21,6 +21,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels import products_gpu
+from trainkit.ops.batching import ItemStack, aligned, reshaped, transposed
 from trainkit.ops.elementwise import along, conjugated
 from trainkit.ops.shaping import expand_dims, reshape, squeeze, swap_last_axes
 
@@ -145,3 +146,49 @@ _of_matrices_2.steps = [  # type: ignore[attr-defined]
 ]
 matmul.gradients(_matmul_gradient_1, _matmul_gradient_2)
 matmul.array_gradients(_of_matrices_1, _of_matrices_2)
+
+
+@matmul.batch_by
+def _matmul_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """One large product, not many small ones, where a matrix is shared."""
+    a, b = inputs
+    rank_a, rank_b = len(a.shape), len(b.shape)
+    if min(rank_a, rank_b) == 1:
+        return _vector_stack(primitive, inputs, count)
+    if not isinstance(b, ItemStack) and rank_b == 2:
+        dims = tuple(a.stacked.shape)
+        flat = reshaped(a.stacked, (-1, dims[-1]))
+        return reshaped(primitive.op(flat, b), (*dims[:-1], b.shape[-1]))
+    if not isinstance(a, ItemStack) and rank_a == rank_b == 2:
+        n, m = b.shape
+        wide = reshaped(transposed(b.stacked, (1, 0, 2)), (n, None if m is None else count * m))
+        product = reshaped(primitive.op(a, wide), (a.shape[0], count, m))
+        return transposed(product, (1, 0, 2))
+    rank = max(rank_a, rank_b)
+    return primitive.op(aligned(a, rank), aligned(b, rank))
+
+
+def _vector_stack(primitive: Any, inputs: Any, count: int) -> Any:
+    """Vectors are rows or columns, whose axis of size 1 the result does not have."""
+    a, b = inputs
+    rank_a, rank_b = len(a.shape), len(b.shape)
+    rank = max(rank_a, rank_b, 2)
+    one = _as_rows(a, rank) if rank_a == 1 else aligned(a, rank)
+    two = _as_columns(b, rank) if rank_b == 1 else aligned(b, rank)
+    y = primitive.op(one, two)
+    dims = list(y.shape)
+    if rank_b == 1:
+        del dims[-1]
+    if rank_a == 1:
+        del dims[-1 if rank_b == 1 else -2]
+    return reshaped(y, tuple(dims))
+
+
+def _as_rows(x: Any, rank: int) -> Any:
+    y = aligned(x, rank - 1)
+    return reshaped(y, (*tuple(y.shape)[:-1], 1, y.shape[-1]))
+
+
+def _as_columns(x: Any, rank: int) -> Any:
+    y = aligned(x, rank - 1)
+    return reshaped(y, (*tuple(y.shape), 1))

@@ -14,11 +14,12 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.callables import WIDE
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ARRANGEMENT, IF_ALIKE, REDUCTION, SHAPE, TRACE, VIEW
+from trainkit.core.facets import ARRANGEMENT, IF_ALIKE, OVER_AXES, REDUCTION, SHAPE, TRACE, VIEW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
 from trainkit.kernels.reductions_cpu import FEWEST, axis_sum
+from trainkit.ops.batching import as_stack, reshaped, stacked
 from trainkit.ops.elementwise import (
     cast,
     multiply,
@@ -118,6 +119,7 @@ _spread: Any = spread.primitive.kernel
 spread.gradients(
     lambda g, y, short, x, *, axis, keepdims, mean: _reduce(g, axis, keepdims, mean), None
 )
+spread.declare(batch=OVER_AXES)
 
 
 def _reduce(x: Tensor, axis: Axis, keepdims: bool, mean: bool) -> Tensor:
@@ -187,6 +189,20 @@ def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
 
 sum_to_like.gradients(lambda g, y, big, x: broadcast_like(g, big), None)
 broadcast_like.gradients(lambda g, y, x, like: sum_to_like(g, x), None)
+
+
+@sum_to_like.batch_by
+def _sum_to_like_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    g, x = inputs
+    like = as_stack(x, len(g.shape), count)
+    return reshaped(primitive.op(stacked(g, count), like), (count, *x.shape))
+
+
+@broadcast_like.batch_by
+def _broadcast_like_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, like = inputs
+    return primitive.op(as_stack(x, len(like.shape), count), stacked(like, count))
+
 
 # ------------------------------------------------------------------ means and moments
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core import devices
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import MESSAGE, Effect
+from trainkit.core.facets import MESSAGE, Effect, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 
@@ -24,3 +24,6 @@ def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any
         texts = [f"\n  {devices.to_numpy(x)!r}" for x in shown]
         raise InvalidArgumentError(message + "".join(texts))
     return ()
+
+
+assert_true.declare(batch=one_by_one("the error shows the values of one item"))

@@ -16,11 +16,13 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.scatter_plain import scatter_at
+from trainkit.ops.batching import as_stack, stacked
 from trainkit.ops.creation import ones_like, zeros, zeros_like
 from trainkit.ops.elementwise import cast, divide, equal, multiply, where
 from trainkit.ops.gathering import add_at, depth_of, gather_nd, positions, rows_as_index
 from trainkit.ops.reductions import sum_to_like
 from trainkit.ops.shaping import as_tensor, known_sizes
+from trainkit.ops.vmap_rules.gather_rules import numbered
 
 
 def _fits(found: Dims, wanted: Dims) -> bool:
@@ -153,6 +155,17 @@ _REDUCTIONS: dict[str | None, Any] = {
     "min": scatter_min,
     "mul": scatter_multiply,
 }
+
+
+def _scatter_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, indices, updates = inputs
+    rank = len(indices.shape) - 1 + len(x.shape) - indices.shape[-1]
+    given = stacked(x, count), numbered(indices, count), as_stack(updates, rank, count)
+    return primitive.op(*given)
+
+
+for _scatter in (scatter_nd_add, _scatter_update, scatter_max, scatter_min, scatter_multiply):
+    _scatter.batch_by(_scatter_stack)
 
 
 def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: str | None = None) -> Tensor:

@@ -19,9 +19,20 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 from trainkit.kernels.scatter_plain import scatter_at
-from trainkit.ops.elementwise import cast, divide, equal, greater_equal, multiply, where
+from trainkit.ops.batching import ItemStack, moved, reshaped, stacked
+from trainkit.ops.elementwise import (
+    add,
+    cast,
+    divide,
+    equal,
+    greater_equal,
+    less,
+    multiply,
+    where,
+)
 from trainkit.ops.gathering import add_rows, first_outside, positions, take
 from trainkit.ops.shaping import as_tensor, reshape
+from trainkit.ops.vmap_rules.gather_rules import check_now
 
 
 def _rule(data: Spec, segment_ids: Spec, *, num_segments: int | None) -> Spec:
@@ -169,6 +180,29 @@ def _prod_gradient(
 
 
 _prod.gradients(_prod_gradient, None)
+
+# ------------------------------------------------------------------ stacks
+
+
+def _segment_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    data, ids = inputs
+    wide = len(ids.shape)
+    if not isinstance(ids, ItemStack):
+        return moved(primitive.op(moved(data.stacked, 0, wide), ids, **settings), 1, 0)
+    n = settings["num_segments"]
+    if n is None:
+        return NotImplemented  # items have different numbers of segments
+    own = cast(ids.stacked, "int64")
+    check_now(own, n, np.iinfo(np.int64).min, "segments", "UnsortedSegment")
+    first = np.arange(count, dtype=np.int64).reshape(count, *(1,) * wide) * n
+    beyond = where(less(own, n), add(own, first), np.int64(count * n))
+    where_ = where(less(own, 0), np.int64(-1), beyond)
+    y = primitive.op(stacked(data, count), where_, num_segments=count * n)
+    return reshaped(y, (count, n, *tuple(y.shape)[1:]))
+
+
+for _reduction in (_sum, _max, _min, _prod):
+    _reduction.batch_by(_segment_stack)
 
 # ------------------------------------------------------------------ public
 

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import IF_ALIKE, QUERY, SHAPE, VIEW, Absent
+from trainkit.core.facets import ALONG_AXIS, IF_ALIKE, LEADING_AXES, QUERY, SHAPE, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -232,6 +232,7 @@ def _reshape_like(xp: ArrayModule, x: Array, like: Array) -> Array:
 
 
 _reshape_like.gradients(lambda g, y, x, like: reshape_like(g, x), None)
+_reshape_like.declare(batch=LEADING_AXES)
 
 
 def reshape_like(x: Tensor, like: Tensor) -> Tensor:
@@ -464,9 +465,11 @@ def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
 
 
 _expand_dims.gradients(lambda g, y, x, *, axis: _squeeze(g, axis=axis))
+_expand_dims.declare(batch=ALONG_AXIS)
 _squeeze.gradients(
     lambda g, y, x, *, axis: _expand_dims(g, axis=tuple(a % len(x.shape) for a in axis))
 )
+_squeeze.declare(batch=ALONG_AXIS)
 
 
 def squeeze(x: Any, axis: Any = None) -> Tensor:

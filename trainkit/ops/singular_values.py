@@ -15,6 +15,7 @@ from trainkit.core.facets import COMPOSITE, MATRIX, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.batching import stacked
 from trainkit.ops.diagonals import matrix_with_diagonal
 from trainkit.ops.elementwise import add, cast, greater, multiply, subtract
 from trainkit.ops.extremes import max as max_
@@ -77,6 +78,11 @@ def no_gradient_here(xp: ArrayModule, g: Array) -> Array:
             "use full_matrices=False"
         )
     return xp.zeros((), g.dtype)
+
+
+@no_gradient_here.batch_by
+def _no_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    return stacked(primitive.op(inputs[0].stacked), count)
 
 
 def _svd_gradient(g: Any, y: Any, x: Tensor, *, full: bool) -> Tensor:

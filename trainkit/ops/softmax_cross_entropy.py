@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes, recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMMON, COMPOSITE, TRACE
+from trainkit.core.facets import COMMON, COMPOSITE, LEADING_AXES, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -68,6 +68,7 @@ scaled_rows.gradients(
     lambda gg, y, g, slopes: total(multiply(gg, slopes), -1),
     lambda gg, y, g, slopes: scaled_rows(g, gg),
 )
+scaled_rows.declare(batch=LEADING_AXES)
 
 # ------------------------------------------------------------------ dense labels, last axis
 
@@ -185,7 +186,9 @@ _dense.gradients(
     lambda g, y, labels, logits: negative(multiply(_row(g), log_softmax(logits))),
     lambda g, y, labels, logits: softmax_cross_entropy_gradient(g, labels, logits),
 )
+_dense.declare(batch=LEADING_AXES)
 softmax_cross_entropy_gradient.joint_gradient(_dense_second)
+softmax_cross_entropy_gradient.declare(batch=LEADING_AXES)
 
 
 def _dense_pair_joint(
@@ -216,6 +219,7 @@ def _sum_of(parts: list[Tensor]) -> Tensor | None:
 
 
 _dense_pair.joint_gradient(_dense_pair_joint)
+_dense_pair.declare(batch=LEADING_AXES)
 PRIMITIVES["softmax_cross_entropy_and_slopes"].joint_sparse = True
 
 # ------------------------------------------------------------------ integer labels, last axis
@@ -352,8 +356,10 @@ sparse_loss.array_gradients(
         _sparse_back(np, g, labels, logits) if logits.dtype is g.dtype else NotImplemented
     ),
 )
+sparse_loss.declare(batch=LEADING_AXES)
 _sparse_back: Any = sparse_softmax_cross_entropy_gradient.primitive.kernel
 sparse_softmax_cross_entropy_gradient.joint_gradient(_sparse_second)
+sparse_softmax_cross_entropy_gradient.declare(batch=LEADING_AXES)
 
 
 def _sparse_pair_joint(g: Any, y: Any, labels: Tensor, logits: Tensor) -> Any:
@@ -365,6 +371,7 @@ def _sparse_pair_joint(g: Any, y: Any, labels: Tensor, logits: Tensor) -> Any:
 
 
 sparse_pair.joint_gradient(_sparse_pair_joint)
+sparse_pair.declare(batch=LEADING_AXES)
 PRIMITIVES["sparse_softmax_cross_entropy_and_slopes"].joint_sparse = True
 
 # ------------------------------------------------------------------ the functions

@@ -19,6 +19,7 @@ from trainkit.core.facets import MATRIX
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.batch_rules import of_matrices
 from trainkit.ops.creation import eye, zeros_like
 from trainkit.ops.diagonals import tril, triu
 from trainkit.ops.elementwise import add, conjugated, multiply, negative, subtract
@@ -100,6 +101,7 @@ def _solve_gradient(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Any:
 
 
 _solve.joint_gradient(_solve_gradient)
+_solve.batch_by(of_matrices)
 
 
 def _with_columns(a: Any, b: Any, op: str) -> tuple[Tensor, Tensor, bool]:
@@ -160,6 +162,7 @@ def _triangular_gradient(g: Tensor, y: Tensor, a: Tensor, b: Tensor, *, lower: b
 
 
 _solve_triangular.joint_gradient(_triangular_gradient)
+_solve_triangular.batch_by(of_matrices)
 
 
 def solve_triangular(a: Any, b: Any, lower: bool = False) -> Tensor:

@@ -13,10 +13,11 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import AXIS, COMMON, INDEXING, LAST_AXES
+from trainkit.core.facets import AXIS, COMMON, INDEXING, LAST_AXES, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.batching import ItemStack, reshaped, stacked
 from trainkit.ops.elementwise import cast, equal, logical_not, where
 from trainkit.ops.gathering import positions, take_along_axis_sum
 from trainkit.ops.shaping import as_tensor, ravel, reshape, reshape_like
@@ -262,6 +263,19 @@ def _searchsorted(
     return xp.stack(found).reshape(values.shape).astype(dtype)
 
 
+@_searchsorted.batch_by
+def _search_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """A sequence with several axes has one for each row of `values`."""
+    sequence, values = inputs
+    if not isinstance(sequence, ItemStack) and len(sequence.shape) == 1:
+        return primitive.op(sequence, values.stacked, **settings)
+    lines, wanted = stacked(sequence, count), stacked(values, count)
+    if len(sequence.shape) == 1:
+        wanted = reshaped(wanted, (count, -1))
+    found = primitive.op(lines, wanted, **settings)
+    return reshaped(found, (count, *values.shape))
+
+
 def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tensor:
     """The positions at which `values` would go into a rising sequence and keep it rising.
 
@@ -343,6 +357,9 @@ def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | N
     first = _fitted(first, 0, size, start)
     found = (values, *(a.astype(_INT32) for a in (first, inverse, counts)))
     return tuple(xp.asarray(a) for a in found)
+
+
+_unique.declare(batch=one_by_one("items have different numbers of different values"))
 
 
 def _apart(host: Any, values: Any, first: Any, inverse: Any, counts: Any) -> Any:
@@ -435,6 +452,14 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
     """Whether each element is one of `members`."""
     return xp.isin(x, members)
+
+
+@_isin.batch_by
+def _isin_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, members = inputs
+    if isinstance(members, ItemStack):
+        return NotImplemented  # each set is sorted by itself
+    return primitive.op(x.stacked, members)
 
 
 def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:

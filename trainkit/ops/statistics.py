@@ -10,10 +10,11 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import INDEXING, REDUCTION, Absent
+from trainkit.core.facets import INDEXING, REDUCTION, Absent, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.ops.batching import later, moved, stacked
 from trainkit.ops.elementwise import cast, divide, multiply, not_equal, promoted, subtract
 from trainkit.ops.extremes import max as greatest
 from trainkit.ops.extremes import min as least
@@ -157,6 +158,27 @@ def quantile_gather(
         value = (value + xp.take_along_axis(ranked, high, axis=-1) * weight)[..., 0]
         results.append(xp.expand_dims(value, axes) if keepdims else value)
     return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), g.dtype)
+
+
+def _of_items(settings: dict[str, Any], rank: int) -> dict[str, Any]:
+    axes = shapes.canonical_axes(settings["axis"], rank, "quantile")
+    return {**settings, "axis": tuple(map(later, axes))}
+
+
+@_quantile.batch_by
+@quantile_gather.batch_by
+def _quantile_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Several quantiles have an axis of their own, in front of that of the items."""
+    rank = len(inputs[0].shape)
+    y = primitive.op(*[stacked(x, count) for x in inputs], **_of_items(settings, rank))
+    return moved(y, 1, 0) if type(settings["q"]) is tuple else y
+
+
+@quantile_spread.batch_by
+def _quantile_spread_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    g, x = (stacked(x, count) for x in inputs)
+    g = moved(g, 0, 1) if type(settings["q"]) is tuple else g
+    return primitive.op(g, x, **_of_items(settings, len(inputs[1].shape)))
 
 
 def _quantile_gradient(g: Tensor, y: Tensor, x: Tensor, **settings: Any) -> Tensor | None:
@@ -365,6 +387,9 @@ def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Arr
     return counts.astype(weights[0].dtype if weights else np.int32)
 
 
+_bincount.declare(batch=one_by_one("the greatest value of an item says how many bins it has"))
+
+
 def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Tensor:
     """How often each of the numbers 0, 1, 2, ... occurs.
 
@@ -413,6 +438,9 @@ def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Arr
     wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
     counts, edges = xp.histogram(x.astype(wanted, copy=False).ravel(), bins=bins, range=range)
     return counts.astype(wanted), edges.astype(wanted)
+
+
+_histogram.declare(batch=one_by_one("each item has bins of its own"))
 
 
 def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor]:

@@ -14,6 +14,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.windows import Windows
+from trainkit.ops.batch_rules import folded
 from trainkit.ops.shaping import as_tensor
 from trainkit.ops.window_arguments import Sizes, spatial_tuple, windowed_dims
 
@@ -80,6 +81,8 @@ def unfold_gradient(
 
 _unfold.gradients(lambda g, y, x, **s: unfold_gradient(g, x, **s))
 unfold_gradient.gradients(lambda gg, y, g, x, **s: _unfold(gg, **s), None)
+_unfold.batch_by(folded(0))
+unfold_gradient.batch_by(folded(0, likes=(1,)))
 
 
 def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: Any) -> Spec:
@@ -124,6 +127,9 @@ def _fold(
         stride=stride,
     )
     return _folded(xp, x, _placed(output_size, kernel_size, dilation, padding, stride))
+
+
+_fold.batch_by(folded(0))
 
 
 def _fold_gradient(

@@ -7,8 +7,8 @@ from typing import Any
 
 from trainkit.core import nest, recorder
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
-from trainkit.ops.batching import BatchedTensor, NeedsValue, unbatched
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.batching import BatchedTensor, NeedsValue, is_symbol, new_level, unbatched
 from trainkit.ops.control_flow import map as map_one_by_one
 from trainkit.ops.one_node import one_node
 
@@ -21,12 +21,12 @@ class _Once:
     """
 
     def __init__(self, graph: Any) -> None:
-        self._graph = graph
+        self.graph = graph
 
     def read_variable(self, variable: Any) -> Tensor:
         """The value now."""
         value: Tensor = (
-            variable._value if self._graph is None else self._graph.read_variable(variable)
+            variable._value if self.graph is None else self.graph.read_variable(variable)
         )
         return value
 
@@ -40,9 +40,9 @@ class _Once:
 
     def apply(self, primitive: Any, inputs: Any, settings: Any) -> Any:
         """Add an operation on stacks to the graph around."""
-        if self._graph is None or primitive.facets.effect:
+        if self.graph is None or primitive.facets.effect:
             raise NeedsValue(f"{primitive.name} of a symbol of a graph")
-        return self._graph.apply(primitive, inputs, settings)
+        return self.graph.apply(primitive, inputs, settings)
 
     def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
         """Stop: items may go different ways."""
@@ -83,7 +83,8 @@ def vectorized_map(function: Callable[[Any], Any], elements: Any, fallback: bool
     leaves = nest.flatten(stacks)
     sizes = {x.shape[0] if x.shape else None for x in leaves}
     trace = recorder.current_trace()
-    symbolic = any(isinstance(x, SymbolicTensor) for x in leaves)
+    graph = trace.graph if isinstance(trace, _Once) else trace
+    symbolic = any(is_symbol(x) for x in leaves)
     if len(sizes) != 1 or None in sizes or 0 in sizes:
         if symbolic:
             return map_one_by_one(function, stacks)
@@ -91,15 +92,16 @@ def vectorized_map(function: Callable[[Any], Any], elements: Any, fallback: bool
             "vectorized_map: all elements need one size of the first axis, 1 or more; their shapes "
             f"are {[tuple(x.shape) for x in leaves]}"
         )
-    if (symbolic or trace is not None) and not hasattr(trace, "scan"):
+    if (symbolic or graph is not None) and not hasattr(graph, "scan"):
         return map_one_by_one(function, stacks)
+    level, count = new_level(), leaves[0].shape[0]
     try:
-        results = _at_once(function, stacks, trace)
+        results = _at_once(function, stacks, level, graph)
     except NeedsValue as reason:
         if not fallback:
             raise ValueError(f"vectorized_map: {reason}") from reason
         return map_one_by_one(function, stacks)
-    return nest.map_structure(lambda y: unbatched(_as_tensor(y), leaves[0].shape[0]), results)
+    return nest.map_structure(lambda y: unbatched(_as_tensor(y), level, count), results)
 
 
 def _as_stack(x: Any) -> Any:
@@ -112,9 +114,9 @@ def _as_tensor(y: Any) -> Any:
     return y if isinstance(y, Tensor) else _as_stack(y)
 
 
-def _at_once(function: Callable[[Any], Any], stacks: Any, graph: Any) -> Any:
+def _at_once(function: Callable[[Any], Any], stacks: Any, level: int, graph: Any) -> Any:
     recorder.THREAD.traces.append(_Once(graph))
     try:
-        return function(nest.map_structure(BatchedTensor, stacks))
+        return function(nest.map_structure(lambda x: BatchedTensor(x, level), stacks))
     finally:
         recorder.THREAD.traces.pop()

@@ -6,7 +6,7 @@ import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import MESSAGE, Effect
+from trainkit.core.facets import MESSAGE, Effect, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.recorder import THREAD, current_trace
 from trainkit.core.shapes import Spec
@@ -56,6 +56,9 @@ def _flag(*inputs: Any, **settings: Any) -> Spec:
 def write_summary(xp: Any, data: Any, step: Any, condition: Any, *, recording: "_InGraph") -> Any:
     """Record `data`, or what `recording` holds in its place, if `condition` is None or true."""
     return xp.asarray(recording.run(data, step, condition))
+
+
+write_summary.declare(batch=one_by_one("each item records a summary"))
 
 
 class _InGraph:

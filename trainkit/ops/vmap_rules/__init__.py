@@ -1,0 +1,1 @@
+"""Batching rules that need more than a line, by family."""

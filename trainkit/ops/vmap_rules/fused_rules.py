@@ -1,0 +1,151 @@
+"""Batching rules of fused normalizations, and of LSTM and GRU.
+
+To a normalization of a batch, items are one more axis of features; to one of layers, and to a
+recurrence, they are further samples. Sums over the samples of each item are then made apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.tensor import PRIMITIVES
+from trainkit.ops.batch_rules import by_formula, folded, with_one_batch, with_two_batches
+from trainkit.ops.batching import ItemStack, any_stacks, reshaped, stack_like, stacked
+from trainkit.ops.elementwise import add, multiply
+from trainkit.ops.normalization import _fused, fused_normalization_gradient
+from trainkit.ops.products import matmul
+from trainkit.ops.recurrence import _gru, _lstm, gru_gradient, lstm_gradient
+from trainkit.ops.reductions import sum as total
+from trainkit.ops.shaping import expand_dims, reshape, swap_last_axes
+
+# ------------------------------------------------------------------ normalization
+
+
+@_fused.batch_by
+def _normalized_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """For a batch the item is one more axis of features; for layers one more axis of samples."""
+    x, scale, offset = inputs
+    if settings["over_batch"]:
+        return primitive.op(*[stacked(v, count) for v in inputs], **_with_items_axis(settings))
+    if isinstance(scale, ItemStack) or isinstance(offset, ItemStack):
+        return _scaled_apart(primitive, inputs, settings, count)
+    return primitive.op(x.stacked, scale, offset, **_moved_up(settings))
+
+
+def _moved_up(settings: dict[str, Any]) -> dict[str, Any]:
+    return {**settings, "axis": tuple(a + 1 for a in settings["axis"])}
+
+
+def _with_items_axis(settings: dict[str, Any]) -> dict[str, Any]:
+    return {**settings, "axis": (0, *_moved_up(settings)["axis"])}
+
+
+def _for_features(parameter: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    """A parameter with axes of size 1 where `x` has others than its features."""
+    return reshape(parameter, tuple(n if i in axis else 1 for i, n in enumerate(x.shape)))
+
+
+@by_formula
+def _scaled_apart(x: Any, scale: Any, offset: Any, **settings: Any) -> Any:
+    y = _fused(x, None, None, **settings)
+    if scale is not None:
+        y = multiply(y, _for_features(scale, x, settings["axis"]))
+    return y if offset is None else add(y, _for_features(offset, x, settings["axis"]))
+
+
+@fused_normalization_gradient.batch_by
+def _gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """For layers the sums over samples are made apart, as the operation would sum over items."""
+    if settings["over_batch"]:
+        return primitive.op(*[stacked(v, count) for v in inputs], **_with_items_axis(settings))
+    g, x, scale = inputs[:3]
+    axis = settings["axis"]
+    by_scale, by_offset = _sums(primitive, (g, x), settings, count)
+    upstream = stacked(g, count)
+    if isinstance(scale, ItemStack):
+        dims = tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
+        upstream, scale = multiply(upstream, reshaped(scale.stacked, (count, *dims))), None
+    given = upstream, stacked(x, count), scale, None, None
+    return primitive.op(*given, **_moved_up(settings))[0], by_scale, by_offset
+
+
+@by_formula
+def _sums(g: Any, x: Any, **settings: Any) -> Any:
+    """The gradients by scale and offset of a normalization of layers."""
+    outer = tuple(i for i in range(len(x.shape)) if i not in settings["axis"])
+    normal = _fused(x, None, None, **settings)
+    return total(multiply(g, normal), outer), total(g, outer)
+
+
+# ------------------------------------------------------------------ recurrence
+
+_lstm.batch_by(folded(0, 1, 2))
+_gru.batch_by(folded(0, 1))
+
+
+def _earlier(first: Any, states: Any) -> Any:
+    """The state before each step, (batch, steps, units)."""
+    return _side_by_side(expand_dims(first, 1), states[:, :-1], axis=1)
+
+
+def _side_by_side(*parts: Any, axis: int) -> Any:
+    return PRIMITIVES["concatenate"].op(*parts, axis=axis)
+
+
+def _product(states: Any, gradients: Any) -> Any:
+    """The gradient by a kernel that multiplied `states` at each step."""
+    return matmul(swap_last_axes(_rows(states)), _rows(gradients))
+
+
+def _rows(x: Any) -> Any:
+    return reshape(x, (-1, x.shape[-1]))
+
+
+@lstm_gradient.batch_by
+def _lstm_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """The gradient by the kernel, a sum over the sequences of an item, is made apart."""
+    by_hidden, by_memory, projected, h, c, kernel, hidden, memory, gates = inputs
+    if any_stacks([kernel]):
+        return NotImplemented
+    flat = [with_one_batch(x, count) for x in (by_hidden, by_memory, projected, h, c)]
+    kept = [with_one_batch(x, count) for x in (hidden, memory, gates)]
+    parts = primitive.op(*flat, kernel, *kept, **settings)[:3]
+    by_projected, by_h, by_c = with_two_batches(parts, count)
+    by_kernel = _by_kernel(primitive, (h, hidden, stack_like(by_projected, inputs)), {}, count)
+    return by_projected, by_h, by_c, by_kernel
+
+
+_by_kernel = by_formula(lambda h, hidden, gradients: _product(_earlier(h, hidden), gradients))
+
+
+@gru_gradient.batch_by
+def _gru_gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """The gradients by kernel and bias, sums over the sequences of an item, are made apart."""
+    by_hidden, projected, h, kernel, bias, hidden, gates = inputs
+    if any_stacks([kernel]):
+        return NotImplemented
+    if any_stacks([bias]):
+        bias = None  # the gates hold what it did
+    flat = [with_one_batch(x, count) for x in (by_hidden, projected, h)]
+    kept = [with_one_batch(x, count) for x in (hidden, gates)]
+    by_projected, by_h = with_two_batches(
+        primitive.op(*flat, kernel, bias, *kept, **settings)[:2], count
+    )
+    rest = h, hidden, gates, stack_like(by_projected, inputs)
+    by_kernel, by_bias = _by_gru_kernel(primitive, rest, settings, count)
+    return by_projected, by_h, by_kernel, by_bias
+
+
+@by_formula
+def _by_gru_kernel(
+    h: Any, hidden: Any, gates: Any, gradients: Any, *, reset_after: bool = True
+) -> Any:
+    earlier = _earlier(h, hidden)
+    units = hidden.shape[-1]
+    by_gates, by_new = gradients[..., : 2 * units], gradients[..., 2 * units :]
+    reset, share = gates[..., units : 2 * units], gates[..., 3 * units :]
+    if reset_after:
+        inner = _side_by_side(by_gates, multiply(by_new, reset), axis=-1)
+        return _product(earlier, inner), total(_rows(inner), 0)
+    by_kernel = _side_by_side(_product(earlier, by_gates), _product(share, by_new), axis=1)
+    return by_kernel, multiply(total(_rows(gradients), 0), 0.0)

@@ -1,0 +1,104 @@
+"""Batching rules for `x[key]` with index tensors among the key's items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.shapes import broadcast_dims
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops import index_keys
+from trainkit.ops.batching import (
+    ItemStack,
+    NoBatch,
+    aligned,
+    any_stacks,
+    as_stack,
+    stacked,
+    transposed,
+)
+from trainkit.ops.index_keys import ALL, Key
+from trainkit.ops.indexing import get_item_at, put_item_at
+from trainkit.ops.item_assignment import with_items
+
+
+class _StackKey:
+    """Where a key points in the stack, and how the axes of what is there lie.
+
+    Args:
+        dims: the shape of one value.
+        key: as for one value.
+        parts: the index tensors, a `ItemStack` where items have their own.
+        count: how many items there are.
+
+    Attributes:
+        key: for the stack.
+        parts: for the stack.
+        rank: of what one item has there.
+        order: of the axes of what the key picks from the stack, to have the items first.
+    """
+
+    def __init__(self, dims: Any, key: Key, parts: Any, count: int) -> None:
+        key = index_keys.without_ellipsis(key, parts, dims)
+        arrays = [parts[int(k[1:])] for k in key if index_keys.is_array(k, parts)]
+        masks = [x for x in arrays if x.dtype.is_bool]
+        shapes = [(None,) if x.dtype.is_bool else tuple(x.shape) for x in arrays]
+        wide = len(broadcast_dims(*shapes, op="get_item")) if shapes else 0
+        sliced = [k is None or type(k) is tuple for k in key]
+        self.rank = sum(sliced) + wide
+        self.parts = list(parts)
+        if not any_stacks(parts):
+            self.key: Key = (ALL, *key)
+            first = bool(arrays) and not _adjacent(sliced)
+            self.order = [wide, *range(wide), *range(wide + 1, self.rank + 1)] if first else []
+            return
+        if any(isinstance(x, ItemStack) and x.dtype.is_bool for x in parts) or masks:
+            raise NoBatch  # masks pick as many elements as they have true ones
+        if any(type(k) is tuple and any(type(b) is str for b in k) for k in key):
+            raise NoBatch  # slices of other lengths
+        self.parts = [aligned(x, wide) for x in parts]
+        numbers = np.arange(count).reshape(count, *(1,) * wide)
+        self.key = (f"@{len(parts)}", *key)
+        self.parts.append(convert_to_tensor(numbers))
+        # All index arrays now come first; between slices they stood where the first one does.
+        before = sliced.index(False) if _adjacent(sliced) else 0
+        self.order = [0, *range(wide + 1, wide + 1 + before), *range(1, wide + 1)]
+        self.order += range(wide + 1 + before, self.rank + 1)
+
+    def to_items(self, picked: Tensor) -> Tensor:
+        """What the key picks from the stack, with the items first."""
+        return transposed(picked, self.order) if self.order else picked
+
+    def from_items(self, values: Tensor) -> Tensor:
+        """Values with the items first, as they lie in what the key picks."""
+        return transposed(values, np.argsort(self.order).tolist()) if self.order else values
+
+
+def _adjacent(sliced: list[bool]) -> bool:
+    """Whether the items of a key that are no slices stand side by side."""
+    places = [i for i, s in enumerate(sliced) if not s]
+    return places[-1] - places[0] == len(places) - 1
+
+
+@get_item_at.batch_by
+def _picked(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, *parts = inputs
+    place = _StackKey(x.shape, settings["key"], parts, count)
+    return place.to_items(primitive.op(stacked(x, count), *place.parts, key=place.key))
+
+
+@put_item_at.batch_by
+def _put(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    g, x, *parts = inputs
+    place = _StackKey(x.shape, settings["key"], parts, count)
+    values = place.from_items(stacked(g, count))
+    return primitive.op(values, stacked(x, count), *place.parts, key=place.key)
+
+
+@with_items.batch_by
+def _replaced(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, value, *parts = inputs
+    place = _StackKey(x.shape, settings["key"], parts, count)
+    values = place.from_items(as_stack(value, place.rank, count))
+    return primitive.op(stacked(x, count), values, *place.parts, key=place.key)
