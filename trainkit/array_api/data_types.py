@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from trainkit import ops
 from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
-from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.tensor import Tensor
 from trainkit.ops.shaping import as_tensor
+from trainkit.ops.type_limits import FloatLimits as FloatLimits
+from trainkit.ops.type_limits import IntegerLimits as IntegerLimits
+from trainkit.ops.type_limits import dtype_of
+from trainkit.ops.type_limits import finfo as finfo
+from trainkit.ops.type_limits import iinfo as iinfo
 
 __array_api_version__ = "2025.12"
 
@@ -33,14 +36,6 @@ _KINDS = {
     "complex floating": ("complex64", "complex128"),
 }
 _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["complex floating"]
-
-
-def _dtype_of(x: Any) -> DType:
-    return (
-        x.dtype
-        if is_tensor(x) or (hasattr(x, "dtype") and not isinstance(x, DType))
-        else as_dtype(x)
-    )
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
@@ -67,7 +62,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether values of a dtype (or of a tensor) promote to another without leaving their kind."""
-    one, two = _dtype_of(from_), as_dtype(to)
+    one, two = dtype_of(from_), as_dtype(to)
     if one == two:
         return True
     kinds = ("integral", ("real floating", "complex floating"))
@@ -90,71 +85,6 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
     """`x` in another dtype; tensors never change, so a copy is made only where one is needed."""
     y: Any = ops.cast(as_tensor(x), dtype)
     return y if device is None else y.to_device(device)
-
-
-@dataclass(frozen=True)
-class FloatLimits:
-    """What `finfo` gives.
-
-    Attributes:
-        bits: of a number (of one part of a complex number).
-        eps: distance from 1 to the next greater number.
-        max: greatest finite number.
-        min: least finite number.
-        smallest_normal: least positive number of full precision.
-        dtype: the real dtype.
-    """
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: DType
-
-
-@dataclass(frozen=True)
-class IntegerLimits:
-    """What `iinfo` gives.
-
-    Attributes:
-        bits: of a number.
-        max: greatest number.
-        min: least number.
-        dtype: the dtype.
-    """
-
-    bits: int
-    max: int
-    min: int
-    dtype: DType
-
-
-def finfo(type: Any, /) -> FloatLimits:
-    """The limits of a floating dtype, or of that of a tensor.
-
-    Raises:
-        TypeError: the dtype is not floating.
-    """
-    dtype = _dtype_of(type).real_dtype
-    if not dtype.is_floating:
-        raise TypeError(f"finfo: {dtype.name} is not floating")
-    info: Any = ml_dtypes.finfo(dtype.dtype)
-    eps, top, bottom, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatLimits(int(info.bits), eps, top, bottom, normal, dtype)
-
-
-def iinfo(type: Any, /) -> IntegerLimits:
-    """The limits of an integer dtype, or of that of a tensor.
-
-    Raises:
-        TypeError: the dtype is no integer.
-    """
-    dtype = _dtype_of(type)
-    if not dtype.is_integer:
-        raise TypeError(f"iinfo: {dtype.name} is no integer type")
-    low, high = dtype.limits
-    return IntegerLimits(8 * dtype.size, high, low, dtype)
 
 
 # ------------------------------------------------------------------ inspection

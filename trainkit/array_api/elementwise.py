@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from trainkit import ops
-from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor
 from trainkit.ops.shaping import as_tensor
+from trainkit.ops.type_limits import clip as clip
 
 Unary = Callable[[Any], Tensor]
 Binary = Callable[[Any, Any], Tensor]
@@ -128,31 +128,3 @@ not_equal = _binary("not_equal", ops.not_equal)
 pow = _binary("pow", ops.power)
 remainder = _binary("remainder", ops.mod)
 subtract = _binary("subtract", ops.subtract)
-
-
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
-    """The elements of `x`, none below `min` or above `max`; a bound of `None` is no bound.
-
-    Args:
-        x: real tensor.
-        min: number or tensor that broadcasts with `x`.
-        max: number or tensor that broadcasts with `x`.
-
-    Returns:
-        A tensor of the dtype of `x`.
-    """
-    y = as_tensor(x)
-    dtype = y.dtype
-    if min is not None:
-        y = ops.maximum(y, _bound(min, dtype))
-    if max is not None:
-        y = ops.minimum(y, _bound(max, dtype))
-    return y if y.dtype == dtype else ops.cast(y, dtype)
-
-
-def _bound(value: Any, dtype: dtypes.DType) -> Any:
-    """A bound that does not change the dtype; integers are kept in its range."""
-    if not dtype.is_integer or not isinstance(value, int | float):
-        return value
-    low, high = dtype.limits
-    return int(value) if low <= value <= high else (low if value < low else high)

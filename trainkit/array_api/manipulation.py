@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +10,14 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, PositionError, ShapeError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.ops.shaping import as_tensor
+from trainkit.ops.unique_parts import UniqueAll as UniqueAll
+from trainkit.ops.unique_parts import UniqueCounts as UniqueCounts
+from trainkit.ops.unique_parts import UniqueInverse as UniqueInverse
+from trainkit.ops.unique_parts import argsort as argsort
+from trainkit.ops.unique_parts import unique_all as unique_all
+from trainkit.ops.unique_parts import unique_counts as unique_counts
+from trainkit.ops.unique_parts import unique_inverse as unique_inverse
+from trainkit.ops.unique_parts import unique_values as unique_values
 
 # ------------------------------------------------------------------ shapes
 
@@ -170,72 +178,3 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     """The elements in rising order along an axis, or in falling order."""
     y = ops.sort(x, axis)
     return ops.flip(y, axis) if descending else y
-
-
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The positions of the elements in rising order, or in falling; equal ones in their order."""
-    if not descending:
-        return ops.argsort(x, axis)
-    tensor = as_tensor(x)
-    backwards = ops.flip(ops.argsort(ops.flip(tensor, axis), axis), axis)
-    return ops.subtract(tensor.shape[axis] - 1, backwards)
-
-
-# ------------------------------------------------------------------ sets
-
-
-class UniqueAll(NamedTuple):
-    """What `unique_all` gives."""
-
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
-
-
-class UniqueCounts(NamedTuple):
-    """What `unique_counts` gives."""
-
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    """What `unique_inverse` gives."""
-
-    values: Tensor
-    inverse_indices: Tensor
-
-
-def unique_all(x: Any, /) -> UniqueAll:
-    """The different elements, their first positions, which one each element is, and their counts.
-
-    NaNs differ from each other.
-    """
-    tensor = as_tensor(x)
-    host = tensor.numpy()
-    found = np.unique(
-        host, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
-    )
-    values, first, inverse, counts = found
-    parts = (first, np.reshape(inverse, np.shape(host)), counts)
-    back = tensor.device
-    placed = [wrap(values), *(wrap(np.asarray(part, np.int32)) for part in parts)]
-    return UniqueAll(*(part.to_device(back) for part in placed))  # type: ignore[attr-defined]
-
-
-def unique_counts(x: Any, /) -> UniqueCounts:
-    """The different elements and the number of each."""
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
-
-
-def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The different elements, and for each element of `x` which one it is."""
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
-
-
-def unique_values(x: Any, /) -> Tensor:
-    """The different elements."""
-    return unique_all(x).values

@@ -5,6 +5,13 @@ import random as _random
 import numpy as _np
 
 from trainkit.datasets.downloads import get_file as get_file
+from trainkit.datasets.folders import audio_dataset_from_directory as audio_dataset_from_directory
+from trainkit.datasets.folders import image_dataset_from_directory as image_dataset_from_directory
+from trainkit.datasets.folders import text_dataset_from_directory as text_dataset_from_directory
+from trainkit.datasets.image_arrays import array_to_img as array_to_img
+from trainkit.datasets.image_arrays import img_to_array as img_to_array
+from trainkit.datasets.image_arrays import load_img as load_img
+from trainkit.datasets.image_arrays import save_img as save_img
 from trainkit.datasets.labels import normalize as normalize
 from trainkit.datasets.labels import to_categorical as to_categorical
 from trainkit.datasets.sequences import pad_sequences as pad_sequences
@@ -15,13 +22,6 @@ from trainkit.datasets.timeseries import (
 from trainkit.keras.backend import clear_session as clear_session
 from trainkit.keras.backend import is_keras_tensor as is_keras_tensor
 from trainkit.keras.backend import standardize_dtype as standardize_dtype
-from trainkit.keras.folders import audio_dataset_from_directory as audio_dataset_from_directory
-from trainkit.keras.folders import image_dataset_from_directory as image_dataset_from_directory
-from trainkit.keras.folders import text_dataset_from_directory as text_dataset_from_directory
-from trainkit.keras.images import array_to_img as array_to_img
-from trainkit.keras.images import img_to_array as img_to_array
-from trainkit.keras.images import load_img as load_img
-from trainkit.keras.images import save_img as save_img
 from trainkit.keras.saving import CustomObjectScope as CustomObjectScope
 from trainkit.keras.saving import custom_object_scope as custom_object_scope
 from trainkit.keras.saving import deserialize_keras_object as deserialize_keras_object

@@ -10,7 +10,8 @@ from trainkit.core.devices import LogicalDevice as LogicalDevice
 from trainkit.core.devices import PhysicalDevice as PhysicalDevice
 from trainkit.graph.function import functions_run_eagerly as functions_run_eagerly
 from trainkit.graph.function import run_functions_eagerly as run_functions_eagerly
-from trainkit.kernels import products_gpu, threads
+from trainkit.kernels import products_gpu as _products
+from trainkit.kernels import threads
 from trainkit.tf import parallelism as threading
 from trainkit.tf.left_out import not_here as _not_here
 
@@ -67,39 +68,6 @@ def _get_memory_growth(device: Any) -> bool:
     return True
 
 
-class _Precision:
-    tf32 = False
-
-
-def _enable_tf32(enabled: bool) -> None:
-    """Let GPUs multiply float32 matrices as TensorFloat-32, with 10 bits of mantissa.
-
-    Products are then several times as fast from NVIDIA's Ampere on. It is off at first, unlike in
-    TensorFlow; on the CPU it changes nothing. Functions that have run as CUDA graphs already stay
-    as they are.
-
-    Args:
-        enabled: whether they may.
-
-    Raises:
-        TypeError: it is no bool.
-    """
-    if not isinstance(enabled, bool):
-        raise TypeError(
-            f"enable_tensor_float_32_execution: enabled must be a bool, got {enabled!r}"
-        )
-    _Precision.tf32 = enabled
-    if devices.gpu_count():
-        products_gpu.set_tf32(devices.parse("/gpu:0").xp, enabled)
-
-
-def _tf32_is_enabled() -> bool:
-    """Whether GPUs may multiply float32 matrices as TensorFloat-32."""
-    if devices.gpu_count():
-        return products_gpu.takes_tf32(devices.parse("/gpu:0").xp)
-    return _Precision.tf32
-
-
 def _enable_op_determinism() -> None:
     """Have operations give the same bits in each run, on any number of threads.
 
@@ -121,8 +89,8 @@ def _enable_op_determinism() -> None:
 
 experimental = SimpleNamespace(
     enable_op_determinism=_enable_op_determinism,
-    enable_tensor_float_32_execution=_enable_tf32,
-    tensor_float_32_execution_enabled=_tf32_is_enabled,
+    enable_tensor_float_32_execution=_products.enable_tf32,
+    tensor_float_32_execution_enabled=_products.tf32_is_enabled,
     list_physical_devices=list_physical_devices,
     list_logical_devices=list_logical_devices,
     get_visible_devices=get_visible_devices,

@@ -342,15 +342,14 @@ def _pool(rank: int, op: str, kind: str) -> Any:
         name: Any = None,
     ) -> Tensor:
         layout = _layout(data_format)
-        if not isinstance(padding, str):
+        if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
             raise ValueError(f"{op}: padding {padding!r}; use 'SAME' or 'VALID'")
-        input, padding = _padded(input, padding)
         function = ops.max_pool if kind == "max" else ops.average_pool
         return function(
             input,
             _spatial(ksize, rank, layout, "ksize"),
             strides=_spatial(strides, rank, layout, "strides"),
-            padding=padding,
+            padding=padding.lower(),
             data_format=layout,
         )
 

@@ -11,14 +11,15 @@ import numpy as np
 
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import InvalidArgumentError, NotFoundError
-from trainkit.keras.backend import image_data_format
 from trainkit.ops.image_codecs import pillow
+from trainkit.ops.window_arguments import image_data_format
 
 _MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")
 
 
-def _format(data_format: str | None) -> str:
+def channel_order(data_format: str | None) -> str:
+    """`data_format`, or the one that is set for all; `ValueError` for any other text."""
     found = data_format or image_data_format()
     if found not in ("channels_last", "channels_first"):
         raise ValueError(f"data_format {found!r}; use 'channels_last' or 'channels_first'")
@@ -99,7 +100,7 @@ def img_to_array(img: Any, data_format: str | None = None, dtype: Any = None) ->
     Raises:
         ValueError: the image has neither two nor three axes.
     """
-    order = _format(data_format)
+    order = channel_order(data_format)
     x = np.asarray(img, dtype=dtype or floatx())
     if x.ndim not in (2, 3):
         raise ValueError(f"img_to_array: an image has two or three axes, this one shape {x.shape}")
@@ -126,7 +127,7 @@ def array_to_img(
     array = np.asarray(x, dtype=dtype or floatx())
     if array.ndim != 3:
         raise ValueError(f"array_to_img: one image has three axes, the array shape {array.shape}")
-    if _format(data_format) == "channels_first":
+    if channel_order(data_format) == "channels_first":
         array = array.transpose(1, 2, 0)
     if scale:
         array = array - array.min()

@@ -12,9 +12,11 @@ from trainkit import ops
 from trainkit.core.errors import NotFoundError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import AUTOTUNE, Dataset
-from trainkit.keras.images import _format
+from trainkit.datasets.image_arrays import channel_order
+from trainkit.ops.image_codecs import decode_image
+from trainkit.ops.strings import substr
 from trainkit.ops.wav import decode_wav
-from trainkit.tf import io, strings
+from trainkit.records.decoding import read_file
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")
 _CHANNELS = {"rgb": 3, "rgba": 4, "grayscale": 1}
@@ -250,10 +252,10 @@ def image_dataset_from_directory(
             f"{interpolation!r} one of {list(_WAYS)}"
         )
     height, width = (image_size, image_size) if isinstance(image_size, int) else image_size
-    channels, order = _CHANNELS[color_mode], _format(data_format)
+    channels, order = _CHANNELS[color_mode], channel_order(data_format)
 
     def load(path: Any) -> Any:
-        image = io.decode_image(io.read_file(path), channels, expand_animations=False)
+        image = decode_image(read_file(path), channels, expand_animations=False)
         image = ops.image.resize(
             ops.cast(image, "float32"),
             (height, width),
@@ -325,8 +327,8 @@ def text_dataset_from_directory(
                                   shuffle, seed, format)  # fmt: skip
 
     def load(path: Any) -> Any:
-        text = io.read_file(path)
-        return text if max_length is None else strings.substr(text, 0, max_length)
+        text = read_file(path)
+        return text if max_length is None else substr(text, 0, max_length)
 
     return _dataset(
         what, directory, labels, label_mode, class_names, (".txt",), load, batch_size, shuffle,
@@ -380,7 +382,7 @@ def audio_dataset_from_directory(
     length = -1 if output_sequence_length is None else int(output_sequence_length)
 
     def load(path: Any) -> Any:
-        return decode_wav(io.read_file(path), desired_samples=length)[0]
+        return decode_wav(read_file(path), desired_samples=length)[0]
 
     made = _dataset(
         what, directory, labels, label_mode, class_names, (".wav",), load, None, shuffle, seed,
