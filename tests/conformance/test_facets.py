@@ -1,15 +1,29 @@
 """The facets of every primitive: that what is declared holds, and that nothing is left open."""
 
+import importlib
+import pkgutil
+
 import numpy as np
 import pytest
 
+import trainkit
 from tests.conformance.table import all_cases
 from tests.conformance.test_gradients import tensors_of
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
-from trainkit.core.facets import SHAPE
-from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.facets import SHAPE, UNDECLARED, Absent, Batch, Effect, Facets, Unit
+from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
+from trainkit.saved_graph.standalone import OPERATIONS
 
+for _module in pkgutil.walk_packages(trainkit.__path__, "trainkit."):
+    if _module.name.split(".")[1] in ("ops", "graph", "summary"):
+        importlib.import_module(_module.name)  # so that all primitives are declared
+
+DECLARED = [
+    p
+    for p in PRIMITIVES.values()
+    if p.is_ufunc or (p.kernel.__module__ or "").startswith("trainkit.")
+]
 CASES = all_cases()
 TABLE = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -61,3 +75,70 @@ def test_what_is_said_to_be_read_by_shape_is(case):
 
 def wrap_array(x):
     return wrap(x) if isinstance(x, np.ndarray) else x
+
+
+# ------------------------------------------------------------------ nothing is left open
+
+PRIMITIVE = pytest.mark.parametrize("primitive", DECLARED, ids=lambda p: p.name)
+
+
+def is_reasoned(value):
+    return isinstance(value, Absent) and value is not UNDECLARED and len(value.reason) > 5
+
+
+FITS = {
+    "shape": callable,
+    "batch": lambda value: isinstance(value, Batch) or callable(value) or is_reasoned(value),
+    "stackable": lambda value: value is True or callable(value) or is_reasoned(value),
+    "memory": lambda value: value in ("fresh", "view"),
+    "reads": lambda value: set(value.values()) <= {"shape", "number"},
+    "recompute": lambda value: value in ("free", "cheap", "costly"),
+    "simplify": lambda value: isinstance(value, str | Unit) or is_reasoned(value),
+    "lowering": lambda value: value == "trace the body" or callable(value) or is_reasoned(value),
+    "graph_name": lambda value: value[:1].isupper() and value.isalnum(),
+    "export": lambda value: value is True or is_reasoned(value),
+    "effect": lambda value: value is None or isinstance(value, Effect),
+    "promotion": lambda value: value in ("none", "common", "floats"),
+    "text": lambda value: value in ("alone", "beside numbers") or is_reasoned(value),
+    "bodies": lambda value: type(value) is tuple,
+    "parts": lambda value: callable(value) or is_reasoned(value),
+    "rows": lambda value: callable(value) or is_reasoned(value),
+}
+
+# How many operations leave a facet open; these numbers may only shrink.
+OPEN = {"batch": 147, "stackable": 208}
+
+HOW = {
+    "batch": "declare(batch=...) or @op.batch_by below its body: how a stack goes through at once",
+    "stackable": "declare(stackable=...) or @op.stack_by: whether a stack of elements keeps bits",
+    "lowering": "lowering=TRACE, or Absent(reason) in @primitive: whether its body may be fused",
+    "export": "export=Absent(reason) in @primitive, or a function in saved_graph/standalone.py",
+}
+
+
+@PRIMITIVE
+def test_every_facet_is_declared_or_has_a_reason(primitive):
+    for facet, fits in FITS.items():
+        value = getattr(primitive.facets, facet)
+        if value is UNDECLARED and facet in OPEN:
+            continue
+        assert fits(value), (
+            f"{primitive.name}: the facet {facet!r} is {value!r}. Give the operation semantics that"
+            f" say it, or {HOW.get(facet, f'{facet}=... in @primitive')} (see core/facets.py)."
+        )
+
+
+def test_every_facet_is_looked_at():
+    looked_at = {*FITS, "vjp", "tuned", "semantics", "primitive"}
+    assert {*Facets.__slots__, "shape", "vjp"} <= looked_at
+
+
+@pytest.mark.parametrize("facet", OPEN)
+def test_open_facets_get_fewer(facet):
+    names = [p.name for p in DECLARED if getattr(p.facets, facet) is UNDECLARED]
+    assert len(names) <= OPEN[facet], f"{HOW[facet]}; it is open for {', '.join(names)}"
+
+
+def test_the_reader_of_saved_graphs_has_what_is_said_to_be_exported():
+    exported = {p.name for p in DECLARED if p.facets.export}
+    assert exported == set(OPERATIONS), "saved_graph/standalone.py: OPERATIONS"

@@ -68,6 +68,11 @@ LEADING_AXES = Batch("leading axes")
 ALONG_AXIS = Batch("axis", "axis")
 OVER_AXES = Batch("axis", "axis", all_axes=True)
 
+GRADIENT_STEP = Absent("it is a step of gradients, and a saved graph predicts")
+NO_LAYER = Absent("no layer computes with it")
+NOT_YET = Absent("nobody has written it for the reader")
+"""Reasons why the NumPy-only reader of saved graphs goes without an operation."""
+
 TRACE = "trace the body"
 """A `lowering` facet: the body, run on arrays that take notes, is what gets compiled."""
 
@@ -169,7 +174,7 @@ _DEFAULTS: dict[str, Any] = {
     "simplify": Absent("no call of it is known to change nothing"),
     "lowering": UNDECLARED,
     "tuned": {},
-    "export": UNDECLARED,
+    "export": True,
     "effect": None,
     "promotion": "none",
     "text": Absent("it computes with numbers"),
@@ -199,7 +204,9 @@ QUERY = Semantics(
 CONTRACTION = Semantics("contraction", memory="fresh", lowering=TRACE)
 PRODUCT = Semantics("matrix product", memory="fresh", lowering=TRACE)
 WINDOW = Semantics("windows", lowering=Absent("a product or tuned kernel computes its windows"))
-MATRIX = Semantics("matrices", batch=LEADING_AXES, lowering=Absent("LAPACK computes it"))
+MATRIX = Semantics(
+    "matrices", batch=LEADING_AXES, lowering=Absent("LAPACK computes it"), export=NO_LAYER
+)
 LAST_AXES = Semantics(
     "last axes", batch=LEADING_AXES, lowering=Absent("a library goes along whole lines")
 )
@@ -207,9 +214,18 @@ RANDOM = Semantics(
     "random numbers",
     batch=one_by_one("each item draws from a stream of its own"),
     lowering=Absent("Philox has kernels of its own"),
+    export=Absent("a saved graph predicts, it draws nothing"),
 )
-CONTROL = Semantics("control flow", lowering=Absent("it runs graphs or Python functions"))
-MESSAGE = Semantics("message", lowering=Absent("it does something besides its result"))
+CONTROL = Semantics(
+    "control flow",
+    lowering=Absent("it runs graphs or Python functions"),
+    export=Absent("a saved graph holds no Python"),
+)
+MESSAGE = Semantics(
+    "message",
+    lowering=Absent("it does something besides its result"),
+    export=Absent("what it does is not data alone"),
+)
 COMPOSITE = Semantics("composite")
 
 
@@ -236,7 +252,8 @@ class Facets:
             `Absent(reason)`.
         tuned: a `Tuned` kernel per device ("cpu", "gpu").
         graph_name: what a graph calls its nodes: TensorFlow's name where people look for that.
-        export: the name of the function that computes it in the NumPy-only reader of saved graphs.
+        export: `True` where the NumPy-only reader of saved graphs computes it too, or
+            `Absent(reason)`.
         effect: an `Effect`, or `None` where the result is all that there is.
         promotion: what inputs are cast to before the kernel runs: "none" leaves them, "common" is
             the dtype that they promote to, "floats" the same of floats. Shape rules that broadcast
@@ -280,7 +297,7 @@ class Facets:
     lowering: str | Rule | Absent
     tuned: dict[str, Tuned]
     graph_name: str
-    export: str | Absent
+    export: Literal[True] | Absent
     effect: Effect | None
     promotion: Literal["none", "common", "floats"]
     text: str | Absent

@@ -31,6 +31,7 @@ def _cond_rule(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -
     graph_name="If",
     reads={0: NUMBER},
     bodies=("true", "false"),
+    export=True,
 )
 def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, split: int) -> Any:
     """Run one of two graphs: `true` on the first `split` arrays, `false` on the others."""

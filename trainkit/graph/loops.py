@@ -12,7 +12,16 @@ from typing import Any
 from trainkit.core import devices, nest
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import CONTROL, INDEXING, LEADING_AXES, NUMBER, SHAPE, Effect, one_by_one
+from trainkit.core.facets import (
+    CONTROL,
+    GRADIENT_STEP,
+    INDEXING,
+    LEADING_AXES,
+    NUMBER,
+    SHAPE,
+    Effect,
+    one_by_one,
+)
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
@@ -120,7 +129,14 @@ def _while_rule(
     return (*state, *rows, Spec((), as_dtype("int32")))
 
 
-@primitive(_while_rule, name="while_loop", semantics=CONTROL, graph_name="While", bodies=("body",))
+@primitive(
+    _while_rule,
+    name="while_loop",
+    semantics=CONTROL,
+    graph_name="While",
+    bodies=("body",),
+    export=True,
+)
 def while_primitive(
     xp: Any,
     *arrays: Any,
@@ -172,7 +188,9 @@ def _scan_rule(
     return state + tuple(Spec((length, *y.shape), y.dtype) for y in body.outputs[count:])
 
 
-@primitive(_scan_rule, name="scan", semantics=CONTROL, reads={0: NUMBER}, bodies=("body",))
+@primitive(
+    _scan_rule, name="scan", semantics=CONTROL, reads={0: NUMBER}, bodies=("body",), export=True
+)
 def scan_primitive(
     xp: Any,
     steps: Any,
@@ -300,6 +318,7 @@ def cut_to_sizes(xp: Any, x: Any, sizes: Any, *, dims: tuple[int | None, ...]) -
     name="padded_like",
     semantics=INDEXING,
     reads={1: SHAPE},
+    export=GRADIENT_STEP,
 )
 def padded_like(xp: Any, x: Any, like: Any) -> Any:
     """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""

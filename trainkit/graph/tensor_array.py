@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.core import dtypes, nest, recorder
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
-from trainkit.core.facets import INDEXING, SHAPE
+from trainkit.core.facets import GRADIENT_STEP, INDEXING, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import (
@@ -81,6 +81,7 @@ _write.gradients(
     name="tensor_array_without",
     semantics=INDEXING,
     reads={2: SHAPE},
+    export=GRADIENT_STEP,
 )
 def _without(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
@@ -100,6 +101,7 @@ _without.gradients(lambda g, y, gy, index, like: _padded(g, index, gy), None, No
     name="tensor_array_padded",
     semantics=INDEXING,
     reads={2: SHAPE},
+    export=GRADIENT_STEP,
 )
 def _padded(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
@@ -135,6 +137,7 @@ _read.gradients(lambda g, y, buffer, index: _placed(g, index, buffer), None)  # 
     name="tensor_array_placed",
     semantics=INDEXING,
     reads={2: SHAPE},
+    export=GRADIENT_STEP,
 )
 def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
     """Zeros in the shape of `like` with `g` at the position `index`."""

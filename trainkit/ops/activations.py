@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE
+from trainkit.core.facets import ELEMENTWISE, GRADIENT_STEP, NOT_YET
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
@@ -37,7 +37,7 @@ from trainkit.ops.elementwise import (
 # ------------------------------------------------------------------ rectifiers
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
 def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
     """`g` where the output `y` of a rectifier is above 0, else 0."""
     if g.size >= FEWEST and (found := applied("relu_gradient", g, y)) is not None:
@@ -172,7 +172,7 @@ def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
 hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -3, 3)), 1 / 6))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
 def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above."""
     return xp.minimum(xp.maximum((x + 1) * 0.5, 0), 1)
@@ -276,7 +276,7 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
     return _celu(x, alpha=float(alpha))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, name="squareplus", semantics=ELEMENTWISE)
+@primitive(shapes.floating, name="squareplus", semantics=ELEMENTWISE, export=NOT_YET)
 def _squareplus(xp: ArrayModule, x: Array, *, b: float) -> Array:
     """(x + sqrt(x**2 + b)) / 2."""
     return 0.5 * (x + xp.sqrt(x * x + b))
@@ -300,7 +300,7 @@ def squareplus(x: Any, b: float = 4) -> Tensor:
     return _squareplus(x, b=float(b))  # type: ignore[no-any-return]
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
 def sparse_plus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x."""
     bend = 0.25 * (x + 1) * (x + 1)

@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMMON, COMPOSITE, CONTRACTION, Absent
+from trainkit.core.facets import COMMON, COMPOSITE, CONTRACTION, GRADIENT_STEP, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -45,7 +45,10 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
 
 
 @primitive(
-    _rectified_rule, semantics=COMPOSITE, lowering=Absent("a tuned kernel computes it as a whole")
+    _rectified_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
 )
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
@@ -132,7 +135,7 @@ def _gradient_rule(
     return tuple(Spec(s.shape, g.dtype) for s, use in zip(every, wanted, strict=True) if use)
 
 
-@primitive(_gradient_rule, name="dense_gradient", semantics=CONTRACTION)
+@primitive(_gradient_rule, name="dense_gradient", semantics=CONTRACTION, export=GRADIENT_STEP)
 def dense_gradient(
     xp: ArrayModule,
     g: Array,

@@ -9,7 +9,15 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ALONG_AXIS, ARRANGEMENT, AXIS, OVER_AXES, SHAPE
+from trainkit.core.facets import (
+    ALONG_AXIS,
+    ARRANGEMENT,
+    AXIS,
+    GRADIENT_STEP,
+    NOT_YET,
+    OVER_AXES,
+    SHAPE,
+)
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
@@ -53,7 +61,7 @@ def _untile_rule(g: Spec, *, repeats: tuple[int, ...], rank: int) -> Spec:
     return Spec(left[len(left) - rank :], g.dtype)
 
 
-@primitive(_untile_rule, semantics=ARRANGEMENT)
+@primitive(_untile_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
 def tile_sum(xp: ArrayModule, g: Array, *, repeats: tuple[int, ...], rank: int) -> Array:
     """The sum of the copies that `tile` made of a tensor of `rank` axes."""
     dims, counts = _tiled(g.shape, repeats)
@@ -83,7 +91,7 @@ def _tile_sized_rule(x: Spec, *sizes: Spec, repeats: Any) -> Spec:
     )
 
 
-@primitive(_tile_sized_rule, semantics=ARRANGEMENT)
+@primitive(_tile_sized_rule, semantics=ARRANGEMENT, export=NOT_YET)
 def tile_sized(xp: ArrayModule, x: Array, *sizes: Array, repeats: Any) -> Array:
     """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
     return _tile.primitive.kernel(xp, x, repeats=filled(repeats, sizes))
@@ -93,7 +101,7 @@ def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE})
+@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, export=GRADIENT_STEP)
 def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: Any) -> Array:
     """The sum of the copies that `tile_sized` made of `x`."""
     return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)
@@ -179,7 +187,7 @@ def _unrepeat_rule(g: Spec, *, repeats: Any, axis: int) -> Spec:
     return Spec((*g.shape[:place], n, *g.shape[place + 1 :]), g.dtype)
 
 
-@primitive(_unrepeat_rule, semantics=ARRANGEMENT)
+@primitive(_unrepeat_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
 def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
     """The sums over the runs that `repeat` made."""
     place = axis % g.ndim
@@ -421,7 +429,7 @@ def _unpad_rule(g: Spec, *, pad_width: Any, mode: str) -> Spec:
     return Spec(left, g.dtype)
 
 
-@primitive(_unpad_rule, semantics=ARRANGEMENT)
+@primitive(_unpad_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
 def pad_sum(xp: ArrayModule, g: Array, *, pad_width: Any, mode: str) -> Array:
     """What `pad` put at the ends added to where it came from; constants are dropped."""
     dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]

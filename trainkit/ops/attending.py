@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import COMPOSITE, Absent
+from trainkit.core.facets import COMPOSITE, GRADIENT_STEP, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -116,6 +116,7 @@ def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: An
     name="attention_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
 )
 def attention_gradient(
     xp: ArrayModule,

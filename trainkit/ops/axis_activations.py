@@ -8,7 +8,7 @@ from typing import Any
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import AXIS, TRACE
+from trainkit.core.facets import AXIS, GRADIENT_STEP, NOT_YET, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.kernels import softmax_cpu
@@ -41,7 +41,7 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     return powers
 
 
-@primitive(shapes.unchanged, semantics=AXIS, lowering=TRACE)
+@primitive(shapes.unchanged, semantics=AXIS, lowering=TRACE, export=GRADIENT_STEP)
 def softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array:
     """Gradient by the input of softmax, y * (g - sum(g * y)), from its output `y`."""
     if y.size >= FEWEST and (found := softmax_cpu.softmax_gradient(g, y, axis)) is not None:
@@ -141,13 +141,13 @@ def _threshold_weights(xp: ArrayModule, x: Array, axis: int) -> tuple[Array, Arr
     return xp.moveaxis(weights, -1, axis), xp.moveaxis(size, -1, axis)
 
 
-@primitive(shapes.floating, semantics=AXIS)
+@primitive(shapes.floating, semantics=AXIS, export=NOT_YET)
 def sparsemax_weights(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """How much each element moves the threshold of Keras's sparsemax; constant between kinks."""
     return _threshold_weights(xp, x, axis)[0]
 
 
-@primitive(shapes.floating, name="sparsemax", semantics=AXIS)
+@primitive(shapes.floating, name="sparsemax", semantics=AXIS, export=NOT_YET)
 def _sparsemax(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """`x` less a threshold, and 0 below it."""
     weights, size = _threshold_weights(xp, x, axis)

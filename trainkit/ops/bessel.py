@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE, Absent
+from trainkit.core.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.elementwise import add, divide, equal, multiply, sign, subtract, where
@@ -87,6 +87,7 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def i0e(xp: ArrayModule, x: Array) -> Array:
     """exp(-|x|) I0(x), which never overflows."""
@@ -97,6 +98,7 @@ def i0e(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def i1e(xp: ArrayModule, x: Array) -> Array:
     """exp(-|x|) I1(x), which never overflows."""
@@ -107,6 +109,7 @@ def i1e(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def i0(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the first kind, order 0."""
@@ -118,6 +121,7 @@ def i0(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def i1(xp: ArrayModule, x: Array) -> Array:
     """Modified Bessel function of the first kind, order 1."""

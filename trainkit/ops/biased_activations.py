@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import COMPOSITE, Absent
+from trainkit.core.facets import COMPOSITE, GRADIENT_STEP, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -51,7 +51,10 @@ def _gradient_rule(g: Spec, z: Spec, bias: Spec) -> Any:
 
 
 @primitive(
-    _gradient_rule, semantics=COMPOSITE, lowering=Absent("a tuned kernel computes it as a whole")
+    _gradient_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
 )
 def biased_gelu_gradient(xp: ArrayModule, g: Array, z: Array, bias: Array) -> Any:
     """What `biased_gelu` sends back to z and bias."""

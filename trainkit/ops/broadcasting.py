@@ -8,7 +8,7 @@ from typing import Any
 from trainkit.core import devices, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import ELEMENTWISE, IF_ALIKE, LEADING_AXES, VIEW, Absent
+from trainkit.core.facets import ELEMENTWISE, GRADIENT_STEP, IF_ALIKE, LEADING_AXES, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -121,6 +121,7 @@ def broadcast_shapes(*shapes_: Any) -> list[Any]:
     semantics=ELEMENTWISE,
     lowering=Absent("it moves arrays between devices"),
     memory="view",
+    export=Absent("the reader has one device"),
 )
 def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
     """The values on the device of that name."""
@@ -132,6 +133,7 @@ def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
     semantics=ELEMENTWISE,
     lowering=Absent("it moves arrays between devices"),
     memory="view",
+    export=GRADIENT_STEP,
 )
 def copy_to_device_of(xp: ArrayModule, g: Array, x: Array) -> Array:
     """The values of `g` on the device of `x`."""

@@ -10,7 +10,7 @@ from typing import Any
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ELEMENTWISE, LAST_AXES, Absent
+from trainkit.core.facets import ELEMENTWISE, LAST_AXES, NO_LAYER, NOT_YET, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -46,6 +46,7 @@ def _part_rule(x: Spec) -> Spec:
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
     memory="view",
+    export=NOT_YET,
 )
 def real(xp: ArrayModule, x: Array) -> Array:
     """Real part; real values as they are."""
@@ -61,6 +62,7 @@ real.gradients(lambda g, y, x: cast(g, x.dtype))
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
     memory="view",
+    export=NOT_YET,
 )
 def imag(xp: ArrayModule, x: Array) -> Array:
     """Imaginary part; 0 for real values."""
@@ -79,6 +81,7 @@ imag.gradients(_imag_gradient)
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
     memory="view",
+    export=NO_LAYER,
 )
 def conj(xp: ArrayModule, x: Array) -> Array:
     """Complex conjugate a - ib; real values as they are."""
@@ -93,7 +96,10 @@ def _angle_rule(x: Spec) -> Spec:
 
 
 @primitive(
-    _angle_rule, semantics=ELEMENTWISE, lowering=Absent("compiled kernels have no complex numbers")
+    _angle_rule,
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+    export=NO_LAYER,
 )
 def angle(xp: ArrayModule, x: Array) -> Array:
     """Angle in the complex plane, from -pi to pi; 0 or pi for real values."""
@@ -139,6 +145,7 @@ def _complex_rule(a: Spec, b: Spec) -> Spec:
     name="complex",
     semantics=ELEMENTWISE,
     lowering=Absent("compiled kernels have no complex numbers"),
+    export=NO_LAYER,
 )
 def _complex(xp: ArrayModule, a: Array, b: Array) -> Array:
     """Complex number a + ib."""
@@ -193,7 +200,7 @@ def _as_real_rule(x: Spec) -> Spec:
     return Spec((*x.shape, 2), x.dtype.real_dtype)
 
 
-@primitive(_as_real_rule, name="view_as_real", semantics=LAST_AXES)
+@primitive(_as_real_rule, name="view_as_real", semantics=LAST_AXES, export=NO_LAYER)
 def _view_as_real(xp: ArrayModule, x: Array) -> Array:
     """Real and imaginary part side by side on a new last axis."""
     return xp.stack([xp.real(x), xp.imag(x)], axis=-1)
@@ -203,6 +210,7 @@ def _view_as_real(xp: ArrayModule, x: Array) -> Array:
     lambda x: Spec(x.shape[:-1], complex_dtype(x.dtype)),
     name="view_as_complex",
     semantics=LAST_AXES,
+    export=NO_LAYER,
 )
 def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
     """Complex numbers from pairs on the last axis."""

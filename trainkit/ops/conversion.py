@@ -10,7 +10,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import BY_ELEMENT, ELEMENTWISE, UNCHANGED, VIEW, Absent
+from trainkit.core.facets import BY_ELEMENT, ELEMENTWISE, NOT_YET, UNCHANGED, VIEW, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec, TensorShape
 from trainkit.core.tensor import Tensor, is_tensor
@@ -159,6 +159,7 @@ def _view_rule(x: Spec, *, dtype: str) -> Spec:
     name="view",
     semantics=VIEW,
     lowering=Absent("kernels read no bits of one type as another"),
+    export=NOT_YET,
 )
 def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """The bits of x read as another element type."""

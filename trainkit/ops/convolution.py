@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import COMMON, SHAPE, WINDOW
+from trainkit.core.facets import COMMON, GRADIENT_STEP, SHAPE, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -142,6 +142,7 @@ def _conv(
     semantics=WINDOW,
     reads={2: SHAPE},
     memory="fresh",
+    export=GRADIENT_STEP,
 )
 def conv_input_gradient(
     xp: ArrayModule,
@@ -166,6 +167,7 @@ def conv_input_gradient(
     promotion=COMMON,
     semantics=WINDOW,
     memory="fresh",
+    export=GRADIENT_STEP,
 )
 def conv_kernel_gradient(
     xp: ArrayModule,

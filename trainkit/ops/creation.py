@@ -15,7 +15,15 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import ALONG_AXIS, BY_ELEMENT, CREATION, SHAPE, Absent, one_by_one
+from trainkit.core.facets import (
+    ALONG_AXIS,
+    BY_ELEMENT,
+    CREATION,
+    NOT_YET,
+    SHAPE,
+    Absent,
+    one_by_one,
+)
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import (
@@ -451,6 +459,7 @@ def _linspace_rule(
     name="linspace",
     semantics=CREATION,
     lowering=Absent("it counts up from number to number"),
+    export=NOT_YET,
 )
 def _linspace(
     xp: ArrayModule, start: Array, stop: Array, *, num: int, endpoint: bool, axis: int, dtype: str

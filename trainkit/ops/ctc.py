@@ -13,7 +13,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE, Absent
+from trainkit.core.facets import COMPOSITE, GRADIENT_STEP, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -161,6 +161,7 @@ def _prepared(
     name="ctc_loss",
     semantics=COMPOSITE,
     lowering=Absent("its loop goes over time steps"),
+    export=Absent("a saved graph predicts, it has no loss"),
 )
 def _ctc(
     xp: ArrayModule,
@@ -186,6 +187,7 @@ def _ctc(
     name="ctc_gradient",
     semantics=COMPOSITE,
     lowering=Absent("its loop goes over time steps"),
+    export=GRADIENT_STEP,
 )
 def ctc_gradient(
     xp: ArrayModule,

@@ -12,7 +12,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE, Absent
+from trainkit.core.facets import COMPOSITE, NOT_YET, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -30,7 +30,11 @@ def _rule(logits: Spec, lengths: Spec, *, top_paths: int, **settings: Any) -> tu
 
 
 @primitive(
-    _rule, name="ctc_decode", semantics=COMPOSITE, lowering=Absent("its loop goes over time steps")
+    _rule,
+    name="ctc_decode",
+    semantics=COMPOSITE,
+    lowering=Absent("its loop goes over time steps"),
+    export=NOT_YET,
 )
 def _decode(
     xp: ArrayModule,

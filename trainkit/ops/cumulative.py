@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import AXIS, REDUCTION, Absent
+from trainkit.core.facets import AXIS, GRADIENT_STEP, NOT_YET, REDUCTION, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -76,7 +76,7 @@ running_sum.gradients(
 )
 
 
-@primitive(_cumulative_rule, name="cumprod", semantics=AXIS)
+@primitive(_cumulative_rule, name="cumprod", semantics=AXIS, export=NOT_YET)
 def running_product(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:
@@ -93,7 +93,7 @@ def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
     return Spec(b.shape, b.dtype)
 
 
-@primitive(_recurrence_rule, semantics=AXIS)
+@primitive(_recurrence_rule, semantics=AXIS, export=GRADIENT_STEP)
 def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
     """Solution of r[i] = b[i] + a[i] r[i - 1] along an axis, r[-1] = 0; in reverse from the end."""
     result = xp.empty_like(b)
@@ -106,7 +106,7 @@ def linear_recurrence(xp: ArrayModule, a: Array, b: Array, *, axis: int, reverse
     return result
 
 
-@primitive(lambda x, *, axis, reverse: Spec(x.shape, x.dtype), semantics=AXIS)
+@primitive(lambda x, *, axis, reverse: Spec(x.shape, x.dtype), semantics=AXIS, export=GRADIENT_STEP)
 def shift_along(xp: ArrayModule, x: Array, *, axis: int, reverse: bool) -> Array:
     """Each element one place later, with 0 in the first place; one place earlier in reverse."""
     result = xp.zeros_like(x)
@@ -201,7 +201,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     return running_product(x, axis=place, exclusive=False, reverse=False)  # type: ignore[no-any-return]
 
 
-@primitive(_cumulative_rule, name="cumulative_logsumexp", semantics=AXIS)
+@primitive(_cumulative_rule, name="cumulative_logsumexp", semantics=AXIS, export=NOT_YET)
 def running_logsumexp(
     xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool
 ) -> Array:

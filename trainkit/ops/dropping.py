@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import ELEMENTWISE
+from trainkit.core.facets import ELEMENTWISE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.kernels import random_cpu
@@ -31,7 +31,9 @@ def serves(mask: Any, shape: Any) -> bool:
     )
 
 
-@primitive(_dropped_rule, semantics=ELEMENTWISE)
+@primitive(
+    _dropped_rule, semantics=ELEMENTWISE, export=Absent("a saved graph predicts, it drops nothing")
+)
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     """`x` times `scale` where the mask `kept` is true, else times 0.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import INDEXING, SHAPE
+from trainkit.core.facets import GRADIENT_STEP, INDEXING, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -61,6 +61,7 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
     name="embedding_gradient",
     semantics=INDEXING,
     reads={2: SHAPE},
+    export=GRADIENT_STEP,
 )
 def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:
     """Rows of `g` added up by their id, in the shape of `table`."""

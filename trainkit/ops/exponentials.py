@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE, REDUCTION
+from trainkit.core.facets import ELEMENTWISE, NO_LAYER, REDUCTION
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -97,19 +97,19 @@ def ldexp(x1: Any, x2: Any) -> Tensor:
 # ------------------------------------------------------------------ products that are 0 at 0
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
 def xlogy(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Product x * log(y), and 0 where x is 0 whatever y is."""
     return xp.where(x == 0, 0, x * xp.log(xp.where(x == 0, 1, y)))
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
 def xlog1py(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Product x * log(1 + y), and 0 where x is 0 whatever y is."""
     return xp.where(x == 0, 0, x * xp.log1p(xp.where(x == 0, 0, y)))
 
 
-@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
 def xdivy(xp: ArrayModule, x: Array, y: Array) -> Array:
     """Quotient x / y, and 0 where x is 0 whatever y is."""
     return xp.where(x == 0, 0, x / xp.where(x == 0, 1, y))

@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
-from trainkit.core.facets import INDEXING, LEADING_AXES, MATRIX
+from trainkit.core.facets import INDEXING, LEADING_AXES, MATRIX, NO_LAYER
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -262,7 +262,7 @@ def _permutation_rule(pivots: Spec, *, rows: int | None = None) -> Spec:
     return Spec((*pivots.shape[:-1], rows, rows), dtypes.float32)
 
 
-@primitive(_permutation_rule, semantics=INDEXING)
+@primitive(_permutation_rule, semantics=INDEXING, export=NO_LAYER)
 def pivots_to_permutation(xp: ArrayModule, pivots: Array, *, rows: int | None = None) -> Array:
     """The matrices p with p @ l @ u = x for the exchanges of rows that `lu_factor` made.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import COMMON, ELEMENTWISE, Absent
+from trainkit.core.facets import COMMON, ELEMENTWISE, NO_LAYER, NOT_YET, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -19,13 +19,13 @@ from trainkit.ops.predicates import all as all_true
 # ------------------------------------------------------------------ infinities
 
 
-@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
 def isposinf(xp: ArrayModule, x: Array) -> Array:
     """Whether x is plus infinity."""
     return xp.equal(x, np.inf)
 
 
-@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
 def isneginf(xp: ArrayModule, x: Array) -> Array:
     """Whether x is minus infinity."""
     return xp.equal(x, -np.inf)
@@ -65,6 +65,7 @@ def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
     promotion=COMMON,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NOT_YET,
 )
 def _isclose(
     xp: ArrayModule, x1: Array, x2: Array, *, rtol: float, atol: float, equal_nan: bool

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE, Absent
+from trainkit.core.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.primitive import primitive
 from trainkit.ops.elementwise import add, multiply, negative, scalar_like
 
@@ -40,6 +40,7 @@ def _positive_lgamma(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def lgamma(xp: ArrayModule, x: Array) -> Array:
     """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers."""
@@ -57,6 +58,7 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def digamma(xp: ArrayModule, x: Array) -> Array:
     """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers."""
@@ -81,6 +83,7 @@ def digamma(xp: ArrayModule, x: Array) -> Array:
     shapes.floating_broadcast,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
     """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1 and q > 0.
@@ -109,6 +112,7 @@ zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(ad
     shapes.floating_broadcast,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """Derivative number a of digamma(x), for whole a >= 0; x > 0 unless a is 0."""

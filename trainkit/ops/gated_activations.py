@@ -7,7 +7,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE, Absent
+from trainkit.core.facets import ELEMENTWISE, GRADIENT_STEP, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
@@ -35,7 +35,7 @@ def silu(xp: ArrayModule, x: Array) -> Array:
     return x / (1 + xp.exp(-x))
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     if x.size >= FEWEST and (found := applied("silu_gradient", g, x)) is not None:
@@ -94,7 +94,7 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`."""
     if x.size >= FEWEST and (found := applied("gelu_tanh_gradient", g, x)) is not None:
@@ -139,6 +139,7 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
     shapes.unchanged,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=GRADIENT_STEP,
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import BY_ELEMENT, INDEXING, SHAPE
+from trainkit.core.facets import BY_ELEMENT, GRADIENT_STEP, INDEXING, NO_LAYER, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -106,7 +106,7 @@ def _untake_rule(g: Spec, indices: Spec, x: Spec, *, axis: int, wrap: bool = Tru
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_untake_rule, semantics=INDEXING, reads={2: SHAPE})
+@primitive(_untake_rule, semantics=INDEXING, reads={2: SHAPE}, export=GRADIENT_STEP)
 def take_sum(
     xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int, wrap: bool = True
 ) -> Array:
@@ -227,7 +227,10 @@ def _take_along_axis(xp: ArrayModule, x: Array, indices: Array, *, axis: int) ->
 
 
 @primitive(
-    lambda g, indices, x, *, axis: Spec(x.shape, g.dtype), semantics=INDEXING, reads={2: SHAPE}
+    lambda g, indices, x, *, axis: Spec(x.shape, g.dtype),
+    semantics=INDEXING,
+    reads={2: SHAPE},
+    export=GRADIENT_STEP,
 )
 def take_along_axis_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, axis: int) -> Array:
     """Zeros in the shape of `x`, to which the picks of `take_along_axis` are added."""
@@ -336,7 +339,12 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     return x[where] if where else xp.broadcast_to(x, (*indices.shape[:-1], *x.shape))
 
 
-@primitive(lambda g, indices, x: Spec(x.shape, g.dtype), semantics=INDEXING, reads={2: SHAPE})
+@primitive(
+    lambda g, indices, x: Spec(x.shape, g.dtype),
+    semantics=INDEXING,
+    reads={2: SHAPE},
+    export=GRADIENT_STEP,
+)
 def gather_nd_sum(xp: ArrayModule, g: Array, indices: Array, x: Array) -> Array:
     """Zeros in the shape of `x`, to which the picks of `gather_nd` are added."""
     out = xp.zeros(x.shape, g.dtype)
@@ -387,7 +395,7 @@ def _unravel_rule(indices: Spec, *, shape: Any) -> Any:
     return tuple(Spec(indices.shape, indices.dtype) for _ in shape)
 
 
-@primitive(_unravel_rule, name="unravel_index", semantics=INDEXING)
+@primitive(_unravel_rule, name="unravel_index", semantics=INDEXING, export=NO_LAYER)
 def _unravel(xp: ArrayModule, indices: Array, *, shape: Any) -> Any:
     """Positions along each axis of positions in a flattened tensor."""
     size = int(np.prod(shape, dtype=np.int64))

@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE, Absent
+from trainkit.core.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.elementwise import exp, log, log1p, multiply, negative, subtract
@@ -84,6 +84,7 @@ def _igamma(xp: ArrayModule, a: Array, x: Array, upper: bool) -> Array:
     shapes.floating_broadcast,
     semantics=ELEMENTWISE,
     lowering=Absent("it goes on until values have settled"),
+    export=NO_LAYER,
 )
 def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0.
@@ -98,6 +99,7 @@ def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
     shapes.floating_broadcast,
     semantics=ELEMENTWISE,
     lowering=Absent("it goes on until values have settled"),
+    export=NO_LAYER,
 )
 def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x).
@@ -142,6 +144,7 @@ def _beta_term(a: Array, b: Array, x: Array, n: int) -> tuple[Array, float]:
     shapes.floating_broadcast,
     semantics=ELEMENTWISE,
     lowering=Absent("it goes on until values have settled"),
+    export=NO_LAYER,
 )
 def betainc(xp: ArrayModule, a: Array, b: Array, x: Array) -> Array:
     """The regularized incomplete beta function I(x; a, b), for a, b > 0 and x in [0, 1].

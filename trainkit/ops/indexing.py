@@ -11,7 +11,7 @@ from typing import Any
 from trainkit.core import recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import PositionError, ShapeError
-from trainkit.core.facets import INDEXING, SHAPE, VIEW, one_by_one
+from trainkit.core.facets import GRADIENT_STEP, INDEXING, NO_LAYER, SHAPE, VIEW, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -38,7 +38,12 @@ def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
     return x[index_keys.plain(key)]
 
 
-@primitive(lambda g, x, *, key: Spec(x.shape, g.dtype), semantics=INDEXING, reads={1: SHAPE})
+@primitive(
+    lambda g, x, *, key: Spec(x.shape, g.dtype),
+    semantics=INDEXING,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
 def put_item(xp: ArrayModule, g: Array, x: Array, *, key: Key) -> Array:
     """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)
@@ -71,7 +76,12 @@ def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
     return x[live]
 
 
-@primitive(lambda g, x, *parts, key: Spec(x.shape, g.dtype), semantics=INDEXING, reads={1: SHAPE})
+@primitive(
+    lambda g, x, *parts, key: Spec(x.shape, g.dtype),
+    semantics=INDEXING,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
 def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) -> Array:
     """Zeros in the shape of `x`, to which `g` is added at `[key]`."""
     out = xp.zeros(x.shape, g.dtype)
@@ -171,7 +181,7 @@ def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
     return tuple(Spec((None,), dtype) for _ in x.shape)
 
 
-@primitive(_nonzero_rule, name="nonzero", semantics=INDEXING)
+@primitive(_nonzero_rule, name="nonzero", semantics=INDEXING, export=NO_LAYER)
 def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
     """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
     return tuple(found.astype(dtype) for found in xp.nonzero(x))

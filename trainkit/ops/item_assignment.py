@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import INDEXING
+from trainkit.core.facets import INDEXING, NOT_YET
 from trainkit.core.primitive import primitive
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
@@ -15,7 +15,7 @@ from trainkit.ops.index_keys import Key
 from trainkit.ops.indexing import get_item
 
 
-@primitive(lambda x, value, *parts, key: x, name="with_items", semantics=INDEXING)
+@primitive(lambda x, value, *parts, key: x, name="with_items", semantics=INDEXING, export=NOT_YET)
 def with_items(xp: ArrayModule, x: Array, value: Array, *parts: Array, key: Key) -> Array:
     """`x` with `value` at `[key]`, which names no element twice."""
     out = x.copy()

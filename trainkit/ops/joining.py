@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ALONG_AXIS, ARRANGEMENT, COMMON, TRACE
+from trainkit.core.facets import ALONG_AXIS, ARRANGEMENT, COMMON, GRADIENT_STEP, TRACE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
@@ -70,7 +70,7 @@ def _split_like_rule(g: Spec, *xs: Spec, axis: int) -> Any:
     return tuple(Spec(x.shape, g.dtype) for x in xs)
 
 
-@primitive(_split_like_rule, semantics=ARRANGEMENT)
+@primitive(_split_like_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
 def split_like(xp: ArrayModule, g: Array, *xs: Array, axis: int) -> Array:
     """`g` cut along an axis into pieces as long as `xs`, whose values are not looked at."""
     cuts = np.cumsum([x.shape[axis] for x in xs[:-1]]).tolist()

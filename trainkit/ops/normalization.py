@@ -15,7 +15,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMPOSITE, Absent
+from trainkit.core.facets import COMPOSITE, GRADIENT_STEP, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
@@ -237,6 +237,7 @@ def _gradient_rule(g: Spec, x: Spec, scale: Any, *rest: Any, axis: Axes, **setti
     name="fused_normalization_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
 )
 def fused_normalization_gradient(
     xp: ArrayModule,

@@ -8,7 +8,7 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
-from trainkit.core.facets import SHAPE, WINDOW
+from trainkit.core.facets import GRADIENT_STEP, NOT_YET, SHAPE, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -49,7 +49,7 @@ def _windows(dims: Any, size: Sizes, strides: Sizes, dilation: Sizes) -> Any:
         yield number, (slice(None), *where)
 
 
-@primitive(_patches_rule, name="extract_patches", semantics=WINDOW)
+@primitive(_patches_rule, name="extract_patches", semantics=WINDOW, export=NOT_YET)
 def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes) -> Array:
     """The elements under a sliding window, side by side in the channels."""
     counts = _counts(x.shape[1:-1], size, strides, dilation)
@@ -60,7 +60,12 @@ def _patches(xp: ArrayModule, x: Array, *, size: Sizes, strides: Sizes, dilation
     return out.reshape((x.shape[0], *counts, math.prod(size) * channels))
 
 
-@primitive(lambda g, x, **settings: Spec(x.shape, g.dtype), semantics=WINDOW, reads={1: SHAPE})
+@primitive(
+    lambda g, x, **settings: Spec(x.shape, g.dtype),
+    semantics=WINDOW,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
 def patches_sum(
     xp: ArrayModule, g: Array, x: Array, *, size: Sizes, strides: Sizes, dilation: Sizes
 ) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import SHAPE, WINDOW
+from trainkit.core.facets import GRADIENT_STEP, SHAPE, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -70,7 +70,7 @@ def _max_pool(
     return pool_plain.max_pool(xp, w, x) if found is None else found
 
 
-@primitive(_like_second, name="max_pool_gradient", semantics=WINDOW)
+@primitive(_like_second, name="max_pool_gradient", semantics=WINDOW, export=GRADIENT_STEP)
 def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
@@ -80,7 +80,7 @@ def max_pool_gradient(
     return pool_plain.max_pool_gradient(xp, w, g, x, y) if found is None else found
 
 
-@primitive(_like_third, name="max_pool_pick", semantics=WINDOW)
+@primitive(_like_third, name="max_pool_pick", semantics=WINDOW, export=GRADIENT_STEP)
 def max_pool_pick(
     xp: ArrayModule,
     values: Array,
@@ -112,7 +112,13 @@ def _average_pool(
     return pool_plain.average_pool(xp, w, x) if found is None else found
 
 
-@primitive(_like_second, name="average_pool_gradient", semantics=WINDOW, reads={1: SHAPE})
+@primitive(
+    _like_second,
+    name="average_pool_gradient",
+    semantics=WINDOW,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
 def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:

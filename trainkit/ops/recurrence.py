@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMMON, COMPOSITE, Absent
+from trainkit.core.facets import COMMON, COMPOSITE, GRADIENT_STEP, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -91,6 +91,7 @@ def _lstm_gradient_rule(
     _lstm_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
 )
 def lstm_gradient(
     xp: ArrayModule,
@@ -208,6 +209,7 @@ def _gru_gradient_rule(
     _gru_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
 )
 def gru_gradient(
     xp: ArrayModule,

@@ -14,7 +14,16 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.callables import WIDE
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ARRANGEMENT, IF_ALIKE, OVER_AXES, REDUCTION, SHAPE, TRACE, VIEW
+from trainkit.core.facets import (
+    ARRANGEMENT,
+    GRADIENT_STEP,
+    IF_ALIKE,
+    OVER_AXES,
+    REDUCTION,
+    SHAPE,
+    TRACE,
+    VIEW,
+)
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
@@ -99,7 +108,9 @@ def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) ->
     return Spec(x.shape, g.dtype)
 
 
-@primitive(_spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, lowering=TRACE)
+@primitive(
+    _spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, lowering=TRACE, export=GRADIENT_STEP
+)
 def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool) -> Array:
     """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
 
@@ -159,7 +170,12 @@ def _to_like_rule(g: Spec, x: Spec) -> Spec:
 
 
 @primitive(
-    _to_like_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, simplify=IF_ALIKE, lowering=TRACE
+    _to_like_rule,
+    semantics=ARRANGEMENT,
+    reads={1: SHAPE},
+    simplify=IF_ALIKE,
+    lowering=TRACE,
+    export=GRADIENT_STEP,
 )
 def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""

@@ -9,7 +9,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import COMMON, ELEMENTWISE, Absent
+from trainkit.core.facets import COMMON, ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -123,13 +123,21 @@ fmod.gradients(
     lambda g, y, a, b: negative(multiply(g, trunc(divide(a, b)))),
 )
 
-gcd = ufunc("gcd", np.gcd, shapes.broadcast, "Greatest common divisor of two integers.")
-lcm = ufunc("lcm", np.lcm, shapes.broadcast, "Least common multiple of two integers.")
+gcd = ufunc(
+    "gcd", np.gcd, shapes.broadcast, "Greatest common divisor of two integers.", export=NO_LAYER
+)
+lcm = ufunc(
+    "lcm", np.lcm, shapes.broadcast, "Least common multiple of two integers.", export=NO_LAYER
+)
 
 # ------------------------------------------------------------------ signs and steps
 
 signbit = ufunc(
-    "signbit", np.signbit, shapes.unchanged_bool, "Whether the sign is minus, also that of -0.0."
+    "signbit",
+    np.signbit,
+    shapes.unchanged_bool,
+    "Whether the sign is minus, also that of -0.0.",
+    export=NO_LAYER,
 )
 copysign = ufunc(
     "copysign", np.copysign, shapes.floating_broadcast, "Magnitude of x1 with the sign of x2."
@@ -139,12 +147,20 @@ copysign.gradients(
 )
 
 heaviside = ufunc(
-    "heaviside", np.heaviside, shapes.floating_broadcast, "0 below 0, 1 above it, and x2 at 0."
+    "heaviside",
+    np.heaviside,
+    shapes.floating_broadcast,
+    "0 below 0, 1 above it, and x2 at 0.",
+    export=NO_LAYER,
 )
 heaviside.gradients(None, lambda g, y, a, b: where(equal(a, 0), g, 0))
 
 nextafter = ufunc(
-    "nextafter", np.nextafter, shapes.floating_broadcast, "The float next to x1 towards x2."
+    "nextafter",
+    np.nextafter,
+    shapes.floating_broadcast,
+    "The float next to x1 towards x2.",
+    export=NO_LAYER,
 )
 
 # ------------------------------------------------------------------ into a range
@@ -159,6 +175,7 @@ def _saturate_rule(x: Spec, *, dtype: str) -> Spec:
     name="saturate_cast",
     semantics=ELEMENTWISE,
     lowering=Absent("the ends of a range of integers may be beyond a kernel's numbers"),
+    export=NO_LAYER,
 )
 def _saturate_cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """Convert, with values beyond the range of the dtype at its ends."""

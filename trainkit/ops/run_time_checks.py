@@ -16,7 +16,11 @@ def _no_result(*inputs: Any, message: str) -> tuple[Spec, ...]:
 
 
 @primitive(
-    _no_result, name="assert_true", effect=Effect("it raises", saved=True), semantics=MESSAGE
+    _no_result,
+    name="assert_true",
+    effect=Effect("it raises", saved=True),
+    semantics=MESSAGE,
+    export=True,
 )
 def assert_true(xp: Any, condition: Any, *shown: Any, message: str) -> tuple[Any, ...]:
     """Raise unless all elements of `condition` hold."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import ShapeError
-from trainkit.core.facets import INDEXING
+from trainkit.core.facets import INDEXING, NO_LAYER, NOT_YET
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
@@ -48,7 +48,7 @@ def _check(x: Array, indices: Array, updates: Array) -> None:
     _rule(*specs)
 
 
-@primitive(_rule, semantics=INDEXING)
+@primitive(_rule, semantics=INDEXING, export=NOT_YET)
 def scatter_nd_add(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` added at the rows of `indices`; equal rows add up.
 
@@ -76,7 +76,7 @@ def _like(g: Tensor, updates: Tensor) -> Tensor:
     return sum_to_like(g, updates)  # type: ignore[no-any-return]
 
 
-@primitive(_rule, name="scatter_update", semantics=INDEXING)
+@primitive(_rule, name="scatter_update", semantics=INDEXING, export=NOT_YET)
 def _scatter_update(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
     _check(x, indices, updates)
@@ -92,7 +92,7 @@ _scatter_update.gradients(
 )
 
 
-@primitive(_rule, semantics=INDEXING)
+@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
 def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
@@ -102,7 +102,7 @@ def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Ar
     return out
 
 
-@primitive(_rule, semantics=INDEXING)
+@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
 def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` with the least of its own element and `updates` at the rows of `indices`."""
     _check(x, indices, updates)
@@ -125,7 +125,7 @@ scatter_max.primitive.joint = _shared
 scatter_min.primitive.joint = _shared
 
 
-@primitive(_rule, semantics=INDEXING)
+@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
 def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
     """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
     _check(x, indices, updates)

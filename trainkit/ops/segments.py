@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import INDEXING
+from trainkit.core.facets import INDEXING, NO_LAYER
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
@@ -74,7 +74,7 @@ def _started(xp: ArrayModule, count: int, rows: Array, start: Any) -> Array:
     return xp.full((count + 1, rows.shape[1]), start, rows.dtype)
 
 
-@primitive(_rule, name="segment_sum", semantics=INDEXING)
+@primitive(_rule, name="segment_sum", semantics=INDEXING, export=NO_LAYER)
 def _sum(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The sum of each segment, 0 for an empty one."""
     rows, flat, count, inner = _prepared(xp, data, ids, num_segments)
@@ -114,19 +114,19 @@ def _multiply_at(xp: ArrayModule, out: Array, ids: Array, rows: Array) -> None:
         out[xp.where(last, ids, out.shape[0] - 1)] = rows
 
 
-@primitive(_rule, name="segment_max", semantics=INDEXING)
+@primitive(_rule, name="segment_max", semantics=INDEXING, export=NO_LAYER)
 def _max(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The greatest of each segment, the least number of the dtype for an empty one."""
     return _by_ufunc("maximum", xp, data, ids, num_segments, dtypes.BY_NUMPY[data.dtype].min)
 
 
-@primitive(_rule, name="segment_min", semantics=INDEXING)
+@primitive(_rule, name="segment_min", semantics=INDEXING, export=NO_LAYER)
 def _min(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The least of each segment, the greatest number of the dtype for an empty one."""
     return _by_ufunc("minimum", xp, data, ids, num_segments, dtypes.BY_NUMPY[data.dtype].max)
 
 
-@primitive(_rule, name="segment_prod", semantics=INDEXING)
+@primitive(_rule, name="segment_prod", semantics=INDEXING, export=NO_LAYER)
 def _prod(xp: ArrayModule, data: Array, ids: Array, *, num_segments: int | None) -> Array:
     """The product of each segment, 1 for an empty one."""
     return _by_ufunc("multiply", xp, data, ids, num_segments, 1)

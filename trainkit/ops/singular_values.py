@@ -11,7 +11,7 @@ from typing import Any
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
-from trainkit.core.facets import COMPOSITE, MATRIX, Absent
+from trainkit.core.facets import COMPOSITE, GRADIENT_STEP, MATRIX, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -68,7 +68,12 @@ def _values_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
 singular_values.gradients(_values_gradient)
 
 
-@primitive(lambda g: Spec((), g.dtype), semantics=COMPOSITE, lowering=Absent("it raises by values"))
+@primitive(
+    lambda g: Spec((), g.dtype),
+    semantics=COMPOSITE,
+    lowering=Absent("it raises by values"),
+    export=GRADIENT_STEP,
+)
 def no_gradient_here(xp: ArrayModule, g: Array) -> Array:
     """0; raises if a gradient arrives for vectors that are arbitrary."""
     if g.size and (g != 0).any():

@@ -16,7 +16,7 @@ import numpy as np
 from trainkit.core import dtypes, recorder
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMMON, COMPOSITE, LEADING_AXES, TRACE
+from trainkit.core.facets import COMMON, COMPOSITE, GRADIENT_STEP, LEADING_AXES, TRACE, Absent
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
@@ -57,7 +57,12 @@ def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
     return size >= FEWEST_KEPT and (size == math.inf or size * itemsize <= most_bytes)
 
 
-@primitive(lambda g, slopes: Spec(slopes.shape, slopes.dtype), semantics=COMPOSITE, lowering=TRACE)
+@primitive(
+    lambda g, slopes: Spec(slopes.shape, slopes.dtype),
+    semantics=COMPOSITE,
+    lowering=TRACE,
+    export=GRADIENT_STEP,
+)
 def scaled_rows(xp: ArrayModule, g: Array, slopes: Array) -> Array:
     """Rows of slopes (..., classes) times the numbers g (...)."""
     found = softmax_cpu.scaled_rows(g, slopes) if xp is np else None
@@ -89,6 +94,7 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
+    export=Absent("a saved graph predicts, it has no loss"),
 )
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
@@ -125,6 +131,7 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
+    export=GRADIENT_STEP,
 )
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
@@ -150,6 +157,7 @@ def _dense_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=TRACE,
+    export=GRADIENT_STEP,
 )
 def softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
@@ -265,7 +273,12 @@ def _picked(xp: ArrayModule, labels: Array) -> Any:
     return xp.arange(labels.size), labels.reshape(-1)
 
 
-@primitive(_sparse_rule, name="sparse_softmax_cross_entropy_with_logits", semantics=COMPOSITE)
+@primitive(
+    _sparse_rule,
+    name="sparse_softmax_cross_entropy_with_logits",
+    semantics=COMPOSITE,
+    export=Absent("a saved graph predicts, it has no loss"),
+)
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(xp, labels, logits)
@@ -299,7 +312,12 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
     return _sparse_rule(labels, logits), Spec(logits.shape, logits.dtype)
 
 
-@primitive(_sparse_pair_rule, name="sparse_softmax_cross_entropy_and_slopes", semantics=COMPOSITE)
+@primitive(
+    _sparse_pair_rule,
+    name="sparse_softmax_cross_entropy_and_slopes",
+    semantics=COMPOSITE,
+    export=GRADIENT_STEP,
+)
 def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(xp, labels, logits)
@@ -323,7 +341,12 @@ def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     return Spec(logits.shape, logits.dtype)
 
 
-@primitive(_sparse_gradient_rule, name="sparse_softmax_cross_entropy_gradient", semantics=COMPOSITE)
+@primitive(
+    _sparse_gradient_rule,
+    name="sparse_softmax_cross_entropy_gradient",
+    semantics=COMPOSITE,
+    export=GRADIENT_STEP,
+)
 def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import AXIS, COMMON, INDEXING, LAST_AXES, one_by_one
+from trainkit.core.facets import AXIS, COMMON, INDEXING, LAST_AXES, NO_LAYER, NOT_YET, one_by_one
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -30,7 +30,7 @@ def _axis_rule(x: Spec, *, axis: int) -> Spec:
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_axis_rule, name="sort", semantics=AXIS)
+@primitive(_axis_rule, name="sort", semantics=AXIS, export=NOT_YET)
 def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The elements in rising order along an axis."""
     return xp.sort(x, axis=axis)
@@ -40,6 +40,7 @@ def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     lambda x, *, axis: Spec(_axis_rule(x, axis=axis).shape, dtypes.int32),
     name="argsort",
     semantics=AXIS,
+    export=NOT_YET,
 )
 def _argsort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The positions that put the elements in rising order along an axis, int32."""
@@ -93,7 +94,7 @@ def _partition_rule(x: Spec, *, kth: int, axis: int) -> Spec:
     return Spec(x.shape, dtypes.int32)
 
 
-@primitive(_partition_rule, name="argpartition", semantics=AXIS)
+@primitive(_partition_rule, name="argpartition", semantics=AXIS, export=NOT_YET)
 def _argpartition(xp: ArrayModule, x: Array, *, kth: int, axis: int) -> Array:
     """Positions that put the element of rank `kth` in its place, lesser ones before it, int32."""
     return xp.argpartition(x, kth, axis=axis).astype(_INT32)
@@ -211,7 +212,7 @@ def _in_top_rule(targets: Spec, predictions: Spec, *, k: int) -> Spec:
     return Spec(dims, dtypes.bool_)
 
 
-@primitive(_in_top_rule, name="in_top_k", semantics=LAST_AXES)
+@primitive(_in_top_rule, name="in_top_k", semantics=LAST_AXES, export=NOT_YET)
 def _in_top_k(xp: ArrayModule, targets: Array, predictions: Array, *, k: int) -> Array:
     """Whether fewer than `k` predictions beat that of the target."""
     _in_top_rule(Spec(targets.shape, "int32"), Spec(predictions.shape, "float32"), k=k)
@@ -250,7 +251,7 @@ def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str =
     return Spec(values.shape, dtype)
 
 
-@primitive(_search_rule, name="searchsorted", promotion=COMMON, semantics=INDEXING)
+@primitive(_search_rule, name="searchsorted", promotion=COMMON, semantics=INDEXING, export=NOT_YET)
 def _searchsorted(
     xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str, dtype: str = "int32"
 ) -> Array:
@@ -336,7 +337,7 @@ def _unique_rule(x: Spec, *, sorted: bool, axis: int, size: int | None) -> Any:
     return values, count, Spec((n,), dtypes.int32), count
 
 
-@primitive(_unique_rule, name="unique", semantics=INDEXING, text="beside numbers")
+@primitive(_unique_rule, name="unique", semantics=INDEXING, text="beside numbers", export=NO_LAYER)
 def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | None) -> Any:
     """The different slices along an axis, their first positions, which each one is, and counts."""
     host = to_numpy(x)
@@ -448,6 +449,7 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
     promotion=COMMON,
     semantics=INDEXING,
     text="alone",
+    export=NO_LAYER,
 )
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
     """Whether each element is one of `members`."""

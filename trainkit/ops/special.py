@@ -16,7 +16,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE, Absent
+from trainkit.core.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.primitive import primitive
 from trainkit.kernels.elementwise_cpu import FEWEST, applied
 from trainkit.ops.elementwise import exp, multiply, negative, square
@@ -138,6 +138,7 @@ def erf(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def erfc(xp: ArrayModule, x: Array) -> Array:
     """Complement 1 - erf(x), exact in its tail."""
@@ -189,6 +190,7 @@ def _normal_quantile(xp: ArrayModule, q: Array, p: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def erfinv(xp: ArrayModule, x: Array) -> Array:
     """Inverse of erf: infinite at -1 and 1, NaN beyond."""
@@ -201,6 +203,7 @@ def erfinv(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def erfcinv(xp: ArrayModule, x: Array) -> Array:
     """Inverse of erfc: infinite at 0 and 2, NaN beyond."""
@@ -213,6 +216,7 @@ def erfcinv(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
 )
 def ndtri(xp: ArrayModule, x: Array) -> Array:
     """The point below which the normal distribution has the share x; NaN outside of [0, 1]."""

@@ -10,7 +10,15 @@ import numpy as np
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import INDEXING, REDUCTION, Absent, one_by_one
+from trainkit.core.facets import (
+    GRADIENT_STEP,
+    INDEXING,
+    NO_LAYER,
+    NOT_YET,
+    REDUCTION,
+    Absent,
+    one_by_one,
+)
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
@@ -75,7 +83,13 @@ def _joined(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any
     return xp.stack(results).astype(dtype, copy=False) if q else xp.empty((0, *dims), dtype)
 
 
-@primitive(_quantile_rule, name="quantile", semantics=REDUCTION, lowering=Absent("it sorts"))
+@primitive(
+    _quantile_rule,
+    name="quantile",
+    semantics=REDUCTION,
+    lowering=Absent("it sorts"),
+    export=NO_LAYER,
+)
 def _quantile(
     xp: ArrayModule, x: Array, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
 ) -> Array:
@@ -101,6 +115,7 @@ def _quantile(
     lambda g, x, **settings: Spec(x.shape, g.dtype),
     semantics=REDUCTION,
     lowering=Absent("it sorts"),
+    export=GRADIENT_STEP,
 )
 def quantile_spread(
     xp: ArrayModule,
@@ -133,6 +148,7 @@ def quantile_spread(
     lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype),
     semantics=REDUCTION,
     lowering=Absent("it sorts"),
+    export=GRADIENT_STEP,
 )
 def quantile_gather(
     xp: ArrayModule,
@@ -372,7 +388,7 @@ def _bincount_rule(x: Spec, *rest: Any, minlength: int) -> Spec:
     return Spec((*x.shape[:-1], None), rest[0].dtype if rest else "int32")
 
 
-@primitive(_bincount_rule, name="bincount", semantics=INDEXING)
+@primitive(_bincount_rule, name="bincount", semantics=INDEXING, export=NOT_YET)
 def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Array:
     """How often each whole number occurs in each row, or the sum of the weights there."""
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
@@ -432,7 +448,7 @@ def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
     return Spec((bins,), wanted), Spec((bins + 1,), wanted)
 
 
-@primitive(_histogram_rule, name="histogram", semantics=INDEXING)
+@primitive(_histogram_rule, name="histogram", semantics=INDEXING, export=NO_LAYER)
 def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Array, Array]:
     """Counts in equal bins and the edges of the bins."""
     wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import COMMON, WINDOW
+from trainkit.core.facets import COMMON, NOT_YET, WINDOW
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -80,7 +80,9 @@ def _transpose_rule(
     return Spec((x.shape[0], *space, kernel.shape[-2]), dtypes.result_type(x, kernel))
 
 
-@primitive(_transpose_rule, name="conv_transpose", promotion=COMMON, semantics=WINDOW)
+@primitive(
+    _transpose_rule, name="conv_transpose", promotion=COMMON, semantics=WINDOW, export=NOT_YET
+)
 def _conv_transpose(
     xp: ArrayModule,
     x: Array,

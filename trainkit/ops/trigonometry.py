@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.facets import ELEMENTWISE
+from trainkit.core.facets import ELEMENTWISE, NO_LAYER
 from trainkit.core.primitive import primitive, ufunc
 from trainkit.core.tensor import Tensor
 from trainkit.ops.elementwise import (
@@ -87,7 +87,7 @@ arctanh.gradients(lambda g, y, x: divide(g, conjugated(subtract(1, square(x)))))
 # ------------------------------------------------------------------ sinc
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, export=NO_LAYER)
 def sinc(xp: ArrayModule, x: Array) -> Array:
     """Normalised cardinal sine sin(pi x) / (pi x), and 1 at 0."""
     angle = math.pi * x

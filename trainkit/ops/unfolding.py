@@ -9,7 +9,7 @@ from typing import Any
 
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import ARRANGEMENT, SHAPE
+from trainkit.core.facets import ARRANGEMENT, GRADIENT_STEP, NO_LAYER, SHAPE
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -35,7 +35,7 @@ def _unfold_rule(
     return Spec((x.shape[0], channels, count), x.dtype)
 
 
-@primitive(_unfold_rule, name="unfold", semantics=ARRANGEMENT)
+@primitive(_unfold_rule, name="unfold", semantics=ARRANGEMENT, export=NO_LAYER)
 def _unfold(
     xp: ArrayModule, x: Array, *, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Array:
@@ -64,6 +64,7 @@ def _folded(xp: ArrayModule, x: Array, w: Windows) -> Array:
     name="unfold_gradient",
     semantics=ARRANGEMENT,
     reads={1: SHAPE},
+    export=GRADIENT_STEP,
 )
 def unfold_gradient(
     xp: ArrayModule,
@@ -106,7 +107,7 @@ def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: A
     )
 
 
-@primitive(_fold_rule, name="fold", semantics=ARRANGEMENT)
+@primitive(_fold_rule, name="fold", semantics=ARRANGEMENT, export=NO_LAYER)
 def _fold(
     xp: ArrayModule,
     x: Array,

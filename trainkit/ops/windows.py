@@ -11,7 +11,7 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule, current
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.facets import LAST_AXES
+from trainkit.core.facets import LAST_AXES, NO_LAYER
 from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
@@ -295,6 +295,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     lambda x, *, exponents: shapes.Spec((*x.shape[:-1], len(exponents)), x.dtype),
     name="vander",
     semantics=LAST_AXES,
+    export=NO_LAYER,
 )
 def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
     """Each element on the last axis, of size 1, raised to each of the exponents."""
