@@ -16,8 +16,8 @@ from trainkit.ops.random import global_generator as get_global_generator
 from trainkit.ops.random import randint as randint
 from trainkit.ops.random import set_global_generator as set_global_generator
 from trainkit.ops.random import set_seed as set_seed
-from trainkit.ops.sampling import beta as beta
-from trainkit.ops.sampling import binomial as binomial
+from trainkit.ops.random_draws import beta as beta
+from trainkit.ops.random_draws import binomial as binomial
 from trainkit.ops.seeded_random import categorical as categorical
 from trainkit.ops.seeded_random import fold_in as fold_in
 from trainkit.ops.seeded_random import gamma as gamma

@@ -9,7 +9,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.trackable import walk
 from trainkit.core.variable import Variable
-from trainkit.ops import philox, random, sampling
+from trainkit.ops import philox, random, random_draws
 
 COUNT = 40_000
 
@@ -99,13 +99,13 @@ def test_integers_cover_their_range_evenly():
 @pytest.mark.parametrize(
     ("draw", "mean", "variance"),
     [
-        (lambda: sampling.gamma((COUNT,), 0.4), 0.4, 0.4),
-        (lambda: sampling.gamma((COUNT,), 7.0), 7.0, 7.0),
-        (lambda: sampling.beta((COUNT,), 2.0, 3.0), 0.4, 0.04),
-        (lambda: sampling.poisson((COUNT,), 3.0), 3.0, 3.0),
-        (lambda: sampling.poisson((COUNT,), 40.0), 40.0, 40.0),
-        (lambda: sampling.binomial((COUNT,), 10, 0.2), 2.0, 1.6),
-        (lambda: sampling.binomial((COUNT,), 200, 0.7), 140.0, 42.0),
+        (lambda: random_draws.gamma((COUNT,), 0.4), 0.4, 0.4),
+        (lambda: random_draws.gamma((COUNT,), 7.0), 7.0, 7.0),
+        (lambda: random_draws.beta((COUNT,), 2.0, 3.0), 0.4, 0.04),
+        (lambda: random_draws.poisson((COUNT,), 3.0), 3.0, 3.0),
+        (lambda: random_draws.poisson((COUNT,), 40.0), 40.0, 40.0),
+        (lambda: random_draws.binomial((COUNT,), 10, 0.2), 2.0, 1.6),
+        (lambda: random_draws.binomial((COUNT,), 200, 0.7), 140.0, 42.0),
     ],
     ids=["gamma0.4", "gamma7", "beta", "poisson3", "poisson40", "binomial10", "binomial200"],
 )
@@ -117,20 +117,20 @@ def test_distributions_have_their_moments(draw, mean, variance):
 
 def test_categories_come_with_their_probabilities():
     logits = np.log([[0.1, 0.2, 0.7], [0.5, 0.5, 1e-9]])
-    drawn = sampling.categorical(logits, COUNT).numpy()
+    drawn = random_draws.categorical(logits, COUNT).numpy()
     assert np.abs(np.bincount(drawn[0], minlength=3) / COUNT - [0.1, 0.2, 0.7]).max() < 0.01
     assert drawn[1].max() == 1
-    many_rows = sampling.categorical(np.tile(logits[:1], (COUNT, 1)), 1).numpy()
+    many_rows = random_draws.categorical(np.tile(logits[:1], (COUNT, 1)), 1).numpy()
     assert abs((many_rows == 2).mean() - 0.7) < 0.01
     with pytest.raises(ShapeError, match="must be \\(batch, classes\\)"):
-        sampling.categorical([0.1, 0.2], 3)
+        random_draws.categorical([0.1, 0.2], 3)
 
 
 def test_shuffle_keeps_all_slices():
     x = np.arange(24).reshape(4, 6)
-    rows = sampling.shuffle(x, seed=2).numpy()
+    rows = random_draws.shuffle(x, seed=2).numpy()
     assert sorted(map(tuple, rows)) == sorted(map(tuple, x))
-    columns = sampling.shuffle(x, axis=1, seed=2).numpy()
+    columns = random_draws.shuffle(x, axis=1, seed=2).numpy()
     assert not np.array_equal(columns, x)
     np.testing.assert_array_equal(np.sort(columns, axis=1), x)
 
@@ -171,11 +171,11 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="three words"):
         random.Generator(state=[1, 2])
     with pytest.raises(InvalidArgumentError, match="alpha must be above 0"):
-        sampling.gamma((2,), -1.0)
+        random_draws.gamma((2,), -1.0)
     with pytest.raises(InvalidArgumentError, match="must lie in \\[0, 1\\]"):
-        sampling.binomial((2,), 3, 1.5)
+        random_draws.binomial((2,), 3, 1.5)
     with pytest.raises(ShapeError, match="do not broadcast"):
-        sampling.gamma((2,), convert_to_tensor([1.0, 2.0, 3.0]))
+        random_draws.gamma((2,), convert_to_tensor([1.0, 2.0, 3.0]))
 
 
 def test_numbers_do_not_depend_on_who_else_draws():

@@ -14,7 +14,7 @@ TOO_LARGE = {
     "trainkit.checkpoints": 31,
     "trainkit.core": 33,
     "trainkit.data": 27,
-    "trainkit.graph": 39,
+    "trainkit.graph": 40,
     "trainkit.kernels": 33,
     "trainkit.kernels.compiled": 26,
     "trainkit.layers": 51,

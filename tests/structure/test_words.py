@@ -104,7 +104,7 @@ TODAY = {
     "seal": 24,
     "seams": 3,
     "slopes": 154,
-    "source lines": 14,
+    "source lines": 15,
     "splitting": 4,
     "spreading": 12,
     "step facts": 6,

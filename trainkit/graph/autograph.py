@@ -29,8 +29,8 @@ from trainkit.graph.branches import cond_primitive
 from trainkit.graph.expressions import BUILTINS, EXPRESSIONS
 from trainkit.graph.graph import ABOVE
 from trainkit.graph.loop_statements import for_stmt, while_stmt
-from trainkit.graph.origins import at_user_line
 from trainkit.graph.statements import if_stmt, is_symbolic, undefined
+from trainkit.graph.user_lines import at_user_line
 
 _PACKAGE = __name__.split(".")[0]
 

@@ -16,7 +16,7 @@ from trainkit.core.primitive import primitive
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line, origin_of
 from trainkit.core.tensor import Tensor, is_tensor
-from trainkit.graph.origins import place_text
+from trainkit.graph.user_lines import place_text
 from trainkit.ops.batch_rules import with_settings
 from trainkit.ops.run_time_checks import assert_true as assert_true
 from trainkit.ops.value_text import formatted as formatted

@@ -10,8 +10,8 @@ from trainkit import ops
 from trainkit.core import recorder
 from trainkit.core.tensor import PRIMITIVES, is_tensor
 from trainkit.graph.branch_tracing import traced_cond
-from trainkit.graph.origins import RAISED_BY_USER
 from trainkit.graph.statements import is_symbolic
+from trainkit.graph.user_lines import RAISED_BY_USER
 
 
 def if_exp(

@@ -25,7 +25,7 @@ from trainkit.graph.nodes import GraphTensor as GraphTensor
 from trainkit.graph.nodes import Node as Node
 from trainkit.graph.nodes import NodeList
 from trainkit.graph.nodes import VariableSlot as VariableSlot
-from trainkit.graph.origins import at_user_line, located, place_text
+from trainkit.graph.user_lines import at_user_line, located, place_text
 
 
 class Above:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from trainkit.core import recorder
 from trainkit.core.source_lines import user_line
-from trainkit.graph.origins import place_text
+from trainkit.graph.user_lines import place_text
 
 _THREAD = recorder.THREAD
 

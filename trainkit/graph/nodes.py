@@ -9,7 +9,7 @@ from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.source_lines import Line
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
 from trainkit.core.variable import Variable
-from trainkit.graph.origins import place_text
+from trainkit.graph.user_lines import place_text
 
 if TYPE_CHECKING:
     from trainkit.graph.graph import Graph

@@ -1,13 +1,13 @@
-"""The user's own lines in errors: behind nodes, and in tracebacks through generated code."""
+"""The user's own lines in errors and tracebacks that pass through rewritten code."""
 
 from __future__ import annotations
 
 import traceback
 import types
-from typing import Any
 
 from trainkit.core.errors import OpError
-from trainkit.core.source_lines import SOURCE_MAPS, Line, line_text, origin_of, user_line
+from trainkit.core.source_lines import SOURCE_MAPS, Line, origin_of
+from trainkit.graph.user_lines import place_text, with_note
 
 _PACKAGE = __name__.split(".")[0]
 _STAND_IN = "__traceback__"
@@ -15,43 +15,6 @@ _STAND_IN = "__traceback__"
 
 def _is_internal(module: str) -> bool:
     return module.split(".")[0] in (_PACKAGE, "malt")
-
-
-def place_text(place: Line | None, before: str = "") -> str:
-    """`before` and `place` as a traceback shows it; empty when it is not known."""
-    return f"{before}{line_text(place)}" if place else ""
-
-
-def located(error: Exception, node: Any) -> Exception:
-    """`error` with the user's line that made `node` added to its text."""
-    if node.where is None:
-        return error
-    return _with_note(error, f"in node {node.name!r}, made {place_text(node.where, 'at ')}")
-
-
-def at_user_line(error: Exception) -> Exception:
-    """`error` with the line that is being traced added to its text."""
-    place = place_text(user_line(), "at ")
-    return _with_note(error, place) if place else error
-
-
-RAISED_BY_USER = "_raised_by_user"
-"""Mark of errors that a `raise` statement of the user's made, whose text is left alone."""
-
-
-def _with_note(error: Exception, note: str) -> Exception:
-    if RAISED_BY_USER in error.__dict__:
-        return error
-    if not error.args or not isinstance(error.args[0], str):
-        return error
-    text = error.args[0]
-    if '\n  in node "' in text or "\n  in node " in text or '\n  at "' in text:
-        return error
-    try:
-        told = type(error)(f"{text}\n  {note}")
-    except TypeError:
-        return error
-    return told.with_traceback(error.__traceback__)
 
 
 def placed(error: Exception) -> Exception:
@@ -70,7 +33,7 @@ def placed(error: Exception) -> Exception:
     stands_for_python = inner == f"{_PACKAGE}.graph.expressions"  # int(), max() and so on
     if blamed is None or not _is_internal(inner) or stands_for_python:
         return error
-    return _with_note(error, place_text(blamed, "at "))
+    return with_note(error, place_text(blamed, "at "))
 
 
 def in_user_terms(error: BaseException) -> BaseException:

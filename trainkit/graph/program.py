@@ -24,7 +24,7 @@ from trainkit.core.tensor import wrap
 from trainkit.core.text_arrays import as_text
 from trainkit.graph.fused import FusedKernel
 from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
-from trainkit.graph.origins import located
+from trainkit.graph.user_lines import located
 
 
 class Program:

@@ -14,8 +14,8 @@ from trainkit.core.tensor import SymbolicTensor, is_tensor
 from trainkit.graph.branch_tracing import traced_cond
 from trainkit.graph.effects import raise_when_run
 from trainkit.graph.graph import Graph
-from trainkit.graph.origins import RAISED_BY_USER, at_user_line
 from trainkit.graph.tensor_array import TensorArray
+from trainkit.graph.user_lines import RAISED_BY_USER, at_user_line
 
 
 def is_symbolic(x: Any) -> bool:

@@ -23,7 +23,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.errors import InternalError
 from trainkit.core.tensor import is_tensor
-from trainkit.graph.origins import place_text
+from trainkit.graph.user_lines import place_text
 
 _RTOL = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 

@@ -246,7 +246,7 @@ def _binomial_by_rejection(
 
 
 def binomial_of(source: Any, shape: Any, counts: Any, probabilities: Any, dtype: Any) -> Tensor:
-    """What `source` draws of the binomial distribution; see `sampling.binomial`."""
+    """What `source` draws of the binomial distribution; see `random_draws.binomial`."""
     name = dtypes.as_dtype(dtype or dtypes.floatx()).name
     p = convert_to_tensor(probabilities)
     if type(p) is Tensor and p.size:

@@ -163,7 +163,7 @@ class Generator(Trackable):
     def binomial(
         self, shape: Any, counts: Any, probs: Any, dtype: Any = "int32", name: str | None = None
     ) -> Tensor:
-        """Numbers of successes; see `sampling.binomial`."""
+        """Numbers of successes; see `random_draws.binomial`."""
         return cast(binomial_of(self, shape, counts, probs, None), dtype)
 
 

@@ -14,7 +14,7 @@ from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops import random as _random
-from trainkit.ops import sampling as _sampling
+from trainkit.ops import random_draws as _random_draws
 from trainkit.ops.axis_numbers import plain
 from trainkit.ops.creation import zeros_like
 from trainkit.ops.elementwise import cast, divide, greater_equal, subtract, where
@@ -175,7 +175,7 @@ def categorical(
     Raises:
         ShapeError: the logits are no matrix.
     """
-    return _sampling.categorical(logits, num_samples, dtype or "int64", _source(seed))
+    return _random_draws.categorical(logits, num_samples, dtype or "int64", _source(seed))
 
 
 def gamma(
@@ -211,7 +211,7 @@ def _gamma(shape: Any, alpha: Any, beta: Any, dtype: Any, source: Any) -> Tensor
     if b is not None and tuple(b.shape) != tuple(a.shape):
         a = a + b * 0
     whole = (*_dims(shape), *a.shape)
-    draws = _sampling.gamma(whole, a, dtype, source)
+    draws = _random_draws.gamma(whole, a, dtype, source)
     result: Tensor = draws if b is None else _divide(draws, b)
     return result
 
@@ -245,7 +245,7 @@ def poisson(
 
 def _poisson(shape: Any, lam: Any, dtype: Any, source: Any) -> Tensor:
     mean = convert_to_tensor(lam)
-    return _sampling.poisson((*_dims(shape), *mean.shape), mean, dtype, source)
+    return _random_draws.poisson((*_dims(shape), *mean.shape), mean, dtype, source)
 
 
 def shuffle(value: Any, seed: Any = None, name: str | None = None) -> Tensor:
@@ -259,7 +259,7 @@ def shuffle(value: Any, seed: Any = None, name: str | None = None) -> Tensor:
     Raises:
         ShapeError: `value` is a scalar.
     """
-    return _sampling.shuffle(value, seed=_source(seed))
+    return _random_draws.shuffle(value, seed=_source(seed))
 
 
 # ------------------------------------------------------------------ stateless
@@ -311,7 +311,7 @@ def stateless_categorical(
     logits: Any, num_samples: int, seed: Any, dtype: Any = "int64", name: str | None = None
 ) -> Tensor:
     """`categorical` with numbers that depend on `seed`, two integers, alone."""
-    return _sampling.categorical(logits, num_samples, dtype, _stateless(seed))
+    return _random_draws.categorical(logits, num_samples, dtype, _stateless(seed))
 
 
 def stateless_gamma(
@@ -323,7 +323,9 @@ def stateless_gamma(
     name: str | None = None,
 ) -> Tensor:
     """Gamma draws of the whole `shape`, which depend on `seed`, two integers, alone."""
-    draws = _sampling.gamma(shape, _cast(convert_to_tensor(alpha), dtype), dtype, _stateless(seed))
+    draws = _random_draws.gamma(
+        shape, _cast(convert_to_tensor(alpha), dtype), dtype, _stateless(seed)
+    )
     result: Tensor = (
         draws if beta is None else _divide(draws, _cast(convert_to_tensor(beta), dtype))
     )
@@ -334,7 +336,7 @@ def stateless_poisson(
     shape: Any, seed: Any, lam: Any, dtype: Any = "int32", name: str | None = None
 ) -> Tensor:
     """Poisson draws of the whole `shape`, which depend on `seed`, two integers, alone."""
-    return _sampling.poisson(shape, lam, dtype, _stateless(seed))
+    return _random_draws.poisson(shape, lam, dtype, _stateless(seed))
 
 
 def stateless_binomial(
@@ -346,7 +348,7 @@ def stateless_binomial(
     name: str | None = None,
 ) -> Tensor:
     """`binomial` with numbers that depend on `seed`, two integers, alone."""
-    return _sampling.binomial(shape, counts, probs, output_dtype, _stateless(seed))
+    return _random_draws.binomial(shape, counts, probs, output_dtype, _stateless(seed))
 
 
 def stateless_shuffle(
@@ -354,7 +356,7 @@ def stateless_shuffle(
 ) -> Tensor:
     """`shuffle` in an order that depends on `seed`, two integers, alone."""
     _only_philox(alg)
-    return _sampling.shuffle(value, seed=_stateless(seed))
+    return _random_draws.shuffle(value, seed=_stateless(seed))
 
 
 def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:

@@ -18,9 +18,9 @@ from trainkit.core.facets import SHAPE
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import wrap
 from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot, needed_nodes
-from trainkit.graph.origins import place_text
 from trainkit.graph.passes import copied, place_of
 from trainkit.graph.program import Program
+from trainkit.graph.user_lines import place_text
 
 
 class NotApart(Exception):
