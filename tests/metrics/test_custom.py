@@ -320,3 +320,14 @@ def test_weights_of_labels_meet_weights_of_steps():
     weights = np.stack([np.arange(4.0)] * 2, 1)
     twice = metrics.AUC(label_weights=[1.0, 2.0, 3.0])(labels, scores, weights)
     assert float(once) == pytest.approx(float(twice))
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"), [("mean_absolute_error", 0.5), ("binary_accuracy", 0.5)]
+)
+def test_a_wrapped_function_survives_its_config(function, wanted):
+    metric = metrics.MeanMetricWrapper(getattr(tk.keras.metrics, function), name="own")
+    for config in (metric.get_config(), {"fn": function, "name": "own"}):
+        again = metrics.MeanMetricWrapper.from_config(config)
+        again.update_state([[0.0], [1.0]], [[0.0], [0.0]])
+        assert (again.name, float(again.result())) == ("own", wanted)

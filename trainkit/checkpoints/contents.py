@@ -57,6 +57,10 @@ class Contents:
         dtype = array.dtype.newbyteorder("=").str
         self._add(path, [attributes, list(array.shape), dtype, offset])
 
+    def leave_out(self) -> None:
+        """Something goes into the file that a table has no place for, so the file has none."""
+        self._complete = False
+
     def link(self, path: str, target: str) -> None:
         """One more name of what stands at `target`."""
         self._place(path, self._find(target))

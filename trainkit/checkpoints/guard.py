@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.checkpoints.legacy.header_texts import HeaderTexts, Texts
 from trainkit.checkpoints.positioned import MAX_STRUCTURE, H5Source
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
@@ -80,12 +81,14 @@ class GroupNode:
         attributes: its texts by name.
         children: what it holds, by name.
         bound: whether an object has been matched with it.
+        lists: its lists of texts by name, in files that may have such.
     """
 
     path: str
     attributes: dict[str, str]
     children: dict[str, Node] = field(default_factory=dict)
     bound: bool = False
+    lists: dict[str, list[str]] = field(default_factory=dict)
 
 
 Node = ArrayNode | GroupNode
@@ -101,10 +104,18 @@ class Guard:
         size: the file's length in bytes; no dataset reaches beyond.
         cycles: whether groups may contain themselves when the root says so by an attribute
             `cycles`.
+        texts: what reads the attributes of files that may have long texts, and lists of them; by
+            default there are single texts of fixed length alone.
     """
 
     def __init__(
-        self, file: Any, source: H5Source, name: str, size: int, cycles: bool = False
+        self,
+        file: Any,
+        source: H5Source,
+        name: str,
+        size: int,
+        cycles: bool = False,
+        texts: HeaderTexts | None = None,
     ) -> None:
         import h5py
 
@@ -114,6 +125,7 @@ class Guard:
         self._name = name
         self._size = size
         self._cycles = cycles
+        self._texts = texts
         self._nodes: dict[int, Node] = {}
         self._open: set[int] = set()
 
@@ -139,7 +151,9 @@ class Guard:
         if depth > MAX_DEPTH:
             raise self.refuse(path, f"is nested more than {MAX_DEPTH} levels deep")
         address = _address(info)
-        node = GroupNode(path, self._attributes(group, info, path))
+        found = self._attributes(group, info, path)
+        node = GroupNode(path, _single(found))
+        node.lists = {name: texts for name, texts in found.items() if isinstance(texts, list)}
         if depth == 0:
             self._cycles = self._cycles and "cycles" in node.attributes
         self._nodes[address] = node
@@ -185,11 +199,13 @@ class Guard:
 
     # ------------------------------------------------------------------ attributes
 
-    def _attributes(self, owner: Any, info: Any, path: str) -> dict[str, str]:
-        """The texts of fixed length among the attributes; others are never read."""
+    def _attributes(self, owner: Any, info: Any, path: str) -> Texts:
+        """The texts among the attributes; HDF5 itself reads those of fixed length alone."""
         if info.num_attrs > MAX_ATTRIBUTES:
             raise self.refuse(path, f"has {info.num_attrs} attributes, more than {MAX_ATTRIBUTES}")
-        found = {}
+        if self._texts is not None:
+            return self._texts.of(_address(info))
+        found: Texts = {}
         for index in range(info.num_attrs):
             attribute = self._h5.h5a.open(owner, index=index)
             text = self._text(attribute, path)
@@ -219,7 +235,7 @@ class Guard:
     def _dataset(self, dataset: Any, info: Any, path: str) -> ArrayNode:
         plan = dataset.get_create_plist()
         self._check_storage(plan, path)
-        attributes = self._attributes(dataset, info, path)
+        attributes = _single(self._attributes(dataset, info, path))
         stored = self._stored_dtype(dataset.get_type(), path)
         space = dataset.get_space()
         if space.get_simple_extent_type() not in (self._h5.h5s.SCALAR, self._h5.h5s.SIMPLE):
@@ -316,6 +332,11 @@ def logical_dtype(stored: np.dtype[Any], attributes: dict[str, str]) -> np.dtype
         return bfloat16
     narrowed = {"float16": np.float16, "bfloat16": np.uint16}.get(attributes.get("narrow", ""))
     return np.dtype(name) if name in ("float32", "float64") and stored == narrowed else None
+
+
+def _single(texts: Texts) -> dict[str, str]:
+    """Without the lists."""
+    return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
 def _address(info: Any) -> int:

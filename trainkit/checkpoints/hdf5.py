@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,8 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 
 FORMAT = "trainkit"
 VERSION = "1"
+_LONGEST_FIXED = 60_000  # bytes; HDF5 has room for 64 KiB, less what else stands there
+_LONGEST_LIST = 60_000
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,10 @@ class CheckpointOptions:
 
 @dataclass(frozen=True)
 class Group:
-    """An object to write: where, and its class."""
+    """An object to write: where, and its class; in foreign layouts other texts, and lists."""
 
     path: str
-    attributes: dict[str, str]
+    attributes: Mapping[str, str | list[str]]
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ Entry = Group | Link | Values
 def write_file(
     path: str | os.PathLike[str],
     entries: list[Entry],
-    root: dict[str, str],
+    root: Mapping[str, str | list[str]],
     options: CheckpointOptions | None = None,
     order: int = 0,
 ) -> None:
@@ -135,7 +137,7 @@ def _write_hdf5(
     stream: H5Stream,
     early: EarlySync,
     entries: list[Entry],
-    root: dict[str, str],
+    root: Mapping[str, str | list[str]],
     options: CheckpointOptions | None,
 ) -> tuple[list[Extent], bytes]:
     """Write the HDF5 part; gives the big arrays' places, and the table of contents."""
@@ -178,7 +180,10 @@ class _Writer:
         self.contents = Contents({})
 
     def write(
-        self, entries: list[Entry], root: dict[str, str], before_each: Callable[[], None]
+        self,
+        entries: list[Entry],
+        root: Mapping[str, str | list[str]],
+        before_each: Callable[[], None],
     ) -> None:
         self._group(Group("", root))
         for entry in entries:
@@ -200,9 +205,14 @@ class _Writer:
         group = self._file
         if entry.path:
             group = self._h5.h5g.create(self._file, entry.path.encode(), lcpl=self._parents)
+        short = {}
         for name, text in entry.attributes.items():
-            self._attribute(group, name, text)
-        self.contents.group(entry.path, entry.attributes)
+            if isinstance(text, list) or len(text.encode()) > _LONGEST_FIXED:
+                self._long_attribute(group, name, text)
+            else:
+                self._attribute(group, name, text)
+                short[name] = text
+        self.contents.group(entry.path, short)
 
     def _values(self, entry: Values) -> None:
         attributes: dict[str, str] = {}
@@ -263,6 +273,18 @@ class _Writer:
         if array.dtype.itemsize == 0:
             array = array.astype("S1")
         return np.require(array, requirements="C").astype(array.dtype.newbyteorder("="), copy=False)
+
+    def _long_attribute(self, owner: Any, name: str, text: str | list[str]) -> None:
+        """An attribute that is no short text; long lists are split as Keras splits them."""
+        self.contents.leave_out()
+        attributes = self._h5.Group(owner).attrs
+        if isinstance(text, str):
+            attributes.create(name, text, dtype=self._h5.string_dtype())
+            return
+        data = np.array([item.encode("utf-8") for item in text], "S")
+        parts = np.array_split(data, max(1, -(-data.nbytes // _LONGEST_LIST)))
+        for number, part in enumerate(parts):
+            attributes.create(f"{name}{number}" if len(parts) > 1 else name, part)
 
     def _attribute(self, owner: Any, name: str, text: str) -> None:
         h5 = self._h5

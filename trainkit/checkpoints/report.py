@@ -11,6 +11,7 @@ MEANINGS = {
     "other shape": "other shape",
     "other dtype": "other dtype",
     "other optimizer": "other optimizer",
+    "other number": "other number",
 }
 _COMPARED = 300
 
@@ -21,7 +22,7 @@ class Difference:
 
     Attributes:
         kind: `"missing"` (an object has no value in the file), `"unused"` (a value has no object),
-            `"other shape"`, `"other dtype"` or `"other optimizer"`.
+            `"other shape"`, `"other dtype"`, `"other optimizer"` or `"other number"` of parts.
         path: where, such as `"model/head/kernel"`.
         text: the two sides.
         nearest: a path on the other side that may be meant, or `""`.

@@ -16,6 +16,7 @@ from trainkit.checkpoints.contents import MAX_BYTES, decode
 from trainkit.checkpoints.crew import in_threads
 from trainkit.checkpoints.guard import H5_ERRORS, ArrayNode, GroupNode, Guard, Node
 from trainkit.checkpoints.hdf5 import FORMAT, VERSION, opened
+from trainkit.checkpoints.legacy.header_texts import HeaderTexts
 from trainkit.checkpoints.pieces import PIECE, digests_of
 from trainkit.checkpoints.positioned import read_at, read_into
 from trainkit.checkpoints.regular import open_regular
@@ -35,6 +36,7 @@ class SavedFile:
         path: the file.
         foreign: whether HDF5 without trainkit's seal is taken too, as Keras writes it.
         fd: the file, already open; `path` is only its name then.
+        with_lists: whether attributes may be long texts, and lists of texts.
 
     Attributes:
         name: what errors call the file.
@@ -53,8 +55,10 @@ class SavedFile:
         path: str | os.PathLike[str],
         foreign: bool = False,
         fd: int | None = None,
+        with_lists: bool = False,
     ) -> None:
         self.name = os.fsdecode(path)
+        self._with_lists = with_lists
         self._fd = open_regular(self.name, "checkpoint") if fd is None else os.dup(fd)
         self._closer = weakref.finalize(self, os.close, self._fd)
         self._cached_bytes = 0
@@ -99,7 +103,8 @@ class SavedFile:
         """What HDF5 says."""
         with opened(self._fd, self.name) as (file, source):
             size = os.fstat(self._fd).st_size
-            return Guard(file, source, self.name, size, cycles=self.sealed).tree()
+            texts = HeaderTexts(self._fd, self.name) if self._with_lists else None
+            return Guard(file, source, self.name, size, self.sealed, texts).tree()
 
     def verify_structure(self) -> None:
         """Compare the table of contents with what HDF5 readers see.

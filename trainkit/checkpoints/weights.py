@@ -2,7 +2,8 @@
 
 | name | format |
 | --- | --- |
-| `*.weights.h5`, `*.h5`, `*.hdf5` | Keras 3's layout, with the optimizer of a compiled model |
+| `*.weights.h5`, `*.h5`, `*.hdf5` | Keras 3's layout, with the optimizer of a compiled model; the
+  weights of files in Keras 2's layout, such as whole models, are read too |
 | `*.weights.json` | the same in several files of limited size |
 | `*.keras` | the weights inside of a Keras archive; reading only |
 | `*.safetensors`, `*.npz` | the weights alone, by path |
@@ -32,6 +33,7 @@ from trainkit.checkpoints.keras_files import (
     settle,
     shown,
 )
+from trainkit.checkpoints.legacy.legacy_weights import is_legacy, load_legacy
 from trainkit.checkpoints.report import Difference
 from trainkit.checkpoints.tree import weight_paths
 from trainkit.core.errors import InvalidArgumentError, NoSuchFileError, NotBuiltError
@@ -88,6 +90,7 @@ def load_weights(
     path: str | os.PathLike[str],
     skip_mismatch: bool = False,
     skipped: Iterable[Any] = (),
+    by_name: bool | None = None,
 ) -> None:
     """Take the weights of a model from a file.
 
@@ -99,10 +102,13 @@ def load_weights(
         model: a model or layer that has been built.
         path: the file; its ending says the format, as for `save_weights`.
         skip_mismatch: take what fits and warn of the rest.
-        skipped: objects that keep what they have, with all below them, for Keras's layout.
+        skipped: objects that keep what they have, with all below them, for Keras 3's layout.
+        by_name: for Keras 2's layout alone: match layers by their names, and leave those alone
+            that the file does not have; by default the order says which is which.
 
     Raises:
         FailedPreconditionError: the model has no weights yet.
+        InvalidArgumentError: an argument does not go with the file.
         NotFoundError: there is no such file.
         CheckpointMismatchError: something does not fit; the text shows each difference.
         CheckpointError: the file is damaged or hostile.
@@ -110,7 +116,20 @@ def load_weights(
     name = os.fsdecode(path)
     _require_weights(model, "load_weights")
     _require_keras(name, "objects_to_skip", bool(skipped), (".json", *_KERAS), "load_weights")
-    if name.endswith((*_KERAS, ".keras", ".weights.json")):
+    legacy = name.endswith(_KERAS) and os.path.exists(name) and is_legacy(name)
+    if legacy and skipped:
+        raise InvalidArgumentError(
+            f"load_weights: objects_to_skip is not for files in Keras 2's layout, as {name!r} is; "
+            "use by_name=True to leave layers out by their names"
+        )
+    if by_name is not None and not legacy:
+        raise InvalidArgumentError(
+            "load_weights: by_name is for .h5 and .hdf5 files in Keras 2's layout alone, got "
+            f"{name!r}"
+        )
+    if legacy:
+        load_legacy(model, name, skip_mismatch, by_name)
+    elif name.endswith((*_KERAS, ".keras", ".weights.json")):
         load_keras(model, name, skip_mismatch, skipped)
     elif name.endswith((".safetensors", ".npz")):
         kind = NpzFile if name.endswith(".npz") else SafetensorsFile

@@ -78,22 +78,21 @@ def load_weights(
 
     Args:
         model: built.
-        filepath: ends in `.weights.h5`, `.weights.json` or `.keras`.
+        filepath: ends in `.weights.h5`, `.weights.json` or `.keras`; or in `.h5` or `.hdf5` for
+            files in Keras 2's layout.
         skip_mismatch: leave weights alone that do not fit the file, rather than fail.
         objects_to_skip: layers and optimizers that keep what they have; not for `.keras`.
-        by_name: must be `None`: it is for HDF5 files of Keras 2, which are not read.
+        by_name: for Keras 2's layout alone: match layers by their names; by default the order says
+            which is which.
 
     Raises:
         ValueError: the path ends otherwise, or an argument does not go with it.
         CheckpointError: the file is damaged, or does not fit; nothing is changed.
     """
     path = os.fsdecode(filepath)
-    if by_name is not None:
+    if not path.endswith((".h5", ".hdf5", ".weights.json", ".keras")):
         raise _InvalidArgumentError(
-            f"load_weights: by_name is for HDF5 files of Keras 2, which are not supported: {path!r}"
+            "load_weights: the path must end in .weights.h5, .h5, .hdf5, .weights.json or .keras, "
+            f"got {path!r}"
         )
-    if not path.endswith((".weights.h5", ".weights.json", ".keras")):
-        raise _InvalidArgumentError(
-            f"load_weights: the path must end in .weights.h5, .weights.json or .keras, got {path!r}"
-        )
-    model.load_weights(path, skip_mismatch, objects_to_skip)
+    model.load_weights(path, skip_mismatch, objects_to_skip, by_name)

@@ -177,7 +177,7 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
         return f"<DTypePolicyMap default_policy={self.default_policy.name}, mapping={listed}>"
 
 
-POLICIES.add(DTypePolicy, "FloatDTypePolicy")
+POLICIES.add(DTypePolicy, "FloatDTypePolicy", "Policy")
 POLICIES.add(DTypePolicyMap)
 
 _CHOSEN: list[DTypePolicy] = []

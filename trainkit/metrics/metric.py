@@ -470,10 +470,17 @@ class _Settings:
 
 
 def _function_from(fn: Any) -> Any:
-    """A function of the metrics or the losses from its name or config."""
-    try:
-        family = FAMILIES["metrics"]
-        return family.find(fn) if isinstance(fn, str) else family.deserialize(fn)
-    except ValueError:
-        family = FAMILIES["losses"]
-        return family.find(fn) if isinstance(fn, str) else family.deserialize(fn)
+    """A function of the metrics or the losses from its name or config; no class of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    for plural in ("metric_functions", "losses"):
+        family = FAMILIES[plural]
+        try:
+            found = family.find(fn) if isinstance(fn, str) else family.deserialize(fn)
+        except ValueError:
+            continue
+        if not isinstance(found, type):
+            return found
+    raise ValueError(f"{fn!r} is no function of targets and predictions that is known")

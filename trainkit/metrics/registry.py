@@ -18,6 +18,7 @@ from trainkit.metrics import (
 )
 
 METRICS = Family("metrics", "metric")
+FUNCTIONS = Family("metric_functions", "metric function")
 
 _SHORT_NAMES = {
     "BinaryCrossentropy": ("bce", "BCE"),
@@ -78,6 +79,15 @@ for _kind in (
     top_k.TopKCategoricalAccuracy,
 ):
     METRICS.add(_kind, *_SHORT_NAMES.get(_kind.__name__, ()))
+for _function in (
+    accuracy.accuracy,
+    accuracy.binary_accuracy,
+    accuracy.categorical_accuracy,
+    accuracy.sparse_categorical_accuracy,
+    top_k.sparse_top_k_categorical_accuracy,
+    top_k.top_k_categorical_accuracy,
+):
+    FUNCTIONS.add(_function)
 
 
 def get(identifier: Any) -> Any:

@@ -14,6 +14,7 @@ from trainkit.layers.keras_operations import KerasOperation
 from trainkit.layers.layer import Layer
 from trainkit.layers.symbolic import KerasTensor, Node, Operation, symbol_of
 from trainkit.models.functional import Graph
+from trainkit.models.legacy.legacy_config import modern_graph
 
 _Key = tuple[str, int]
 
@@ -101,7 +102,7 @@ def graph_from_config(config: dict[str, Any]) -> tuple[Any, Any]:
         ConfigError: calls wait for each other, or for what nothing gives.
     """
     try:
-        return _Drawing(config).ends()
+        return _Drawing(modern_graph(config)).ends()
     except (KeyError, IndexError, AttributeError) as error:
         raise ConfigError(
             f"the config of a functional model lacks something: {type(error).__name__} {error}"
@@ -113,23 +114,8 @@ class _Call:
 
     def __init__(self, key: _Key, node: Any) -> None:
         self.key, self.node = key, node
-        self.args, self.kwargs = _arguments(node)
+        self.args, self.kwargs = node["args"], node.get("kwargs", {})
         self.waits_for = set(_sources((self.args, self.kwargs)))
-
-
-def _arguments(node: Any) -> tuple[Any, Any]:
-    if isinstance(node, dict):
-        return node["args"], node.get("kwargs", {})
-    # Keras 2 lists the sources: [name, call, place, keyword arguments]
-    found = [_symbol_config(item) for item in node]
-    more: dict[str, Any] = {}
-    for item in node:
-        more.update(item[3] if len(item) > 3 else {})
-    return (found[0] if len(found) == 1 else found,), more
-
-
-def _symbol_config(place: Any) -> dict[str, Any]:
-    return {"class_name": "__keras_tensor__", "config": {"keras_history": list(place[:3])}}
 
 
 def _is_symbol(x: Any) -> bool:

@@ -242,19 +242,22 @@ class Model(Looped):
         filepath: str | os.PathLike[str],
         skip_mismatch: bool = False,
         objects_to_skip: Any = None,
+        by_name: bool | None = None,
     ) -> None:
-        """Read what `save_weights` wrote, here or in Keras.
+        """Read what `save_weights` wrote, here or in Keras 2 or 3.
 
         Args:
-            filepath: a file of weights, or the `.keras` file of a whole model.
+            filepath: a file of weights, or the `.keras` or `.h5` file of a whole model.
             skip_mismatch: leave weights alone that do not fit the file, rather than fail.
-            objects_to_skip: layers and optimizers that keep what they have, for Keras's layout.
+            objects_to_skip: layers and optimizers that keep what they have, for Keras 3's layout.
+            by_name: for Keras 2's layout alone: match layers by their names, and leave those alone
+                that the file does not have; by default the order says which is which.
 
         Raises:
             NotFoundError: there is no such file.
             CheckpointError: the file is damaged, or does not fit; nothing is changed.
         """
-        weights.load_weights(self, filepath, skip_mismatch, skipped=objects_to_skip or ())
+        weights.load_weights(self, filepath, skip_mismatch, objects_to_skip or (), by_name)
 
     def save(
         self,
@@ -266,7 +269,7 @@ class Model(Looped):
         """Write the whole model: how it is made, its weights, and how it is compiled.
 
         Args:
-            filepath: ends in `.keras`.
+            filepath: ends in `.keras`, or in `.h5` or `.hdf5` for the format of Keras 2.
             overwrite: whether a file that exists is replaced; otherwise it is an error.
             zipped: `False` writes a folder in place of one file.
             **kwargs: those of `keras.saving.save_model`.

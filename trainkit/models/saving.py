@@ -1,5 +1,7 @@
 """Whole models in one file, in the layout of Keras 3: a zip of a config, metadata and weights.
 
+The older format, HDF5, is in `legacy/legacy_saving.py`; the ending of the path says which is meant.
+
 Reading such a file builds objects of trainkit's own classes, and of classes that the reader has
 registered or passes in, from plain values. Nothing that stands in the file is executed or imported,
 but for lambdas, and these only with `safe_mode=False`.
@@ -37,6 +39,8 @@ from trainkit.core.registry import (
     serialize_object,
 )
 from trainkit.layers.weight_budget import WeightBudget
+from trainkit.models.legacy.legacy_config import decoded, is_legacy, modern
+from trainkit.models.legacy.legacy_saving import load_h5_model, save_h5_model
 from trainkit.models.looped import Looped
 
 if TYPE_CHECKING:
@@ -81,19 +85,26 @@ def save_model(
 
     Args:
         model: a model; one without weights yet is written, and read, as such.
-        filepath: ends in `.keras`, or is a file that is open for writing.
+        filepath: ends in `.keras`; or in `.h5` or `.hdf5` for the format of Keras 2, which has no
+            assets and no build configs; or is a file that is open for writing.
         overwrite: whether a file that exists is replaced.
         zipped: `False` writes a folder in place of one file.
         **kwargs: Keras 2's `save_format`, which the ending has said since, with a warning;
-            `include_optimizer`, which must be true.
+            `include_optimizer`, false for an HDF5 file without the optimizer.
 
     Raises:
         ValueError: the path ends otherwise, or an argument is not supported.
         TypeError: a part can't be put into a config.
+        NotImplementedError: the class of the model has no config.
         FileExistsError: the file exists and is not to be replaced.
     """
-    _check_arguments(filepath, kwargs)
+    legacy = _ends_legacy(filepath)
+    include_optimizer = _checked_arguments(filepath, kwargs, legacy)
     zipped = True if zipped is None else zipped
+    if zipped and legacy:
+        _check_free(os.fsdecode(filepath), overwrite)
+        save_h5_model(model, os.fsdecode(filepath), include_optimizer)
+        return
     path = _path(filepath, overwrite) if zipped else _folder(filepath, overwrite)
     config = _config_text(model)
     now = datetime.datetime.now().strftime("%Y-%m-%d@%H:%M:%S")
@@ -107,11 +118,21 @@ def save_model(
         write_archive(path, members, zipped)
 
 
-def _check_arguments(filepath: Any, given: dict[str, Any]) -> None:
+def _ends_legacy(filepath: Any) -> bool:
+    return not _is_open(filepath) and os.fsdecode(filepath).endswith(_LEGACY)
+
+
+def _is_open(filepath: Any) -> bool:
+    return hasattr(filepath, "write") or hasattr(filepath, "read")
+
+
+def _checked_arguments(filepath: Any, given: dict[str, Any], legacy: bool) -> bool:
+    """Whether the optimizer goes into the file."""
     given = dict(given)
-    if not given.pop("include_optimizer", True):
+    include_optimizer = bool(given.pop("include_optimizer", True))
+    if not include_optimizer and not legacy:
         raise InvalidArgumentError(
-            "save: include_optimizer=False is not supported; save a model that is not compiled"
+            "save: include_optimizer=False is for .h5 files; save a model that is not compiled"
         )
     chosen = given.pop("save_format", None)
     if given:
@@ -125,20 +146,17 @@ def _check_arguments(filepath: Any, given: dict[str, Any]) -> None:
             f"save: save_format={chosen!r} is not looked at; the ending of the path says it",
             stacklevel=4,
         )
+    return include_optimizer
 
 
 def _path(filepath: Any, overwrite: bool = True) -> Any:
-    if hasattr(filepath, "write") or hasattr(filepath, "read"):
+    if _is_open(filepath):
         return filepath
     path = os.fsdecode(filepath)
-    if path.endswith(_LEGACY):
-        raise InvalidArgumentError(
-            f"{path!r}: HDF5 files of whole models, as Keras 2 wrote them, are not supported; use "
-            "the ending '.keras' for a model, '.weights.h5' with save_weights and load_weights for "
-            "its weights"
-        )
     if not path.endswith(".keras"):
-        raise InvalidArgumentError(f"the path of a model must end in '.keras', got {path!r}")
+        raise InvalidArgumentError(
+            f"the path of a model must end in '.keras', or in '.h5' or '.hdf5', got {path!r}"
+        )
     _check_free(path, overwrite)
     return path
 
@@ -190,14 +208,14 @@ def load_model(
     compile: bool = True,  # the name that Keras has
     safe_mode: bool = True,
 ) -> Any:
-    """Read a model that `Model.save` wrote, here or in Keras.
+    """Read a model that `Model.save` wrote, here or in Keras 2 or 3.
 
     Weights are made for what the file has: one whose config asks for far more is refused before
     anything is made.
 
     Args:
-        filepath: ends in `.keras`, or is a folder that was written with `zipped=False`, or a file
-            that is open for reading.
+        filepath: ends in `.keras`, `.h5` or `.hdf5`, or is a folder that was written with
+            `zipped=False`, or a file that is open for reading.
         custom_objects: classes and functions that the file names, by name.
         compile: whether the model is compiled as it was.
         safe_mode: whether lambdas, which are code, are refused; without it the code in the file
@@ -212,6 +230,8 @@ def load_model(
         CheckpointError: the file is no model, or damaged.
     """
     is_folder = not hasattr(filepath, "read") and os.path.isdir(filepath)
+    if not is_folder and _ends_legacy(filepath):
+        return load_h5_model(os.fsdecode(filepath), custom_objects, compile, safe_mode)
     source = filepath if is_folder else _path(filepath)
     mode = in_safe_mode()
     with opened(source) as archive, archive.weights() as fd:
@@ -291,10 +311,10 @@ def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | N
     """
     if not isinstance(config, dict):
         raise ConfigError(f"a config is a dict, got {config!r}")
-    with ObjectSharingScope():
-        return deserialize_object(config, custom_objects)
+    with ObjectSharingScope(), CustomObjectScope(custom_objects):
+        return deserialize_object(modern(config) if is_legacy(config) else config)
 
 
 def model_from_json(text: str, custom_objects: dict[str, Any] | None = None) -> Any:
     """A new model from what `Model.to_json` gave; its weights are new."""
-    return model_from_config(json.loads(text), custom_objects)
+    return model_from_config(decoded(text, "the text of a model"), custom_objects)
