@@ -61,7 +61,7 @@ clean:
 	rm -rf .venv .venv-*
 
 # The stamp is written last, so an installation that broke off is done again.
-$(VENV)/.ready: pyproject.toml setup.py trainkit/core/_native.pyx $(wildcard trainkit/core/native_code/*)
+$(VENV)/.ready: pyproject.toml setup.py trainkit/core/dispatch/_native.pyx $(wildcard trainkit/core/dispatch/native_code/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
 	touch $@

@@ -21,8 +21,8 @@ class BuildWhereItCanBe(build_ext):
 
 
 native = Extension(
-    "trainkit.core._native",
-    ["trainkit/core/_native.pyx"],
+    "trainkit.core.dispatch._native",
+    ["trainkit/core/dispatch/_native.pyx"],
     include_dirs=[numpy.get_include()],
     define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
 )

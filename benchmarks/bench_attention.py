@@ -14,7 +14,7 @@ SHARED_PROCESS = True
 
 def attention(batch: int, length: int, heads: int, size: int, causal: bool) -> list[Benchmark]:
     """Attention of each position to all, or to those before it, and its gradients."""
-    from trainkit.kernels import attention_cpu, attention_plain
+    from trainkit.kernels.attention import attention_reference, attention_tuned
 
     q = normal(batch, length, heads, size)
     scale = size**-0.5
@@ -42,8 +42,10 @@ def attention(batch: int, length: int, heads: int, size: int, causal: bool) -> l
             "ms",
             1e3,
             {
-                "trainkit": compiled(lambda: attention_cpu.attention(q, q, q, *settings)),
-                "trainkit, plain": plain(lambda: attention_plain.attention(np, q, q, q, *settings)),
+                "trainkit": compiled(lambda: attention_tuned.attention(q, q, q, *settings)),
+                "trainkit, plain": plain(
+                    lambda: attention_reference.attention(np, q, q, q, *settings)
+                ),
                 "torch": torch_step(forward),
             },
         ),
@@ -53,10 +55,10 @@ def attention(batch: int, length: int, heads: int, size: int, causal: bool) -> l
             1e3,
             {
                 "trainkit": compiled(
-                    lambda: attention_cpu.attention_gradient(q, q, q, q, *settings)
+                    lambda: attention_tuned.attention_gradient(q, q, q, q, *settings)
                 ),
                 "trainkit, plain": plain(
-                    lambda: attention_plain.attention_gradient(np, q, q, q, q, *settings)
+                    lambda: attention_reference.attention_gradient(np, q, q, q, q, *settings)
                 ),
                 "torch": torch_step(gradient),
             },

@@ -31,10 +31,10 @@ def by_trainkit(name: str) -> Callable[[], Step]:
     def contestant() -> Step:
         import trainkit as tk  # noqa: F401  (fills the table of primitives)
         from trainkit.core.tensor import PRIMITIVES
-        from trainkit.kernels import registry
+        from trainkit.kernels.jit import kernel_family
 
-        if registry.mode() == "hot":
-            registry.set_mode("eager")
+        if kernel_family.mode() == "hot":
+            kernel_family.set_mode("eager")
         arrays, run = arrays_of(name), PRIMITIVES[name].run
         settings = {"x_min": -0.5, "x_max": 0.5} if name == "clip" else {}
         return lambda: run(arrays, settings)

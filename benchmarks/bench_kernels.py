@@ -23,9 +23,9 @@ def compiled(body: Callable[[], Any]) -> Callable[[], Step]:
     """A contestant that compiles at its first call, which warms it up."""
 
     def contestant() -> Step:
-        from trainkit.kernels import registry
+        from trainkit.kernels.jit import kernel_family
 
-        registry.set_mode("eager")
+        kernel_family.set_mode("eager")
         if body() is None:
             raise RuntimeError("the kernel leaves this size to the plain version")
         return body
@@ -67,8 +67,8 @@ def convolution(
     groups: int = 1,
 ) -> list[Benchmark]:
     """A convolution: forward, and its two gradients."""
-    from trainkit.kernels import conv_cpu, conv_plain
-    from trainkit.kernels.windows import Windows
+    from trainkit.kernels.convolution import conv_reference, conv_tuned
+    from trainkit.kernels.convolution.sliding_windows import Windows
 
     rank = len(sizes)
     w = Windows(sizes, (window,) * rank, (stride,) * rank, padding, (1,) * rank)
@@ -104,23 +104,23 @@ def convolution(
     cases: list[tuple[str, Body, Body, Any]] = [
         (
             "forward",
-            lambda: conv_cpu.forward(w, x, kernel, None, False, groups),
-            lambda: conv_plain.conv(np, w, x, kernel, groups),
+            lambda: conv_tuned.forward(w, x, kernel, None, False, groups),
+            lambda: conv_reference.conv(np, w, x, kernel, groups),
             forward,
         ),
         (
             "kernel gradient",
-            lambda: conv_cpu.kernel_gradient(w, x, g, groups),
-            lambda: conv_plain.conv_kernel_gradient(np, w, x, g, groups),
+            lambda: conv_tuned.kernel_gradient(w, x, g, groups),
+            lambda: conv_reference.conv_kernel_gradient(np, w, x, g, groups),
             backward((False, True)),
         ),
     ]
-    if channels >= conv_cpu.FEWEST_CHANNELS:
+    if channels >= conv_tuned.FEWEST_CHANNELS:
         cases.append(
             (
                 "input gradient",
-                lambda: conv_cpu.input_gradient(w, g, kernel, groups),
-                lambda: conv_plain.conv_input_gradient(np, w, g, kernel, groups),
+                lambda: conv_tuned.input_gradient(w, g, kernel, groups),
+                lambda: conv_reference.conv_input_gradient(np, w, g, kernel, groups),
                 backward((True, False)),
             )
         )
@@ -138,12 +138,12 @@ def convolution(
 
 def pooling() -> list[Benchmark]:
     """Max pooling 2 x 2, forward and gradient."""
-    from trainkit.kernels import pool_cpu, pool_plain
-    from trainkit.kernels.windows import Windows
+    from trainkit.kernels.convolution.sliding_windows import Windows
+    from trainkit.kernels.pooling import pool_reference, pool_tuned
 
     w = Windows((24, 24), (2, 2), (2, 2), "valid", (1, 1))
     x, g = normal(64, 24, 24, 64), normal(64, 12, 12, 64)
-    y = pool_plain.max_pool(np, w, x)
+    y = pool_reference.max_pool(np, w, x)
 
     def forward(torch: Any) -> Step:
         images = torch.from_numpy(x).permute(0, 3, 1, 2)
@@ -151,12 +151,12 @@ def pooling() -> list[Benchmark]:
 
     bodies = {
         "forward": (
-            lambda: pool_cpu.max_pool(w, x),
-            lambda: pool_plain.max_pool(np, w, x),
+            lambda: pool_tuned.max_pool(w, x),
+            lambda: pool_reference.max_pool(np, w, x),
         ),
         "gradient": (
-            lambda: pool_cpu.max_pool_gradient(w, g, x, y),
-            lambda: pool_plain.max_pool_gradient(np, w, g, x, y),
+            lambda: pool_tuned.max_pool_gradient(w, g, x, y),
+            lambda: pool_reference.max_pool_gradient(np, w, g, x, y),
         ),
     }
     found = []
@@ -170,7 +170,7 @@ def pooling() -> list[Benchmark]:
 
 def normalization() -> list[Benchmark]:
     """Layer normalization of a transformer, batch normalization of a residual network."""
-    from trainkit.kernels import norm_cpu, norm_plain
+    from trainkit.kernels.normalization import norm_reference, norm_tuned
 
     rows, columns = normal(16, 64, 128), normal(16, 32, 32, 64)
     scale, offset = normal(128), normal(128)
@@ -193,10 +193,10 @@ def normalization() -> list[Benchmark]:
             1e6,
             {
                 "trainkit": compiled(
-                    lambda: norm_cpu.normalized_rows(rows, scale, offset, (2,), 1e-5)
+                    lambda: norm_tuned.normalized_rows(rows, scale, offset, (2,), 1e-5)
                 ),
                 "trainkit, plain": plain(
-                    lambda: norm_plain.normalized(np, rows, scale, offset, (2,), 1e-5)
+                    lambda: norm_reference.normalized(np, rows, scale, offset, (2,), 1e-5)
                 ),
                 "torch": torch_step(layer),
             },
@@ -207,10 +207,10 @@ def normalization() -> list[Benchmark]:
             1e6,
             {
                 "trainkit": compiled(
-                    lambda: norm_cpu.normalized_rows_gradient(rows, rows, scale, (2,), 1e-5)
+                    lambda: norm_tuned.normalized_rows_gradient(rows, rows, scale, (2,), 1e-5)
                 ),
                 "trainkit, plain": plain(
-                    lambda: norm_plain.normalized_gradient(
+                    lambda: norm_reference.normalized_gradient(
                         np, rows, rows, scale, None, None, (2,), 1e-5
                     )
                 ),
@@ -222,10 +222,10 @@ def normalization() -> list[Benchmark]:
             1e3,
             {
                 "trainkit": compiled(
-                    lambda: norm_cpu.normalized_columns(columns, gain, shift, (3,), 1e-3)
+                    lambda: norm_tuned.normalized_columns(columns, gain, shift, (3,), 1e-3)
                 ),
                 "trainkit, plain": plain(
-                    lambda: norm_plain.normalized(np, columns, gain, shift, outer, 1e-3)
+                    lambda: norm_reference.normalized(np, columns, gain, shift, outer, 1e-3)
                 ),
                 "torch": torch_step(batch),
             },
@@ -236,12 +236,12 @@ def normalization() -> list[Benchmark]:
             1e3,
             {
                 "trainkit": compiled(
-                    lambda: norm_cpu.normalized_columns_gradient(
+                    lambda: norm_tuned.normalized_columns_gradient(
                         columns, columns, gain, None, None, (3,), 1e-3
                     )
                 ),
                 "trainkit, plain": plain(
-                    lambda: norm_plain.normalized_gradient(
+                    lambda: norm_reference.normalized_gradient(
                         np, columns, columns, gain, None, None, outer, 1e-3
                     )
                 ),
@@ -252,7 +252,8 @@ def normalization() -> list[Benchmark]:
 
 def losses_and_tables() -> list[Benchmark]:
     """Softmax cross-entropy of a transformer's logits, the gradient of an embedding."""
-    from trainkit.kernels import embedding_cpu, softmax_cpu
+    from trainkit.kernels.embedding import embedding_tuned
+    from trainkit.kernels.softmax import softmax_tuned
 
     logits, g = normal(1024, 256), normal(1024)
     labels = np.random.default_rng(1).integers(0, 256, 1024).astype(np.int32)
@@ -277,7 +278,7 @@ def losses_and_tables() -> list[Benchmark]:
             "us",
             1e6,
             {
-                "trainkit": compiled(lambda: softmax_cpu.loss(labels, logits)),
+                "trainkit": compiled(lambda: softmax_tuned.loss(labels, logits)),
                 "trainkit, plain": plain(by_hand),
                 "torch": torch_step(cross_entropy),
             },
@@ -286,7 +287,7 @@ def losses_and_tables() -> list[Benchmark]:
             "softmax cross-entropy gradient",
             "us",
             1e6,
-            {"trainkit": compiled(lambda: softmax_cpu.gradient(g, labels, logits))},
+            {"trainkit": compiled(lambda: softmax_tuned.gradient(g, labels, logits))},
         ),
         *slopes(),
         Benchmark(
@@ -294,7 +295,7 @@ def losses_and_tables() -> list[Benchmark]:
             "us",
             1e6,
             {
-                "trainkit": compiled(lambda: embedding_cpu.sum_by_id(rows, ids, 2000)),
+                "trainkit": compiled(lambda: embedding_tuned.sum_by_id(rows, ids, 2000)),
                 "trainkit, plain": plain(add_at),
             },
         ),
@@ -303,7 +304,7 @@ def losses_and_tables() -> list[Benchmark]:
 
 def slopes() -> list[Benchmark]:
     """Cross-entropy and its gradient in one pass, with class numbers and with chances."""
-    from trainkit.kernels import softmax_cpu
+    from trainkit.kernels.softmax import softmax_tuned
 
     logits, g = normal(1024, 256), normal(1024)
     labels = np.random.default_rng(1).integers(0, 256, 1024)
@@ -322,9 +323,9 @@ def slopes() -> list[Benchmark]:
             return run
 
         def both() -> Any:
-            run = softmax_cpu.loss_and_slopes
-            found = (run if given is labels else softmax_cpu.dense_loss_and_slopes)(given, logits)
-            return None if found is None else softmax_cpu.scaled_rows(g, found[1])
+            run = softmax_tuned.loss_and_slopes
+            found = (run if given is labels else softmax_tuned.dense_loss_and_slopes)(given, logits)
+            return None if found is None else softmax_tuned.scaled_rows(g, found[1])
 
         name = f"softmax cross-entropy and gradient, {kind}"
         return Benchmark(name, "us", 1e6, {"trainkit": compiled(both), "torch": torch_step(step)})
@@ -353,10 +354,10 @@ def recurrence() -> list[Benchmark]:
 
 def lstm() -> list[Benchmark]:
     """Forward, and back from the hidden states alone, as a layer does it."""
-    from trainkit.kernels import recurrent_cpu, recurrent_plain
+    from trainkit.kernels.recurrent import recurrent_reference, recurrent_tuned
 
     inputs = normal(32, 80, 256), normal(32, 64), normal(32, 64), normal(64, 256) / 8
-    results = recurrent_plain.lstm(np, *inputs)
+    results = recurrent_reference.lstm(np, *inputs)
     given = (normal(32, 80, 64), None, *inputs[1:], *results)
     return [
         Benchmark(
@@ -364,8 +365,8 @@ def lstm() -> list[Benchmark]:
             "ms",
             1e3,
             {
-                "trainkit": compiled(lambda: recurrent_cpu.lstm(*inputs)),
-                "trainkit, plain": plain(lambda: recurrent_plain.lstm(np, *inputs)),
+                "trainkit": compiled(lambda: recurrent_tuned.lstm(*inputs)),
+                "trainkit, plain": plain(lambda: recurrent_reference.lstm(np, *inputs)),
                 "torch": whole_cell("LSTM"),
             },
         ),
@@ -374,8 +375,8 @@ def lstm() -> list[Benchmark]:
             "ms",
             1e3,
             {
-                "trainkit": compiled(lambda: recurrent_cpu.lstm_gradient(*given)),
-                "trainkit, plain": plain(lambda: recurrent_plain.lstm_gradient(np, *given)),
+                "trainkit": compiled(lambda: recurrent_tuned.lstm_gradient(*given)),
+                "trainkit, plain": plain(lambda: recurrent_reference.lstm_gradient(np, *given)),
             },
         ),
     ]
@@ -383,22 +384,22 @@ def lstm() -> list[Benchmark]:
 
 def gru(reset_after: bool) -> list[Benchmark]:
     """The same of a GRU; PyTorch has only that whose reset gate comes after the product."""
-    from trainkit.kernels import recurrent_cpu, recurrent_plain
+    from trainkit.kernels.recurrent import recurrent_reference, recurrent_tuned
 
     bias = normal(192) if reset_after else None
     inputs = normal(32, 80, 192), normal(32, 64), normal(64, 192) / 8, bias, reset_after
-    results = recurrent_plain.gru(np, *inputs)
+    results = recurrent_reference.gru(np, *inputs)
     given = (normal(32, 80, 64), *inputs[1:3], *results, reset_after)
     forward = {
-        "trainkit": compiled(lambda: recurrent_cpu.gru(*inputs)),
-        "trainkit, plain": plain(lambda: recurrent_plain.gru(np, *inputs)),
+        "trainkit": compiled(lambda: recurrent_tuned.gru(*inputs)),
+        "trainkit, plain": plain(lambda: recurrent_reference.gru(np, *inputs)),
     }
     if reset_after:
         forward["torch"] = whole_cell("GRU")
     name = "gru" if reset_after else "gru, reset before,"
     back = {
-        "trainkit": compiled(lambda: recurrent_cpu.gru_gradient(*given)),
-        "trainkit, plain": plain(lambda: recurrent_plain.gru_gradient(np, *given)),
+        "trainkit": compiled(lambda: recurrent_tuned.gru_gradient(*given)),
+        "trainkit, plain": plain(lambda: recurrent_reference.gru_gradient(np, *given)),
     }
     return [
         Benchmark(f"{name} forward", "ms", 1e3, forward),
@@ -413,9 +414,9 @@ def dropout() -> list[Benchmark]:
     def step(mode: str) -> Callable[[], Step]:
         def contestant() -> Step:
             import trainkit as tk
-            from trainkit.kernels import registry
+            from trainkit.kernels.jit import kernel_family
 
-            registry.set_mode(mode)
+            kernel_family.set_mode(mode)
             layer, inputs = tk.layers.Dropout(0.25, seed=1), tk.constant(x) * 1.0
 
             def run() -> object:

@@ -13,7 +13,7 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
-from trainkit.kernels import registry
+from trainkit.kernels.jit import kernel_family
 
 SEED = 20
 
@@ -57,10 +57,10 @@ def _seeded():
 @pytest.fixture(autouse=True)
 def _kernels():
     """What a test says of compiled kernels holds for it alone."""
-    before = registry.mode()
+    before = kernel_family.mode()
     yield
-    if registry.mode() != before:
-        registry.set_mode(before)
+    if kernel_family.mode() != before:
+        kernel_family.set_mode(before)
 
 
 @pytest.fixture(params=["/cpu:0", pytest.param("/gpu:0", marks=pytest.mark.gpu), "stand-in"])

@@ -5,7 +5,7 @@ import pytest
 
 from trainkit import initializers, layers
 from trainkit.core.errors import ShapeError
-from trainkit.ops import random
+from trainkit.ops.sampling import random
 
 RANDOM = {
     "random_normal": 0.05,

@@ -12,14 +12,15 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from trainkit.core import blas as _blas  # isort: skip - before anything imports NumPy
+from trainkit.core.cpu import blas_config as _blas  # isort: skip - before anything imports NumPy
 from trainkit import ops as ops
-from trainkit.autodiff.custom import custom_gradient as custom_gradient
-from trainkit.autodiff.custom import recompute_grad as recompute_grad
+from trainkit.autodiff.custom_vjp import custom_gradient as custom_gradient
+from trainkit.autodiff.custom_vjp import recompute_grad as recompute_grad
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
 from trainkit.core import errors as errors
 from trainkit.core.devices import device as device
+from trainkit.core.dispatch.trace_state import executing_eagerly as executing_eagerly
 from trainkit.core.dtypes import DType as DType
 from trainkit.core.dtypes import as_dtype as as_dtype
 from trainkit.core.dtypes import bfloat16 as bfloat16
@@ -38,14 +39,13 @@ from trainkit.core.dtypes import uint8 as uint8
 from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
-from trainkit.core.recorder import executing_eagerly as executing_eagerly
 from trainkit.core.shapes import TensorShape as TensorShape
 from trainkit.core.tensor import Tensor as Tensor
 from trainkit.core.tensor import convert_to_tensor as convert_to_tensor
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.core.variable import Variable as Variable
-from trainkit.kernels.memory import keep_freed_memory as _keep_freed_memory
-from trainkit.ops.conversion import stop_gradient as stop_gradient
+from trainkit.kernels.threads.malloc import keep_freed_memory as _keep_freed_memory
+from trainkit.ops.arrays.conversion import stop_gradient as stop_gradient
 
 if TYPE_CHECKING:
     from trainkit import layers as layers

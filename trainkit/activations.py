@@ -12,7 +12,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import Family, serialize_object
 from trainkit.core.tensor import Tensor
-from trainkit.ops.axis_activations import powers_share
+from trainkit.ops.neural.softmax import powers_share
 
 ACTIVATIONS = Family("activations", "activation")
 

@@ -17,7 +17,8 @@ from trainkit.core import dtypes, rng
 from trainkit.core.errors import ShapeError
 from trainkit.core.registry import Family, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
-from trainkit.ops import random, signal_windows
+from trainkit.ops.sampling import random
+from trainkit.ops.signal import scipy_windows
 
 INITIALIZERS = Family("initializers", "initializer")
 
@@ -388,9 +389,9 @@ class STFT(Initializer):
     ) -> None:
         if side not in ("real", "imag"):
             raise ValueError(f"STFT: side must be 'real' or 'imag', got {side!r}")
-        if isinstance(window, str) and window not in signal_windows.NAMES:
+        if isinstance(window, str) and window not in scipy_windows.NAMES:
             raise ValueError(
-                f"STFT: window must be one of {', '.join(signal_windows.NAMES)}, or an array; got "
+                f"STFT: window must be one of {', '.join(scipy_windows.NAMES)}, or an array; got "
                 f"{window!r}"
             )
         if scaling not in ("density", "spectrum", None):
@@ -417,7 +418,7 @@ class STFT(Initializer):
         if self.window is None:
             return np.ones(length)  # nothing to scale
         if isinstance(self.window, str):
-            window = signal_windows.signal_window(self.window, length, self.periodic)
+            window = scipy_windows.signal_window(self.window, length, self.periodic)
         else:
             window = np.asarray(self.window, np.float64)
             if window.shape != (length,):

@@ -9,32 +9,34 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from trainkit.ops.random import Generator as Generator
-from trainkit.ops.random import SeedGenerator as SeedGenerator
-from trainkit.ops.random import dropout as dropout
-from trainkit.ops.random import global_generator as get_global_generator
-from trainkit.ops.random import randint as randint
-from trainkit.ops.random import set_global_generator as set_global_generator
-from trainkit.ops.random import set_seed as set_seed
-from trainkit.ops.random_draws import beta as beta
-from trainkit.ops.random_draws import binomial as binomial
-from trainkit.ops.seeded_random import categorical as categorical
-from trainkit.ops.seeded_random import fold_in as fold_in
-from trainkit.ops.seeded_random import gamma as gamma
-from trainkit.ops.seeded_random import normal as normal
-from trainkit.ops.seeded_random import poisson as poisson
-from trainkit.ops.seeded_random import shuffle as shuffle
-from trainkit.ops.seeded_random import split as split
-from trainkit.ops.seeded_random import stateless_binomial as stateless_binomial
-from trainkit.ops.seeded_random import stateless_categorical as stateless_categorical
-from trainkit.ops.seeded_random import stateless_gamma as stateless_gamma
-from trainkit.ops.seeded_random import stateless_normal as stateless_normal
-from trainkit.ops.seeded_random import stateless_poisson as stateless_poisson
-from trainkit.ops.seeded_random import stateless_shuffle as stateless_shuffle
-from trainkit.ops.seeded_random import stateless_truncated_normal as stateless_truncated_normal
-from trainkit.ops.seeded_random import stateless_uniform as stateless_uniform
-from trainkit.ops.seeded_random import truncated_normal as truncated_normal
-from trainkit.ops.seeded_random import uniform as uniform
+from trainkit.ops.sampling.random import Generator as Generator
+from trainkit.ops.sampling.random import SeedGenerator as SeedGenerator
+from trainkit.ops.sampling.random import dropout as dropout
+from trainkit.ops.sampling.random import global_generator as get_global_generator
+from trainkit.ops.sampling.random import randint as randint
+from trainkit.ops.sampling.random import set_global_generator as set_global_generator
+from trainkit.ops.sampling.random import set_seed as set_seed
+from trainkit.ops.sampling.random_draws import beta as beta
+from trainkit.ops.sampling.random_draws import binomial as binomial
+from trainkit.ops.sampling.seeded_random import categorical as categorical
+from trainkit.ops.sampling.seeded_random import fold_in as fold_in
+from trainkit.ops.sampling.seeded_random import gamma as gamma
+from trainkit.ops.sampling.seeded_random import normal as normal
+from trainkit.ops.sampling.seeded_random import poisson as poisson
+from trainkit.ops.sampling.seeded_random import shuffle as shuffle
+from trainkit.ops.sampling.seeded_random import split as split
+from trainkit.ops.sampling.seeded_random import stateless_binomial as stateless_binomial
+from trainkit.ops.sampling.seeded_random import stateless_categorical as stateless_categorical
+from trainkit.ops.sampling.seeded_random import stateless_gamma as stateless_gamma
+from trainkit.ops.sampling.seeded_random import stateless_normal as stateless_normal
+from trainkit.ops.sampling.seeded_random import stateless_poisson as stateless_poisson
+from trainkit.ops.sampling.seeded_random import stateless_shuffle as stateless_shuffle
+from trainkit.ops.sampling.seeded_random import (
+    stateless_truncated_normal as stateless_truncated_normal,
+)
+from trainkit.ops.sampling.seeded_random import stateless_uniform as stateless_uniform
+from trainkit.ops.sampling.seeded_random import truncated_normal as truncated_normal
+from trainkit.ops.sampling.seeded_random import uniform as uniform
 
 Algorithm = SimpleNamespace(PHILOX="philox", AUTO_SELECT="auto_select")
 experimental = SimpleNamespace(

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 
-from trainkit.checkpoints.hdf5 import Group, Values, write_file
+from trainkit.checkpoints.format.writer import Group, Values, write_file
 
 NUMBERS = (0, 1, 2, 3, -1, 7, 2**31, 2**62, 2**70, 1.5, 1e300)
 TEXTS = ("", "x", "float32", "float64", "int32", "bool", "add", "multiply", "matmul", "reshape",

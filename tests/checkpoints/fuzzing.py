@@ -20,9 +20,9 @@ import h5py
 import numpy as np
 
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.checksum import SMALL
-from trainkit.checkpoints.hdf5 import CheckpointOptions
-from trainkit.checkpoints.seal import BLOCK, verify_seal, write_seal
+from trainkit.checkpoints.format.checksum import SMALL
+from trainkit.checkpoints.format.header import BLOCK, verify_seal, write_seal
+from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.checkpoints.weights import load_weights, save_weights
 from trainkit.core.errors import CheckpointError
 from trainkit.core.trackable import Trackable

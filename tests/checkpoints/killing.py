@@ -14,9 +14,9 @@ import warnings
 
 import numpy as np
 
-from trainkit.checkpoints.atomic import leftovers
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.hdf5 import CheckpointOptions
+from trainkit.checkpoints.format.atomic import leftovers
+from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.checkpoints.manager import CheckpointManager
 from trainkit.core.variable import Variable
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.checkpoints.objects import Adam, Dense, Momentum, Net, Position, built_net, weights_of
 from trainkit.checkpoints.checkpoint import Checkpoint, latest_checkpoint
-from trainkit.checkpoints.restoring import IncompleteRestoreWarning
+from trainkit.checkpoints.restore.restoration import IncompleteRestoreWarning
 from trainkit.core.errors import (
     CheckpointError,
     CheckpointMismatchError,

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import trainkit
-from trainkit.checkpoints import positioned
-from trainkit.checkpoints.atomic import leftovers
 from trainkit.checkpoints.checkpoint import Checkpoint, latest_checkpoint
-from trainkit.checkpoints.flat_files import write_npz
-from trainkit.checkpoints.hdf5 import CheckpointOptions
+from trainkit.checkpoints.format import positioned_io
+from trainkit.checkpoints.format.atomic import leftovers
+from trainkit.checkpoints.format.writer import CheckpointOptions
+from trainkit.checkpoints.interop.safetensors import write_npz
 from trainkit.core.variable import Variable
 
 fcntl = pytest.importorskip("fcntl")
@@ -88,7 +88,7 @@ def restored(path):
 @pytest.fixture
 def small_steps(monkeypatch):
     """Several early syncs in a small file."""
-    monkeypatch.setattr(positioned, "_SYNC_STEP", 1 << 12)
+    monkeypatch.setattr(positioned_io, "_SYNC_STEP", 1 << 12)
 
 
 def count_calls(tmp_path, monkeypatch):

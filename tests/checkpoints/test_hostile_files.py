@@ -12,10 +12,15 @@ import numpy as np
 import pytest
 
 from tests.checkpoints.objects import Dense, Net
-from trainkit.checkpoints import guard
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.checksum import SMALL
-from trainkit.checkpoints.seal import BLOCK, Extent, verify_seal, write_seal
+from trainkit.checkpoints.format import validation
+from trainkit.checkpoints.format.checksum import SMALL
+from trainkit.checkpoints.format.header import (
+    BLOCK,
+    Extent,
+    verify_seal,
+    write_seal,
+)
 from trainkit.checkpoints.weights import load_weights
 from trainkit.core.errors import CheckpointError, CheckpointMismatchError
 from trainkit.core.trackable import Trackable
@@ -228,7 +233,7 @@ def test_values_larger_than_wanted_are_refused_without_being_read(tmp_path, mode
 
     sealed(tmp_path / "ckpt-1", large, "first/kernel", tmp_path)
     monkeypatch.setattr(
-        "trainkit.checkpoints.saved.SavedFile.value", lambda *a: pytest.fail("read")
+        "trainkit.checkpoints.format.reader.SavedFile.value", lambda *a: pytest.fail("read")
     )
     with pytest.raises(CheckpointMismatchError, match=r"file \(300, 200\)"):
         Checkpoint(model).restore(tmp_path / "ckpt-1")
@@ -250,7 +255,7 @@ def test_too_many_objects_are_refused(tmp_path, model, monkeypatch):
         for number in range(300):
             file.create_group(f"g{number}")
 
-    monkeypatch.setattr(guard, "MAX_OBJECTS", 200)
+    monkeypatch.setattr(validation, "MAX_OBJECTS", 200)
     sealed(tmp_path / "ckpt-1", many, "first/kernel", tmp_path)
     with pytest.raises(CheckpointError, match="more than 200 objects"):
         Checkpoint(model).restore(tmp_path / "ckpt-1")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from trainkit.checkpoints.format.positioned_io import H5Stream
 from trainkit.checkpoints.interruption import Interruption, SignalsHeld
-from trainkit.checkpoints.positioned import H5Stream
 
 
 class Alarm(Exception):

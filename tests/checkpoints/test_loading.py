@@ -6,19 +6,19 @@ import h5py
 import numpy as np
 import pytest
 
-from trainkit.checkpoints import crew, pieces
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.crew import Crew
+from trainkit.checkpoints.format import executor, parallel_checksum
+from trainkit.checkpoints.format.executor import Crew
 from trainkit.core.errors import CheckpointError
 from trainkit.core.variable import Variable
 
-SIZE = 2 * pieces.PIECE // 4 + 1234  # float32 in two pieces and a bit
+SIZE = 2 * parallel_checksum.PIECE // 4 + 1234  # float32 in two pieces and a bit
 
 
 @pytest.fixture(autouse=True)
 def two_helpers(monkeypatch):
     """Background threads on any machine; none is left by a test."""
-    monkeypatch.setattr(crew.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(executor.os, "cpu_count", lambda: 8)
     yield
     assert not [t for t in threading.enumerate() if t.name == "trainkit-checkpoint"]
 
@@ -45,7 +45,9 @@ def test_an_array_of_several_pieces_comes_back(large_file):
     assert np.array_equal(checkpoint.small.numpy(), values(40_000))
 
 
-@pytest.mark.parametrize("place", [0, pieces.PIECE - 1, pieces.PIECE, 4 * SIZE - 1])
+@pytest.mark.parametrize(
+    "place", [0, parallel_checksum.PIECE - 1, parallel_checksum.PIECE, 4 * SIZE - 1]
+)
 def test_a_flipped_bit_in_any_piece_is_found_before_anything_changes(large_file, place):
     with h5py.File(large_file) as file:
         offset = file["large"].id.get_offset() + place
@@ -78,11 +80,11 @@ def test_a_disk_that_fails_is_named_with_the_array(large_file, monkeypatch):
     def failing(fd, buffer, offset):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(pieces, "read_into", failing)  # in the threads; the rest works
+    monkeypatch.setattr(parallel_checksum, "read_into", failing)  # in the threads; the rest works
     checkpoint = fresh()
     checkpoint.read(large_file).assert_consumed()
     assert np.array_equal(checkpoint.large.numpy(), values())
-    monkeypatch.setattr("trainkit.checkpoints.saved.read_into", failing)
+    monkeypatch.setattr("trainkit.checkpoints.format.reader.read_into", failing)
     with pytest.raises(CheckpointError, match=r"'(large|small)' can't be read"):
         fresh().read(large_file)
 
@@ -97,8 +99,8 @@ def test_large_booleans_that_are_none_are_refused_before_anything_changes(tmp_pa
 
 
 def test_a_crew_has_two_helpers_at_most_and_gives_results_in_order():
-    assert crew.helpers_for(1 << 30) == 2
-    assert crew.helpers_for(1000) == 0
+    assert executor.helpers_for(1 << 30) == 2
+    assert executor.helpers_for(1000) == 0
     seen = set()
     gate = threading.Barrier(3, timeout=60)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.checkpoints.objects import Adam, Momentum, built_net, weights_of
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.hdf5 import CheckpointOptions
+from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.checkpoints.manager import CheckpointManager, DamagedCheckpointWarning
 from trainkit.core.errors import CheckpointError, CheckpointMismatchError, InvalidArgumentError
 from trainkit.core.variable import Variable

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.checkpoints.hdf5 import CheckpointOptions
+from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.datasets import cifar10, mnist
 from trainkit.datasets.idx import read_idx
 from trainkit.saved_graph import standalone

@@ -9,8 +9,14 @@ import pytest
 
 from tests.checkpoints.objects import Adam, Dense, Net, weights_of
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.checksum import CHUNK, SMALL, Checksum, as_bytes, checksum
-from trainkit.checkpoints.hdf5 import CheckpointOptions
+from trainkit.checkpoints.format.checksum import (
+    CHUNK,
+    SMALL,
+    Checksum,
+    as_bytes,
+    checksum,
+)
+from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable

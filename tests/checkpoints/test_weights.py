@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from trainkit import layers, optimizers
-from trainkit.checkpoints.keras_weights import layout, snake_case
-from trainkit.checkpoints.restoring import IncompleteRestoreWarning
+from trainkit.checkpoints.interop.keras_weights import layout, snake_case
+from trainkit.checkpoints.restore.restoration import IncompleteRestoreWarning
 from trainkit.checkpoints.weights import load_weights, save_weights
 from trainkit.core.errors import (
     CheckpointError,

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.conformance.table import away_from, case, distinct, normal
 from trainkit import ops
-from trainkit.ops import activations, axis_activations, gated_activations
+from trainkit.ops.neural import activations, gated_activations, softmax
 
 GRADIENT, INPUT = np.cos(np.arange(12.0)), np.linspace(-2.3, 2.1, 12)
 KINKS = [-3, -1, -0.5, 0, 0.5, 1, 3]
@@ -36,7 +36,7 @@ CASES = [
     case("tanh_shrink", ops.tanh_shrink, normal(8)),
     case("softmax", ops.softmax, normal(3, 4), order=3),
     case("softmax", ops.softmax, normal(3, 4, 2), axis=(0, 2)),
-    case("softmax_gradient", axis_activations.softmax_gradient, normal(3, 4), normal(3, 4), axis=0),
+    case("softmax_gradient", softmax.softmax_gradient, normal(3, 4), normal(3, 4), axis=0),
     case("log_softmax", ops.log_softmax, normal(3, 4), axis=0, order=3),
     case("sparsemax", ops.sparsemax, distinct(3, 4)),
     case("silu_gradient", gated_activations.silu_gradient, GRADIENT, INPUT),

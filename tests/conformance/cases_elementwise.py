@@ -4,8 +4,8 @@ import numpy as np
 
 from tests.conformance.table import away_from, between, case, complex_normal, normal, positive
 from trainkit import ops
-from trainkit.ops import elementwise, rounding
-from trainkit.ops.complex_parts import complex_from
+from trainkit.ops.math import elementwise, rounding
+from trainkit.ops.math.complex_parts import complex_from
 
 MASK = np.array([[True, False, True, True], [False, True, False, True], [True, True, False, False]])
 

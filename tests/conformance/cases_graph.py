@@ -7,10 +7,10 @@ from tests.conformance.table import case, normal, positive
 from trainkit import ops
 from trainkit.core.dtypes import int64
 from trainkit.core.shapes import Spec
-from trainkit.graph import loops, tensor_array
-from trainkit.graph.function import function
-from trainkit.graph.graph import replay
-from trainkit.ops.later import Call, with_values
+from trainkit.graph.control_flow import tensor_array, while_loop
+from trainkit.graph.ir.graph import replay
+from trainkit.graph.tracing.function import function
+from trainkit.ops.core.dynamic_shapes import Call, with_values
 
 INDEX = np.array(1, np.int32)
 SIZES = np.array([2, 1], np.int32)
@@ -85,8 +85,8 @@ CASES = [
     case("while_loop", as_nodes(loop), positive(3), positive(3)),
     case("while_loop", as_nodes(growing), positive(2)),
     case("scan", as_nodes(scanned), positive(3, 2), positive(2)),
-    case("cut_to_sizes", lambda x: loops.cut_to_sizes(x, SIZES, dims=(2, 1)), normal(3, 2)),
-    case("padded_like", lambda x: loops.padded_like(x, normal(3, 2)), normal(2, 1)),
+    case("cut_to_sizes", lambda x: while_loop.cut_to_sizes(x, SIZES, dims=(2, 1)), normal(3, 2)),
+    case("padded_like", lambda x: while_loop.padded_like(x, normal(3, 2)), normal(2, 1)),
     case("with_gradient", as_nodes(lambda x: cubed(x) * 2.0), normal(3)),
     case(
         "tensor_array_write",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.conformance.table import case
-from trainkit.ops.incomplete import betainc, igamma, igammac
+from trainkit.ops.math.incomplete_gamma import betainc, igamma, igammac
 
 A = np.array([0.7, 1.9, 3.1])
 X = np.array([[0.4, 1.3, 5.2], [2.1, 0.6, 2.8]])

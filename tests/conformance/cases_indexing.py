@@ -4,8 +4,13 @@ import numpy as np
 
 from tests.conformance.table import away_from, case, complex_normal, distinct, normal, positive
 from trainkit import ops
-from trainkit.ops import blocks, gathering, indexing, scattering
-from trainkit.ops.item_assignment import with_items
+from trainkit.ops.arrays import (
+    dynamic_slice,
+    gathering,
+    indexing,
+    scattering,
+)
+from trainkit.ops.arrays.item_assignment import with_items
 
 ROWS = np.array([2, 0, 2, -1])
 CELLS = np.array([[1, 2], [0, 0], [1, 2]])
@@ -37,10 +42,17 @@ CASES = [
     case("put_item_at", indexing.put_item_at, normal(4, 4), normal(3, 4), ROWS, key=("@0",)),
     case("put_item_at", indexing.put_item_at, normal(5), normal(3, 4), MASK, key=("@0",)),
     case("slice", ops.slice, normal(3, 4), start_indices=(1, 0), shape=(2, -1)),
-    case("slice", blocks._slice, normal(3, 4), ONE, start=(None, 1), sizes=(2, 3)),
-    case("slice_like", blocks.slice_like, normal(3, 4), normal(2, 2), ONE, start=(None, 1)),
-    case("slice_update", blocks._slice_update, normal(3, 4), normal(2, 2), start=(1, 0)),
-    case("slice_update", blocks._slice_update, normal(3, 4), normal(2, 2), ONE, start=(None, 0)),
+    case("slice", dynamic_slice._slice, normal(3, 4), ONE, start=(None, 1), sizes=(2, 3)),
+    case("slice_like", dynamic_slice.slice_like, normal(3, 4), normal(2, 2), ONE, start=(None, 1)),
+    case("slice_update", dynamic_slice._slice_update, normal(3, 4), normal(2, 2), start=(1, 0)),
+    case(
+        "slice_update",
+        dynamic_slice._slice_update,
+        normal(3, 4),
+        normal(2, 2),
+        ONE,
+        start=(None, 0),
+    ),
     case("take", ops.take, normal(3, 4), ROWS, axis=0),
     case("take", ops.take, complex_normal(2, 3, 2), np.array([[0, 2], [1, 1]]), axis=1),
     case("take", ops.take, normal(3, 4), ROWS),

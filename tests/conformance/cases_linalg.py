@@ -4,10 +4,11 @@ import numpy as np
 
 from tests.conformance.table import case, complex_normal, normal, positive
 from trainkit import ops
-from trainkit.ops import contraction, diagonals, solving
-from trainkit.ops.complex_parts import imag, real
-from trainkit.ops.elementwise import absolute
-from trainkit.ops.singular_values import singular_values
+from trainkit.ops.arrays import diagonals
+from trainkit.ops.linear_algebra import einsum, linear_solve
+from trainkit.ops.linear_algebra.singular_values import singular_values
+from trainkit.ops.math.complex_parts import imag, real
+from trainkit.ops.math.elementwise import absolute
 
 
 def regular(*shape):
@@ -77,7 +78,7 @@ CASES = [
     ),
     case("einsum", formula, complex_normal(2, 3), complex_normal(3, 2), subscripts="ij,jk->ki"),
     case("einsum", ops.tensordot, normal(2, 3, 4), normal(4, 3, 2), axes=((1, 2), (1, 0))),
-    case("einsum", contraction._pair, normal(2, 3), normal(3, 2), subscripts="ab,bc->ca"),
+    case("einsum", einsum._pair, normal(2, 3), normal(3, 2), subscripts="ab,bc->ca"),
     case("diagonal", ops.diagonal, normal(3, 2, 4), offset=1, axis1=0, axis2=2),
     case("diagonal", ops.trace, complex_normal(3, 3)),
     case(
@@ -107,7 +108,7 @@ CASES = [
     case("pinv", ops.pinv, normal(2, 2, 4)),
     case("pinv", ops.lstsq, normal(4, 2), normal(4, 3)),
     case("expm", ops.linalg.expm, normal(2, 3, 3)),
-    case("expm", solving._expm, normal(2, 2) * 4, tolerance=1e-6),
+    case("expm", linear_solve._expm, normal(2, 2) * 4, tolerance=1e-6),
     case("cholesky", of_symmetric(ops.cholesky), hermitian(2, 3, 3).real),
     case("cholesky", of_symmetric(ops.cholesky), hermitian(3, 3), upper=True),
     case("cholesky", of_symmetric(ops.logdet), hermitian(3, 3).real),

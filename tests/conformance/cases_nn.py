@@ -5,22 +5,24 @@ import numpy as np
 from tests.conformance.table import away_from, case, distinct, normal
 from trainkit import ops
 from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
-from trainkit.ops import (
-    affine,
-    attending,
-    biased_activations,
+from trainkit.ops.convolutional import (
     convolution,
+    im2col,
+    pooling,
+    transposed_convolution,
+)
+from trainkit.ops.neural import (
+    bias_activation,
     cross_entropy,
     ctc,
+    dense,
     embedding,
+    fused_attention,
     normalization,
-    pooling,
     recurrence,
     softmax_cross_entropy,
-    transposed_convolution,
-    unfolding,
 )
-from trainkit.ops.dropping import dropped
+from trainkit.ops.neural.dropout import dropped
 
 SEEN = np.array([True, False, True, True, True, False] * 5).reshape(2, 1, 3, 5)
 KEPT = np.array([[True, False, True, True]])
@@ -112,7 +114,7 @@ CASES = [
         padding="same",
     ),
     case("unfold", ops.unfold, normal(2, 2, 3, 5), kernel_size=2, stride=2, padding=1),
-    case("unfold_gradient", unfolding.unfold_gradient, normal(1, 8, 8), normal(1, 2, 3, 4), **FOLD),
+    case("unfold_gradient", im2col.unfold_gradient, normal(1, 8, 8), normal(1, 2, 3, 4), **FOLD),
     case("fold", ops.fold, normal(1, 8, 8), output_size=(3, 4), **FOLD),
     # ---- pooling
     case("max_pool", ops.max_pool, distinct(1, 4, 5, 2), **POOL),
@@ -168,10 +170,10 @@ CASES = [
         None,
         **LAYER,
     ),
-    case("biased_gelu", biased_activations.biased_gelu, normal(2, 3, 4), normal(4)),
+    case("biased_gelu", bias_activation.biased_gelu, normal(2, 3, 4), normal(4)),
     case(
         "biased_gelu_gradient",
-        biased_activations.biased_gelu_gradient,
+        bias_activation.biased_gelu_gradient,
         normal(2, 3, 4),
         normal(2, 3, 4),
         normal(4),
@@ -179,7 +181,7 @@ CASES = [
     # ---- attention
     case(
         "attention",
-        attending.attend,
+        fused_attention.attend,
         normal(2, 3, 4, 3),
         normal(2, 5, 2, 3),
         normal(2, 5, 2, 2),
@@ -189,14 +191,14 @@ CASES = [
     ),
     case(
         "attention",
-        lambda q, k, v: attending.attend(q, k, v, scale=0.7),
+        lambda q, k, v: fused_attention.attend(q, k, v, scale=0.7),
         normal(2, 3, 2, 3),
         normal(2, 5, 2, 3),
         normal(2, 5, 2, 2),
     ),
     case(
         "attention_gradient",
-        attending.attention_gradient,
+        fused_attention.attention_gradient,
         normal(2, 3, 2, 2),
         normal(2, 3, 2, 3),
         normal(2, 5, 1, 3),
@@ -291,7 +293,7 @@ CASES = [
     case("dense", ops.dense, normal(3, 4), normal(4, 2)),
     case(
         "dense_gradient",
-        affine.dense_gradient,
+        dense.dense_gradient,
         normal(5, 3),
         RECTIFIED,
         normal(5, 4),
@@ -299,7 +301,7 @@ CASES = [
         activation="relu",
         wanted=(True, True, True),
     ),
-    case("rectified_gradient", affine.rectified_gradient, normal(5, 3), RECTIFIED),
+    case("rectified_gradient", dense.rectified_gradient, normal(5, 3), RECTIFIED),
     case("embedding_lookup", ops.embedding_lookup, normal(5, 3), IDS),
     case("embedding_gradient", embedding.embedding_gradient, normal(2, 2, 3), IDS, normal(5, 3)),
 ]

@@ -4,7 +4,7 @@ import numpy as np
 
 from tests.conformance.table import case, complex_normal, distinct, normal, positive
 from trainkit import ops
-from trainkit.ops import cumulative, reductions, statistics
+from trainkit.ops.math import cumulative, reductions, statistics
 
 QUANTILE = {"q": (0.2, 0.7), "axis": 1, "method": "linear", "keepdims": False, "skip_nan": False}
 WITH_ZEROS = np.array([[0.5, 0.0, -1.2, 2.0], [1.0, 0.0, 0.0, 3.0], [1.1, 0.4, -0.7, 0.9]])

@@ -4,7 +4,13 @@ import numpy as np
 
 from tests.conformance.table import case, complex_normal, normal
 from trainkit import ops
-from trainkit.ops import arranging, broadcasting, conversion, joining, shaping
+from trainkit.ops.arrays import (
+    broadcasting,
+    concat_and_split,
+    conversion,
+    pad_and_tile,
+    shaping,
+)
 
 TWO, THREE = np.array(2), np.array(3)
 
@@ -38,7 +44,9 @@ CASES = [
     case("copy_to_device_of", broadcasting.copy_to_device_of, normal(2, 3), np.ones(2, np.int32)),
     case("concatenate", joined, normal(2, 3), normal(2, 1), axis=1),
     case("concatenate", joined, complex_normal(2), complex_normal(3), axis=None),
-    case("split_like", joining.split_like, normal(5, 2), normal(2, 2), normal(3, 2), axis=0),
+    case(
+        "split_like", concat_and_split.split_like, normal(5, 2), normal(2, 2), normal(3, 2), axis=0
+    ),
     case("split", ops.split, normal(2, 6), indices_or_sections=3, axis=-1),
     case("split", ops.split, normal(6, 2), indices_or_sections=[1, 4]),
     case("split", ops.array_split, normal(5, 2), indices_or_sections=3),
@@ -46,11 +54,11 @@ CASES = [
     case("unstack", ops.unstack, normal(2, 3), axis=-1),
     case("tile", ops.tile, normal(2, 3), repeats=(2, 1, 3)),
     case("tile", ops.tile, normal(2, 3), repeats=2),
-    case("tile_sum", arranging.tile_sum, normal(2, 4, 3), repeats=(2, 2, 1), rank=2),
+    case("tile_sum", pad_and_tile.tile_sum, normal(2, 4, 3), repeats=(2, 2, 1), rank=2),
     case("repeat", ops.repeat, normal(2, 3), repeats=2),
     case("repeat", ops.repeat, normal(2, 3), repeats=(1, 0, 3), axis=1),
-    case("repeat_sum", arranging.repeat_sum, normal(2, 6), repeats=3, axis=-1),
-    case("repeat_sum", arranging.repeat_sum, normal(4, 2), repeats=(3, 0, 1), axis=0),
+    case("repeat_sum", pad_and_tile.repeat_sum, normal(2, 6), repeats=3, axis=-1),
+    case("repeat_sum", pad_and_tile.repeat_sum, normal(4, 2), repeats=(3, 0, 1), axis=0),
     case("flip", ops.flip, normal(2, 3), axis=(0, 1)),
     case("flip", ops.flip, normal(2, 3)),
     case("flip", ops.rot90, normal(2, 3), k=3),
@@ -60,16 +68,18 @@ CASES = [
         case("pad", ops.pad, normal(3, 4), pad_width=((1, 2), (0, 2)), mode=mode)
         for mode in ("constant", "reflect", "symmetric", "edge", "wrap")
     ),
-    case("pad_sum", arranging.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="reflect"),
-    case("pad_sum", arranging.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="constant"),
+    case("pad_sum", pad_and_tile.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="reflect"),
+    case(
+        "pad_sum", pad_and_tile.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="constant"
+    ),
     case("reshape_sized", shaping.reshape_sized, normal(2, 6), THREE, shape=(None, -1)),
     case(
         "broadcast_to_sized", broadcasting.broadcast_to_sized, normal(3, 1), TWO, shape=(None, 3, 4)
     ),
-    case("tile_sized", arranging.tile_sized, normal(2, 3), TWO, repeats=(None, 2)),
+    case("tile_sized", pad_and_tile.tile_sized, normal(2, 3), TWO, repeats=(None, 2)),
     case(
         "tile_sum_sized",
-        arranging.tile_sum_sized,
+        pad_and_tile.tile_sum_sized,
         normal(4, 6),
         normal(2, 3),
         TWO,

@@ -4,7 +4,9 @@ import numpy as np
 
 from tests.conformance.table import between, case, complex_normal, distinct, normal
 from trainkit import ops
-from trainkit.ops import differences, fourier, patches, spectrograms
+from trainkit.ops.images import patches
+from trainkit.ops.math import differences
+from trainkit.ops.signal import fourier, stft
 
 PATCH = {"size": (2, 2), "strides": (1, 2), "dilation": (2, 1)}
 TURN = np.array([1.02, 0.21, -0.93, 0.13, 0.93, 0.52, 0.013, 0.021])
@@ -52,7 +54,7 @@ CASES = [
     case(
         "extract_sequences", ops.extract_sequences, normal(9), sequence_length=2, sequence_stride=3
     ),
-    case("sequences_sum", spectrograms.sequences_sum, normal(2, 3, 3), normal(2, 8), stride=2),
+    case("sequences_sum", stft.sequences_sum, normal(2, 3, 3), normal(2, 8), stride=2),
     case("overlap_add", ops.overlap_add, normal(2, 4, 3), stride=2),
     case("rfft", ops.stft, normal(12), sequence_length=4, sequence_stride=2, fft_length=4),
     case(

@@ -17,9 +17,9 @@ import trainkit as tk
 from tests.conformance.table import all_cases
 from tests.conformance.without_gradient import ROWS_WITHOUT_GRADIENT
 from trainkit.core import nest
-from trainkit.core.facets import UNDECLARED, Absent
+from trainkit.core.dispatch.facets import UNDECLARED, Absent
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.ops import batching
+from trainkit.ops.core import vmap
 
 for _path in sorted(pathlib.Path(tk.__file__).parent.rglob("*.py")):  # some are imported late
     if re.search(r"^@primitive\(", _path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -161,13 +161,13 @@ ONE_AFTER_THE_OTHER = {
 def one_by_one(monkeypatch):
     """Counts, by name, the operations that went one item after the other."""
     counts = Counter()
-    plain = batching.one_after_the_other
+    plain = vmap.one_after_the_other
 
     def counted(primitive, *given):
         counts[primitive.name] += 1
         return plain(primitive, *given)
 
-    monkeypatch.setattr(batching, "one_after_the_other", counted)
+    monkeypatch.setattr(vmap, "one_after_the_other", counted)
     return counts
 
 

@@ -11,7 +11,15 @@ from tests.conformance.table import all_cases
 from tests.conformance.test_gradients import tensors_of
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
-from trainkit.core.facets import SHAPE, UNDECLARED, Absent, Batch, Effect, Facets, Unit
+from trainkit.core.dispatch.facets import (
+    SHAPE,
+    UNDECLARED,
+    Absent,
+    Batch,
+    Effect,
+    Facets,
+    Unit,
+)
 from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
 from trainkit.saved_graph.standalone import OPERATIONS
 
@@ -124,7 +132,8 @@ def test_every_facet_is_declared_or_has_a_reason(primitive):
             continue
         assert fits(value), (
             f"{primitive.name}: the facet {facet!r} is {value!r}. Give the operation semantics that"
-            f" say it, or {HOW.get(facet, f'{facet}=... in @primitive')} (see core/facets.py)."
+            f" say it, or {HOW.get(facet, f'{facet}=... in @primitive')}"
+            " (see core/dispatch/facets.py)."
         )
 
 

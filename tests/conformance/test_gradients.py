@@ -7,12 +7,12 @@ from tests.conformance.table import all_cases
 from trainkit.autodiff.check import GradientError, check_gradient, numerical_gradient
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core import nest
-from trainkit.core.abstract import result_specs
-from trainkit.core.primitive import primitive
+from trainkit.core.dispatch.eval_shape import result_specs
+from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec, unchanged
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
-from trainkit.ops.elementwise import multiply, square
-from trainkit.ops.rounding import floor
+from trainkit.ops.math.elementwise import multiply, square
+from trainkit.ops.math.rounding import floor
 
 CASES = all_cases()
 TABLE = pytest.mark.parametrize("case", CASES, ids=str)

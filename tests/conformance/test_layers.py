@@ -14,7 +14,7 @@ from trainkit.core import nest
 from trainkit.core.registry import CustomObjectScope
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.tensor_spec import TensorSpec
-from trainkit.graph.function import function
+from trainkit.graph.tracing.function import function
 
 by_name = pytest.mark.parametrize(
     "row", ROWS, ids=[f"{i}-{row.name}" for i, row in enumerate(ROWS)]

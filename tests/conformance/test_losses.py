@@ -8,7 +8,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import losses
-from trainkit.graph.function import function
+from trainkit.graph.tracing.function import function
 from trainkit.losses.registry import LOSSES
 
 N, C = 5, 4

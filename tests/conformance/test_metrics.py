@@ -10,7 +10,7 @@ import pytest
 import trainkit as tk
 from trainkit import metrics
 from trainkit.core.trackable import walk
-from trainkit.graph.function import function
+from trainkit.graph.tracing.function import function
 from trainkit.metrics.registry import METRICS
 
 N, C = 6, 4

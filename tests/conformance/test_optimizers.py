@@ -8,9 +8,9 @@ import pytest
 
 import trainkit as tk
 from trainkit import optimizers
-from trainkit.graph.function import function
-from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.registry import OPTIMIZERS
+from trainkit.graph.tracing.function import function
+from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.base.registry import OPTIMIZERS
 
 _PATH = pathlib.Path(__file__).with_name("optimizer_references.py")
 _SPEC = importlib.util.spec_from_file_location("optimizer_references", _PATH)

@@ -5,7 +5,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import ops
-from trainkit.checkpoints.flat_files import SafetensorsFile, write_safetensors
+from trainkit.checkpoints.interop.safetensors import SafetensorsFile, write_safetensors
 
 SWAPPED = {
     kind: np.arange(6).reshape(2, 3).astype(np.dtype(kind).newbyteorder())

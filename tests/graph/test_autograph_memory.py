@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.core.source_lines import SOURCE_MAPS
-from trainkit.graph.autograph import converted
+from trainkit.core.user_frames import SOURCE_MAPS
+from trainkit.graph.autograph.convert import converted
 
 HALVE = """
 def halve(x):

@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit.core.errors import InvalidArgumentError, NoValueError
 from trainkit.core.shapes import Spec
-from trainkit.ops.later import Call, needs_values, with_values
+from trainkit.ops.core.dynamic_shapes import Call, needs_values, with_values
 
 X = np.arange(12, dtype=np.float64).reshape(3, 4) + 0.5
 IDS = np.array([0, 0, 2], np.int32)

@@ -231,13 +231,13 @@ def test_variables_may_be_made_after_a_refusal():
 
 
 def test_graphs_are_told_of_once_and_as_they_run():
-    from trainkit.core import recorder
+    from trainkit.core.dispatch import trace_state
 
     heard = []
-    recorder.GRAPH_LISTENERS.append(heard.append)
+    trace_state.GRAPH_LISTENERS.append(heard.append)
     try:
         traced = tk.function(Once().add)
         traced(ONE)
     finally:
-        recorder.GRAPH_LISTENERS.remove(heard.append)
+        trace_state.GRAPH_LISTENERS.remove(heard.append)
     assert heard == [traced.get_concrete_function(ONE).graph]

@@ -2,20 +2,20 @@
 
 import pytest
 
-from trainkit.kernels import registry
+from trainkit.kernels.jit import kernel_family
 
 
 @pytest.fixture
 def eager():
-    before = registry.mode()
-    registry.set_mode("eager")
+    before = kernel_family.mode()
+    kernel_family.set_mode("eager")
     yield
-    registry.set_mode(before)
+    kernel_family.set_mode(before)
 
 
 @pytest.fixture
 def kernels():
     """A function that sets the mode; afterwards it is as before."""
-    before = registry.mode()
-    yield registry.set_mode
-    registry.set_mode(before)
+    before = kernel_family.mode()
+    yield kernel_family.set_mode
+    kernel_family.set_mode(before)

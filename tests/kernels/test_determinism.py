@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from trainkit.kernels import threads
+from trainkit.kernels.threads import pools as threads
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

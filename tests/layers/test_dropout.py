@@ -5,8 +5,8 @@ import pytest
 
 from trainkit import layers
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.graph.function import function
-from trainkit.ops import random
+from trainkit.graph.tracing.function import function
+from trainkit.ops.sampling import random
 
 X = np.ones((40, 50, 3), "float32")
 NOISY = [

@@ -8,7 +8,7 @@ from trainkit import layers, ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.graph.function import function
+from trainkit.graph.tracing.function import function
 
 X = np.random.default_rng(1).normal(3, 2, size=(64, 5)).astype("float32")
 

@@ -4,7 +4,7 @@ import pytest
 import trainkit as tk
 from trainkit import metrics
 from trainkit.core.trackable import walk
-from trainkit.graph.function import function
+from trainkit.graph.tracing.function import function
 
 # ------------------------------------------------------------------ means and sums
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.checkpoints import keras_archive
+from trainkit.checkpoints.interop import keras_archive
 from trainkit.keras import saving
 
 L = tk.layers

@@ -7,7 +7,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import ops
-from trainkit.layers.symbolic import KerasTensor
+from trainkit.layers.base.keras_tensor import KerasTensor
 
 L = tk.layers
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.graph.function import function
+from trainkit.graph.tracing.function import function
 from trainkit.optimizers import schedules as s
 
 # schedule, step -> rate, worked out by hand

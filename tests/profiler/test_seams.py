@@ -6,7 +6,7 @@ import types
 import pytest
 
 import trainkit as tk
-from trainkit.core import native
+from trainkit.core.dispatch import native
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.profiler import seams
 from trainkit.profiler.session import Session

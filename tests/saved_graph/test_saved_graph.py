@@ -15,7 +15,7 @@ import pytest
 
 import trainkit as tk
 from tests.attacks.documents import mutated_document, parts_of, write_parts
-from trainkit.checkpoints.hdf5 import Group, Values, write_file
+from trainkit.checkpoints.format.writer import Group, Values, write_file
 from trainkit.saved_graph import standalone
 
 FLOAT = tk.float32

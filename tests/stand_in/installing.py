@@ -15,7 +15,7 @@ from tests.stand_in.facts import FILE, MODULES
 from tests.stand_in.kernels import RawKernel
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
-from trainkit.kernels import products_gpu
+from trainkit.kernels.matmul import matmul_gpu
 
 _PLAIN = "pi e inf nan newaxis float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32"
 _PLAIN += " uint64 bool_ complex64 complex128 dtype finfo iinfo integer floating complexfloating"
@@ -84,12 +84,12 @@ def in_place():
     before = {name: sys.modules.get(name) for name in modules()}
     sys.modules.update(modules())
     _forget()
-    library, products_gpu.library = products_gpu.library, lambda xp: CUBLAS
+    library, matmul_gpu.library = matmul_gpu.library, lambda xp: CUBLAS
     try:
         with transfers.noted() as ledger:
             yield ledger
     finally:
-        products_gpu.library = library
+        matmul_gpu.library = library
         for name, module in before.items():
             if module is None:
                 del sys.modules[name]

@@ -18,27 +18,31 @@ NEVER_USED = "of the standard library, and used by few programs: start-up time"
 # it stays there; None marks one that has to go. They may only get fewer.
 LATE: dict[str, dict[str, str | None]] = {
     "trainkit": {"trainkit.tf.left_out": START_UP},
-    "trainkit.autodiff.custom": {
-        "trainkit.autodiff.rule_check": "only whoever checks a rule needs it"
+    "trainkit.autodiff.custom_vjp": {
+        "trainkit.autodiff.custom_vjp_check": "only whoever checks a rule needs it"
     },
-    "trainkit.autodiff.tape": {"trainkit.ops.batching": START_UP},
-    "trainkit.checkpoints.hdf5": {"trainkit.checkpoints.guard": START_UP},
-    "trainkit.graph.autograph": {"trainkit.graph.rewriting": START_UP},
-    "trainkit.graph.executor": {
-        "trainkit.graph.cuda.program": START_UP,
-        "trainkit.graph.fusion": START_UP,
+    "trainkit.autodiff.tape": {"trainkit.ops.core.vmap": START_UP},
+    "trainkit.checkpoints.format.writer": {"trainkit.checkpoints.format.validation": START_UP},
+    "trainkit.graph.autograph.convert": {"trainkit.graph.autograph.prepare": START_UP},
+    "trainkit.graph.runtime.tiers": {
+        "trainkit.graph.gpu.gpu_program": START_UP,
+        "trainkit.graph.runtime.fusion": START_UP,
     },
-    "trainkit.graph.function": {
-        "trainkit.graph.explain": START_UP,
-        "trainkit.graph.verify": START_UP,
+    "trainkit.graph.tracing.function": {
+        "trainkit.graph.tracing.retracing": START_UP,
+        "trainkit.graph.tracing.verify": START_UP,
     },
-    "trainkit.kernels.attention_cpu": {"trainkit.kernels.compiled.attention": START_UP},
-    "trainkit.kernels.conv_cpu": {"trainkit.kernels.compiled.tiles": START_UP},
-    "trainkit.kernels.wide": {
-        "trainkit.kernels.numpy_loops": START_UP,
-        "trainkit.kernels.team": START_UP,
+    "trainkit.kernels.attention.attention_tuned": {
+        "trainkit.kernels.attention.attention_compiled": START_UP
     },
-    "trainkit.optimizers.step_plan": {"trainkit.optimizers.rule_cuda": START_UP},
+    "trainkit.kernels.convolution.conv_tuned": {
+        "trainkit.kernels.convolution.conv_microkernels": START_UP
+    },
+    "trainkit.kernels.elementwise.parallel_ufuncs": {
+        "trainkit.kernels.jit.numpy_inner_loops": START_UP,
+        "trainkit.kernels.threads.thread_pool": START_UP,
+    },
+    "trainkit.optimizers.base.step_plan": {"trainkit.optimizers.base.update_cuda": START_UP},
     "trainkit.profiler.profiling": {
         "trainkit.profiler.chrome": START_UP,
         "trainkit.profiler.tensorboard": START_UP,
@@ -164,11 +168,11 @@ if TYPE_CHECKING:
     from trainkit.models import Model
 def late():
     if ready:
-        from trainkit.graph import function
+        from trainkit.graph.tracing import function
 """
     modules = {"trainkit", "trainkit.core", "trainkit.core.tensor", "trainkit.ops"}
     modules |= {"trainkit.autodiff.tape", "trainkit.graph", "trainkit.models"}
-    found = imports_of(ast.parse(source), "trainkit.autodiff.walk", False, modules)
+    found = imports_of(ast.parse(source), "trainkit.autodiff.backward", False, modules)
     assert [(each.target, each.inside_function) for each in found] == [
         ("trainkit.core.tensor", False),
         ("trainkit.core.tensor", False),

@@ -9,53 +9,6 @@ from tests.structure.imports import PACKAGE
 MOST_FILES = 25
 MOST_LINES = 15  # of a README
 
-# Folders that hold more Python files today, with how many. These numbers may only fall.
-TOO_LARGE = {
-    "trainkit.checkpoints": 31,
-    "trainkit.core": 33,
-    "trainkit.data": 27,
-    "trainkit.graph": 40,
-    "trainkit.kernels": 33,
-    "trainkit.kernels.compiled": 26,
-    "trainkit.layers": 51,
-    "trainkit.models": 26,
-    "trainkit.ops": 145,
-    "trainkit.optimizers": 34,
-}
-
-# Folders that have no README today. They may only get fewer.
-WITHOUT_README = {
-    "trainkit",
-    "trainkit.array_api",
-    "trainkit.autodiff",
-    "trainkit.callbacks",
-    "trainkit.checkpoints",
-    "trainkit.cli",
-    "trainkit.cli.checks",
-    "trainkit.compat",
-    "trainkit.core",
-    "trainkit.data",
-    "trainkit.datasets",
-    "trainkit.graph",
-    "trainkit.graph.cuda",
-    "trainkit.graph.segments",
-    "trainkit.keras",
-    "trainkit.keras.preprocessing",
-    "trainkit.kernels",
-    "trainkit.kernels.compiled",
-    "trainkit.layers",
-    "trainkit.losses",
-    "trainkit.metrics",
-    "trainkit.models",
-    "trainkit.ops",
-    "trainkit.optimizers",
-    "trainkit.profiler",
-    "trainkit.records",
-    "trainkit.saved_graph",
-    "trainkit.summary",
-    "trainkit.tf",
-}
-
 
 def folders(package: pathlib.Path = PACKAGE) -> dict[str, pathlib.Path]:
     """The folders of the package that hold Python files, by dotted name."""
@@ -78,18 +31,16 @@ def readme_fault(folder: pathlib.Path) -> str | None:
 
 def test_no_folder_holds_too_many_files():
     too_large = [
-        f"{name}: {count} Python files, more than {most}"
+        f"{name}: {count} Python files, more than {MOST_FILES}"
         for name, folder in folders().items()
-        if (count := python_files(folder)) > (most := TOO_LARGE.get(name, MOST_FILES))
+        if (count := python_files(folder)) > MOST_FILES
     ]
     assert not too_large, "\n".join([*too_large, "give what belongs together a folder of its own"])
 
 
 def test_every_folder_has_a_short_readme():
     faults = [
-        f"{name}: {fault}"
-        for name, folder in folders().items()
-        if name not in WITHOUT_README and (fault := readme_fault(folder))
+        f"{name}: {fault}" for name, folder in folders().items() if (fault := readme_fault(folder))
     ]
     assert not faults, "\n".join(faults)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from trainkit import summary
-from trainkit.ops.png import png_bytes
+from trainkit.ops.images.png import png_bytes
 
 
 def decode_png(data):

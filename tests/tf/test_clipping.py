@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.ops.norm_clipping import (
+from trainkit.ops.math.norm_clipping import (
     clip_by_average_norm,
     clip_by_global_norm,
     clip_by_norm,

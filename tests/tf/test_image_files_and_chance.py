@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.ops.png import _chunk
+from trainkit.ops.images.png import _chunk
 
 IMAGE = np.random.RandomState(0).uniform(size=(4, 6, 5, 3)).astype("float32")
 

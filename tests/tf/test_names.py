@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.core import native
+from trainkit.core.dispatch import native
 from trainkit.tf.left_out import LEFT_OUT
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.data import mapping
-from trainkit.kernels import threads
+from trainkit.data.transformations import mapping
+from trainkit.kernels.threads import pools
 
 threading = tk.config.threading
 SETTERS = [
@@ -35,16 +35,16 @@ def test_only_whole_numbers_from_zero_on(setter):
     setter(np.int64(1))
 
 
-@pytest.mark.skipif(threads.blas_library() is None, reason="NumPy has another BLAS")
+@pytest.mark.skipif(pools.blas_library() is None, reason="NumPy has another BLAS")
 def test_threads_of_one_operation():
     threading.set_intra_op_parallelism_threads(1)
-    assert threading.get_intra_op_parallelism_threads() == threads.blas_threads() == 1
+    assert threading.get_intra_op_parallelism_threads() == pools.blas_threads() == 1
     threading.set_intra_op_parallelism_threads(0)
     assert threading.get_intra_op_parallelism_threads() == 0
-    assert threads.blas_threads() == min(threads.core_count(), threads.most_blas_threads())
+    assert pools.blas_threads() == min(pools.core_count(), pools.most_blas_threads())
 
 
-@pytest.mark.skipif(threads.blas_library() is None, reason="NumPy has another BLAS")
+@pytest.mark.skipif(pools.blas_library() is None, reason="NumPy has another BLAS")
 def test_kernels_have_as_many_threads_as_blas():
     code = """
 import trainkit as tk

@@ -10,12 +10,12 @@ from trainkit import ops
 from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.tensor import Tensor
-from trainkit.ops.shaping import as_tensor
-from trainkit.ops.type_limits import FloatLimits as FloatLimits
-from trainkit.ops.type_limits import IntegerLimits as IntegerLimits
-from trainkit.ops.type_limits import dtype_of
-from trainkit.ops.type_limits import finfo as finfo
-from trainkit.ops.type_limits import iinfo as iinfo
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.type_limits import FloatLimits as FloatLimits
+from trainkit.ops.arrays.type_limits import IntegerLimits as IntegerLimits
+from trainkit.ops.arrays.type_limits import dtype_of
+from trainkit.ops.arrays.type_limits import finfo as finfo
+from trainkit.ops.arrays.type_limits import iinfo as iinfo
 
 __array_api_version__ = "2025.12"
 

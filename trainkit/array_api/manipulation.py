@@ -9,15 +9,15 @@ import numpy as np
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, PositionError, ShapeError
 from trainkit.core.tensor import Tensor, wrap
-from trainkit.ops.shaping import as_tensor
-from trainkit.ops.unique_parts import UniqueAll as UniqueAll
-from trainkit.ops.unique_parts import UniqueCounts as UniqueCounts
-from trainkit.ops.unique_parts import UniqueInverse as UniqueInverse
-from trainkit.ops.unique_parts import argsort as argsort
-from trainkit.ops.unique_parts import unique_all as unique_all
-from trainkit.ops.unique_parts import unique_counts as unique_counts
-from trainkit.ops.unique_parts import unique_inverse as unique_inverse
-from trainkit.ops.unique_parts import unique_values as unique_values
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.unique_parts import UniqueAll as UniqueAll
+from trainkit.ops.arrays.unique_parts import UniqueCounts as UniqueCounts
+from trainkit.ops.arrays.unique_parts import UniqueInverse as UniqueInverse
+from trainkit.ops.arrays.unique_parts import argsort as argsort
+from trainkit.ops.arrays.unique_parts import unique_all as unique_all
+from trainkit.ops.arrays.unique_parts import unique_counts as unique_counts
+from trainkit.ops.arrays.unique_parts import unique_inverse as unique_inverse
+from trainkit.ops.arrays.unique_parts import unique_values as unique_values
 
 # ------------------------------------------------------------------ shapes
 

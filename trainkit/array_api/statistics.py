@@ -8,12 +8,12 @@ from typing import Any
 from trainkit import ops
 from trainkit.core import shapes
 from trainkit.core.tensor import Tensor
-from trainkit.ops.shaping import as_tensor
-from trainkit.ops.widened_totals import count_nonzero as count_nonzero
-from trainkit.ops.widened_totals import cumulative_prod as cumulative_prod
-from trainkit.ops.widened_totals import cumulative_sum as cumulative_sum
-from trainkit.ops.widened_totals import prod as prod
-from trainkit.ops.widened_totals import sum as sum
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.widened_totals import count_nonzero as count_nonzero
+from trainkit.ops.arrays.widened_totals import cumulative_prod as cumulative_prod
+from trainkit.ops.arrays.widened_totals import cumulative_sum as cumulative_sum
+from trainkit.ops.arrays.widened_totals import prod as prod
+from trainkit.ops.arrays.widened_totals import sum as sum
 
 
 def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:

@@ -2,8 +2,9 @@
 
 from trainkit import ops as ops
 from trainkit.autodiff.check import check_gradient as check_gradient
-from trainkit.autodiff.custom import custom_gradient as custom_gradient
-from trainkit.autodiff.custom import recompute_grad as recompute_grad
+from trainkit.autodiff.custom_vjp import custom_gradient as custom_gradient
+from trainkit.autodiff.custom_vjp import recompute_grad as recompute_grad
+from trainkit.autodiff.custom_vjp_check import GradientMismatchError as GradientMismatchError
 from trainkit.autodiff.forward import ForwardAccumulator as ForwardAccumulator
 from trainkit.autodiff.forward import hessian as hessian
 from trainkit.autodiff.forward import jvp as jvp
@@ -15,11 +16,10 @@ from trainkit.autodiff.functional import (
 from trainkit.autodiff.functional import (
     value_and_gradients_function as value_and_gradients_function,
 )
-from trainkit.autodiff.rule_check import GradientMismatchError as GradientMismatchError
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import NoGradientWarning as NoGradientWarning
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
-from trainkit.ops.conversion import stop_gradient as stop_gradient
+from trainkit.ops.arrays.conversion import stop_gradient as stop_gradient
 
 # Keras has these two among its operations, which stand below.
 ops.custom_gradient = custom_gradient

@@ -22,9 +22,9 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core import devices, nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, constant_from, convert_to_tensor
-from trainkit.ops.complex_parts import conj, real
-from trainkit.ops.elementwise import add, multiply
-from trainkit.ops.reductions import sum as total
+from trainkit.ops.math.complex_parts import conj, real
+from trainkit.ops.math.elementwise import add, multiply
+from trainkit.ops.math.reductions import sum as total
 
 _STEP = 5e-4
 _STENCIL = ((-2, 1 / 12), (-1, -2 / 3), (1, 2 / 3), (2, -1 / 12))

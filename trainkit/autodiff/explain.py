@@ -6,8 +6,8 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from trainkit.core.source_lines import Line, line_text
 from trainkit.core.tensor import Tensor
+from trainkit.core.user_frames import Line, line_text
 from trainkit.core.variable import Variable
 
 # What was last found out about variables, for an optimizer's error when it gets no gradient at all.

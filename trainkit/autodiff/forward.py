@@ -7,9 +7,10 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from trainkit.autodiff.backward import ones_like
 from trainkit.autodiff.tape import GradientTape, UnconnectedGradients
-from trainkit.autodiff.walk import ones_like
-from trainkit.core import nest, recorder
+from trainkit.core import nest
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
@@ -56,7 +57,7 @@ class ForwardAccumulator:
 
     def __enter__(self) -> ForwardAccumulator:
         # what differentiates this accumulator's results too, also when they are asked for later
-        self._around = [tape for tape in recorder.TAPES if tape.thread == get_ident()]
+        self._around = [tape for tape in trace_state.TAPES if tape.thread == get_ident()]
         self._tape.__enter__()
         self._tape.watch(self._primals)
         return self

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.autodiff import explain as causes
-from trainkit.autodiff.walk import (
+from trainkit.autodiff.backward import (
     DIFFERENTIABLE,
     entries_of,
     module_of,
@@ -28,13 +28,14 @@ from trainkit.autodiff.walk import (
     walk_back,
     zeros_like,
 )
-from trainkit.core import native, nest, recorder
+from trainkit.core import nest
+from trainkit.core.dispatch import native, trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.source_lines import user_line
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.user_frames import user_line
 from trainkit.core.variable import Variable
 
-_TAPES, _THREAD = recorder.TAPES, recorder.THREAD
+_TAPES, _THREAD = trace_state.TAPES, trace_state.THREAD
 _ON_CPU = (np.ndarray, np.generic)
 _LEAVES = frozenset((Tensor, Variable))
 
@@ -524,7 +525,7 @@ class GradientTape:
         Returns:
             For each source a tensor (n, ...), or `None`.
         """
-        from trainkit.ops.batching import BatchedTensor, unbatched
+        from trainkit.ops.core.vmap import BatchedTensor, unbatched
 
         count = seeds.shape[0]
         if not count:  # no rows; which sources the target depends on counts all the same
@@ -548,5 +549,5 @@ class _Pause:
         self._tape._start()
 
 
-recorder.new_tape = GradientTape
+trace_state.new_tape = GradientTape
 native.attempt("bind_tape", GradientTape)

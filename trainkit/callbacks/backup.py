@@ -8,7 +8,7 @@ from typing import Any
 
 from trainkit.callbacks.callback import Callback, Logs
 from trainkit.checkpoints import Checkpoint, CheckpointManager
-from trainkit.kernels.registry import KernelChoice
+from trainkit.kernels.jit.kernel_family import KernelChoice
 
 
 class BackupAndRestore(Callback):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.callbacks.callback import Callback, Logs
-from trainkit.checkpoints.atomic import AtomicFile
+from trainkit.checkpoints.format.atomic import AtomicFile
 
 
 class CSVLogger(Callback):

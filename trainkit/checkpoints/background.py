@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.checkpoints.crew import in_threads
-from trainkit.checkpoints.hdf5 import Entry, Values
+from trainkit.checkpoints.format.executor import in_threads
+from trainkit.checkpoints.format.writer import Entry, Values
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

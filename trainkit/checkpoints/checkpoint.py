@@ -11,13 +11,19 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.background import BackgroundWriter
-from trainkit.checkpoints.hdf5 import FORMAT, CheckpointOptions, Entry, as_json, write_file
-from trainkit.checkpoints.manifest import manifest
-from trainkit.checkpoints.matching import COUNTER
-from trainkit.checkpoints.restoring import Restore
-from trainkit.checkpoints.saved import SavedFile, order_of
-from trainkit.checkpoints.status import NothingRestored, RestoreStatus
-from trainkit.checkpoints.tree import Plan, slot_variables
+from trainkit.checkpoints.format.manifest import manifest
+from trainkit.checkpoints.format.reader import SavedFile, order_of
+from trainkit.checkpoints.format.writer import (
+    FORMAT,
+    CheckpointOptions,
+    Entry,
+    as_json,
+    write_file,
+)
+from trainkit.checkpoints.restore.matching import COUNTER
+from trainkit.checkpoints.restore.object_graph import Plan, slot_variables
+from trainkit.checkpoints.restore.restoration import Restore
+from trainkit.checkpoints.restore.status import NothingRestored, RestoreStatus
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
 from trainkit.core.trackable import Trackable, tracked
 from trainkit.core.variable import Variable

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from trainkit.checkpoints.checkpoint import Checkpoint, numbered
-from trainkit.checkpoints.hdf5 import CheckpointOptions
-from trainkit.checkpoints.saved import SavedFile
+from trainkit.checkpoints.format.reader import SavedFile
+from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.core.errors import (
     CheckpointError,
     CheckpointMismatchError,

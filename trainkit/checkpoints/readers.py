@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainkit.checkpoints.checkpoint import latest_checkpoint, numbered
-from trainkit.checkpoints.saved import SavedFile
+from trainkit.checkpoints.format.reader import SavedFile
 from trainkit.core.errors import NotFoundError
 
 PathLike = str | os.PathLike[str]

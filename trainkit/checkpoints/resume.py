@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.checksum import checksum
-from trainkit.checkpoints.hdf5 import Values
+from trainkit.checkpoints.format.checksum import checksum
+from trainkit.checkpoints.format.writer import Values
 from trainkit.checkpoints.manager import CheckpointManager
-from trainkit.checkpoints.matching import COUNTER
-from trainkit.checkpoints.tree import Plan
+from trainkit.checkpoints.restore.matching import COUNTER
+from trainkit.checkpoints.restore.object_graph import Plan
 from trainkit.core.errors import InvalidArgumentError
 
 Digests = dict[str, str]

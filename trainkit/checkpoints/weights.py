@@ -18,14 +18,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from trainkit.checkpoints.checkpoint import Checkpoint
-from trainkit.checkpoints.flat_files import (
-    NpzFile,
-    SafetensorsFile,
-    write_npz,
-    write_safetensors,
-)
-from trainkit.checkpoints.hdf5 import CheckpointOptions
-from trainkit.checkpoints.keras_files import (
+from trainkit.checkpoints.format.writer import CheckpointOptions
+from trainkit.checkpoints.interop.keras_files import (
     load_keras,
     problem_of,
     save_keras,
@@ -33,9 +27,15 @@ from trainkit.checkpoints.keras_files import (
     settle,
     shown,
 )
+from trainkit.checkpoints.interop.safetensors import (
+    NpzFile,
+    SafetensorsFile,
+    write_npz,
+    write_safetensors,
+)
 from trainkit.checkpoints.legacy.legacy_weights import is_legacy, load_legacy
-from trainkit.checkpoints.report import Difference
-from trainkit.checkpoints.tree import weight_paths
+from trainkit.checkpoints.restore.object_graph import weight_paths
+from trainkit.checkpoints.restore.report import Difference
 from trainkit.core.errors import InvalidArgumentError, NoSuchFileError, NotBuiltError
 from trainkit.core.trackable import Trackable
 

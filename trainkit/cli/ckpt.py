@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints import tables
-from trainkit.checkpoints.hdf5 import CheckpointOptions
+from trainkit.checkpoints.format.writer import CheckpointOptions
+from trainkit.checkpoints.interop import tables
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
 

@@ -15,16 +15,17 @@ from typing import Any
 import numpy as np
 
 import trainkit
-from trainkit.core import devices, dtypes, nest, recorder
-from trainkit.core.abstract import eagerly
+from trainkit.core import devices, dtypes, nest
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.eval_shape import eagerly
+from trainkit.core.dispatch.trace_state import enable_eager_execution as enable_eager_execution
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
-from trainkit.core.recorder import enable_eager_execution as enable_eager_execution
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable as Variable
-from trainkit.graph.executor import compile_graph
-from trainkit.graph.graph import Graph as Graph
-from trainkit.graph.graph import GraphTensor, VariableSlot
+from trainkit.graph.ir.graph import Graph as Graph
+from trainkit.graph.ir.graph import GraphTensor, VariableSlot
+from trainkit.graph.runtime.tiers import compile_graph
 from trainkit.initializers import GlorotUniform
 
 
@@ -60,7 +61,7 @@ def get_default_graph() -> Graph:
     Raises:
         FailedPreconditionError: no `with graph.as_default():` block is open.
     """
-    graph = recorder.current_trace()
+    graph = trace_state.current_trace()
     if not isinstance(graph, Graph):
         raise FailedPreconditionError(
             "there is no default graph: build graphs of version 1 inside `with "

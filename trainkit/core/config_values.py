@@ -19,8 +19,8 @@ import numpy as np
 
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import ConfigError
-from trainkit.core.source_lines import text_of
 from trainkit.core.tensor import SymbolicTensor, convert_to_tensor, is_tensor
+from trainkit.core.user_frames import text_of
 
 UNKNOWN = object()
 """What `plain_value` gives for objects that are described by their class."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from trainkit.core import nest, recorder
+from trainkit.core import nest
+from trainkit.core.dispatch import trace_state
 
 HELD: dict[int, tuple[Any, Any]] = {}
 """Weak reference and mask by the `id` of the tensor; empty while no tensor with a value has one."""
@@ -18,7 +19,7 @@ HELD: dict[int, tuple[Any, Any]] = {}
 
 def any_held() -> bool:
     """Whether any tensor that could come up here has a mask."""
-    return bool(HELD) or bool(recorder.THREAD.traces)
+    return bool(HELD) or bool(trace_state.THREAD.traces)
 
 
 def set_mask(x: Any, mask: Any) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import dtypes, recorder
+from trainkit.core import dtypes
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import STRING_TENSORS, SymbolicTensor, Tensor, wrap
 from trainkit.core.text_arrays import OBJECTS, as_text
@@ -38,7 +39,7 @@ class StringTensor(Tensor):
         if text == "alone":
             _check_texts(primitive.name, inputs)
         if any(isinstance(x, SymbolicTensor) for x in inputs):
-            return recorder.current_trace().apply(primitive, inputs, settings)
+            return trace_state.current_trace().apply(primitive, inputs, settings)
         arrays = [x._array if isinstance(x, Tensor) else x for x in inputs]
         return string_results(primitive.run(arrays, settings))
 

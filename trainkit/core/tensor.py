@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainkit.core import devices, dtypes, masks, nest, recorder
+from trainkit.core import (
+    devices,
+    dtypes,
+    masks,
+    nest,
+)
 from trainkit.core.devices import Array
+from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import (
     InvalidArgumentError,
@@ -19,10 +25,10 @@ from trainkit.core.errors import (
     ResourceExhaustedError,
     ShapeError,
 )
-from trainkit.core.foreign import require_room
+from trainkit.core.foreign_arrays import require_room
 from trainkit.core.shapes import TensorShape
-from trainkit.core.source_lines import line_text, user_line
 from trainkit.core.text_arrays import OBJECTS, may_be_text, text_array
+from trainkit.core.user_frames import line_text, user_line
 
 PRIMITIVES: dict[str, Any] = {}
 """All primitives by name, filled by the `@primitive` decorator."""
@@ -46,7 +52,7 @@ class Tensor:
     _array: Array
     _origin: Any  # for `v[key].assign(x)`: where elements of a variable came from
 
-    if TYPE_CHECKING:  # installed by trainkit.ops.operators and trainkit.ops.indexing
+    if TYPE_CHECKING:  # installed by trainkit.ops.core.operators and trainkit.ops.arrays.indexing
 
         def __getitem__(self, key: Any) -> Tensor: ...
         def __eq__(self, other: object) -> Any: ...
@@ -179,8 +185,8 @@ class Tensor:
         return array.copy() if isinstance(array, np.ndarray) else devices.to_numpy(array)
 
     def _leaving(self) -> None:
-        if recorder.TAPES:
-            recorder.note_exit("numpy()", self)
+        if trace_state.TAPES:
+            trace_state.note_exit("numpy()", self)
 
     def _host_view(self) -> Any:
         """The values as a NumPy array that can't be written to, without a copy on the CPU."""

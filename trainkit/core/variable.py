@@ -8,7 +8,8 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from trainkit.core import devices, dtypes, nest, recorder
+from trainkit.core import devices, dtypes, nest
+from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.row_updates import RowUpdates
@@ -27,8 +28,8 @@ from trainkit.core.trackable import Trackable
 OVERWRITTEN: WeakValueDictionary[int, Any] = WeakValueDictionary()
 """Variables, by `id`, that optimizers replace by their gradient instead of stepping along it."""
 
-_THREAD = recorder.THREAD
-_TAPES = recorder.TAPES
+_THREAD = trace_state.THREAD
+_TAPES = trace_state.TAPES
 
 
 class Reading(partial[Tensor]):
@@ -118,7 +119,7 @@ class Variable(RowUpdates, Trackable):
     __array_priority__ = 100
     __setattr__ = object.__setattr__  # type: ignore[assignment]
 
-    if TYPE_CHECKING:  # installed by trainkit.ops.operators and trainkit.ops.indexing
+    if TYPE_CHECKING:  # installed by trainkit.ops.core.operators and trainkit.ops.arrays.indexing
 
         def __getitem__(self, key: Any) -> Tensor: ...
         def __eq__(self, other: object) -> Any: ...
@@ -182,9 +183,9 @@ class Variable(RowUpdates, Trackable):
             raise ValueError(f"Variable: the constraint must be a function, it is {constraint!r}")
         if _THREAD.making is not None:
             _THREAD.making(name or "Variable")
-        trace = recorder.current_trace()
+        trace = trace_state.current_trace()
         if callable(initial_value) and not hasattr(initial_value, "dtype"):
-            with recorder.silence():
+            with trace_state.silence():
                 initial_value = initial_value()
         if trace is not None:
             initial_value = trace.initial_value(initial_value, name)
@@ -262,10 +263,10 @@ class Variable(RowUpdates, Trackable):
         if _THREAD.traces:
             read: Tensor = _THREAD.traces[-1].read_variable(self)
             if _TAPES:
-                recorder.note_variable(self, read)
+                trace_state.note_variable(self, read)
             return read
         if _TAPES:
-            recorder.note_variable(self, self._value)
+            trace_state.note_variable(self, self._value)
         return self._value
 
     if TYPE_CHECKING:
@@ -389,7 +390,7 @@ class Variable(RowUpdates, Trackable):
         if not _THREAD.traces and self._changed_in_place(op, delta):
             return self
         old = _THREAD.traces[-1].read_variable(self) if _THREAD.traces else self._value
-        with recorder.silence() if _TAPES else _NOTHING:
+        with trace_state.silence() if _TAPES else _NOTHING:
             if not isinstance(delta, Tensor | int | float):
                 delta = convert_to_tensor(delta, dtype_hint=self.dtype)
             return self.assign(PRIMITIVES[op].op(old, delta))

@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
-from trainkit.data import batching, grouping, structure
+from trainkit.data import structure
 from trainkit.data.chaining import Chain, threads_for, whole_number
 from trainkit.data.node import Leaves
 from trainkit.data.sources import elements_node
+from trainkit.data.transformations import batching, grouping
 
 
 class BatchChain(Chain):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import abstract, devices, nest, recorder
+from trainkit.core import devices, nest
+from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
@@ -22,10 +23,10 @@ _ON_CPU = devices.device(devices.CPU)
 
 def _heard() -> bool:
     """Whether a tape or a trace of this thread would notice operations."""
-    if recorder.THREAD.traces:
+    if trace_state.THREAD.traces:
         return True
     thread = get_ident()
-    return any(tape.thread == thread for tape in recorder.TAPES)
+    return any(tape.thread == thread for tape in trace_state.TAPES)
 
 
 class Caller:
@@ -61,8 +62,8 @@ class Caller:
         arguments = self.arguments(self._pack(structure.tensors(leaves)))
         if _heard():
             with ExitStack() as stack:
-                stack.enter_context(recorder.silence())
-                stack.enter_context(abstract.eagerly())
+                stack.enter_context(trace_state.silence())
+                stack.enter_context(eval_shape.eagerly())
                 stack.enter_context(_ON_CPU)
                 return self.function(*arguments)
         with _ON_CPU:
@@ -115,7 +116,7 @@ class Caller:
 
         symbols = nest.map_structure(_core_spec, element)
         with _ON_CPU:
-            specs = abstract.result_specs(run, *self.arguments(symbols))
+            specs = eval_shape.result_specs(run, *self.arguments(symbols))
         return nest.pack(given[0], [_public_spec(s) for s in specs])
 
     def _tried(self, element: Any) -> Any:

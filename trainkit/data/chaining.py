@@ -11,20 +11,20 @@ import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.trackable import Trackable
-from trainkit.data import (
+from trainkit.data import structure
+from trainkit.data.node import Node
+from trainkit.data.options import Options
+from trainkit.data.readers import stored
+from trainkit.data.transformations import (
     caching,
+    choosing,
     combining,
     grouping,
     mapping,
     shuffling,
-    stored,
-    structure,
-    transforms,
 )
-from trainkit.data.node import Node
-from trainkit.data.options import Options
-from trainkit.data.prefetch import AUTOTUNE, PrefetchNode
-from trainkit.kernels.threads import pipeline_threads
+from trainkit.data.transformations.prefetch import AUTOTUNE, PrefetchNode
+from trainkit.kernels.threads.pools import pipeline_threads
 
 
 def whole_number(value: Any, what: str) -> int:
@@ -105,11 +105,11 @@ class Chain(Trackable):
 
     def filter(self, predicate: Callable[..., Any], name: str | None = None) -> Self:
         """The elements for which `predicate` gives true, as a scalar bool."""
-        return self._then(transforms.FilterNode(self.node, predicate))
+        return self._then(choosing.FilterNode(self.node, predicate))
 
     def take_while(self, predicate: Callable[..., Any], name: str | None = None) -> Self:
         """The elements before the first for which `predicate` gives false."""
-        return self._then(transforms.FilterNode(self.node, predicate, stops=True))
+        return self._then(choosing.FilterNode(self.node, predicate, stops=True))
 
     def scan(
         self, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None
@@ -121,12 +121,12 @@ class Chain(Trackable):
             scan_func: function of (state, element) that returns (next state, what to give).
             name: not kept.
         """
-        return self._then(transforms.ScanNode(self.node, initial_state, scan_func))
+        return self._then(choosing.ScanNode(self.node, initial_state, scan_func))
 
     def enumerate(self, start: int = 0, name: str | None = None) -> Self:
         """Pairs of a number, int64 from `start` on, and the element."""
         return self._then(
-            transforms.EnumerateNode(self.node, whole_number(start, "enumerate: start"))
+            choosing.EnumerateNode(self.node, whole_number(start, "enumerate: start"))
         )
 
     def ignore_errors(self, log_warning: bool = False, name: str | None = None) -> Self:
@@ -173,15 +173,15 @@ class Chain(Trackable):
     def repeat(self, count: int | None = None, name: str | None = None) -> Self:
         """The data set `count` times over; without end for `None` or -1."""
         times = None if count is None else whole_number(count, "repeat: count")
-        return self._then(transforms.RepeatNode(self.node, times))
+        return self._then(choosing.RepeatNode(self.node, times))
 
     def take(self, count: int, name: str | None = None) -> Self:
         """The first `count` elements; all for -1."""
-        return self._then(transforms.TakeNode(self.node, whole_number(count, "take: count")))
+        return self._then(choosing.TakeNode(self.node, whole_number(count, "take: count")))
 
     def skip(self, count: int, name: str | None = None) -> Self:
         """All but the first `count` elements; none for -1."""
-        return self._then(transforms.SkipNode(self.node, whole_number(count, "skip: count")))
+        return self._then(choosing.SkipNode(self.node, whole_number(count, "skip: count")))
 
     def shard(self, num_shards: int, index: int, name: str | None = None) -> Self:
         """Every `num_shards`-th element, from number `index` on.
@@ -191,7 +191,7 @@ class Chain(Trackable):
         """
         shards = whole_number(num_shards, "shard: num_shards")
         return self._then(
-            transforms.ShardNode(self.node, shards, whole_number(index, "shard: index"))
+            choosing.ShardNode(self.node, shards, whole_number(index, "shard: index"))
         )
 
     def concatenate(self, dataset: Any, name: str | None = None) -> Self:

@@ -12,13 +12,15 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
-from trainkit.data import combining, endless, sources, stored, structure
+from trainkit.data import endless, sources, structure
 from trainkit.data.batch_chaining import BatchChain
 from trainkit.data.chaining import node_of, whole_number
-from trainkit.data.file_names import matching
 from trainkit.data.iterator import DatasetIterator
 from trainkit.data.node import INFINITE, UNKNOWN, Node
-from trainkit.data.prefetch import AUTOTUNE as AUTOTUNE
+from trainkit.data.readers import stored
+from trainkit.data.readers.file_names import matching
+from trainkit.data.transformations import combining
+from trainkit.data.transformations.prefetch import AUTOTUNE as AUTOTUNE
 
 INFINITE_CARDINALITY = INFINITE
 UNKNOWN_CARDINALITY = UNKNOWN

@@ -9,8 +9,6 @@ import numpy as np
 
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.data.chaining import whole_number
-from trainkit.data.csv_files import CsvDataset as CsvDataset
-from trainkit.data.csv_files import make_csv_dataset as make_csv_dataset
 from trainkit.data.dataset import AUTOTUNE as AUTOTUNE
 from trainkit.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from trainkit.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
@@ -20,8 +18,10 @@ from trainkit.data.options import AutotuneOptions as AutotuneOptions
 from trainkit.data.options import DistributeOptions as DistributeOptions
 from trainkit.data.options import OptimizationOptions as OptimizationOptions
 from trainkit.data.options import ThreadingOptions as ThreadingOptions
+from trainkit.data.readers.csv_files import CsvDataset as CsvDataset
+from trainkit.data.readers.csv_files import make_csv_dataset as make_csv_dataset
 from trainkit.data.structure import DatasetSpec as DatasetStructure
-from trainkit.data.transforms import SameElements
+from trainkit.data.transformations.choosing import SameElements
 from trainkit.records.writer import TFRecordWriter as _RecordWriter
 
 __all__ = ["DatasetStructure"]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch.native import python_function
 from trainkit.core.dtypes import DType
-from trainkit.core.native import python_function
 from trainkit.core.tensor import Tensor
 from trainkit.core.tensor_spec import TensorSpec
 

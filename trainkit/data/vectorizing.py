@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import devices, nest, recorder
+from trainkit.core import devices, nest
+from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, wrap
@@ -83,7 +84,7 @@ class Program:
 
     def _traced(self, caller: Caller, structure: Any) -> Any:
         trace = _Trace()
-        recorder.THREAD.traces.append(trace)
+        trace_state.THREAD.traces.append(trace)
         try:
             with _ON_CPU:
                 result = caller.function(
@@ -93,7 +94,7 @@ class Program:
         except Exception as error:  # the call on an element shows the error, if it is one
             raise NotVectorizable(str(error)) from error
         finally:
-            recorder.THREAD.traces.pop()
+            trace_state.THREAD.traces.pop()
         if not any(isinstance(leaf, SymbolicTensor) for leaf in leaves):
             raise NotVectorizable("a constant result")
         if not all(isinstance(leaf, Tensor) for leaf in leaves):

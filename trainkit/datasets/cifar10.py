@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.flat_files import UNPACKING_ERRORS
-from trainkit.checkpoints.regular import FLOOR, opened_regular
+from trainkit.checkpoints.format.regular_files import FLOOR, opened_regular
+from trainkit.checkpoints.interop.safetensors import UNPACKING_ERRORS
 from trainkit.core.errors import CheckpointError
 from trainkit.datasets.store import Source, data_folder
 

@@ -13,9 +13,9 @@ from trainkit.core.errors import NotFoundError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import AUTOTUNE, Dataset
 from trainkit.datasets.image_arrays import channel_order
-from trainkit.ops.image_codecs import decode_image
-from trainkit.ops.strings import substr
-from trainkit.ops.wav import decode_wav
+from trainkit.ops.core.strings import substr
+from trainkit.ops.images.image_codecs import decode_image
+from trainkit.ops.signal.wav import decode_wav
 from trainkit.records.decoding import read_file
 
 IMAGES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".webp")

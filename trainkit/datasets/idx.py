@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import numpy as np
 
-from trainkit.checkpoints.regular import FLOOR, opened_regular
+from trainkit.checkpoints.format.regular_files import FLOOR, opened_regular
 from trainkit.core.errors import CheckpointError
 
 UINT8_CODE = 0x08

@@ -11,8 +11,8 @@ import numpy as np
 
 from trainkit.core.dtypes import floatx
 from trainkit.core.errors import InvalidArgumentError, NotFoundError
-from trainkit.ops.image_codecs import pillow
-from trainkit.ops.window_arguments import image_data_format
+from trainkit.ops.convolutional.window_arguments import image_data_format
+from trainkit.ops.images.image_codecs import pillow
 
 _MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")

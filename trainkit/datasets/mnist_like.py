@@ -6,8 +6,8 @@ import pathlib
 
 import numpy as np
 
-from trainkit.checkpoints.flat_files import NpzFile
-from trainkit.checkpoints.regular import FLOOR
+from trainkit.checkpoints.format.regular_files import FLOOR
+from trainkit.checkpoints.interop.safetensors import NpzFile
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import CheckpointError
 from trainkit.datasets.idx import MOST_PACKED, read_labelled_images

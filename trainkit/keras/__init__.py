@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trainkit import ops as ops
     from trainkit import optimizers as optimizers
     from trainkit import regularizers as regularizers
-    from trainkit.ops import keras_random as random
+    from trainkit.ops.sampling import keras_random as random
 
 _HERE = __name__ + "."
 
@@ -47,7 +47,7 @@ _FAMILIES = {
     "models": "trainkit.models",
     "ops": "trainkit.ops",
     "optimizers": "trainkit.optimizers",
-    "random": "trainkit.ops.keras_random",
+    "random": "trainkit.ops.sampling.keras_random",
     "regularizers": "trainkit.regularizers",
 }
 _OWN = frozenset(
@@ -66,15 +66,15 @@ _MEMBERS = {
     "Loss": "trainkit.losses",
     "Metric": "trainkit.metrics",
     "Model": "trainkit.models",
-    "Operation": "trainkit.layers.symbolic",
+    "Operation": "trainkit.layers.base.keras_tensor",
     "Optimizer": "trainkit.optimizers",
     "Regularizer": "trainkit.regularizers",
-    "SeedGenerator": "trainkit.ops.keras_random",
+    "SeedGenerator": "trainkit.ops.sampling.keras_random",
     "Sequential": "trainkit.models",
-    "StatelessScope": "trainkit.layers.stateless_scope",
-    "Variable": "trainkit.layers.keras_variable",
+    "StatelessScope": "trainkit.layers.base.stateless_scope",
+    "Variable": "trainkit.layers.base.keras_variable",
     "device": "trainkit.core.devices",
-    "name_scope": "trainkit.layers.keras_variable",
+    "name_scope": "trainkit.layers.base.keras_variable",
 }
 
 

@@ -13,9 +13,11 @@ from trainkit.core.tensor import is_tensor as _is_tensor
 from trainkit.keras.config import backend as backend
 from trainkit.keras.config import epsilon as epsilon
 from trainkit.keras.config import set_epsilon as set_epsilon
-from trainkit.layers.symbolic import KerasTensor as _KerasTensor
-from trainkit.ops.window_arguments import image_data_format as image_data_format
-from trainkit.ops.window_arguments import set_image_data_format as set_image_data_format
+from trainkit.layers.base.keras_tensor import KerasTensor as _KerasTensor
+from trainkit.ops.convolutional.window_arguments import image_data_format as image_data_format
+from trainkit.ops.convolutional.window_arguments import (
+    set_image_data_format as set_image_data_format,
+)
 
 get_uid = _next_number
 

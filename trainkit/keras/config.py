@@ -5,18 +5,20 @@ from trainkit.core.config_values import (
 )
 from trainkit.core.dtypes import floatx as floatx
 from trainkit.core.dtypes import set_floatx as set_floatx
-from trainkit.layers.dtype_policy import dtype_policy as dtype_policy
-from trainkit.layers.dtype_policy import set_dtype_policy as set_dtype_policy
-from trainkit.models.limits import max_epochs as max_epochs
-from trainkit.models.limits import max_steps_per_epoch as max_steps_per_epoch
-from trainkit.models.limits import set_max_epochs as set_max_epochs
-from trainkit.models.limits import set_max_steps_per_epoch as set_max_steps_per_epoch
-from trainkit.ops.attention import disable_flash_attention as disable_flash_attention
-from trainkit.ops.attention import enable_flash_attention as enable_flash_attention
-from trainkit.ops.attention import flash_attention_enabled as is_flash_attention_enabled
-from trainkit.ops.normalization import EPSILON as _EPSILON
-from trainkit.ops.window_arguments import image_data_format as image_data_format
-from trainkit.ops.window_arguments import set_image_data_format as set_image_data_format
+from trainkit.layers.base.dtype_policy import dtype_policy as dtype_policy
+from trainkit.layers.base.dtype_policy import set_dtype_policy as set_dtype_policy
+from trainkit.models.training.limits import max_epochs as max_epochs
+from trainkit.models.training.limits import max_steps_per_epoch as max_steps_per_epoch
+from trainkit.models.training.limits import set_max_epochs as set_max_epochs
+from trainkit.models.training.limits import set_max_steps_per_epoch as set_max_steps_per_epoch
+from trainkit.ops.convolutional.window_arguments import image_data_format as image_data_format
+from trainkit.ops.convolutional.window_arguments import (
+    set_image_data_format as set_image_data_format,
+)
+from trainkit.ops.neural.attention import disable_flash_attention as disable_flash_attention
+from trainkit.ops.neural.attention import enable_flash_attention as enable_flash_attention
+from trainkit.ops.neural.attention import flash_attention_enabled as is_flash_attention_enabled
+from trainkit.ops.neural.normalization import EPSILON as _EPSILON
 
 
 def backend() -> str:

@@ -3,11 +3,11 @@
 from typing import Any
 
 from trainkit.core.registry import serialize_object as _serialize_object
-from trainkit.layers.dtype_policy import POLICIES as _POLICIES
-from trainkit.layers.dtype_policy import DTypePolicy as DTypePolicy
-from trainkit.layers.dtype_policy import DTypePolicy as FloatDTypePolicy
-from trainkit.layers.dtype_policy import DTypePolicyMap as DTypePolicyMap
-from trainkit.layers.dtype_policy import policy_of as get
+from trainkit.layers.base.dtype_policy import POLICIES as _POLICIES
+from trainkit.layers.base.dtype_policy import DTypePolicy as DTypePolicy
+from trainkit.layers.base.dtype_policy import DTypePolicy as FloatDTypePolicy
+from trainkit.layers.base.dtype_policy import DTypePolicyMap as DTypePolicyMap
+from trainkit.layers.base.dtype_policy import policy_of as get
 
 
 def serialize(dtype_policy: DTypePolicy) -> dict[str, Any]:

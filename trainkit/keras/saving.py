@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from trainkit.checkpoints.file_editor import KerasFileEditor as KerasFileEditor
+from trainkit.checkpoints.interop.file_editor import KerasFileEditor as KerasFileEditor
 from trainkit.core.config_values import SafeModeScope as SafeModeScope
 from trainkit.core.errors import InvalidArgumentError as _InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope as CustomObjectScope

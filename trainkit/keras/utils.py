@@ -30,14 +30,14 @@ from trainkit.keras.saving import get_registered_name as get_registered_name
 from trainkit.keras.saving import get_registered_object as get_registered_object
 from trainkit.keras.saving import register_keras_serializable as register_keras_serializable
 from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
-from trainkit.models.batches import pack as pack_x_y_sample_weight
-from trainkit.models.batches import unpack as unpack_x_y_sample_weight
 from trainkit.models.diagrams import model_to_dot as model_to_dot
 from trainkit.models.diagrams import plot_model as plot_model
 from trainkit.models.functional import source_inputs as get_source_inputs
-from trainkit.models.py_dataset import PyDataset as PyDataset
-from trainkit.models.py_dataset import PyDataset as Sequence
-from trainkit.ops.random import set_seed as _set_seed
+from trainkit.models.training.data_adapters import pack as pack_x_y_sample_weight
+from trainkit.models.training.data_adapters import unpack as unpack_x_y_sample_weight
+from trainkit.models.training.py_dataset import PyDataset as PyDataset
+from trainkit.models.training.py_dataset import PyDataset as Sequence
+from trainkit.ops.sampling.random import set_seed as _set_seed
 
 
 def set_random_seed(seed: int) -> None:

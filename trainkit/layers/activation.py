@@ -6,10 +6,10 @@ from typing import Any
 
 from trainkit import activations, ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.arguments import keep
-from trainkit.layers.input_spec import InputSpec
-from trainkit.layers.layer import Layer
-from trainkit.ops.axis_activations import powers_share
+from trainkit.layers.base.arguments import keep
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
+from trainkit.ops.neural.softmax import powers_share
 
 
 class Activation(Layer):

@@ -6,10 +6,16 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.arguments import format_of, keep, one_of, sizes, whole
-from trainkit.layers.in_place import split_activation
-from trainkit.layers.input_spec import InputSpec
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.arguments import (
+    format_of,
+    keep,
+    one_of,
+    sizes,
+    whole,
+)
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.fused_activation import split_activation
 
 
 class _Windowed(Layer):

@@ -16,7 +16,7 @@ from trainkit.core.config_values import SafeModeScope, described_lambda, functio
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.tensor import SymbolicTensor
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.layer import Layer
 
 
 class InputLayer(Layer):

@@ -9,10 +9,10 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import ShapeError
 from trainkit.initializers import VarianceScaling
-from trainkit.layers.arguments import keep, whole
-from trainkit.layers.in_place import dense
-from trainkit.layers.input_spec import InputSpec
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.fused_activation import dense
 
 
 class Dense(Layer):

@@ -7,11 +7,11 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.layers.arguments import format_of, share, whole
-from trainkit.layers.config import without_trainable
-from trainkit.layers.input_spec import InputSpec
-from trainkit.layers.layer import Layer
-from trainkit.ops import random
+from trainkit.layers.base.arguments import format_of, share, whole
+from trainkit.layers.base.config import without_trainable
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
+from trainkit.ops.sampling import random
 
 
 class _Noise(Layer):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.layers.arguments import keep, whole
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.layer import Layer
 
 
 class Embedding(Layer):

@@ -7,7 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.masks import mask_of
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.layer import Layer
 
 
 class _Merge(Layer):

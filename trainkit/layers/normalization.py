@@ -6,11 +6,12 @@ import warnings
 from typing import Any
 
 from trainkit import ops
-from trainkit.core import recorder, shapes
+from trainkit.core import shapes
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.arguments import keep, whole
-from trainkit.layers.input_spec import InputSpec
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
 
 _EPSILON = 1e-7
 
@@ -171,7 +172,7 @@ class BatchNormalization(Layer):
         else:
             mean, variance = self._masked_moments(x, mask)
             y = ops.batch_normalization(x, mean, variance, self.axis, beta, gamma, self.epsilon)
-        with recorder.silence():
+        with trace_state.silence():
             self._move(self.moving_mean, mean, self.momentum)
             self._move(self.moving_variance, variance, self.momentum)
         return y
@@ -207,7 +208,7 @@ class BatchNormalization(Layer):
             scale, offset = scale * gamma, offset * gamma
         offset = offset if beta is None else offset + beta
         y = ops.batch_normalization(x, mean, variance, self.axis, offset, scale, self.epsilon)
-        with recorder.silence():
+        with trace_state.silence():
             self._move(self.renorm_mean, mean, self.renorm_momentum)
             self._move(self.renorm_stddev, stddev, self.renorm_momentum)
             self._move(self.moving_mean, mean, self.momentum)

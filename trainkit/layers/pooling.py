@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.layers.arguments import format_of, one_of, sizes
-from trainkit.layers.input_spec import InputSpec
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.arguments import format_of, one_of, sizes
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
 
 
 class _Pooling(Layer):

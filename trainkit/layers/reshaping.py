@@ -6,9 +6,15 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.arguments import an_int, format_of, one_of, sizes, whole
-from trainkit.layers.input_spec import InputSpec
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.arguments import (
+    an_int,
+    format_of,
+    one_of,
+    sizes,
+    whole,
+)
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
 
 
 class Flatten(Layer):

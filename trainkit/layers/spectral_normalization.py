@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import initializers, ops
-from trainkit.core import recorder
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.layers.arguments import whole
-from trainkit.layers.time_distributed import Wrapper
+from trainkit.layers.base.arguments import whole
+from trainkit.layers.rnn.time_distributed import Wrapper
 
 
 class SpectralNormalization(Wrapper):
@@ -51,7 +51,7 @@ class SpectralNormalization(Wrapper):
 
     def call(self, inputs: Any, training: Any = False) -> Any:
         if training:
-            with recorder.silence():
+            with trace_state.silence():
                 self._normalize()
         return self.layer(inputs)
 

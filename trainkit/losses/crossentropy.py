@@ -14,9 +14,9 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.losses.loss import LossFunctionWrapper, of_class_numbers
 from trainkit.losses.regression import EPSILON
-from trainkit.ops import cross_entropy
-from trainkit.ops.axis_activations import powers_share
-from trainkit.ops.softmax_cross_entropy import (
+from trainkit.ops.neural import cross_entropy
+from trainkit.ops.neural.softmax import powers_share
+from trainkit.ops.neural.softmax_cross_entropy import (
     check_labels,
     sparse_softmax_cross_entropy_with_logits,
 )

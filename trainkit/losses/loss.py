@@ -9,8 +9,8 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core import dtypes, nest
+from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.masks import HELD, mask_of
-from trainkit.core.recorder import THREAD
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import same_rank, weights_like

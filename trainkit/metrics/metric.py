@@ -10,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from trainkit import initializers, ops
-from trainkit.core import abstract, dtypes, recorder
+from trainkit.core import dtypes
+from trainkit.core.dispatch import eval_shape, trace_state
+from trainkit.core.dispatch.trace_state import TAPES, THREAD
 from trainkit.core.errors import ShapeError
 from trainkit.core.masks import mask_of
-from trainkit.core.recorder import TAPES, THREAD
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.trackable import Trackable
@@ -28,7 +29,7 @@ def unrecorded(method: Callable[..., Any]) -> Callable[..., Any]:
     def silent(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not TAPES:
             return method(self, *args, **kwargs)
-        with recorder.silence():
+        with trace_state.silence():
             return method(self, *args, **kwargs)
 
     return silent
@@ -102,7 +103,7 @@ class Metric(Trackable):
                 f"{self.name}: aggregation must be 'sum', 'mean', 'only_first_replica' or None, "
                 f"got {aggregation!r}"
             )
-        with abstract.eagerly(), recorder.silence():
+        with eval_shape.eagerly(), trace_state.silence():
             value = initializers.get(initializer)(tuple(shape), dtype or dtypes.floatx())
             variable = Variable(value, trainable=False, name=name or "variable")
         variable.path = f"{self.name}/{name or 'variable'}"

@@ -6,8 +6,8 @@ import warnings
 from typing import Any
 
 from trainkit import ops
+from trainkit.core.dispatch.trace_state import THREAD
 from trainkit.core.errors import ShapeError
-from trainkit.core.recorder import THREAD
 from trainkit.core.tensor import Tensor
 from trainkit.losses import regression as losses
 from trainkit.losses.alignment import aligned, weights_like

@@ -8,9 +8,9 @@ from typing import Any
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import deserialize_object, serialize_object
+from trainkit.layers.base.keras_tensor import Input, KerasTensor
+from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
-from trainkit.layers.layer import Layer
-from trainkit.layers.symbolic import Input, KerasTensor
 from trainkit.models.functional_inputs import alike
 from trainkit.models.model import Model
 from trainkit.models.sequential import Sequential

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trainkit.core import nest
+from trainkit.layers.base.keras_tensor import KerasTensor, Node
+from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
-from trainkit.layers.layer import Layer
-from trainkit.layers.symbolic import KerasTensor, Node
 from trainkit.models.functional import Graph
 from trainkit.models.model import Model
 from trainkit.models.sequential import Sequential

@@ -12,10 +12,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from trainkit.core import nest
+from trainkit.layers.base.keras_tensor import (
+    KerasTensor,
+    Node,
+    Operation,
+    node_of,
+    symbol_of,
+)
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.base.naming import unique_name
 from trainkit.layers.core import InputLayer
-from trainkit.layers.layer import Layer
-from trainkit.layers.naming import unique_name
-from trainkit.layers.symbolic import KerasTensor, Node, Operation, node_of, symbol_of
 from trainkit.models.functional_inputs import fitted, masked, matched
 
 

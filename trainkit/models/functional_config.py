@@ -9,10 +9,15 @@ from typing import Any
 from trainkit.core import nest
 from trainkit.core.errors import ConfigError
 from trainkit.core.registry import deserialize_object, serialize_object
+from trainkit.layers.base.keras_operations import KerasOperation
+from trainkit.layers.base.keras_tensor import (
+    KerasTensor,
+    Node,
+    Operation,
+    symbol_of,
+)
+from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
-from trainkit.layers.keras_operations import KerasOperation
-from trainkit.layers.layer import Layer
-from trainkit.layers.symbolic import KerasTensor, Node, Operation, symbol_of
 from trainkit.models.functional import Graph
 from trainkit.models.legacy.legacy_config import modern_graph
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core import abstract, keras_tree, nest
+from trainkit.core import keras_tree, nest
+from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import ShapeError
 from trainkit.core.names import unique_name
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
-from trainkit.layers.nested_shapes import specs_of
+from trainkit.layers.base.nested_shapes import specs_of
 from trainkit.models.functional import Graph
 
 
@@ -89,7 +90,7 @@ class Function:
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The shapes of the outputs for inputs of these shapes, as tuples."""
-        specs = abstract.result_specs(self, specs_of(input_shape, self.inputs[0].dtype))
+        specs = eval_shape.result_specs(self, specs_of(input_shape, self.inputs[0].dtype))
         return keras_tree.map_structure(
             lambda y: tuple(y.shape) if isinstance(y, Spec) else y, specs
         )

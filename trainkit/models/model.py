@@ -14,17 +14,17 @@ from trainkit.checkpoints import weights
 from trainkit.core import nest
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, walk
-from trainkit.layers import tracking
-from trainkit.layers.layer import LAYERS, Layer
-from trainkit.layers.symbolic import KerasTensor, Operation
-from trainkit.models import arguments, state_tree
+from trainkit.layers.base import tracking
+from trainkit.layers.base.keras_tensor import KerasTensor, Operation
+from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.models.functional import Graph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import drawing
-from trainkit.models.looped import Looped
 from trainkit.models.saving import model_to_json, save_model
-from trainkit.models.state_tree import set_state_tree
 from trainkit.models.summarizing import summary_text
+from trainkit.models.training import fit_arguments, state_tree
+from trainkit.models.training.fit import Looped
+from trainkit.models.training.state_tree import set_state_tree
 
 
 class Model(Looped):
@@ -102,7 +102,7 @@ class Model(Looped):
     def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super()._build_for(args, kwargs)
         if args and "_build_shapes" not in self.__dict__:
-            shape = nest.map_structure(arguments.shape_of_any_batch, args[0])
+            shape = nest.map_structure(fit_arguments.shape_of_any_batch, args[0])
             self.__dict__["_build_shapes"] = {"input_shape": shape}
 
     # ------------------------------------------------------------------ what it is made of

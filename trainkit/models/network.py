@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.layers.layer import Layer
+from trainkit.layers.base.layer import Layer
 from trainkit.models.model import Model
 
 

@@ -17,7 +17,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainkit.checkpoints.keras_archive import (
+from trainkit.checkpoints.format.reader import SavedFile
+from trainkit.checkpoints.interop.keras_archive import (
     ASSETS,
     CONFIG,
     LARGEST_CONFIG,
@@ -27,9 +28,8 @@ from trainkit.checkpoints.keras_archive import (
     opened,
     write_archive,
 )
-from trainkit.checkpoints.keras_files import Shelf, load_shelf, save_keras
-from trainkit.checkpoints.keras_weights import layout
-from trainkit.checkpoints.saved import SavedFile
+from trainkit.checkpoints.interop.keras_files import Shelf, load_shelf, save_keras
+from trainkit.checkpoints.interop.keras_weights import layout
 from trainkit.core.config_values import SafeModeScope, in_safe_mode
 from trainkit.core.errors import CheckpointError, ConfigError, InvalidArgumentError
 from trainkit.core.registry import (
@@ -38,10 +38,10 @@ from trainkit.core.registry import (
     deserialize_object,
     serialize_object,
 )
-from trainkit.layers.weight_budget import WeightBudget
+from trainkit.layers.base.weight_budget import WeightBudget
 from trainkit.models.legacy.legacy_config import decoded, is_legacy, modern
 from trainkit.models.legacy.legacy_saving import load_h5_model, save_h5_model
-from trainkit.models.looped import Looped
+from trainkit.models.training.fit import Looped
 
 if TYPE_CHECKING:
     from trainkit.models.model import Model

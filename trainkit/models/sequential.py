@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from trainkit.core import abstract, recorder
+from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import ConfigError, InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor
-from trainkit.layers.building import put_back, state_of_all
+from trainkit.layers.base.building import put_back, state_of_all
+from trainkit.layers.base.keras_tensor import KerasTensor, symbol_of
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.base.paths import current_path, scope
 from trainkit.layers.core import InputLayer
-from trainkit.layers.layer import Layer
-from trainkit.layers.paths import current_path, scope
-from trainkit.layers.symbolic import KerasTensor, symbol_of
 from trainkit.models.functional import Graph
 from trainkit.models.functional_inputs import fitted, masked
 from trainkit.models.model import Model
@@ -151,7 +151,7 @@ class Sequential(Model):
         before = [state for layer in layers for state in state_of_all(layer)]
         x, y = ends
         try:
-            with abstract.eagerly(), recorder.silence(), scope(self):
+            with eval_shape.eagerly(), trace_state.silence(), scope(self):
                 self.__dict__["_path"] = current_path()
                 for layer in layers:
                     y = layer(y)
@@ -221,7 +221,7 @@ class Sequential(Model):
         if not isinstance(input_shape, tuple | list) or any(
             isinstance(n, tuple | list) for n in input_shape
         ):
-            abstract.result_specs(self.call, input_shape)
+            eval_shape.result_specs(self.call, input_shape)
             return
         self._connect(symbol_of(InputLayer(batch_shape=(None, *tuple(input_shape)[1:]))))
 

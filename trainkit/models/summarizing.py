@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import nest
-from trainkit.layers import tracking
-from trainkit.layers.layer import Layer
+from trainkit.layers.base import tracking
+from trainkit.layers.base.layer import Layer
 
 
 def summary_text(model: Any, line_length: int, expand_nested: bool, show_trainable: bool) -> str:

@@ -9,6 +9,10 @@ from trainkit.optimizers.adam import Adam as Adam
 from trainkit.optimizers.adam import AdamW as AdamW
 from trainkit.optimizers.adam_variants import Adamax as Adamax
 from trainkit.optimizers.adam_variants import Nadam as Nadam
+from trainkit.optimizers.base.optimizer import Optimizer as Optimizer
+from trainkit.optimizers.base.registry import deserialize as deserialize
+from trainkit.optimizers.base.registry import get as get
+from trainkit.optimizers.base.registry import serialize as serialize
 from trainkit.optimizers.ftrl import Ftrl as Ftrl
 from trainkit.optimizers.lamb import Lamb as Lamb
 from trainkit.optimizers.lion import Lion as Lion
@@ -16,10 +20,6 @@ from trainkit.optimizers.loss_scale import LossScaleOptimizer as LossScaleOptimi
 from trainkit.optimizers.multi import MultiOptimizer as MultiOptimizer
 from trainkit.optimizers.multi import OptimizerMap as OptimizerMap
 from trainkit.optimizers.muon import Muon as Muon
-from trainkit.optimizers.optimizer import Optimizer as Optimizer
-from trainkit.optimizers.registry import deserialize as deserialize
-from trainkit.optimizers.registry import get as get
-from trainkit.optimizers.registry import serialize as serialize
 from trainkit.optimizers.rmsprop import RMSprop as RMSprop
 from trainkit.optimizers.schedule_free import ScheduleFreeAdamW as ScheduleFreeAdamW
 from trainkit.optimizers.sgd import SGD as SGD

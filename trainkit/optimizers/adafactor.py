@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from trainkit.core.variable import Variable
-from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import OptimizerOptions
+from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.base.options import OptimizerOptions
 
 
 class Adafactor(Optimizer):

@@ -6,8 +6,8 @@ from typing import Any, Unpack
 
 from trainkit.core.variable import Variable
 from trainkit.optimizers.adam import check_shares
-from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import OptimizerOptions
+from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.base.options import OptimizerOptions
 
 
 class Adagrad(Optimizer):

@@ -8,15 +8,16 @@ from typing import Any, Self
 import numpy as np
 
 from trainkit import ops
-from trainkit.core import abstract, devices, recorder
+from trainkit.core import devices
+from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
-from trainkit.optimizers.gradient_pairs import checked_pairs, warn_of_missing
-from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import DEFAULTS, is_number
-from trainkit.optimizers.overwriting import is_overwritten
-from trainkit.optimizers.weight_state import WeightState, compute_dtype
+from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
+from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.base.options import DEFAULTS, is_number
+from trainkit.optimizers.base.overwriting import is_overwritten
+from trainkit.optimizers.base.slot_state import WeightState, compute_dtype
 
 
 class LossScaleOptimizer(Optimizer):
@@ -68,7 +69,7 @@ class LossScaleOptimizer(Optimizer):
         inner_optimizer.loss_scale_factor = None  # gradients would be divided twice
         self.initial_scale = initial_scale
         self.dynamic_growth_steps = dynamic_growth_steps
-        with abstract.eagerly(), devices.device("/cpu:0"):
+        with eval_shape.eagerly(), devices.device("/cpu:0"):
             self.dynamic_scale = Variable(
                 np.float32(initial_scale), trainable=False, name="dynamic_scale"
             )
@@ -141,11 +142,11 @@ class LossScaleOptimizer(Optimizer):
             warn_of_missing(self.name, missing)
         if not inner.built:
             inner.build(of)
-        with recorder.silence():
+        with trace_state.silence():
             scale = self.dynamic_scale.value()
             unscaled = [_unscaled(g, w, scale) for g, w in zip(kept, of, strict=True)]
             finite = self.check_finite(unscaled)
-            if recorder.current_trace() is not None:
+            if trace_state.current_trace() is not None:
                 inner._apply_where(unscaled, of, finite)
             elif bool(finite):
                 inner._apply(unscaled, of)

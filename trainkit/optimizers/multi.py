@@ -10,10 +10,10 @@ from trainkit import ops
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
-from trainkit.optimizers.gradient_pairs import checked_pairs, warn_of_missing
+from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
+from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.base.slot_state import WeightState
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
-from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.weight_state import WeightState
 
 
 class OptimizerMap(MutableMapping[str, Any]):

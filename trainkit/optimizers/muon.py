@@ -11,7 +11,7 @@ from trainkit import ops
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.optimizers.adam import check_shares
-from trainkit.optimizers.optimizer import Optimizer
+from trainkit.optimizers.base.optimizer import Optimizer
 
 
 class Muon(Optimizer):

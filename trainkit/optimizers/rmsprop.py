@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from trainkit.optimizers.adam import check_shares
-from trainkit.optimizers.optimizer import Optimizer
-from trainkit.optimizers.options import OptimizerOptions
+from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.base.options import OptimizerOptions
 
 
 class RMSprop(Optimizer):

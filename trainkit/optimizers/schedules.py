@@ -14,7 +14,7 @@ from trainkit import ops
 from trainkit.core.registry import Family
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.variable import Variable
-from trainkit.optimizers.options import is_number
+from trainkit.optimizers.base.options import is_number
 
 
 class LearningRateSchedule:

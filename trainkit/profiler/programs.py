@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.graph.fused import FusedRun
+from trainkit.graph.runtime.fused import FusedRun
 from trainkit.profiler.session import Label, Session, ThreadRecord, wait_for_gpu
 
 

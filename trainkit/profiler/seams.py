@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from trainkit.core import native, recorder
+from trainkit.core.dispatch import native, trace_state
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
-from trainkit.graph.program import Program
+from trainkit.graph.runtime.program import Program
 from trainkit.profiler.programs import timed_program
 from trainkit.profiler.session import Label, Session
 
@@ -66,17 +66,19 @@ class Point(NamedTuple):
 
 POINTS = (
     Point("autodiff.tape", "GradientTape.gradient", "tape", _always("GradientTape.gradient")),
-    Point("optimizers.optimizer", "Optimizer.apply_gradients", "optimizer", _class_name),
-    Point("optimizers.optimizer", "Optimizer.apply", "optimizer", _class_name),
-    Point("layers.layer", "Layer.__call__", "layer", _layer),
-    Point("graph.function", "Function._trace", "tracing", lambda args: str(args[0]._name)),
-    Point("graph.cuda.capture", "Capture.replay", "node", _always("CUDA graph")),
-    Point("graph.executor", "HotProgram._fuse", "compiling", lambda args: args[0].graph.name),
-    Point("kernels.registry", "Family._compile", "compiling", _family),
+    Point("optimizers.base.optimizer", "Optimizer.apply_gradients", "optimizer", _class_name),
+    Point("optimizers.base.optimizer", "Optimizer.apply", "optimizer", _class_name),
+    Point("layers.base.layer", "Layer.__call__", "layer", _layer),
+    Point("graph.tracing.function", "Function._trace", "tracing", lambda args: str(args[0]._name)),
+    Point("graph.gpu.cuda_graph", "Capture.replay", "node", _always("CUDA graph")),
+    Point("graph.runtime.tiers", "HotProgram._fuse", "compiling", lambda args: args[0].graph.name),
+    Point("kernels.jit.kernel_family", "Family._compile", "compiling", _family),
     Point("data.iterator", "DatasetIterator.__next__", "data", _always("dataset")),
-    Point("models.training", "take", "data", _always("batch")),
-    Point("models.compiled_step", "CompiledStep.__call__", "step", _always("compiled step")),
-    Point("models.trained", "Trained.train_step", "step", _always("train_step")),
+    Point("models.training.training_loop", "take", "data", _always("batch")),
+    Point(
+        "models.training.step_function", "CompiledStep.__call__", "step", _always("compiled step")
+    ),
+    Point("models.training.trainer", "Trained.train_step", "step", _always("train_step")),
     Point("callbacks.callback_list", "CallbackList.call", "callbacks", _hook),
     Point("callbacks.callback_list", "CallbackList.batch_begin", "callbacks", _batch_hook("begin")),
     Point("callbacks.callback_list", "CallbackList.batch_end", "callbacks", _batch_hook("end")),
@@ -85,7 +87,7 @@ POINTS = (
     Point("summary.writer", "SummaryWriter.add", "summary", lambda args: str(args[2])),
 )
 
-_KERNEL_FILES = ("_cpu", "_gpu", "_plain")
+_KERNEL_FILES = ("_tuned", "_gpu", "_reference")
 
 
 def look_in(session: Session) -> Undo:
@@ -120,7 +122,7 @@ def _python_ways(session: Session) -> Iterator[Undo]:
 
 def _operation(session: Session, primitive: Any) -> Callable[[Callable[..., Any]], Any]:
     """Makes the timed version of an operation; while a graph is traced its calls are tracing."""
-    traces = recorder.THREAD
+    traces = trace_state.THREAD
 
     def make(call: Callable[..., Any]) -> Any:
         eager = session.timed(call, _by_shapes(session, "op", primitive.name), primitive)

@@ -13,8 +13,8 @@ from trainkit.core.errors import InvalidArgumentError, NotFoundError
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.later import Bound, needs_values
-from trainkit.ops.strings import each, one_text, texts_of
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.core.strings import each, one_text, texts_of
 from trainkit.records import csv_rows, tensor_messages
 from trainkit.records import features as _features
 from trainkit.records.features import FixedLenSequenceFeature

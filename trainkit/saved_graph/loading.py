@@ -7,22 +7,27 @@ import json
 import os
 from typing import Any
 
-from trainkit.checkpoints.guard import ArrayNode, GroupNode
-from trainkit.checkpoints.saved import SavedFile
+from trainkit.checkpoints.format.reader import SavedFile
+from trainkit.checkpoints.format.validation import ArrayNode, GroupNode
 from trainkit.core import dtypes
 from trainkit.core.errors import CheckpointError, OpError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, wrap_on_device
 from trainkit.core.variable import Variable
-from trainkit.graph import branch_gradients as branch_gradients  # registers cond
-from trainkit.graph import custom_rule as custom_rule
-from trainkit.graph import effects as effects
-from trainkit.graph import loop_gradients as loop_gradients  # registers while_loop and scan
-from trainkit.graph import tensor_array as tensor_array
-from trainkit.graph.branches import cond_primitive
-from trainkit.graph.concrete import ConcreteFunction
-from trainkit.graph.graph import Graph, GraphTensor, Node, VariableSlot
-from trainkit.graph.loops import scan_primitive, while_primitive
+from trainkit.graph.control_flow import cond_vjp as cond_vjp  # registers cond
+from trainkit.graph.control_flow import custom_gradient as custom_gradient
+from trainkit.graph.control_flow import effects as effects
+from trainkit.graph.control_flow import loop_vjp as loop_vjp  # registers while_loop and scan
+from trainkit.graph.control_flow import tensor_array as tensor_array
+from trainkit.graph.control_flow.cond import cond_primitive
+from trainkit.graph.control_flow.while_loop import scan_primitive, while_primitive
+from trainkit.graph.ir.graph import (
+    Graph,
+    GraphTensor,
+    Node,
+    VariableSlot,
+)
+from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.saving import FORMAT, VERSION, may_be_saved
 from trainkit.saved_graph.standalone import FAILURES, MAX_GRAPH, GraphError, check_document

@@ -9,15 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.checkpoints.hdf5 import Entry, Group, Values, as_json, write_file
+from trainkit.checkpoints.format.writer import (
+    Entry,
+    Group,
+    Values,
+    as_json,
+    write_file,
+)
 from trainkit.core import devices, nest
+from trainkit.core.dispatch.primitive import Primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
-from trainkit.core.primitive import Primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.graph.concrete import ConcreteFunction
-from trainkit.graph.graph import Graph, GraphTensor, Node, needed_nodes
-from trainkit.graph.passes import optimised
+from trainkit.graph.ir.graph import (
+    Graph,
+    GraphTensor,
+    Node,
+    needed_nodes,
+)
+from trainkit.graph.ir.passes import optimised
+from trainkit.graph.tracing.concrete import ConcreteFunction
 from trainkit.saved_graph.encoding import encoded
 
 FORMAT = "trainkit-graph"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.ops.png import COLOR_TYPES, png_bytes
+from trainkit.ops.images.png import COLOR_TYPES, png_bytes
 from trainkit.summary.protos import set_metadata, set_strings
 from trainkit.summary.recording import record
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import dtypes
+from trainkit.core.dispatch.facets import MESSAGE, Effect, one_by_one
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dispatch.trace_state import THREAD, current_trace
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.facets import MESSAGE, Effect, one_by_one
-from trainkit.core.primitive import primitive
-from trainkit.core.recorder import THREAD, current_trace
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.summary.defaults import DEFAULTS, as_array, chosen_step, current_writer, whole_number

@@ -6,7 +6,7 @@ import threading
 import warnings
 from typing import Any
 
-from trainkit.core import recorder
+from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import UnimplementedError
 from trainkit.summary.defaults import current_writer
 from trainkit.summary.runs import graph
@@ -51,14 +51,14 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
         return
     if graph:
         _TRACING.graphs = []
-        recorder.GRAPH_LISTENERS.append(_TRACING.hear)
+        trace_state.GRAPH_LISTENERS.append(_TRACING.hear)
 
 
 def trace_off() -> None:
     """Stop collecting, and forget what was collected."""
     if _TRACING.graphs is not None:
         _TRACING.graphs = None
-        recorder.GRAPH_LISTENERS.remove(_TRACING.hear)
+        trace_state.GRAPH_LISTENERS.remove(_TRACING.hear)
 
 
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:

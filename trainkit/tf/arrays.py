@@ -15,20 +15,27 @@ from trainkit.core import dtypes, nest
 from trainkit.core.dtypes import int32
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
-from trainkit.ops.axis_numbers import plain
-from trainkit.ops.complex_parts import complex_from
-from trainkit.ops.conversion import ensure_shape as _ensure_shape
-from trainkit.ops.filling import constant as constant
-from trainkit.ops.filling import eye as eye
-from trainkit.ops.filling import fill as fill
-from trainkit.ops.filling import one_hot as one_hot
-from trainkit.ops.filling import ones as ones
-from trainkit.ops.filling import sequence_mask as sequence_mask
-from trainkit.ops.filling import zeros as zeros
-from trainkit.ops.filling import zeros_like as zeros_like
-from trainkit.ops.later import Bound, is_later, later, like, needs_values, unknown
-from trainkit.ops.scattering import scatter_max, scatter_min
-from trainkit.ops.slices import split as split
+from trainkit.ops.arrays.conversion import ensure_shape as _ensure_shape
+from trainkit.ops.arrays.filling import constant as constant
+from trainkit.ops.arrays.filling import eye as eye
+from trainkit.ops.arrays.filling import fill as fill
+from trainkit.ops.arrays.filling import one_hot as one_hot
+from trainkit.ops.arrays.filling import ones as ones
+from trainkit.ops.arrays.filling import sequence_mask as sequence_mask
+from trainkit.ops.arrays.filling import zeros as zeros
+from trainkit.ops.arrays.filling import zeros_like as zeros_like
+from trainkit.ops.arrays.scattering import scatter_max, scatter_min
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import (
+    Bound,
+    is_later,
+    later,
+    like,
+    needs_values,
+    unknown,
+)
+from trainkit.ops.core.slices import split as split
+from trainkit.ops.math.complex_parts import complex_from
 
 newaxis = None
 

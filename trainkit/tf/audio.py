@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.ops.wav import decode_wav as decode_wav
-from trainkit.ops.wav import encode_wav as encode_wav
+from trainkit.ops.signal.wav import decode_wav as decode_wav
+from trainkit.ops.signal.wav import encode_wav as encode_wav
 from trainkit.tf.left_out import not_here as _not_here
 
 

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from trainkit.graph.autograph import Feature, converted
-from trainkit.graph.autograph import do_not_convert as _do_not_convert
-from trainkit.graph.loop_options import set_loop_options as _set_loop_options
+from trainkit.graph.autograph.convert import Feature, converted
+from trainkit.graph.autograph.convert import do_not_convert as _do_not_convert
+from trainkit.graph.control_flow.loop_options import set_loop_options as _set_loop_options
 
 experimental = SimpleNamespace(
     do_not_convert=_do_not_convert, set_loop_options=_set_loop_options, Feature=Feature

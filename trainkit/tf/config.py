@@ -8,10 +8,10 @@ from typing import Any
 from trainkit.core import devices
 from trainkit.core.devices import LogicalDevice as LogicalDevice
 from trainkit.core.devices import PhysicalDevice as PhysicalDevice
-from trainkit.graph.function import functions_run_eagerly as functions_run_eagerly
-from trainkit.graph.function import run_functions_eagerly as run_functions_eagerly
-from trainkit.kernels import products_gpu as _products
-from trainkit.kernels import threads
+from trainkit.graph.tracing.function import functions_run_eagerly as functions_run_eagerly
+from trainkit.graph.tracing.function import run_functions_eagerly as run_functions_eagerly
+from trainkit.kernels.matmul import matmul_gpu as _products
+from trainkit.kernels.threads import pools
 from trainkit.tf import parallelism as threading
 from trainkit.tf.left_out import not_here as _not_here
 
@@ -84,7 +84,7 @@ def _enable_op_determinism() -> None:
     Raises:
         UnimplementedError: NumPy brings a BLAS whose threads can't be set.
     """
-    threads.determine()
+    pools.determine()
 
 
 experimental = SimpleNamespace(

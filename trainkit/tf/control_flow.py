@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core import abstract, recorder
+from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
-from trainkit.ops.folds import case as case
-from trainkit.ops.folds import foldl as foldl
-from trainkit.ops.folds import foldr as foldr
-from trainkit.ops.folds import scan as scan
-from trainkit.ops.folds import switch_case as switch_case
+from trainkit.ops.core.folds import case as case
+from trainkit.ops.core.folds import foldl as foldl
+from trainkit.ops.core.folds import foldr as foldr
+from trainkit.ops.core.folds import scan as scan
+from trainkit.ops.core.folds import switch_case as switch_case
 
 
 def map_fn(
@@ -82,12 +82,12 @@ def no_op(name: Any = None) -> None:
 
 def init_scope() -> Any:
     """Make a context in which operations run at once, even while a function is being traced."""
-    return abstract.eagerly()
+    return eval_shape.eagerly()
 
 
 def inside_function() -> bool:
     """Whether a function is being traced."""
-    return recorder.current_trace() is not None
+    return trace_state.current_trace() is not None
 
 
 def is_symbolic_tensor(tensor: Any) -> bool:

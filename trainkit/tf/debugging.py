@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.ops.assertions import Assert as Assert
-from trainkit.ops.assertions import assert_all_finite as assert_all_finite
-from trainkit.ops.assertions import assert_equal as assert_equal
-from trainkit.ops.assertions import assert_greater as assert_greater
-from trainkit.ops.assertions import assert_greater_equal as assert_greater_equal
-from trainkit.ops.assertions import assert_integer as assert_integer
-from trainkit.ops.assertions import assert_less as assert_less
-from trainkit.ops.assertions import assert_less_equal as assert_less_equal
-from trainkit.ops.assertions import assert_near as assert_near
-from trainkit.ops.assertions import assert_negative as assert_negative
-from trainkit.ops.assertions import assert_non_negative as assert_non_negative
-from trainkit.ops.assertions import assert_non_positive as assert_non_positive
-from trainkit.ops.assertions import assert_none_equal as assert_none_equal
-from trainkit.ops.assertions import assert_positive as assert_positive
-from trainkit.ops.assertions import assert_proper_iterable as assert_proper_iterable
-from trainkit.ops.assertions import assert_rank as assert_rank
-from trainkit.ops.assertions import assert_rank_at_least as assert_rank_at_least
-from trainkit.ops.assertions import assert_rank_in as assert_rank_in
-from trainkit.ops.assertions import assert_same_float_dtype as assert_same_float_dtype
-from trainkit.ops.assertions import assert_scalar as assert_scalar
-from trainkit.ops.assertions import assert_shapes as assert_shapes
-from trainkit.ops.assertions import assert_type as assert_type
-from trainkit.ops.assertions import check_numerics as check_numerics
-from trainkit.ops.assertions import is_numeric_tensor as is_numeric_tensor
+from trainkit.ops.core.assertions import Assert as Assert
+from trainkit.ops.core.assertions import assert_all_finite as assert_all_finite
+from trainkit.ops.core.assertions import assert_equal as assert_equal
+from trainkit.ops.core.assertions import assert_greater as assert_greater
+from trainkit.ops.core.assertions import assert_greater_equal as assert_greater_equal
+from trainkit.ops.core.assertions import assert_integer as assert_integer
+from trainkit.ops.core.assertions import assert_less as assert_less
+from trainkit.ops.core.assertions import assert_less_equal as assert_less_equal
+from trainkit.ops.core.assertions import assert_near as assert_near
+from trainkit.ops.core.assertions import assert_negative as assert_negative
+from trainkit.ops.core.assertions import assert_non_negative as assert_non_negative
+from trainkit.ops.core.assertions import assert_non_positive as assert_non_positive
+from trainkit.ops.core.assertions import assert_none_equal as assert_none_equal
+from trainkit.ops.core.assertions import assert_positive as assert_positive
+from trainkit.ops.core.assertions import assert_proper_iterable as assert_proper_iterable
+from trainkit.ops.core.assertions import assert_rank as assert_rank
+from trainkit.ops.core.assertions import assert_rank_at_least as assert_rank_at_least
+from trainkit.ops.core.assertions import assert_rank_in as assert_rank_in
+from trainkit.ops.core.assertions import assert_same_float_dtype as assert_same_float_dtype
+from trainkit.ops.core.assertions import assert_scalar as assert_scalar
+from trainkit.ops.core.assertions import assert_shapes as assert_shapes
+from trainkit.ops.core.assertions import assert_type as assert_type
+from trainkit.ops.core.assertions import check_numerics as check_numerics
+from trainkit.ops.core.assertions import is_numeric_tensor as is_numeric_tensor
 from trainkit.tf.left_out import not_here as _not_here
 
 

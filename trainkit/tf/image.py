@@ -6,70 +6,78 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.tensor import Tensor
-from trainkit.ops.axis_numbers import plain
-from trainkit.ops.bounding_boxes import draw_bounding_boxes as draw_bounding_boxes
-from trainkit.ops.bounding_boxes import non_max_suppression as non_max_suppression
-from trainkit.ops.bounding_boxes import non_max_suppression_overlaps as non_max_suppression_overlaps
-from trainkit.ops.bounding_boxes import non_max_suppression_padded as non_max_suppression_padded
-from trainkit.ops.bounding_boxes import (
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.images.bounding_boxes import draw_bounding_boxes as draw_bounding_boxes
+from trainkit.ops.images.bounding_boxes import non_max_suppression as non_max_suppression
+from trainkit.ops.images.bounding_boxes import (
+    non_max_suppression_overlaps as non_max_suppression_overlaps,
+)
+from trainkit.ops.images.bounding_boxes import (
+    non_max_suppression_padded as non_max_suppression_padded,
+)
+from trainkit.ops.images.bounding_boxes import (
     non_max_suppression_with_scores as non_max_suppression_with_scores,
 )
-from trainkit.ops.color_adjustments import adjust_brightness as adjust_brightness
-from trainkit.ops.color_adjustments import adjust_contrast as adjust_contrast
-from trainkit.ops.color_adjustments import adjust_gamma as adjust_gamma
-from trainkit.ops.color_adjustments import adjust_hue as adjust_hue
-from trainkit.ops.color_adjustments import adjust_saturation as adjust_saturation
-from trainkit.ops.color_adjustments import convert_image_dtype as convert_image_dtype
-from trainkit.ops.color_adjustments import grayscale_to_rgb as grayscale_to_rgb
-from trainkit.ops.color_adjustments import rgb_to_yiq as rgb_to_yiq
-from trainkit.ops.color_adjustments import rgb_to_yuv as rgb_to_yuv
-from trainkit.ops.color_adjustments import yiq_to_rgb as yiq_to_rgb
-from trainkit.ops.color_adjustments import yuv_to_rgb as yuv_to_rgb
-from trainkit.ops.image_codecs import adjust_jpeg_quality as adjust_jpeg_quality
-from trainkit.ops.image_codecs import decode_and_crop_jpeg as decode_and_crop_jpeg
-from trainkit.ops.image_codecs import decode_bmp as decode_bmp
-from trainkit.ops.image_codecs import decode_gif as decode_gif
-from trainkit.ops.image_codecs import decode_image as decode_image
-from trainkit.ops.image_codecs import decode_jpeg as decode_jpeg
-from trainkit.ops.image_codecs import decode_webp as decode_webp
-from trainkit.ops.image_codecs import encode_jpeg as encode_jpeg
-from trainkit.ops.image_codecs import extract_jpeg_shape as extract_jpeg_shape
-from trainkit.ops.image_codecs import is_jpeg as is_jpeg
-from trainkit.ops.image_crops import ResizeMethod as ResizeMethod
-from trainkit.ops.image_crops import central_crop as central_crop
-from trainkit.ops.image_crops import crop_and_resize as crop_and_resize
-from trainkit.ops.image_crops import crop_to_bounding_box as crop_to_bounding_box
-from trainkit.ops.image_crops import pad_to_bounding_box as pad_to_bounding_box
-from trainkit.ops.image_crops import resize as resize
-from trainkit.ops.image_crops import resize_with_crop_or_pad as resize_with_crop_or_pad
-from trainkit.ops.image_crops import resize_with_pad as resize_with_pad
-from trainkit.ops.image_crops import rot90 as rot90
-from trainkit.ops.image_quality import image_gradients as image_gradients
-from trainkit.ops.image_quality import per_image_standardization as per_image_standardization
-from trainkit.ops.image_quality import psnr as psnr
-from trainkit.ops.image_quality import ssim as ssim
-from trainkit.ops.image_quality import ssim_multiscale as ssim_multiscale
-from trainkit.ops.image_quality import total_variation as total_variation
-from trainkit.ops.png import decode_png as decode_png
-from trainkit.ops.png import encode_png as encode_png
-from trainkit.ops.random_images import random_brightness as random_brightness
-from trainkit.ops.random_images import random_contrast as random_contrast
-from trainkit.ops.random_images import random_crop as random_crop
-from trainkit.ops.random_images import random_flip_left_right as random_flip_left_right
-from trainkit.ops.random_images import random_flip_up_down as random_flip_up_down
-from trainkit.ops.random_images import random_hue as random_hue
-from trainkit.ops.random_images import random_saturation as random_saturation
-from trainkit.ops.random_images import stateless_random_brightness as stateless_random_brightness
-from trainkit.ops.random_images import stateless_random_contrast as stateless_random_contrast
-from trainkit.ops.random_images import stateless_random_crop as stateless_random_crop
-from trainkit.ops.random_images import (
+from trainkit.ops.images.color_adjustments import adjust_brightness as adjust_brightness
+from trainkit.ops.images.color_adjustments import adjust_contrast as adjust_contrast
+from trainkit.ops.images.color_adjustments import adjust_gamma as adjust_gamma
+from trainkit.ops.images.color_adjustments import adjust_hue as adjust_hue
+from trainkit.ops.images.color_adjustments import adjust_saturation as adjust_saturation
+from trainkit.ops.images.color_adjustments import convert_image_dtype as convert_image_dtype
+from trainkit.ops.images.color_adjustments import grayscale_to_rgb as grayscale_to_rgb
+from trainkit.ops.images.color_adjustments import rgb_to_yiq as rgb_to_yiq
+from trainkit.ops.images.color_adjustments import rgb_to_yuv as rgb_to_yuv
+from trainkit.ops.images.color_adjustments import yiq_to_rgb as yiq_to_rgb
+from trainkit.ops.images.color_adjustments import yuv_to_rgb as yuv_to_rgb
+from trainkit.ops.images.image_codecs import adjust_jpeg_quality as adjust_jpeg_quality
+from trainkit.ops.images.image_codecs import decode_and_crop_jpeg as decode_and_crop_jpeg
+from trainkit.ops.images.image_codecs import decode_bmp as decode_bmp
+from trainkit.ops.images.image_codecs import decode_gif as decode_gif
+from trainkit.ops.images.image_codecs import decode_image as decode_image
+from trainkit.ops.images.image_codecs import decode_jpeg as decode_jpeg
+from trainkit.ops.images.image_codecs import decode_webp as decode_webp
+from trainkit.ops.images.image_codecs import encode_jpeg as encode_jpeg
+from trainkit.ops.images.image_codecs import extract_jpeg_shape as extract_jpeg_shape
+from trainkit.ops.images.image_codecs import is_jpeg as is_jpeg
+from trainkit.ops.images.image_crops import ResizeMethod as ResizeMethod
+from trainkit.ops.images.image_crops import central_crop as central_crop
+from trainkit.ops.images.image_crops import crop_and_resize as crop_and_resize
+from trainkit.ops.images.image_crops import crop_to_bounding_box as crop_to_bounding_box
+from trainkit.ops.images.image_crops import pad_to_bounding_box as pad_to_bounding_box
+from trainkit.ops.images.image_crops import resize as resize
+from trainkit.ops.images.image_crops import resize_with_crop_or_pad as resize_with_crop_or_pad
+from trainkit.ops.images.image_crops import resize_with_pad as resize_with_pad
+from trainkit.ops.images.image_crops import rot90 as rot90
+from trainkit.ops.images.image_quality import image_gradients as image_gradients
+from trainkit.ops.images.image_quality import per_image_standardization as per_image_standardization
+from trainkit.ops.images.image_quality import psnr as psnr
+from trainkit.ops.images.image_quality import ssim as ssim
+from trainkit.ops.images.image_quality import ssim_multiscale as ssim_multiscale
+from trainkit.ops.images.image_quality import total_variation as total_variation
+from trainkit.ops.images.png import decode_png as decode_png
+from trainkit.ops.images.png import encode_png as encode_png
+from trainkit.ops.images.random_images import random_brightness as random_brightness
+from trainkit.ops.images.random_images import random_contrast as random_contrast
+from trainkit.ops.images.random_images import random_crop as random_crop
+from trainkit.ops.images.random_images import random_flip_left_right as random_flip_left_right
+from trainkit.ops.images.random_images import random_flip_up_down as random_flip_up_down
+from trainkit.ops.images.random_images import random_hue as random_hue
+from trainkit.ops.images.random_images import random_saturation as random_saturation
+from trainkit.ops.images.random_images import (
+    stateless_random_brightness as stateless_random_brightness,
+)
+from trainkit.ops.images.random_images import stateless_random_contrast as stateless_random_contrast
+from trainkit.ops.images.random_images import stateless_random_crop as stateless_random_crop
+from trainkit.ops.images.random_images import (
     stateless_random_flip_left_right as stateless_random_flip_left_right,
 )
-from trainkit.ops.random_images import (
+from trainkit.ops.images.random_images import (
     stateless_random_flip_up_down as stateless_random_flip_up_down,
 )
-from trainkit.ops.random_images import stateless_random_hue as stateless_random_hue
-from trainkit.ops.random_images import stateless_random_saturation as stateless_random_saturation
+from trainkit.ops.images.random_images import stateless_random_hue as stateless_random_hue
+from trainkit.ops.images.random_images import (
+    stateless_random_saturation as stateless_random_saturation,
+)
 from trainkit.tf.left_out import not_here as _not_here
 
 

@@ -6,18 +6,18 @@ from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.data.file_names import matching
-from trainkit.ops.image_codecs import decode_and_crop_jpeg as decode_and_crop_jpeg
-from trainkit.ops.image_codecs import decode_bmp as decode_bmp
-from trainkit.ops.image_codecs import decode_gif as decode_gif
-from trainkit.ops.image_codecs import decode_image as decode_image
-from trainkit.ops.image_codecs import decode_jpeg as decode_jpeg
-from trainkit.ops.image_codecs import decode_webp as decode_webp
-from trainkit.ops.image_codecs import encode_jpeg as encode_jpeg
-from trainkit.ops.image_codecs import extract_jpeg_shape as extract_jpeg_shape
-from trainkit.ops.image_codecs import is_jpeg as is_jpeg
-from trainkit.ops.png import decode_png as decode_png
-from trainkit.ops.png import encode_png as encode_png
+from trainkit.data.readers.file_names import matching
+from trainkit.ops.images.image_codecs import decode_and_crop_jpeg as decode_and_crop_jpeg
+from trainkit.ops.images.image_codecs import decode_bmp as decode_bmp
+from trainkit.ops.images.image_codecs import decode_gif as decode_gif
+from trainkit.ops.images.image_codecs import decode_image as decode_image
+from trainkit.ops.images.image_codecs import decode_jpeg as decode_jpeg
+from trainkit.ops.images.image_codecs import decode_webp as decode_webp
+from trainkit.ops.images.image_codecs import encode_jpeg as encode_jpeg
+from trainkit.ops.images.image_codecs import extract_jpeg_shape as extract_jpeg_shape
+from trainkit.ops.images.image_codecs import is_jpeg as is_jpeg
+from trainkit.ops.images.png import decode_png as decode_png
+from trainkit.ops.images.png import encode_png as encode_png
 from trainkit.records import gfile as gfile
 from trainkit.records.decoding import decode_base64 as decode_base64
 from trainkit.records.decoding import decode_csv as decode_csv

@@ -11,41 +11,43 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops import einsum as einsum
 from trainkit.ops import trace as _trace
-from trainkit.ops.adjoints import adjoint as adjoint
-from trainkit.ops.adjoints import cholesky_solve as cholesky_solve
-from trainkit.ops.adjoints import inv as inv
-from trainkit.ops.adjoints import lstsq as lstsq
-from trainkit.ops.adjoints import matmul as matmul
-from trainkit.ops.adjoints import matrix_rank as matrix_rank
-from trainkit.ops.adjoints import matrix_transpose as matrix_transpose
-from trainkit.ops.adjoints import matvec as matvec
-from trainkit.ops.adjoints import solve as solve
-from trainkit.ops.adjoints import svd as svd
-from trainkit.ops.adjoints import triangular_solve as triangular_solve
-from trainkit.ops.axis_numbers import count_of, plain
-from trainkit.ops.filling import eye as eye
-from trainkit.ops.later import Bound, needs_values
-from trainkit.ops.lengths import l2_normalize as l2_normalize
-from trainkit.ops.lengths import norm as norm
-from trainkit.ops.lengths import normalize as normalize
-from trainkit.ops.matrix_diagonals import band_part as band_part
-from trainkit.ops.matrix_diagonals import diag as diag
-from trainkit.ops.matrix_diagonals import diag_part as diag_part
-from trainkit.ops.matrix_diagonals import set_diag as set_diag
-from trainkit.ops.matrix_diagonals import tensor_diag as tensor_diag
-from trainkit.ops.matrix_diagonals import tensor_diag_part as tensor_diag_part
-from trainkit.ops.matrix_functions import logm as logm
-from trainkit.ops.matrix_functions import lu as lu
-from trainkit.ops.matrix_functions import lu_matrix_inverse as lu_matrix_inverse
-from trainkit.ops.matrix_functions import lu_reconstruct as lu_reconstruct
-from trainkit.ops.matrix_functions import lu_solve as lu_solve
-from trainkit.ops.matrix_functions import sqrtm as sqrtm
-from trainkit.ops.norm_clipping import global_norm as global_norm
-from trainkit.ops.solving import expm as _expm
-from trainkit.ops.tridiagonal import banded_triangular_solve as banded_triangular_solve
-from trainkit.ops.tridiagonal import eigh_tridiagonal as eigh_tridiagonal
-from trainkit.ops.tridiagonal import tridiagonal_matmul as tridiagonal_matmul
-from trainkit.ops.tridiagonal import tridiagonal_solve as tridiagonal_solve
+from trainkit.ops.arrays.filling import eye as eye
+from trainkit.ops.core.axis_numbers import count_of, plain
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.linear_algebra.adjoints import adjoint as adjoint
+from trainkit.ops.linear_algebra.adjoints import cholesky_solve as cholesky_solve
+from trainkit.ops.linear_algebra.adjoints import inv as inv
+from trainkit.ops.linear_algebra.adjoints import lstsq as lstsq
+from trainkit.ops.linear_algebra.adjoints import matmul as matmul
+from trainkit.ops.linear_algebra.adjoints import matrix_rank as matrix_rank
+from trainkit.ops.linear_algebra.adjoints import matrix_transpose as matrix_transpose
+from trainkit.ops.linear_algebra.adjoints import matvec as matvec
+from trainkit.ops.linear_algebra.adjoints import solve as solve
+from trainkit.ops.linear_algebra.adjoints import svd as svd
+from trainkit.ops.linear_algebra.adjoints import triangular_solve as triangular_solve
+from trainkit.ops.linear_algebra.lengths import l2_normalize as l2_normalize
+from trainkit.ops.linear_algebra.lengths import norm as norm
+from trainkit.ops.linear_algebra.lengths import normalize as normalize
+from trainkit.ops.linear_algebra.linear_solve import expm as _expm
+from trainkit.ops.linear_algebra.matrix_diagonals import band_part as band_part
+from trainkit.ops.linear_algebra.matrix_diagonals import diag as diag
+from trainkit.ops.linear_algebra.matrix_diagonals import diag_part as diag_part
+from trainkit.ops.linear_algebra.matrix_diagonals import set_diag as set_diag
+from trainkit.ops.linear_algebra.matrix_diagonals import tensor_diag as tensor_diag
+from trainkit.ops.linear_algebra.matrix_diagonals import tensor_diag_part as tensor_diag_part
+from trainkit.ops.linear_algebra.matrix_functions import logm as logm
+from trainkit.ops.linear_algebra.matrix_functions import lu as lu
+from trainkit.ops.linear_algebra.matrix_functions import lu_matrix_inverse as lu_matrix_inverse
+from trainkit.ops.linear_algebra.matrix_functions import lu_reconstruct as lu_reconstruct
+from trainkit.ops.linear_algebra.matrix_functions import lu_solve as lu_solve
+from trainkit.ops.linear_algebra.matrix_functions import sqrtm as sqrtm
+from trainkit.ops.linear_algebra.tridiagonal import (
+    banded_triangular_solve as banded_triangular_solve,
+)
+from trainkit.ops.linear_algebra.tridiagonal import eigh_tridiagonal as eigh_tridiagonal
+from trainkit.ops.linear_algebra.tridiagonal import tridiagonal_matmul as tridiagonal_matmul
+from trainkit.ops.linear_algebra.tridiagonal import tridiagonal_solve as tridiagonal_solve
+from trainkit.ops.math.norm_clipping import global_norm as global_norm
 from trainkit.tf.left_out import not_here as _not_here
 
 

@@ -83,42 +83,42 @@ from trainkit.ops import xdivy as xdivy
 from trainkit.ops import xlog1py as xlog1py
 from trainkit.ops import xlogy as xlogy
 from trainkit.ops import zeta as zeta
-from trainkit.ops.arithmetic import add_n as add_n
-from trainkit.ops.arithmetic import lbeta as lbeta
-from trainkit.ops.arithmetic import multiply_no_nan as multiply_no_nan
-from trainkit.ops.arithmetic import polyval as polyval
-from trainkit.ops.arithmetic import squared_difference as squared_difference
-from trainkit.ops.axis_activations import powers_share as _powers_share
-from trainkit.ops.axis_numbers import plain, reduced
-from trainkit.ops.counting import bincount as bincount
-from trainkit.ops.counting import confusion_matrix as confusion_matrix
-from trainkit.ops.counting import count_nonzero as count_nonzero
-from trainkit.ops.counting import zero_fraction as zero_fraction
-from trainkit.ops.incomplete import betainc as betainc
-from trainkit.ops.incomplete import igamma as igamma
-from trainkit.ops.incomplete import igammac as igammac
-from trainkit.ops.later import Bound, needs_values
-from trainkit.ops.lengths import l2_normalize as l2_normalize
-from trainkit.ops.lengths import reduce_euclidean_norm as reduce_euclidean_norm
-from trainkit.ops.ordering import invert_permutation as invert_permutation
-from trainkit.ops.ordering import is_non_decreasing as is_non_decreasing
-from trainkit.ops.ordering import is_strictly_increasing as is_strictly_increasing
-from trainkit.ops.running_totals import cumprod as cumprod
-from trainkit.ops.running_totals import cumsum as cumsum
-from trainkit.ops.running_totals import cumulative_logsumexp as cumulative_logsumexp
-from trainkit.ops.segment_reductions import segment_max as segment_max
-from trainkit.ops.segment_reductions import segment_mean as segment_mean
-from trainkit.ops.segment_reductions import segment_min as segment_min
-from trainkit.ops.segment_reductions import segment_prod as segment_prod
-from trainkit.ops.segment_reductions import segment_sum as segment_sum
-from trainkit.ops.segment_reductions import unsorted_segment_max as unsorted_segment_max
-from trainkit.ops.segment_reductions import unsorted_segment_mean as unsorted_segment_mean
-from trainkit.ops.segment_reductions import unsorted_segment_min as unsorted_segment_min
-from trainkit.ops.segment_reductions import unsorted_segment_prod as unsorted_segment_prod
-from trainkit.ops.segment_reductions import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
-from trainkit.ops.segment_reductions import unsorted_segment_sum as unsorted_segment_sum
-from trainkit.ops.shaping import as_tensor
-from trainkit.ops.sorting import TopK
+from trainkit.ops.arrays.counting import bincount as bincount
+from trainkit.ops.arrays.counting import confusion_matrix as confusion_matrix
+from trainkit.ops.arrays.counting import count_nonzero as count_nonzero
+from trainkit.ops.arrays.counting import zero_fraction as zero_fraction
+from trainkit.ops.arrays.ordering import invert_permutation as invert_permutation
+from trainkit.ops.arrays.ordering import is_non_decreasing as is_non_decreasing
+from trainkit.ops.arrays.ordering import is_strictly_increasing as is_strictly_increasing
+from trainkit.ops.arrays.running_totals import cumprod as cumprod
+from trainkit.ops.arrays.running_totals import cumsum as cumsum
+from trainkit.ops.arrays.running_totals import cumulative_logsumexp as cumulative_logsumexp
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.sorting import TopK
+from trainkit.ops.core.axis_numbers import plain, reduced
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.linear_algebra.lengths import l2_normalize as l2_normalize
+from trainkit.ops.linear_algebra.lengths import reduce_euclidean_norm as reduce_euclidean_norm
+from trainkit.ops.math.arithmetic import add_n as add_n
+from trainkit.ops.math.arithmetic import lbeta as lbeta
+from trainkit.ops.math.arithmetic import multiply_no_nan as multiply_no_nan
+from trainkit.ops.math.arithmetic import polyval as polyval
+from trainkit.ops.math.arithmetic import squared_difference as squared_difference
+from trainkit.ops.math.incomplete_gamma import betainc as betainc
+from trainkit.ops.math.incomplete_gamma import igamma as igamma
+from trainkit.ops.math.incomplete_gamma import igammac as igammac
+from trainkit.ops.math.segment_reductions import segment_max as segment_max
+from trainkit.ops.math.segment_reductions import segment_mean as segment_mean
+from trainkit.ops.math.segment_reductions import segment_min as segment_min
+from trainkit.ops.math.segment_reductions import segment_prod as segment_prod
+from trainkit.ops.math.segment_reductions import segment_sum as segment_sum
+from trainkit.ops.math.segment_reductions import unsorted_segment_max as unsorted_segment_max
+from trainkit.ops.math.segment_reductions import unsorted_segment_mean as unsorted_segment_mean
+from trainkit.ops.math.segment_reductions import unsorted_segment_min as unsorted_segment_min
+from trainkit.ops.math.segment_reductions import unsorted_segment_prod as unsorted_segment_prod
+from trainkit.ops.math.segment_reductions import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
+from trainkit.ops.math.segment_reductions import unsorted_segment_sum as unsorted_segment_sum
+from trainkit.ops.neural.softmax import powers_share as _powers_share
 from trainkit.tf import special as special
 from trainkit.tf.left_out import not_here as _not_here
 

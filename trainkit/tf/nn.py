@@ -10,46 +10,52 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import log_softmax as _log_softmax
 from trainkit.ops import sigmoid as sigmoid
 from trainkit.ops import tanh as tanh
-from trainkit.ops.axis_activations import powers_share as _powers_share
-from trainkit.ops.axis_numbers import plain
-from trainkit.ops.batch_blocks import space_to_batch as space_to_batch
-from trainkit.ops.counting import zero_fraction as zero_fraction
-from trainkit.ops.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
-from trainkit.ops.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
-from trainkit.ops.lengths import l2_normalize as l2_normalize
-from trainkit.ops.local_response import local_response_normalization as local_response_normalization
-from trainkit.ops.local_response import lrn as lrn
-from trainkit.ops.loss_sums import compute_average_loss as compute_average_loss
-from trainkit.ops.loss_sums import l2_loss as l2_loss
-from trainkit.ops.loss_sums import log_poisson_loss as log_poisson_loss
-from trainkit.ops.morphology import dilation2d as dilation2d
-from trainkit.ops.morphology import erosion2d as erosion2d
-from trainkit.ops.morphology import max_pool_with_argmax as max_pool_with_argmax
-from trainkit.ops.norm_clipping import embedding_lookup as embedding_lookup
-from trainkit.ops.seeded_random import dropout as dropout
-from trainkit.ops.signed_activations import crelu as crelu
-from trainkit.ops.signed_activations import silu as silu
-from trainkit.ops.signed_activations import swish as swish
-from trainkit.ops.sized_transposes import conv1d_transpose as conv1d_transpose
-from trainkit.ops.sized_transposes import conv2d_transpose as conv2d_transpose
-from trainkit.ops.sized_transposes import conv3d_transpose as conv3d_transpose
-from trainkit.ops.sized_transposes import conv_transpose as conv_transpose
-from trainkit.ops.softmax_cross_entropy import softmax_cross_entropy_with_logits as _softmax_loss
-from trainkit.ops.softmax_cross_entropy import (
+from trainkit.ops.arrays.counting import zero_fraction as zero_fraction
+from trainkit.ops.convolutional.batch_blocks import space_to_batch as space_to_batch
+from trainkit.ops.convolutional.local_response import (
+    local_response_normalization as local_response_normalization,
+)
+from trainkit.ops.convolutional.local_response import lrn as lrn
+from trainkit.ops.convolutional.morphology import dilation2d as dilation2d
+from trainkit.ops.convolutional.morphology import erosion2d as erosion2d
+from trainkit.ops.convolutional.morphology import max_pool_with_argmax as max_pool_with_argmax
+from trainkit.ops.convolutional.sized_transposes import conv1d_transpose as conv1d_transpose
+from trainkit.ops.convolutional.sized_transposes import conv2d_transpose as conv2d_transpose
+from trainkit.ops.convolutional.sized_transposes import conv3d_transpose as conv3d_transpose
+from trainkit.ops.convolutional.sized_transposes import conv_transpose as conv_transpose
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.linear_algebra.lengths import l2_normalize as l2_normalize
+from trainkit.ops.math.norm_clipping import embedding_lookup as embedding_lookup
+from trainkit.ops.neural.cross_entropy import sigmoid_cross_entropy_with_logits as _sigmoid_loss
+from trainkit.ops.neural.cross_entropy import weighted_cross_entropy_with_logits as _weighted_loss
+from trainkit.ops.neural.loss_sums import compute_average_loss as compute_average_loss
+from trainkit.ops.neural.loss_sums import l2_loss as l2_loss
+from trainkit.ops.neural.loss_sums import log_poisson_loss as log_poisson_loss
+from trainkit.ops.neural.signed_activations import crelu as crelu
+from trainkit.ops.neural.signed_activations import silu as silu
+from trainkit.ops.neural.signed_activations import swish as swish
+from trainkit.ops.neural.softmax import powers_share as _powers_share
+from trainkit.ops.neural.softmax_cross_entropy import (
+    softmax_cross_entropy_with_logits as _softmax_loss,
+)
+from trainkit.ops.neural.softmax_cross_entropy import (
     sparse_softmax_cross_entropy_with_logits as _sparse_softmax_loss,
 )
-from trainkit.ops.sparse_labels import collapse_repeated as collapse_repeated
-from trainkit.ops.sparse_labels import ctc_beam_search_decoder as ctc_beam_search_decoder
-from trainkit.ops.sparse_labels import ctc_greedy_decoder as ctc_greedy_decoder
-from trainkit.ops.sparse_labels import ctc_loss as ctc_loss
-from trainkit.ops.weighted_statistics import (
+from trainkit.ops.neural.sparse_labels import collapse_repeated as collapse_repeated
+from trainkit.ops.neural.sparse_labels import ctc_beam_search_decoder as ctc_beam_search_decoder
+from trainkit.ops.neural.sparse_labels import ctc_greedy_decoder as ctc_greedy_decoder
+from trainkit.ops.neural.sparse_labels import ctc_loss as ctc_loss
+from trainkit.ops.neural.weighted_statistics import (
     batch_norm_with_global_normalization as batch_norm_with_global_normalization,
 )
-from trainkit.ops.weighted_statistics import batch_normalization as batch_normalization
-from trainkit.ops.weighted_statistics import normalize_moments as normalize_moments
-from trainkit.ops.weighted_statistics import scale_regularization_loss as scale_regularization_loss
-from trainkit.ops.weighted_statistics import sufficient_statistics as sufficient_statistics
-from trainkit.ops.weighted_statistics import weighted_moments as weighted_moments
+from trainkit.ops.neural.weighted_statistics import batch_normalization as batch_normalization
+from trainkit.ops.neural.weighted_statistics import normalize_moments as normalize_moments
+from trainkit.ops.neural.weighted_statistics import (
+    scale_regularization_loss as scale_regularization_loss,
+)
+from trainkit.ops.neural.weighted_statistics import sufficient_statistics as sufficient_statistics
+from trainkit.ops.neural.weighted_statistics import weighted_moments as weighted_moments
+from trainkit.ops.sampling.seeded_random import dropout as dropout
 from trainkit.tf.left_out import not_here as _not_here
 from trainkit.tf.math import in_top_k as in_top_k
 from trainkit.tf.math import softplus as softplus

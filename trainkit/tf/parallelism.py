@@ -11,12 +11,12 @@ import operator
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.kernels import threads
+from trainkit.kernels.threads import pools
 
 
 def get_intra_op_parallelism_threads() -> int:
     """How many threads one operation may use; 0, the default, stands for one per usable core."""
-    return threads.chosen_compute_threads()
+    return pools.chosen_compute_threads()
 
 
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
@@ -36,7 +36,7 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
         FailedPreconditionError: compiled kernels are there with fewer threads; nothing is changed.
         UnimplementedError: this NumPy brings a BLAS whose threads can't be set.
     """
-    threads.set_compute_threads(_whole("set_intra_op_parallelism_threads", num_threads))
+    pools.set_compute_threads(_whole("set_intra_op_parallelism_threads", num_threads))
 
 
 def get_inter_op_parallelism_threads() -> int:
@@ -44,7 +44,7 @@ def get_inter_op_parallelism_threads() -> int:
 
     Where it is 0 there are at most 8.
     """
-    return threads.chosen_pipeline_threads()
+    return pools.chosen_pipeline_threads()
 
 
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
@@ -61,7 +61,7 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
         TypeError: it is not a whole number.
         InvalidArgumentError: it is negative.
     """
-    threads.set_pipeline_threads(_whole("set_inter_op_parallelism_threads", num_threads))
+    pools.set_pipeline_threads(_whole("set_inter_op_parallelism_threads", num_threads))
 
 
 def _whole(function: str, num_threads: Any) -> int:

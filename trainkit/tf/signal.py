@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from trainkit.ops.cosine_transforms import dct as dct
-from trainkit.ops.cosine_transforms import idct as idct
-from trainkit.ops.cosine_transforms import (
+from trainkit.ops.signal.cosine_transforms import dct as dct
+from trainkit.ops.signal.cosine_transforms import idct as idct
+from trainkit.ops.signal.cosine_transforms import (
     linear_to_mel_weight_matrix as linear_to_mel_weight_matrix,
 )
-from trainkit.ops.cosine_transforms import (
+from trainkit.ops.signal.cosine_transforms import (
     mfccs_from_log_mel_spectrograms as mfccs_from_log_mel_spectrograms,
 )
-from trainkit.ops.fourier_axes import fft as fft
-from trainkit.ops.fourier_axes import fft2d as fft2d
-from trainkit.ops.fourier_axes import fft3d as fft3d
-from trainkit.ops.fourier_axes import fftshift as fftshift
-from trainkit.ops.fourier_axes import ifft as ifft
-from trainkit.ops.fourier_axes import ifft2d as ifft2d
-from trainkit.ops.fourier_axes import ifft3d as ifft3d
-from trainkit.ops.fourier_axes import ifftshift as ifftshift
-from trainkit.ops.fourier_axes import irfft as irfft
-from trainkit.ops.fourier_axes import irfft2d as irfft2d
-from trainkit.ops.fourier_axes import irfft3d as irfft3d
-from trainkit.ops.fourier_axes import rfft as rfft
-from trainkit.ops.fourier_axes import rfft2d as rfft2d
-from trainkit.ops.fourier_axes import rfft3d as rfft3d
-from trainkit.ops.frames import frame as frame
-from trainkit.ops.frames import hamming_window as hamming_window
-from trainkit.ops.frames import hann_window as hann_window
-from trainkit.ops.frames import inverse_stft as inverse_stft
-from trainkit.ops.frames import inverse_stft_window_fn as inverse_stft_window_fn
-from trainkit.ops.frames import kaiser_window as kaiser_window
-from trainkit.ops.frames import overlap_and_add as overlap_and_add
-from trainkit.ops.frames import stft as stft
-from trainkit.ops.frames import vorbis_window as vorbis_window
+from trainkit.ops.signal.fourier_axes import fft as fft
+from trainkit.ops.signal.fourier_axes import fft2d as fft2d
+from trainkit.ops.signal.fourier_axes import fft3d as fft3d
+from trainkit.ops.signal.fourier_axes import fftshift as fftshift
+from trainkit.ops.signal.fourier_axes import ifft as ifft
+from trainkit.ops.signal.fourier_axes import ifft2d as ifft2d
+from trainkit.ops.signal.fourier_axes import ifft3d as ifft3d
+from trainkit.ops.signal.fourier_axes import ifftshift as ifftshift
+from trainkit.ops.signal.fourier_axes import irfft as irfft
+from trainkit.ops.signal.fourier_axes import irfft2d as irfft2d
+from trainkit.ops.signal.fourier_axes import irfft3d as irfft3d
+from trainkit.ops.signal.fourier_axes import rfft as rfft
+from trainkit.ops.signal.fourier_axes import rfft2d as rfft2d
+from trainkit.ops.signal.fourier_axes import rfft3d as rfft3d
+from trainkit.ops.signal.frames import frame as frame
+from trainkit.ops.signal.frames import hamming_window as hamming_window
+from trainkit.ops.signal.frames import hann_window as hann_window
+from trainkit.ops.signal.frames import inverse_stft as inverse_stft
+from trainkit.ops.signal.frames import inverse_stft_window_fn as inverse_stft_window_fn
+from trainkit.ops.signal.frames import kaiser_window as kaiser_window
+from trainkit.ops.signal.frames import overlap_and_add as overlap_and_add
+from trainkit.ops.signal.frames import stft as stft
+from trainkit.ops.signal.frames import vorbis_window as vorbis_window

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.ops.strings import as_string as as_string
-from trainkit.ops.strings import bytes_split as bytes_split
-from trainkit.ops.strings import format as format
-from trainkit.ops.strings import join as join
-from trainkit.ops.strings import length as length
-from trainkit.ops.strings import lower as lower
-from trainkit.ops.strings import reduce_join as reduce_join
-from trainkit.ops.strings import regex_full_match as regex_full_match
-from trainkit.ops.strings import regex_replace as regex_replace
-from trainkit.ops.strings import split as split
-from trainkit.ops.strings import strip as strip
-from trainkit.ops.strings import substr as substr
-from trainkit.ops.strings import to_number as to_number
-from trainkit.ops.strings import unicode_decode as unicode_decode
-from trainkit.ops.strings import unicode_encode as unicode_encode
-from trainkit.ops.strings import unicode_script as unicode_script
-from trainkit.ops.strings import unicode_split as unicode_split
-from trainkit.ops.strings import unicode_transcode as unicode_transcode
-from trainkit.ops.strings import upper as upper
+from trainkit.ops.core.strings import as_string as as_string
+from trainkit.ops.core.strings import bytes_split as bytes_split
+from trainkit.ops.core.strings import format as format
+from trainkit.ops.core.strings import join as join
+from trainkit.ops.core.strings import length as length
+from trainkit.ops.core.strings import lower as lower
+from trainkit.ops.core.strings import reduce_join as reduce_join
+from trainkit.ops.core.strings import regex_full_match as regex_full_match
+from trainkit.ops.core.strings import regex_replace as regex_replace
+from trainkit.ops.core.strings import split as split
+from trainkit.ops.core.strings import strip as strip
+from trainkit.ops.core.strings import substr as substr
+from trainkit.ops.core.strings import to_number as to_number
+from trainkit.ops.core.strings import unicode_decode as unicode_decode
+from trainkit.ops.core.strings import unicode_encode as unicode_encode
+from trainkit.ops.core.strings import unicode_script as unicode_script
+from trainkit.ops.core.strings import unicode_split as unicode_split
+from trainkit.ops.core.strings import unicode_transcode as unicode_transcode
+from trainkit.ops.core.strings import upper as upper
 from trainkit.tf.left_out import not_here as _not_here
 
 

@@ -12,7 +12,7 @@ from trainkit.checkpoints.readers import get_checkpoint_state as get_checkpoint_
 from trainkit.checkpoints.readers import list_variables as list_variables
 from trainkit.checkpoints.readers import load_checkpoint as load_checkpoint
 from trainkit.checkpoints.readers import load_variable as load_variable
-from trainkit.ops.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
+from trainkit.ops.neural.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 from trainkit.optimizers.gradient_descent import (
     GradientDescentOptimizer as GradientDescentOptimizer,
 )

@@ -8,9 +8,9 @@ import numpy as np
 
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Variable
-from trainkit.graph.concrete import ConcreteFunction
-from trainkit.graph.function import Function
-from trainkit.graph.signature import SupportsTracingProtocol, TraceType
+from trainkit.graph.tracing.concrete import ConcreteFunction
+from trainkit.graph.tracing.function import Function
+from trainkit.graph.tracing.signature import SupportsTracingProtocol, TraceType
 
 TensorLike = (
     Tensor | Variable | bool | int | float | complex | str | bytes | tuple | list | np.ndarray

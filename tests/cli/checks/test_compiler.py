@@ -14,7 +14,7 @@ TAG = f"py{sys.version_info.major}{sys.version_info.minor}"
 def numba(monkeypatch, tmp_path):
     """Says what the probe finds; caches are in a folder of the test."""
     monkeypatch.setattr(compiler, "cache_folders", lambda: [tmp_path])
-    monkeypatch.setattr(compiler.registry, "mode", lambda: "hot")
+    monkeypatch.setattr(compiler.kernel_family, "mode", lambda: "hot")
 
     def check(facts):
         monkeypatch.setattr(compiler, "probed", lambda code: facts)
@@ -38,10 +38,12 @@ def test_an_eager_path_that_is_compiled(monkeypatch):
 
 def test_an_eager_path_that_is_not_compiled(monkeypatch):
     monkeypatch.delenv("TRAINKIT_NATIVE", raising=False)
-    monkeypatch.setattr(compiler.native, "FAILURE", "No module named 'trainkit.core._native'")
+    monkeypatch.setattr(
+        compiler.native, "FAILURE", "No module named 'trainkit.core.dispatch._native'"
+    )
     (found,) = compiler.check_native()
     assert found.level == "warning"
-    assert found.text.endswith("take longer: No module named 'trainkit.core._native'")
+    assert found.text.endswith("take longer: No module named 'trainkit.core.dispatch._native'")
     assert found.mend.startswith("pip install --force-reinstall --no-deps trainkit")
     monkeypatch.setenv("TRAINKIT_NATIVE", "0")
     (found,) = compiler.check_native()
@@ -61,7 +63,7 @@ def test_numba_that_can_not_compile(numba):
 
 
 def test_compiling_that_is_turned_off(numba, monkeypatch):
-    monkeypatch.setattr(compiler.registry, "mode", lambda: "off")
+    monkeypatch.setattr(compiler.kernel_family, "mode", lambda: "off")
     found = numba({**GOOD, "disabled": True})
     assert [f.mend for f in found if f.level == "warning"] == [
         "unset NUMBA_DISABLE_JIT",

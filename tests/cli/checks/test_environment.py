@@ -30,7 +30,7 @@ def test_what_is_set_is_explained(empty):
 
 def test_what_trainkit_has_set_itself_is_not_the_users(empty):
     empty.setenv("OPENBLAS_CORETYPE", "SkylakeX")
-    empty.setattr(environment.blas, "SET", {"OPENBLAS_CORETYPE": "SkylakeX"})
+    empty.setattr(environment.blas_config, "SET", {"OPENBLAS_CORETYPE": "SkylakeX"})
     assert [f.level for f in environment.check()] == ["ok"]
 
 

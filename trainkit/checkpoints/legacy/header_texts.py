@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from trainkit.checkpoints.positioned import MAX_STRUCTURE, read_at
+from trainkit.checkpoints.format.positioned_io import MAX_STRUCTURE, read_at
 from trainkit.core.errors import CheckpointError
 
 MAX_ALL_TEXTS = 1 << 25

@@ -14,15 +14,20 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from trainkit.checkpoints.hdf5 import Entry, Group, Values
-from trainkit.checkpoints.keras_files import problem_of, settle, shown
-from trainkit.checkpoints.keras_weights import Filler, optimizer_variables, own_variables
+from trainkit.checkpoints.format.reader import (
+    ArrayNode,
+    GroupNode,
+    Node,
+    SavedFile,
+)
+from trainkit.checkpoints.format.regular_files import open_regular
+from trainkit.checkpoints.format.writer import Entry, Group, Values
+from trainkit.checkpoints.interop.keras_files import problem_of, settle, shown
+from trainkit.checkpoints.interop.keras_weights import Filler, optimizer_variables, own_variables
 from trainkit.checkpoints.legacy.header_texts import HeaderTexts
-from trainkit.checkpoints.regular import open_regular
-from trainkit.checkpoints.report import Difference
-from trainkit.checkpoints.restoring import IncompleteRestoreWarning, load_verified
-from trainkit.checkpoints.saved import ArrayNode, GroupNode, Node, SavedFile
-from trainkit.checkpoints.tree import slot_variables
+from trainkit.checkpoints.restore.object_graph import slot_variables
+from trainkit.checkpoints.restore.report import Difference
+from trainkit.checkpoints.restore.restoration import IncompleteRestoreWarning, load_verified
 from trainkit.core.errors import CheckpointError
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable

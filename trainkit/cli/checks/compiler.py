@@ -13,8 +13,8 @@ from pathlib import Path
 import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
-from trainkit.core import native
-from trainkit.kernels import registry
+from trainkit.core.dispatch import native
+from trainkit.kernels.jit import kernel_family
 
 _NUMBA = """
 import numba
@@ -58,7 +58,7 @@ def check() -> Iterator[Finding]:
     if facts["disabled"]:
         text = "NUMBA_DISABLE_JIT turns compiled kernels off"
         yield Finding("warning", text, "unset NUMBA_DISABLE_JIT")
-    if registry.mode() == "off":
+    if kernel_family.mode() == "off":
         text = "TRAINKIT_JIT turns compiled kernels off"
         yield Finding("warning", text, "unset TRAINKIT_JIT")
     if not facts.get("errors"):
@@ -72,7 +72,7 @@ def cache_folders() -> list[Path]:
     """Where compiled code lies: of the library's own kernels, of generated ones, and of graphs."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     package = Path(trainkit.__path__[0]) / "kernels" / "compiled" / "__pycache__"
-    own = registry.cache_folder().parent
+    own = kernel_family.cache_folder().parent
     return [Path(named) if named else package, own / "generated", own / "machine"]
 
 

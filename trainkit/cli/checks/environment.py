@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from trainkit.cli.checks.finding import Finding
-from trainkit.core import blas
+from trainkit.core.cpu import blas_config
 
 MEANINGS = {
     "TRAINKIT_BLAS": '"default" leaves the choice of its kernels to OpenBLAS',
@@ -46,7 +46,7 @@ MEANINGS = {
 
 def check() -> Iterator[Finding]:
     """Which of them are set, and names that nothing reads."""
-    given = [name for name in MEANINGS if name in os.environ and name not in blas.SET]
+    given = [name for name in MEANINGS if name in os.environ and name not in blas_config.SET]
     for name in given:
         value = os.environ[name]
         text = f"{name}={value} is set: {MEANINGS[name]}"

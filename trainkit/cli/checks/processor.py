@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from trainkit.cli.checks.finding import Finding
-from trainkit.core import blas, cores
-from trainkit.kernels import threads
+from trainkit.core.cpu import blas_config, cpu_count
+from trainkit.kernels.threads import pools
 
 _AVX512_CORES = ("SkylakeX", "Cooperlake", "SapphireRapids")
 
 
 def check_blas() -> Iterator[Finding]:
     """Which BLAS NumPy has, and whether it uses the kernels that the processor allows."""
-    if threads.blas_library() is None:
+    if pools.blas_library() is None:
         name, version = _built_with()
         yield Finding(
             "note",
@@ -25,21 +25,26 @@ def check_blas() -> Iterator[Finding]:
             facts={"library": name, "version": version},
         )
         return
-    words = threads.blas_text("config").split()
-    version, core = (words[1] if len(words) > 1 else "?"), threads.blas_text("corename")
-    facts = {"library": "OpenBLAS", "version": version, "kernels": core, "choice": blas.CHOICE}
+    words = pools.blas_text("config").split()
+    version, core = (words[1] if len(words) > 1 else "?"), pools.blas_text("corename")
+    facts = {
+        "library": "OpenBLAS",
+        "version": version,
+        "kernels": core,
+        "choice": blas_config.CHOICE,
+    }
     text = f"OpenBLAS {version} with its {core} kernels"
-    if core in _AVX512_CORES or not blas.has_avx512():
+    if core in _AVX512_CORES or not blas_config.has_avx512():
         yield Finding("ok", text, facts=facts)
     else:
         yield Finding(
             "warning",
-            f"{text}, which leave AVX-512 unused ({blas.CHOICE}); float32 matrix products take up "
-            "to twice as long",
+            f"{text}, which leave AVX-512 unused ({blas_config.CHOICE}); float32 matrix products "
+            "take up to twice as long",
             _way_to_avx512(),
             facts,
         )
-    if "OPENBLAS_CORETYPE" in blas.SET:
+    if "OPENBLAS_CORETYPE" in blas_config.SET:
         yield Finding(
             "note",
             "trainkit chose these kernels, which it can't where NumPy is imported first and "
@@ -56,7 +61,7 @@ def _built_with() -> tuple[str, str]:
 
 
 def _way_to_avx512() -> str:
-    if "OPENBLAS_CORETYPE" in os.environ and "OPENBLAS_CORETYPE" not in blas.SET:
+    if "OPENBLAS_CORETYPE" in os.environ and "OPENBLAS_CORETYPE" not in blas_config.SET:
         return "unset OPENBLAS_CORETYPE"
     if os.environ.get("TRAINKIT_BLAS") == "default":
         return "unset TRAINKIT_BLAS"
@@ -65,29 +70,29 @@ def _way_to_avx512() -> str:
 
 def check_threads() -> Iterator[Finding]:
     """Whether the pools are as large as the cores that may be used."""
-    usable, quota = cores.usable_cores(), cores.quota()
-    pool, kernels = threads.blas_threads(), _kernel_threads()
+    usable, quota = cpu_count.usable_cores(), cpu_count.quota()
+    pool, kernels = pools.blas_threads(), _kernel_threads()
     facts = {
         "cores": os.cpu_count(),
-        "bound_cores": cores.bound_cores(),
+        "bound_cores": cpu_count.bound_cores(),
         "quota": quota,
         "usable_cores": usable,
         "blas_threads": pool,
         "kernel_threads": kernels,
-        "pipeline_threads": threads.pipeline_threads(),
+        "pipeline_threads": pools.pipeline_threads(),
     }
     limit = "" if quota is None else f", a control group gives the time of {quota:g}"
     yield Finding(
         "ok",
         f"{usable} of {os.cpu_count()} cores can be used{limit}; threads: BLAS {pool or '?'}, "
-        f"compiled kernels {kernels}, pipelines {threads.pipeline_threads()}",
+        f"compiled kernels {kernels}, pipelines {pools.pipeline_threads()}",
         facts=facts,
     )
     if pool > usable:
         text = f"BLAS has {pool} threads for {usable} cores: they wait for each other"
         yield Finding("warning", text, f"export OPENBLAS_NUM_THREADS={usable}")
-    elif 0 < pool < min(usable, threads.most_blas_threads() or usable):
-        names = [name for name in blas.THREAD_VARIABLES if name in os.environ]
+    elif 0 < pool < min(usable, pools.most_blas_threads() or usable):
+        names = [name for name in blas_config.THREAD_VARIABLES if name in os.environ]
         why = f", as {names[0]} says" if names else ""
         mend = f"unset {names[0]}" if names else f"export OPENBLAS_NUM_THREADS={usable}"
         yield Finding("note", f"operations use {pool} of {usable} cores{why}", mend)
@@ -102,4 +107,4 @@ def check_threads() -> Iterator[Finding]:
 def _kernel_threads() -> int:
     """The size that the pool of compiled kernels will have."""
     said = os.environ.get("NUMBA_NUM_THREADS", "")
-    return int(said) if said.isdecimal() and int(said) else threads.compute_threads()
+    return int(said) if said.isdecimal() and int(said) else pools.compute_threads()

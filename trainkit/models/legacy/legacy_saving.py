@@ -12,8 +12,8 @@ import os
 import warnings
 from typing import Any
 
-from trainkit.checkpoints.hdf5 import write_file
-from trainkit.checkpoints.keras_archive import FLOOR, LARGEST_CONFIG, RATIO
+from trainkit.checkpoints.format.writer import write_file
+from trainkit.checkpoints.interop.keras_archive import FLOOR, LARGEST_CONFIG, RATIO
 from trainkit.checkpoints.legacy.legacy_weights import (
     MODEL,
     LegacyFile,
@@ -22,7 +22,7 @@ from trainkit.checkpoints.legacy.legacy_weights import (
     take_weights,
     weight_entries,
 )
-from trainkit.checkpoints.tree import weight_paths
+from trainkit.checkpoints.restore.object_graph import weight_paths
 from trainkit.core.config_values import SafeModeScope, in_safe_mode
 from trainkit.core.errors import CheckpointError, ConfigError, InvalidArgumentError
 from trainkit.core.registry import (
@@ -32,7 +32,7 @@ from trainkit.core.registry import (
     deserialize_object,
     serialize_object,
 )
-from trainkit.layers.weight_budget import WeightBudget
+from trainkit.layers.base.weight_budget import WeightBudget
 from trainkit.models.legacy.legacy_config import (
     OPERATIONS,
     decoded,
@@ -40,7 +40,7 @@ from trainkit.models.legacy.legacy_config import (
     modern_loss,
     modern_optimizer,
 )
-from trainkit.models.looped import Looped
+from trainkit.models.training.fit import Looped
 
 _SURPRISES = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError)
 _OTHERWISE = (*_SURPRISES, RuntimeError)

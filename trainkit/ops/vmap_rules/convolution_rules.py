@@ -10,12 +10,23 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.tensor import Tensor
-from trainkit.ops.activations import relu
-from trainkit.ops.batch_rules import blank, with_one_batch, with_two_batches
-from trainkit.ops.batching import ItemStack, aligned, moved, reshaped, stacked
-from trainkit.ops.convolution import _conv, conv_input_gradient, conv_kernel_gradient, geometry_of
-from trainkit.ops.elementwise import add
-from trainkit.ops.transposed_convolution import _conv_transpose
+from trainkit.ops.convolutional.convolution import (
+    _conv,
+    conv_input_gradient,
+    conv_kernel_gradient,
+    geometry_of,
+)
+from trainkit.ops.convolutional.transposed_convolution import _conv_transpose
+from trainkit.ops.core.vmap import (
+    ItemStack,
+    aligned,
+    moved,
+    reshaped,
+    stacked,
+)
+from trainkit.ops.math.elementwise import add
+from trainkit.ops.neural.activations import relu
+from trainkit.ops.vmap_rules.shared_rules import blank, with_one_batch, with_two_batches
 
 
 def _joined(x: Any, count: int) -> Tensor:

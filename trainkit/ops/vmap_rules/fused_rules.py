@@ -9,14 +9,30 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.ops.batch_rules import by_formula, folded, with_one_batch, with_two_batches
-from trainkit.ops.batching import ItemStack, any_stacks, reshaped, stack_like, stacked
-from trainkit.ops.elementwise import add, multiply
-from trainkit.ops.normalization import _fused, fused_normalization_gradient
-from trainkit.ops.products import matmul
-from trainkit.ops.recurrence import _gru, _lstm, gru_gradient, lstm_gradient
-from trainkit.ops.reductions import sum as total
-from trainkit.ops.shaping import expand_dims, reshape, swap_last_axes
+from trainkit.ops.arrays.shaping import expand_dims, reshape, swap_last_axes
+from trainkit.ops.core.vmap import (
+    ItemStack,
+    any_stacks,
+    reshaped,
+    stack_like,
+    stacked,
+)
+from trainkit.ops.linear_algebra.matmul import matmul
+from trainkit.ops.math.elementwise import add, multiply
+from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.neural.normalization import _fused, fused_normalization_gradient
+from trainkit.ops.neural.recurrence import (
+    _gru,
+    _lstm,
+    gru_gradient,
+    lstm_gradient,
+)
+from trainkit.ops.vmap_rules.shared_rules import (
+    by_formula,
+    folded,
+    with_one_batch,
+    with_two_batches,
+)
 
 # ------------------------------------------------------------------ normalization
 

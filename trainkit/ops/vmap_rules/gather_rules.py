@@ -12,8 +12,16 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
-from trainkit.ops.batch_rules import blank
-from trainkit.ops.batching import (
+from trainkit.ops.arrays.gathering import (
+    _take,
+    _take_along_axis,
+    check_range,
+    gather_nd,
+    gather_nd_sum,
+    take_along_axis_sum,
+    take_sum,
+)
+from trainkit.ops.core.vmap import (
     ItemStack,
     NoBatch,
     in_front,
@@ -23,16 +31,15 @@ from trainkit.ops.batching import (
     stacked,
     transposed,
 )
-from trainkit.ops.elementwise import add, cast, greater_equal, less, logical_and, where
-from trainkit.ops.gathering import (
-    _take,
-    _take_along_axis,
-    check_range,
-    gather_nd,
-    gather_nd_sum,
-    take_along_axis_sum,
-    take_sum,
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    greater_equal,
+    less,
+    logical_and,
+    where,
 )
+from trainkit.ops.vmap_rules.shared_rules import blank
 
 
 def of_all_items(

@@ -8,8 +8,11 @@ import numpy as np
 
 from trainkit.core.shapes import broadcast_dims
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops import index_keys
-from trainkit.ops.batching import (
+from trainkit.ops.arrays import index_keys
+from trainkit.ops.arrays.index_keys import ALL, Key
+from trainkit.ops.arrays.indexing import get_item_at, put_item_at
+from trainkit.ops.arrays.item_assignment import with_items
+from trainkit.ops.core.vmap import (
     ItemStack,
     NoBatch,
     aligned,
@@ -18,9 +21,6 @@ from trainkit.ops.batching import (
     stacked,
     transposed,
 )
-from trainkit.ops.index_keys import ALL, Key
-from trainkit.ops.indexing import get_item_at, put_item_at
-from trainkit.ops.item_assignment import with_items
 
 
 class _StackKey:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.ops.batch_rules import with_settings
-from trainkit.ops.batching import (
+from trainkit.ops.arrays.creation import _fill, _full_like, _linspace
+from trainkit.ops.arrays.shaping import (
+    _reshape,
+    _size,
+    _transpose,
+    reshape_sized,
+    shape_tensor,
+)
+from trainkit.ops.core.vmap import (
     SameForAll,
     aligned,
     as_stack,
     later,
     stacked,
 )
-from trainkit.ops.creation import _fill, _full_like, _linspace
-from trainkit.ops.shaping import _reshape, _size, _transpose, reshape_sized, shape_tensor
+from trainkit.ops.vmap_rules.shared_rules import with_settings
 
 
 def _order_of_items(settings: dict[str, Any], rank: int, count: int) -> dict[str, Any]:

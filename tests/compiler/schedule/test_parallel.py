@@ -1,0 +1,125 @@
+"""Large loops on several threads: the same bits, and nobody writes what another still reads."""
+
+import numpy as np
+import pytest
+
+from trainkit.compiler.ir import (
+    Buffer,
+    Elementwise,
+    Loop,
+    NumpyLoop,
+    View,
+)
+from trainkit.compiler.llvm.llvm_kernel import Code
+from trainkit.compiler.schedule import parallel
+from trainkit.compiler.tracer import Trace
+from trainkit.kernels.threads.thread_pool import team
+
+pytestmark = pytest.mark.skipif(team() is None, reason="one core, or no team here")
+
+
+@pytest.fixture(autouse=True)
+def _small_loops_count(monkeypatch):
+    monkeypatch.setattr(parallel, "FEWEST_BYTES", 1)
+    monkeypatch.setattr("trainkit.compiler.llvm.entry.PART_BYTES", 1 << 10)
+
+
+def assert_same_bits(function, *arrays):
+    trace = Trace()
+    results = function(*(trace.input(np.shape(a), a.dtype) for a in arrays))
+    code = Code(trace, results if isinstance(results, tuple) else (results,))
+    outs = [make() for make in code.makers]
+    given = (*arrays, *code.constants, *outs, np.empty(code.scratch, np.uint8))
+    assert code.compiled()(*given)
+    expected = function(*arrays)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for got, wanted in zip(outs, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    return code
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "shape", [(3,), (64,), (1000,), (100_003,), (7, 5), (300, 301), (2, 3, 999)]
+)
+def test_parts_together_are_the_whole(shape):
+    x, y = numbers(*shape), numbers(*shape, seed=1)
+    code = assert_same_bits(lambda x, y: (x * y + 2, np.sqrt(np.abs(y)) - x), x, y)
+    assert "@team_run" in code.text or x.size < 200
+
+
+def test_rows_columns_and_other_layouts():
+    x, row, column = numbers(301, 203), numbers(203), numbers(301, 1)
+    assert_same_bits(lambda x, r, c: (x * r + c, x.T / 3, (x - c).T * 2), x, row, column)
+
+
+def test_a_loop_that_reads_what_another_writes_waits_for_it():
+    x = numbers(400, 400)
+
+    def twice(x):
+        y = x * 2
+        return y, y.T + y  # elements that other threads write
+
+    code = assert_same_bits(twice, x)
+    assert code.text.count("call void @team_run") == 2
+
+
+def test_unrelated_loops_go_on_at_once():
+    code = assert_same_bits(lambda x, y: (x * 2, y + 1), numbers(5000), numbers(6000))
+    assert code.text.count("call void @team_run") == 1
+
+
+def test_results_over_inputs_that_another_loop_reads():
+    x = numbers(400, 400)
+    code = assert_same_bits(lambda x: (x.T + 1, x * 2), x)
+    assert code.reusable == {(1, 0)}
+    assert code.text.count("call void @team_run") == 2
+    turned, twice, outs = x.T + 1, x * 2, [make() for make in code.makers]
+    assert code.compiled()(x, outs[0], x, np.empty(code.scratch, np.uint8))
+    np.testing.assert_array_equal(outs[0], turned)
+    np.testing.assert_array_equal(x, twice)
+
+
+def views(*sizes, kind="temporary"):
+    buffers = [Buffer(kind, size) for size in sizes]
+    return [View(b, 0, (b.size,), (1,), np.dtype("uint8")) for b in buffers]
+
+
+def loop(source, out):
+    return Loop([Elementwise("copy", (source,), out)])
+
+
+def test_temporaries_in_one_place_keep_loops_apart():
+    a, b, c, d = views(100, 100, 100, 100)
+    places = {a.buffer: 0, b.buffer: 128, c.buffer: 64, d.buffer: 256}
+    held = set(places)
+    apart = parallel.teams([loop(a, b), loop(d, c)], held, places, [])  # c lies over a and b
+    assert [len(x.loops) for x in apart] == [1, 1]
+    places[c.buffer] = 512
+    (together,) = parallel.teams([loop(a, b), loop(d, c)], held, places, [])
+    assert len(together.loops) == 2
+
+
+def test_a_result_over_an_input_keeps_loops_apart():
+    x, y = views(100, 100, kind="input")
+    one, two = views(100, 100, kind="output")
+    held = {v.buffer for v in (x, y, one, two)}
+    steps = [loop(x, one), loop(y, two)]
+    assert len(parallel.teams(steps, held, {}, [])) == 1
+    assert len(parallel.teams(steps, held, {}, [(two.buffer, x.buffer)])) == 2
+
+
+def test_small_loops_stay_with_the_caller(monkeypatch):
+    monkeypatch.setattr(parallel, "FEWEST_BYTES", 1 << 23)
+    x, one = views(100, 100)
+    steps = [loop(x, one), NumpyLoop(np.exp, (x,), one)]
+    assert parallel.teams(steps, {x.buffer, one.buffer}, {}, []) == steps
+
+
+def test_without_a_team_there_is_the_same_code_as_before(monkeypatch):
+    monkeypatch.setattr("trainkit.compiler.llvm.entry.team", lambda: None)
+    code = assert_same_bits(lambda x: x * 2 + 1, numbers(5000))
+    assert "team_run" not in code.text

@@ -1,0 +1,111 @@
+"""The flat program: what it holds on to, how it fails, when it is compiled."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit.graph.ir.passes import optimised
+from trainkit.graph.runtime import tiers
+from trainkit.graph.runtime.tiers import HotProgram, Program
+
+
+def program_of(function, *specs):
+    return Program(optimised(tk.function(function).get_concrete_function(*specs).graph))
+
+
+X = tk.TensorSpec([3], tk.float32)
+
+
+def test_a_program_has_a_line_per_node_and_drops_values_after_their_last_use():
+    program = program_of(lambda x: tk.exp(tk.tanh(x) * 2.0), X)
+    lines = program.source.splitlines()
+    assert len([line for line in lines if "= k" in line]) == 3
+    assert len([line for line in lines if line.strip().startswith("del ")]) == 2
+
+
+@pytest.mark.usefixtures("on_cpu")
+def test_constants_are_neither_copied_nor_written_to():
+    c = tk.constant([1.0, 2.0, 3.0])
+    program = program_of(lambda x: x + c, X)
+    program([np.ones(3, "float32")])
+    assert c.numpy().tolist() == [1.0, 2.0, 3.0]
+
+
+def test_inputs_are_never_written_to():
+    f = tk.function(lambda x: tk.nn.relu(x * 1.5 - 2.0) + x, jit_compile=True)
+    x = tk.constant([1.0, -2.0, 3.0])
+    f(x)
+    assert x.numpy().tolist() == [1.0, -2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x / 2,
+        lambda x: tk.cast(x, "float64") * x if False else tk.cast(x, "float64") * 2,
+        lambda x: x > 1,
+        lambda x: x**2,
+        lambda x: tk.math.mod(x, 2),
+        lambda x: -x,
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int32", "int8", "float16", "bfloat16", "float64"])
+def test_every_dtype_comes_out_as_in_eager_code(f, dtype):
+    x = tk.cast(tk.constant([1, 2, 3]), dtype)
+    expected = f(x)
+    got = tk.function(f)(x)
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("f", [tk.exp, tk.sqrt, tk.tanh, tk.nn.sigmoid, tk.nn.softmax, tk.math.log])
+def test_bfloat16_is_computed_in_float32_as_in_eager_code(f):
+    x = tk.cast(tk.constant([0.1, 1.0, 3.3]), "bfloat16")
+    got, expected = tk.function(f)(x), f(x)
+    assert got.dtype == tk.bfloat16
+    np.testing.assert_array_equal(got.numpy(), expected.numpy())
+
+
+def test_a_program_that_is_used_much_is_compiled_in_the_background(monkeypatch):
+    started = []
+
+    class Thread:
+        def __init__(self, target, **options):
+            self.target = target
+
+        def start(self):
+            started.append(self.target)
+
+    monkeypatch.setattr(tiers.threading, "Thread", Thread)
+    monkeypatch.setattr(tiers.kernel_family, "mode", lambda: "auto")
+    monkeypatch.setattr(tiers, "START_SECONDS", 0.0)
+    graph = tk.function(lambda x: x * 2.0 + 1.0).get_concrete_function(X).graph
+    hot = HotProgram(graph, None)
+    x = np.array([1.0, 2.0, 3.0], "float32")
+    before = hot([x])[0]
+    assert len(started) == 1
+    started[0]()
+    assert hot.fused is not None
+    np.testing.assert_array_equal(hot([x])[0], before)
+    assert len(started) == 1
+
+
+def test_jit_compile_false_never_compiles(monkeypatch):
+    monkeypatch.setattr(tiers, "START_SECONDS", 0.0)
+    graph = tk.function(lambda x: x * 2.0 + 1.0).get_concrete_function(X).graph
+    hot = HotProgram(graph, False)
+    for _ in range(3):
+        hot([np.ones(3, "float32")])
+    assert hot.fused is None
+
+
+def test_a_compiler_that_fails_leaves_the_plain_program(monkeypatch):
+    from trainkit.graph.runtime import fusion
+
+    def broken(self):
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(fusion.FusedKernel, "compile", broken)
+    f = tk.function(lambda x: x * 2.0 + 1.0, jit_compile=True)
+    with pytest.warns(RuntimeWarning, match="no compiler"):
+        assert f(tk.ones([3])).numpy().tolist() == [3.0, 3.0, 3.0]

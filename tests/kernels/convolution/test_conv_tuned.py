@@ -1,0 +1,229 @@
+"""Compiled convolutions against the plain ones, and where the plain ones stay."""
+
+import numpy as np
+import pytest
+
+from trainkit.kernels.convolution import conv_reference, conv_tuned
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.threads import pools
+
+# sizes, window, channels, filters, strides, padding, dilation
+CASES = [
+    ((9, 11), (3, 3), 4, 16, (1, 1), "valid", (1, 1)),
+    ((9, 11), (3, 3), 4, 16, (1, 1), "same", (1, 1)),
+    ((9, 11), (3, 3), 4, 16, (2, 2), "same", (1, 1)),
+    ((9, 11), (3, 3), 4, 16, (1, 1), "same", (2, 2)),
+    ((5, 9), (2, 3), 1, 10, (1, 2), "valid", (1, 1)),
+    ((8, 5), (3, 2), 5, 33, (1, 1), ((2, 1), (0, 2)), (1, 1)),
+    ((8, 8), (3, 3), 2, 64, (3, 1), "valid", (1, 2)),
+    ((4, 4), (5, 5), 7, 96, (1, 1), "same", (1, 1)),
+    ((13,), (4,), 6, 16, (1,), "same", (1,)),
+    ((8, 8), (1, 1), 6, 40, (1, 1), "valid", (1, 1)),
+    ((8, 8), (1, 1), 6, 40, (2, 2), "valid", (1, 1)),  # most of the input is not seen
+    ((7, 7), (3, 3), 40, 70, (2, 2), "same", (1, 1)),
+    ((7, 7), (3, 3), 40, 70, (1, 1), "same", (2, 2)),
+    ((3, 3), (5, 5), 40, 70, (1, 1), "same", (3, 3)),  # some taps never lie inside
+    ((6, 6), (2, 2), 9, 3, (1, 1), ((3, 2), (4, 4)), (1, 1)),
+    ((17, 17), (3, 3), 140, 130, (1, 1), "same", (1, 1)),
+    ((2, 2), (3, 3), 140, 260, (1, 1), "same", (1, 1)),
+]
+# the same, then the number of groups
+GROUPED = [
+    ((9, 11), (3, 3), 8, 16, (1, 1), "same", (1, 1), 2),
+    ((9, 11), (3, 3), 8, 16, (2, 2), "same", (1, 1), 4),
+    ((9, 11), (3, 3), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((9, 11), (3, 3), 70, 70, (2, 2), "same", (1, 1), 70),
+    ((9, 11), (3, 2), 40, 40, (1, 1), "valid", (2, 2), 40),
+    ((12,), (3,), 8, 24, (1,), "same", (1,), 8),
+    ((7, 7), (3, 3), 80, 120, (1, 1), "same", (1, 1), 2),
+    ((4, 5, 6), (3, 3, 3), 4, 16, (1, 1, 1), "same", (1, 1, 1), 1),
+    ((5, 5, 6), (2, 3, 3), 33, 16, (2, 1, 2), "same", (1, 1, 1), 1),
+    ((5, 5, 6), (2, 3, 3), 33, 33, (1, 1, 1), "same", (1, 1, 1), 33),
+    ((6, 5, 6), (2, 3, 2), 5, 70, (2, 2, 2), "valid", (1, 1, 2), 1),
+    ((3, 3, 3), (3, 3, 3), 40, 70, (1, 1, 1), "same", (2, 2, 2), 1),
+]
+
+
+def arrays(case, rng, groups=1):
+    sizes, window, channels, filters, strides, padding, dilation = case
+    w = Windows(sizes, window, strides, padding, dilation)
+    x = rng.normal(size=(3, *sizes, channels)).astype("float32")
+    kernel = rng.normal(size=(*window, channels // groups, filters)).astype("float32")
+    g = rng.normal(size=(3, *w.out, filters)).astype("float32")
+    return w, x, kernel, g
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_forward_equals_the_plain_version(eager, rng, case):
+    w, x, kernel, _ = arrays(case, rng)
+    bias = rng.normal(size=kernel.shape[-1]).astype("float32")
+    plain = conv_reference.conv(np, w, x, kernel, 1)
+    assert plain.shape == (3, *w.out, kernel.shape[-1])
+    found = conv_tuned.forward(w, x, kernel, None, False, 1)
+    np.testing.assert_allclose(found, plain, atol=1e-3)
+    found = conv_tuned.forward(w, x, kernel, bias, True, 1)
+    np.testing.assert_allclose(found, np.maximum(plain + bias, 0), atol=1e-3)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_input_gradient_equals_the_plain_version(eager, rng, case):
+    w, _, kernel, g = arrays(case, rng)
+    found = conv_tuned.input_gradient(w, g, kernel, 1)
+    assert (found is None) == (kernel.shape[-2] == 1)  # a single channel is left to the plain one
+    if found is not None:
+        plain = conv_reference.conv_input_gradient(np, w, g, kernel, 1)
+        np.testing.assert_allclose(found, plain, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kernel_gradient_equals_the_plain_version(eager, rng, case):
+    w, x, _, g = arrays(case, rng)
+    found = conv_tuned.kernel_gradient(w, x, g, 1)
+    plain = conv_reference.conv_kernel_gradient(np, w, x, g, 1)
+    np.testing.assert_allclose(found, plain, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", GROUPED, ids=str)
+def test_groups_and_volumes_equal_the_plain_version(eager, rng, case):
+    *case, groups = case
+    w, x, kernel, g = arrays(case, rng, groups)
+    cases = [
+        (conv_tuned.forward(w, x, kernel, None, False, groups), conv_reference.conv, (x, kernel)),
+        (
+            conv_tuned.input_gradient(w, g, kernel, groups),
+            conv_reference.conv_input_gradient,
+            (g, kernel),
+        ),
+        (conv_tuned.kernel_gradient(w, x, g, groups), conv_reference.conv_kernel_gradient, (x, g)),
+    ]
+    for found, plain, inputs in cases:
+        np.testing.assert_allclose(found, plain(np, w, *inputs, groups), atol=1e-3)
+
+
+@pytest.mark.parametrize("batch", [1, 5, 7])
+def test_a_last_group_of_fewer_images(eager, rng, batch):
+    w = Windows((7, 7), (3, 3), (1, 1), "same", (1, 1))
+    x = rng.normal(size=(batch, 7, 7, 20)).astype("float32")
+    kernel = rng.normal(size=(3, 3, 20, 40)).astype("float32")
+    g = rng.normal(size=(batch, 7, 7, 40)).astype("float32")
+    plain = conv_reference.conv(np, w, x, kernel, 1)
+    np.testing.assert_allclose(
+        conv_tuned.forward(w, x, kernel, None, False, 1), plain, rtol=1e-4, atol=1e-3
+    )
+    plain = conv_reference.conv_input_gradient(np, w, g, kernel, 1)
+    np.testing.assert_allclose(
+        conv_tuned.input_gradient(w, g, kernel, 1), plain, rtol=1e-4, atol=1e-3
+    )
+
+
+def test_the_plain_version_stays_where_the_compiled_one_does_not_serve(eager, rng):
+    w, x, kernel, _ = arrays(CASES[0], rng)
+    assert (
+        conv_tuned.forward(w, x.astype("float64"), kernel.astype("float64"), None, False, 1) is None
+    )
+    assert conv_tuned.forward(w, x[:0], kernel, None, False, 1) is None
+
+
+def results(case, rng):
+    w, x, kernel, g = arrays(case, rng)
+    return [
+        conv_tuned.forward(w, x, kernel, None, False, 1),
+        conv_tuned.input_gradient(w, g, kernel, 1),
+        conv_tuned.kernel_gradient(w, x, g, 1),
+    ]
+
+
+@pytest.mark.parametrize("case", [CASES[1], CASES[5], CASES[16]], ids=str)
+def test_the_bits_do_not_depend_on_the_number_of_threads(eager, monkeypatch, case):
+    found = results(case, np.random.default_rng(0))
+    monkeypatch.setattr(conv_tuned, "shared", lambda nanoseconds: (0, 1))
+    monkeypatch.setattr(pools, "compute_threads", lambda: 1)
+    alone = results(case, np.random.default_rng(0))
+    for a, b in zip(found, alone, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_not_a_number_stays_through_the_rectifier(eager, rng):
+    w, x, kernel, _ = arrays(CASES[0], rng)
+    x[0, 0, 0, 0] = np.nan
+    found = conv_tuned.forward(w, x, kernel, None, True, 1)
+    assert np.isnan(found[0, 0, 0]).all()
+    assert np.isfinite(found[1:]).all()
+
+
+def test_numbers_beyond_the_padding_are_not_read(eager, rng):
+    w, x, _, g = arrays(CASES[1], rng)
+    x[-1, -1, -1] = np.nan
+    found = conv_tuned.kernel_gradient(w, x[:-1], g[:-1], 1)
+    assert np.isfinite(found).all()
+
+
+def test_arrays_in_another_order_or_read_only_are_taken(eager, rng):
+    w, x, kernel, _ = arrays(CASES[0], rng)
+    expected = conv_reference.conv(np, w, x, kernel, 1)
+    turned = np.asfortranarray(x)
+    fixed = kernel.copy()
+    fixed.flags.writeable = False
+    found = conv_tuned.forward(w, turned, fixed, None, False, 1)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+# beside those above depthwise ones: few pixels and many, and windows that lie in the padding
+NOT_FINITE = [
+    *((*case, 1) for case in CASES[:13]),
+    *GROUPED[:8],
+    ((1, 1), (3, 3), 4, 16, (1, 1), "same", (1, 1), 1),
+    ((1, 1), (3, 3), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((1, 1), (1, 1), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((1, 1), (3, 3), 5, 10, (1, 1), "same", (1, 1), 5),
+    ((1, 1), (3, 3), 8, 8, (2, 2), "same", (1, 1), 8),
+    ((2, 2), (5, 5), 8, 8, (1, 1), "same", (1, 1), 8),
+    ((5, 6), (3, 3), 20, 20, (2, 2), "same", (1, 1), 20),
+    ((14, 14), (3, 3), 16, 16, (1, 1), "valid", (1, 1), 16),
+    ((6, 6), (2, 2), 9, 9, (1, 1), ((3, 2), (4, 4)), (1, 1), 9),
+    ((6, 6), (2, 2), 9, 4, (1, 1), ((3, 2), (4, 4)), (1, 1), 1),
+    ((1,), (3,), 8, 8, (1,), "same", (1,), 8),
+]
+OPERATIONS = {
+    "forward": lambda w, x, k, g, n: (
+        conv_tuned.forward(w, x, k, None, False, n),
+        conv_reference.conv(np, w, x, k, n),
+    ),
+    "input_gradient": lambda w, x, k, g, n: (
+        conv_tuned.input_gradient(w, g, k, n),
+        conv_reference.conv_input_gradient(np, w, g, k, n),
+    ),
+    "kernel_gradient": lambda w, x, k, g, n: (
+        conv_tuned.kernel_gradient(w, x, g, n),
+        conv_reference.conv_kernel_gradient(np, w, x, g, n),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity less infinity
+@pytest.mark.parametrize("case", NOT_FINITE, ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_goes_where_the_plain_version_takes_it(
+    eager, rng, case, operation, value
+):
+    *case, groups = case
+    w, *arrays_of_it = arrays(case, rng, groups)
+    for which, array in enumerate(arrays_of_it):
+        for place in (0, -1, array.size // 2, array.size // 3):
+            changed = [a.copy() for a in arrays_of_it]
+            changed[which].reshape(-1)[place] = value
+            found, plain = OPERATIONS[operation](w, *changed, groups)
+            if found is not None:  # else the plain version serves
+                np.testing.assert_allclose(found, plain, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("case", [CASES[1], (*CASES[1][:2], 8, 8, *CASES[1][4:])], ids=str)
+def test_finite_numbers_are_left_to_the_compiled_version(eager, rng, case):
+    w, x, kernel, g = arrays(case, rng)
+    assert conv_tuned.forward(w, x, kernel, None, False, 1) is not None
+    assert conv_tuned.input_gradient(w, g, kernel, 1) is not None
+    x[0, 4, 4, 1] = np.inf
+    assert conv_tuned.forward(w, x, kernel, None, False, 1) is not None
+    g[0, 4, 4, 1] = np.inf
+    assert conv_tuned.input_gradient(w, g, kernel, 1) is not None

@@ -1,0 +1,92 @@
+"""Compiled element-wise kernels against the plain formulas."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import ops
+from trainkit.core.tensor import PRIMITIVES
+from trainkit.kernels.elementwise.elementwise_tuned import (
+    _EXACT,
+    _FAMILIES,
+    FEWEST,
+    applied,
+)
+from trainkit.kernels.jit import kernel_family
+
+SHAPE = (5, FEWEST // 5 + 1)
+ENDS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, -1e-30, 88.5, -88.5, 300, -300, 6, -6]
+SETTINGS = {"clip": {"x_min": -0.5, "x_max": 0.25}}
+
+
+def inputs_of(name, rng):
+    """Arrays with all kinds of numbers; gradients come first."""
+    x = (rng.normal(size=SHAPE) * 4).astype("float32")
+    x.flat[: len(ENDS)] = ENDS
+    if name == "where":
+        return x > 0.5, x, rng.normal(size=SHAPE).astype("float32")
+    if name == "keep_where":
+        return x, x > 0.5
+    if name.endswith("gradient"):
+        return rng.normal(size=SHAPE).astype("float32"), x
+    return (x,)
+
+
+def both(name, rng):
+    """What the compiled kernel gives, and what the plain one does."""
+    arrays, settings = inputs_of(name, rng), SETTINGS.get(name, {})
+    results = []
+    for mode in ("eager", "off"):
+        kernel_family.set_mode(mode)
+        results.append(PRIMITIVES[name].run(arrays, settings))
+        assert bool(_FAMILIES[name]._ready) == (mode == "eager")
+    return results
+
+
+@pytest.fixture(autouse=True)
+def mode_kept():
+    before = kernel_family.mode()
+    yield
+    kernel_family.set_mode(before)
+
+
+@pytest.mark.parametrize("name", _EXACT)
+def test_kernels_said_to_be_exact_give_the_bits_of_the_plain_version(name, rng):
+    found, expected = both(name, rng)
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(set(_FAMILIES) - set(_EXACT)))
+def test_kernels_equal_the_formula_in_float64_to_float32(name, rng):
+    arrays = inputs_of(name, rng)
+    expected = PRIMITIVES[name].run([x.astype("float64") for x in arrays], {})
+    kernel_family.set_mode("eager")
+    found = PRIMITIVES[name].run(arrays, {})
+    assert _FAMILIES[name]._ready
+    np.testing.assert_allclose(found, expected, rtol=4e-6, atol=1.5e-6)
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "silu", "gelu", "softplus"])
+def test_gradients_with_compiled_kernels_agree_with_differences(name, rng):
+    kernel_family.set_mode("eager")
+    x = tk.constant((rng.normal(size=SHAPE) * 2).astype("float32"))
+    for settings in ({"approximate": True}, {"approximate": False}) if name == "gelu" else ({},):
+        op = getattr(ops, name)
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = op(x, **settings)
+        slope = tape.gradient(y, x).numpy()
+        above = op(tk.constant(x.numpy().astype("float64") + 1e-5), **settings).numpy()
+        below = op(tk.constant(x.numpy().astype("float64") - 1e-5), **settings).numpy()
+        np.testing.assert_allclose(slope, (above - below) / 2e-5, atol=2e-6)
+
+
+def test_small_arrays_other_dtypes_and_other_orders_are_left_to_the_plain_version(rng):
+    kernel_family.set_mode("eager")
+    x = rng.normal(size=(300, 300)).astype("float32")
+    assert applied("relu", x) is not None
+    assert applied("relu", x[:100, :100].copy()) is None
+    assert applied("relu", x.astype("float64")) is None
+    assert applied("relu", x.T) is None
+    assert applied("where", x > 0, x, x[:1].repeat(300, 0)) is not None
+    assert applied("where", x[0] > 0, x, x) is None

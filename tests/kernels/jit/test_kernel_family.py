@@ -1,0 +1,175 @@
+"""When kernels are compiled, when they take over, and what happens when they can't be."""
+
+import concurrent.futures
+import sys
+import threading
+import types
+
+import numpy as np
+import pytest
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.kernels.jit import kernel_family
+
+THIRD = 0.3 * kernel_family.SWITCH_SECONDS
+
+
+class Compiled:
+    """Stands for what Numba gives."""
+
+    def __init__(self, key):
+        self.key = key
+
+    def disable_compile(self):
+        pass
+
+    def __call__(self):
+        return self.key
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """The keys that the families below have compiled, in order."""
+    keys = []
+
+    def build(*key):
+        keys.append(key)
+        if key == ("broken",):
+            raise TypeError("no such type")
+        return Compiled(key)
+
+    module = types.ModuleType("trainkit.kernels.convolution.conv_compiled")
+    module.build = build
+    monkeypatch.setitem(sys.modules, "trainkit.kernels.convolution.conv_compiled", module)
+    monkeypatch.setattr(kernel_family._State, "families", kernel_family._State.families)
+    monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path))
+    before = kernel_family.mode()
+    yield keys
+    kernel_family.set_mode(before)
+
+
+def family(mode):
+    kernel_family.set_mode(mode)
+    return kernel_family.Family("test", "convolution.conv_compiled", "build")
+
+
+def test_a_thread_that_finds_a_kernel_about_to_be_compiled_waits_for_it(built, monkeypatch):
+    hot, about, go = family("hot"), threading.Event(), threading.Event()
+
+    class Late(threading.Thread):
+        def start(self):
+            if self.daemon:
+                about.set()
+                go.wait(5)
+            super().start()
+
+    monkeypatch.setattr(kernel_family.threading, "Thread", Late)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(hot.find, (1,), 2 * kernel_family.SWITCH_SECONDS)
+        assert about.wait(5)
+        second = pool.submit(hot.find, (1,), 2 * kernel_family.SWITCH_SECONDS)
+        with pytest.raises(concurrent.futures.TimeoutError):
+            second.result(0.2)  # without the lock it joins what has not begun
+        go.set()
+        assert first.result(5)() == second.result(5)() == (1,)
+    assert built == [(1,)]
+
+
+def test_a_kernel_takes_over_once_the_plain_version_has_worked_long_enough(built):
+    hot = family("hot")
+    calls = [hot.find((1,), THIRD) for _ in range(5)]
+    assert calls[:3] == [None, None, None]
+    assert calls[3]() == (1,)
+    assert calls[4] is calls[3]
+    assert built == [(1,)]
+
+
+def test_each_signature_is_compiled_for_itself(built):
+    hot = family("hot")
+    for _ in range(4):
+        hot.find((1,), THIRD)
+    assert hot.find((2,), THIRD / 30) is None
+    assert built == [(1,)]
+
+
+def test_small_work_is_left_to_the_plain_version(built):
+    hot = family("hot")
+    assert all(hot.find((1,), 1e-6) is None for _ in range(10))
+    assert built == []
+
+
+def test_small_work_counts_for_kernels_that_wake_no_threads(built):
+    kernel_family.set_mode("hot")
+    alone = kernel_family.Family("test", "convolution.conv_compiled", "build", alone=True)
+    calls = int(kernel_family.SWITCH_SECONDS / 1e-5)
+    assert all(alone.find((1,), 1e-5) is None for _ in range(calls - 2))
+    assert [alone.find((1,), 1e-5) for _ in range(4)][-1]() == (1,)
+
+
+def test_what_another_process_compiled_does_not_move_the_call_at_which_it_is_used(built):
+    assert family("eager").find((1,), THIRD)() == (1,)
+    later = family("hot")
+    calls = [later.find((1,), THIRD) for _ in range(4)]
+    assert calls[:3] == [None, None, None]
+    assert calls[3]() == (1,)
+
+
+def test_a_restored_run_changes_to_the_compiled_kernel_where_the_first_one_did(built):
+    first = family("hot")
+    choice = kernel_family.KernelChoice()
+    uninterrupted = [first.find((1,), THIRD) for _ in range(2)]
+    saved = choice.state_arrays()
+    uninterrupted += [first.find((1,), THIRD) for _ in range(3)]
+
+    first.forget()
+    choice.load_state_arrays(saved)
+    resumed = [first.find((1,), THIRD) for _ in range(3)]
+    assert [k is None for k in uninterrupted[2:]] == [k is None for k in resumed]
+    assert resumed[1]() == (1,)
+
+
+def test_a_run_saved_after_the_change_goes_on_with_the_compiled_kernel(built):
+    first = family("hot")
+    for _ in range(5):
+        first.find((1,), THIRD)
+    saved = kernel_family.KernelChoice().state_arrays()
+    first.forget()
+    kernel_family.KernelChoice().load_state_arrays(saved)
+    assert first.find((1,), THIRD)() == (1,)
+
+
+def test_counts_that_make_no_sense_are_refused(built):
+    with pytest.raises(ValueError, match="counts of kernels"):
+        kernel_family.KernelChoice().load_state_arrays({"work": np.array([1, 2], np.uint8)})
+
+
+def test_eager_compiles_at_the_first_call_however_small(built):
+    assert family("eager").find((1,), 0.0)() == (1,)
+
+
+def test_off_never_compiles_nor_uses_what_is_compiled(built):
+    eager = family("eager")
+    assert eager.find((1,), THIRD) is not None
+    kernel_family.set_mode("off")
+    assert all(eager.find((1,), 9.0) is None for _ in range(3))
+    assert built == [(1,)]
+
+
+def test_a_kernel_that_can_not_be_compiled_warns_once_and_leaves_the_plain_version(built):
+    eager = family("eager")
+    with pytest.warns(RuntimeWarning, match=r"test\('broken',\).*TypeError: no such type"):
+        assert eager.find(("broken",), THIRD) is None
+    assert eager.find(("broken",), THIRD) is None
+    assert built == [("broken",)]
+
+
+def test_an_unknown_mode_is_named():
+    with pytest.raises(InvalidArgumentError, match="'fast'"):
+        kernel_family.set_mode("fast")
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"), [("", "hot"), ("1", "hot"), ("0", "off"), ("off", "off"), ("eager", "eager")]
+)
+def test_environment_variable_names_the_mode(text, mode):
+    assert kernel_family._mode_of(text) == mode

@@ -1,0 +1,54 @@
+"""Compiled normalization against the plain one."""
+
+import numpy as np
+import pytest
+
+from trainkit.kernels.normalization import norm_reference, norm_tuned
+
+
+def vectors(rng, count, features, present=True):
+    return [rng.normal(size=features).astype("float32") if present else None for _ in range(count)]
+
+
+@pytest.mark.parametrize("present", [True, False])
+@pytest.mark.parametrize(("shape", "axis"), [((7, 20), (1,)), ((3, 5, 4, 6), (2, 3))])
+def test_rows_equal_the_plain_version(eager, rng, shape, axis, present):
+    x, g = (3 + rng.normal(size=(2, *shape))).astype("float32")
+    inner = tuple(shape[a] for a in axis)
+    scale, offset = vectors(rng, 2, int(np.prod(inner)), present)
+    shaped = [None if v is None else v.reshape(inner) for v in (scale, offset)]
+    y = norm_tuned.normalized_rows(x, *shaped, axis, 0.01)
+    expected = norm_reference.normalized(np, x, *shaped, axis, 0.01)[0]
+    np.testing.assert_allclose(y, expected, atol=1e-5)
+    found = norm_tuned.normalized_rows_gradient(g, x, shaped[0], axis, 0.01)
+    result, product = norm_reference.normalized_gradient(
+        np, g, x, shaped[0], None, None, axis, 0.01
+    )
+    outer = tuple(i for i in range(len(shape)) if i not in axis)
+    for a, b in zip(found, (result, product.sum(outer), g.sum(outer)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_columns_equal_the_plain_version(eager, rng, present):
+    x, g = (100 + rng.normal(size=(2, 6, 5, 7, 12))).astype("float32")
+    scale, offset, by_mean, by_variance = vectors(rng, 4, 12, present)
+    outer = (0, 1, 2)
+    found = norm_tuned.normalized_columns(x, scale, offset, (3,), 0.01)
+    expected = norm_reference.normalized(np, x, scale, offset, outer, 0.01)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.ravel(), b.ravel(), rtol=1e-4, atol=1e-4)
+    g -= 100
+    found = norm_tuned.normalized_columns_gradient(g, x, scale, by_mean, by_variance, (3,), 0.01)
+    result, product = norm_reference.normalized_gradient(
+        np, g, x, scale, by_mean, by_variance, outer, 0.01
+    )
+    for a, b in zip(found, (result, product.sum(outer), g.sum(outer)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3)
+
+
+def test_other_axes_and_dtypes_are_left_to_the_plain_version(eager, rng):
+    x = rng.normal(size=(4, 5, 6)).astype("float32")
+    assert norm_tuned.normalized_rows(x, None, None, (1,), 0.01) is None
+    assert norm_tuned.normalized_rows(x.astype("float64"), None, None, (2,), 0.01) is None
+    assert norm_tuned.normalized_columns(x, None, None, (1,), 0.01) is None

@@ -1,0 +1,80 @@
+"""Compiled pooling and rectified gradients against the plain ones: the same to the last bit."""
+
+import numpy as np
+import pytest
+
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.pooling import pool_reference, pool_tuned
+
+CASES = [
+    ((6, 8), (2, 2), (2, 2), "valid"),
+    ((7, 5), (3, 3), (2, 2), "same"),
+    ((5, 5), (2, 3), (1, 1), "same"),
+    ((9,), (3,), (2,), "same"),
+]
+
+
+def arrays(case, rng):
+    sizes, window, strides, padding = case
+    w = Windows(sizes, window, strides, padding, (1,) * len(window))
+    # few different values, so that there are equal maxima
+    x = rng.integers(-3, 3, (4, *sizes, 5)).astype("float32")
+    return w, x, rng.normal(size=(4, *w.out, 5)).astype("float32")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_max_pool_equals_the_plain_version(eager, rng, case):
+    w, x, g = arrays(case, rng)
+    y = pool_reference.max_pool(np, w, x)
+    np.testing.assert_array_equal(pool_tuned.max_pool(w, x), y)
+    np.testing.assert_allclose(
+        pool_tuned.max_pool_gradient(w, g, x, y),
+        pool_reference.max_pool_gradient(np, w, g, x, y),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 15, 16, 17, 40])
+def test_the_gradient_of_max_pooling_for_any_number_of_channels(eager, rng, channels):
+    w = Windows((7, 6), (3, 2), (2, 1), "same", (1, 1))
+    x = rng.integers(-2, 2, (3, 7, 6, channels)).astype("float32")
+    g = rng.integers(-9, 9, (3, *w.out, channels)).astype("float32")  # whose sums are exact
+    y = pool_reference.max_pool(np, w, x)
+    np.testing.assert_array_equal(
+        pool_tuned.max_pool_gradient(w, g, x, y), pool_reference.max_pool_gradient(np, w, g, x, y)
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_average_pool_equals_the_plain_version(eager, rng, case):
+    w, x, g = arrays(case, rng)
+    np.testing.assert_allclose(
+        pool_tuned.average_pool(w, x), pool_reference.average_pool(np, w, x), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        pool_tuned.average_pool_gradient(w, g),
+        pool_reference.average_pool_gradient(np, w, g),
+        atol=1e-6,
+    )
+
+
+def test_the_largest_of_a_window_with_nan_is_nan(eager):
+    x = np.zeros((1, 2, 4, 1), "float32")
+    x[0, 0, 0, 0] = x[0, 1, 3, 0] = np.nan
+    w = Windows((2, 4), (2, 2), (2, 2), "valid", (1, 1))
+    assert np.isnan(pool_tuned.max_pool(w, x)).all()
+
+
+def test_rectified_gradient_equals_the_plain_version(eager, rng):
+    g = rng.normal(size=(5, 7, 9)).astype("float32")
+    y = np.maximum(rng.normal(size=g.shape).astype("float32"), 0)
+    found, by_bias = pool_tuned.rectified_gradient(g, y)
+    np.testing.assert_array_equal(found, g * (y > 0))
+    np.testing.assert_allclose(by_bias, found.sum(axis=(0, 1)), atol=1e-5)
+
+
+def test_other_dtypes_and_ranks_are_left_to_the_plain_version(eager, rng):
+    w, x, _ = arrays(CASES[0], rng)
+    assert pool_tuned.max_pool(w, x.astype("float64")) is None
+    deep = Windows((2, 2, 2), (2, 2, 2), (2, 2, 2), "valid", (1, 1, 1))
+    assert pool_tuned.max_pool(deep, np.zeros((1, 2, 2, 2, 1), "float32")) is None

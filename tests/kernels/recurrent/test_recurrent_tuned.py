@@ -1,0 +1,136 @@
+"""The compiled LSTM and GRU against the plain ones."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit import layers
+from trainkit.kernels.recurrent import recurrent_reference, recurrent_tuned
+
+SIZES = [(3, 4, 33), (17, 5, 33), (8, 1, 10), (1, 2, 10)]
+
+
+def floats(rng, *shapes):
+    return [rng.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def assert_all_close(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * max(1, abs(b).max()))
+
+
+@pytest.mark.parametrize("with_memory", [True, False])
+@pytest.mark.parametrize(("batch", "steps", "units"), SIZES)
+def test_lstm_and_its_gradient_equal_the_plain_version(
+    eager, rng, batch, steps, units, with_memory
+):
+    states = (batch, units)
+    inputs = floats(rng, (batch, steps, 4 * units), states, states, (units, 4 * units))
+    inputs[0] *= 3
+    expected = recurrent_reference.lstm(np, *inputs)
+    assert_all_close(recurrent_tuned.lstm(*inputs), expected)
+    by_hidden, by_memory = floats(rng, (batch, steps, units), (batch, steps, units))
+    given = (by_hidden, by_memory if with_memory else None, *inputs[1:], *expected)
+    found = recurrent_tuned.lstm_gradient(*given)
+    assert_all_close(found, recurrent_reference.lstm_gradient(np, *given))
+
+
+@pytest.mark.parametrize(
+    ("reset_after", "with_bias"), [(True, True), (True, False), (False, False)]
+)
+@pytest.mark.parametrize(("batch", "steps", "units"), SIZES)
+def test_gru_and_its_gradient_equal_the_plain_version(
+    eager, rng, batch, steps, units, reset_after, with_bias
+):
+    shapes = (batch, steps, 3 * units), (batch, units), (units, 3 * units), (3 * units,)
+    projected, h, kernel, bias = floats(rng, *shapes)
+    projected *= 3
+    bias = bias if with_bias else None
+    expected = recurrent_reference.gru(np, projected, h, kernel, bias, reset_after)
+    assert_all_close(recurrent_tuned.gru(projected, h, kernel, bias, reset_after), expected)
+    (by_hidden,) = floats(rng, (batch, steps, units))
+    given = (by_hidden, h, kernel, *expected, reset_after)
+    found = recurrent_tuned.gru_gradient(*given)
+    assert_all_close(found, recurrent_reference.gru_gradient(np, *given))
+
+
+def test_a_worker_does_not_depend_on_its_neighbours(eager, rng):
+    inputs = floats(rng, (24, 3, 40), (24, 10), (24, 10), (10, 40))
+    alone = recurrent_tuned.lstm(*(x[8:11] for x in inputs[:3]), inputs[3])
+    for a, b in zip(alone, recurrent_tuned.lstm(*inputs), strict=True):
+        np.testing.assert_array_equal(a, b[8:11])
+
+
+def test_arrays_that_do_not_lie_in_order_are_taken(eager, rng):
+    x, h, kernel = floats(rng, (3, 6, 30), (10, 3), (30, 10))
+    given = x[:, ::2], h.T, kernel.T
+    found = recurrent_tuned.gru(*given, None, True)
+    assert_all_close(found, recurrent_reference.gru(np, *given, None, True))
+
+
+def test_other_dtypes_large_kernels_and_no_samples_are_left_to_the_plain_version(eager, rng):
+    shapes = (2, 3, 128), (2, 32), (2, 32), (32, 128)
+    assert recurrent_tuned.lstm(*(rng.normal(size=s) for s in shapes)) is None
+    assert recurrent_tuned.lstm(*floats(rng, (0, 3, 128), (0, 32), (0, 32), (32, 128))) is None
+    assert recurrent_tuned.lstm(*floats(rng, (2, 0, 128), (2, 32), (2, 32), (32, 128))) is None
+    units = 4 + int((recurrent_tuned.LARGEST_KERNEL_BYTES / 12) ** 0.5)
+    x, h, kernel = floats(rng, (2, 3, 3 * units), (2, units), (units, 3 * units))
+    assert recurrent_tuned.gru(x, h, kernel, None, True) is None
+    x, h, kernel = (rng.normal(size=s) for s in ((2, 3, 96), (2, 32), (32, 96)))
+    assert recurrent_tuned.gru(x, h, kernel, None, False) is None
+
+
+SETTINGS = [
+    {},
+    {"return_sequences": True, "return_state": True},
+    {"go_backwards": True},
+    {"use_bias": False},
+    {"dropout": 0.5, "seed": 3},
+    {"recurrent_dropout": 0.5, "seed": 3},
+]
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU before"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "masked"),
+    [("float32", False), ("float32", True), ("float16", False), ("float64", False)],
+)
+def test_layers_give_with_kernels_what_they_give_without(
+    kernels, rng, kind, settings, dtype, masked
+):
+    def results(mode):
+        kernels(mode)
+        tk.random.set_seed(1)
+        more = {"reset_after": False} if kind == "GRU before" else {}
+        layer = getattr(layers, kind[:4].strip())(10, dtype=dtype, **settings, **more)
+        layer.build(x.shape)
+        with tk.GradientTape() as tape:
+            y = layer(x, training=True, mask=mask)
+            y = y if type(y) is tuple else (y,)
+            total = sum(tk.reduce_sum(part * part) for part in y)
+        return *y, *tape.gradient(total, layer.trainable_variables)
+
+    x = tk.constant(rng.normal(size=(9, 5, 4)), dtype)
+    mask = rng.uniform(size=(9, 5)) < 0.7 if masked else None
+    tolerance = {"float16": 5e-2, "float32": 1e-3, "float64": 1e-12}[dtype]
+    for a, b in zip(results("eager"), results("off"), strict=True):
+        assert a.dtype == b.dtype
+        a, b = a.numpy().astype("float64"), b.numpy().astype("float64")
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * abs(b).max())
+
+
+@pytest.mark.parametrize("kind", [layers.LSTM, layers.GRU])
+def test_functions_give_the_bits_of_eager_calls(eager, rng, kind):
+    x = tk.constant(rng.normal(size=(9, 5, 4)), "float32")
+    layer = kind(10)
+    layer.build(x.shape)
+
+    def step():
+        with tk.GradientTape() as tape:
+            y = layer(x)
+            total = tk.reduce_sum(y * y)
+        return y, *tape.gradient(total, layer.trainable_variables)
+
+    for a, b in zip(step(), tk.function(step)(), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())

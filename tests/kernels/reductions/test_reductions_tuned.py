@@ -1,0 +1,194 @@
+"""Compiled extremes of rows and running sums against NumPy's, and sums of columns."""
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit.core.dispatch.eager import WIDE
+from trainkit.kernels.elementwise import parallel_ufuncs
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.reductions import reductions_tuned
+from trainkit.kernels.reductions.reductions_tuned import FEWEST
+
+SIDE_BY_SIDE = [
+    ((3, 40), -1),
+    ((2, 5, 7), 2),
+    ((1, 1), 1),
+    ((300, 1), 1),
+    ((2, 1000), (1,)),
+    ((2, 5, 7), (-1, 1)),
+    ((130, 127), None),
+    ((40, 3), 0),
+    ((300, 600), 0),
+    ((5, 6, 300), 1),
+    ((3, 4, 5, 6), (1, 2)),
+    ((3, 4, 5, 6), (0, 1)),
+]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize(("shape", "axis"), SIDE_BY_SIDE, ids=str)
+def test_extremes_are_those_of_numpy(eager, rng, monkeypatch, name, shape, axis):
+    monkeypatch.setattr(reductions_tuned, "FEWEST_OF_ALL", 1)
+    x = rng.normal(size=shape).astype("float32")
+    for keepdims in (False, True):
+        expected = getattr(np, name)(x, axis, keepdims=keepdims)
+        found = reductions_tuned.axis_extreme(name, x, axis, keepdims)
+        assert np.shape(found) == np.shape(expected)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_nan_of_either_sign_wins_in_extremes(eager, name, axis):
+    x = np.zeros((5, 33), "float32")
+    x[0, 4], x[1, 32], x[2, 0] = np.nan, -np.float32(np.nan), np.inf
+    x[3], x[4, 1] = -np.inf, -np.inf
+    x = x if axis else np.ascontiguousarray(x.T)
+    found = reductions_tuned.axis_extreme(name, x, axis, False)
+    np.testing.assert_array_equal(found, getattr(x, name)(axis=axis))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("place", [0, 17, FEWEST, FEWEST + 10])
+def test_nan_wins_in_extremes_of_whole_arrays(eager, monkeypatch, name, place):
+    monkeypatch.setattr(reductions_tuned, "FEWEST_OF_ALL", FEWEST)
+    x = np.zeros(FEWEST + 11, "float32")
+    x[5], x[-2] = 3, -3
+    assert reductions_tuned.axis_extreme(name, x, None, False) == getattr(x, name)()
+    x[place] = np.nan
+    assert np.isnan(reductions_tuned.axis_extreme(name, x, None, False))
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (17, 5), (8, 1), (2, 3, 300), (5, 6, 7), (40,)])
+@pytest.mark.parametrize("axis", [0, -1, 1])
+def test_running_sums_have_the_bits_of_numpy(eager, rng, shape, axis):
+    if axis >= len(shape):
+        return
+    x = rng.normal(size=shape).astype("float32")
+    x.flat[0] = -0.0
+    found = reductions_tuned.running_sum(x, axis)
+    assert found.tobytes() == np.cumsum(x, axis=axis).tobytes()
+
+
+def test_other_axes_orders_and_dtypes_are_left_to_numpy(eager):
+    x = np.ones((40, 5, 50), "float32")
+    assert reductions_tuned.axis_extreme("max", x, (0, 2), False) is None
+    assert reductions_tuned.axis_extreme("max", x, (1, 1), False) is None
+    assert reductions_tuned.axis_extreme("max", x, 3, False) is None
+    assert reductions_tuned.axis_extreme("max", x, (), False) is None
+    assert reductions_tuned.axis_extreme("max", x.T, 1, False) is None
+    assert reductions_tuned.axis_extreme("max", x.astype("float64"), 1, False) is None
+    assert reductions_tuned.axis_extreme("max", x, None, False) is None  # not that many
+    assert reductions_tuned.running_sum(x[:, ::2], 1) is None
+    assert reductions_tuned.running_sum(x[:0], 1) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_columns_of_large_arrays_are_those_of_small_ones(rng, dtype):
+    x = rng.normal(size=(2, FEWEST // 32, 40)).astype(dtype)
+    tolerance = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-12}
+    expected = x.astype("float64").sum((0, 1))
+    np.testing.assert_allclose(reductions_tuned.leading_sum(x, 2), expected, **tolerance)
+    assert reductions_tuned.leading_sum(x, 2).dtype == dtype
+    found = tk.reduce_sum(tk.constant(x), 0)
+    np.testing.assert_allclose(found.numpy(), x.sum(0), **tolerance)
+    assert tk.reduce_sum(tk.constant(x), 0, keepdims=True).shape == (1, *x.shape[1:])
+
+
+def test_operations_on_large_arrays_use_the_kernels(rng):
+    before = kernel_family.mode()
+    kernel_family.set_mode("eager")
+    x = rng.normal(size=(130, 140)).astype("float32")
+    t = tk.constant(x)
+    np.testing.assert_array_equal(tk.reduce_max(t, 1).numpy(), x.max(1))
+    np.testing.assert_array_equal(tk.cumsum(t, 0).numpy(), x.cumsum(0))
+    np.testing.assert_array_equal(tk.cumsum(t, 1, reverse=True).numpy()[:, -1], x[:, -1])
+    assert reductions_tuned.ROW_EXTREMES["max"]._ready
+    assert reductions_tuned.RUNNING_COLUMNS._ready
+    kernel_family.set_mode(before)
+
+
+LARGE_ONES = [
+    ((4, 16, 16, 32), (1, 2)),
+    ((8, 100, 32), (-2,)),
+    ((2, 8, 8, 8, 32), (3, 1, 2)),
+    ((130, 127), 0),
+    ((2, 70, 7, 40), (0, 1)),
+    ((2, 70, 7, 40), (1, 2)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "axis"), LARGE_ONES, ids=str)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sums_along_axes_are_as_exact_as_numpys(rng, dtype, shape, axis, keepdims):
+    x = rng.uniform(size=shape).astype(dtype)
+    found = reductions_tuned.axis_sum(x, axis, keepdims)
+    exact = x.astype("longdouble").sum(axis=axis, keepdims=keepdims)
+    assert (found.dtype, found.shape) == (dtype, exact.shape)
+    assert np.max(np.abs(found - exact)) <= 16 * np.finfo(dtype).eps * exact.max()
+    np.testing.assert_array_equal(tk.reduce_sum(x, axis, keepdims).numpy(), found)
+    np.testing.assert_allclose(tk.reduce_mean(x, axis), x.mean(axis=axis), rtol=1e-5)
+    np.testing.assert_allclose(tk.math.reduce_variance(x, axis), x.var(axis=axis), rtol=1e-4)
+
+
+def test_sums_along_axes_apart_of_rows_and_of_small_arrays_are_left_to_numpy():
+    x = np.ones((4, 16, 16, 32), "float32")
+    for axis in [(1, 3), (0, 3), (2, 2), (), 4, 3, (1, 2, 3)]:
+        assert reductions_tuned.axis_sum(x, axis, False) is None
+    assert reductions_tuned.axis_sum(x[:, ::2], (1, 2), False) is None
+    assert reductions_tuned.axis_sum(np.ones((2, 2, 2, 2), "float32"), (1, 2), False) is None
+    assert reductions_tuned.axis_sum(np.ones((1, 20000), "float32"), 1, False) is None
+    assert reductions_tuned.axis_sum(np.ones((500, 8, 16), "float32"), 1, False) is None
+    with pytest.raises(tk.errors.InvalidArgumentError):
+        tk.reduce_sum(x, 4)
+
+
+def test_the_variance_of_all_elements_has_the_bits_of_one_core(rng):
+    x = rng.normal(size=(700, 900)).astype("float32")
+    alone = tk.math.reduce_variance(x).numpy()
+    before = WIDE[:]
+    WIDE.clear()
+    if parallel_ufuncs.prepare():
+        assert tk.math.reduce_variance(x).numpy() == alone
+    WIDE[:] = before
+    np.testing.assert_allclose(alone, x.astype("float64").var(), rtol=1e-6)
+    kept = tk.math.reduce_variance(x, keepdims=True).numpy()
+    assert kept.shape == (1, 1)
+    assert kept.item() == alone
+    assert tk.math.reduce_variance(x.reshape(1, -1), 1).shape == (1,)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(FEWEST,), (FEWEST + 255,), (130, 127), (3, 70, 91)])
+def test_whole_sums_are_as_exact_as_numpys(rng, dtype, shape):
+    x = rng.uniform(size=shape).astype(dtype)
+    exact = x.astype("longdouble").sum()
+    error = 4 * np.finfo(dtype).eps * exact
+    for axis in (None, tuple(range(len(shape)))):
+        found = reductions_tuned.axis_sum(x, axis, False)
+        assert (found.dtype, found.shape) == (dtype, ())
+        assert abs(found - exact) <= error
+    assert tk.reduce_sum(tk.constant(x)).numpy() == found
+    kept = tk.reduce_sum(tk.constant(x), keepdims=True)
+    assert kept.shape == (1,) * len(shape)
+    assert kept.numpy().item() == found
+    np.testing.assert_allclose(tk.reduce_mean(tk.constant(x)).numpy(), x.mean(), rtol=1e-6)
+
+
+def test_whole_sums_of_other_arrays_are_left_to_numpy():
+    x = np.ones((200, 200), "float32")
+    assert reductions_tuned.axis_sum(x, (0, 0), False) is None
+    assert reductions_tuned.axis_sum(x.T[:, :150], None, False) is None
+    assert reductions_tuned.axis_sum(x[:5], None, False) is None
+    assert reductions_tuned.axis_sum(x.astype("int32"), None, False) is None
+
+
+def test_whole_sums_of_what_is_not_finite():
+    x = np.ones(FEWEST, "float32")
+    x[5] = np.inf
+    assert reductions_tuned.axis_sum(x, None, False) == np.inf
+    x[-1] = -np.inf
+    with pytest.warns(RuntimeWarning, match="invalid value"):  # as from NumPy's own
+        assert np.isnan(reductions_tuned.axis_sum(x, None, False))

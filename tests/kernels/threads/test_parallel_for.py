@@ -1,0 +1,60 @@
+"""Parts of kernels that whoever of the team is free takes."""
+
+import numpy as np
+import pytest
+from numba import float32, int64, void
+
+from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.threads import thread_pool as teams
+from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.threads.thread_pool import shared
+
+
+@compiled(parallel=False)
+def _add_part(part, parts, x, number, y):
+    first, last = stretch(part, parts, x.size, 16)
+    for i in range(first, last):
+        y[i] += x[i] + number
+
+
+@pytest.fixture(scope="module")
+def add():
+    @compiled(parallel=False)
+    def run(team, parts, x, number, y):
+        spread(team, parts, _add_part, (x, number, y))
+
+    run.compile(void(*TEAM, float32[::1], float32, float32[::1]))
+    return run
+
+
+@pytest.fixture(scope="module")
+def address():
+    found = teams.team()
+    return found.run_address if found else 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 16, 17, 1000, 100_003])
+@pytest.mark.parametrize("parts", [1, 2, 7, 64])
+def test_each_element_is_visited_once(add, address, size, parts):
+    x = np.arange(size, dtype="float32")
+    for team in (address, 0):
+        y = np.zeros(size, "float32")
+        add(team, parts, x, np.float32(2), y)
+        np.testing.assert_array_equal(y, x + 2)
+
+
+def test_stretches_begin_at_whole_units():
+    @compiled(parallel=False)
+    def both(part, parts, count, unit):
+        return stretch(part, parts, count, unit)
+
+    both.compile((int64,) * 4)
+    found = [both(i, 3, 100, 16) for i in range(3)]
+    assert found == [(0, 32), (32, 64), (64, 100)]
+
+
+def test_short_work_is_done_alone_and_parts_depend_on_the_work_only(address):
+    assert shared(1000.0) == (0, 1)
+    assert shared(39_000.0) == (0, 1)
+    assert shared(100_000.0) == (address, 5)
+    assert shared(1e12) == (address, 64)

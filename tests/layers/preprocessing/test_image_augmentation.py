@@ -1,0 +1,108 @@
+"""Random changes of images: what they do at known extremes, on and off."""
+
+import numpy as np
+import pytest
+
+from trainkit import layers
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.graph.tracing.function import function
+
+IMAGES = np.random.default_rng(1).uniform(0, 255, size=(6, 8, 10, 3)).astype("float32")
+FIRST = np.moveaxis(IMAGES, -1, 1)
+MAKERS = [
+    lambda **more: layers.RandomFlip(seed=1, **more),
+    lambda **more: layers.RandomTranslation(0.3, 0.2, seed=1, **more),
+    lambda **more: layers.RandomRotation(0.2, seed=1, **more),
+    lambda **more: layers.RandomZoom(0.3, seed=1, **more),
+    lambda **more: layers.RandomZoom(0.3, (-0.2, 0.0), seed=1, **more),
+    lambda **more: layers.RandomCrop(4, 5, seed=1, **more),
+    lambda **more: layers.RandomContrast(0.5, seed=1, **more),
+    lambda **more: layers.RandomBrightness(0.3, seed=1, **more),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_changes_are_on_by_default_repeat_by_seed_and_agree_in_both_formats(make):
+    layer = make()
+    one, two = layer(IMAGES).numpy(), layer(IMAGES).numpy()
+    assert not np.array_equal(one, two)
+    np.testing.assert_array_equal(make()(IMAGES).numpy(), one)
+    first = make(data_format="channels_first")(FIRST).numpy()
+    np.testing.assert_allclose(np.moveaxis(first, 1, -1), one, rtol=1e-4, atol=1e-2)
+    traced = function(make())
+    np.testing.assert_allclose(traced(IMAGES).numpy(), one, rtol=1e-4, atol=1e-2)
+    single = make()(IMAGES[0])
+    assert single.shape == one.shape[1:]
+    assert layer.weights == []
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_without_training_images_stay(make):
+    y = make()(IMAGES, training=False).numpy()
+    if y.shape == IMAGES.shape:
+        np.testing.assert_array_equal(y, IMAGES)
+    else:
+        np.testing.assert_array_equal(y, IMAGES[:, 2:6, 2:7])
+
+
+def test_a_flip_mirrors_some_of_the_images():
+    images = np.repeat(IMAGES[:1], 200, axis=0)
+    y = layers.RandomFlip("horizontal", seed=1)(images).numpy()
+    mirrored = (y == images[:, :, ::-1]).all(axis=(1, 2, 3))
+    kept = (y == images).all(axis=(1, 2, 3))
+    assert (mirrored | kept).all()
+    assert 60 < mirrored.sum() < 140
+    vertical = layers.RandomFlip("vertical", seed=1)(images).numpy()
+    assert ((vertical == images[:, ::-1]) | (vertical == images)).all(axis=(1, 2, 3)).all()
+
+
+def test_a_translation_moves_down_and_right():
+    y = layers.RandomTranslation(
+        (0.25, 0.25), (0.2, 0.2), fill_mode="constant", fill_value=-1.0, interpolation="nearest"
+    )(IMAGES).numpy()
+    np.testing.assert_array_equal(y[:, 2:, 2:], IMAGES[:, :-2, :-2])
+    assert (y[:, :2] == -1).all()
+
+
+def test_a_quarter_turn_is_exact():
+    square = IMAGES[:, :8, :8]
+    y = layers.RandomRotation((0.25, 0.25))(square).numpy()
+    np.testing.assert_allclose(y, np.rot90(square, 1, axes=(1, 2)), atol=1e-2)
+
+
+def test_a_zoom_out_shrinks_the_picture():
+    y = layers.RandomZoom((1.0, 1.0), fill_mode="constant")(np.ones((1, 9, 9, 1), "float32"))
+    seen = y.numpy()[0, :, :, 0] > 0.9
+    assert seen.sum() == 25
+    assert seen[2:7, 2:7].all()
+
+
+def test_a_crop_is_a_window():
+    y = layers.RandomCrop(4, 5, seed=3)(IMAGES).numpy()
+    windows = [(IMAGES[:, i : i + 4, j : j + 5] == y).all() for i in range(5) for j in range(6)]
+    assert sum(windows) == 1
+    assert layers.RandomCrop(12, 12)(IMAGES).shape == (6, 12, 12, 3)
+
+
+def test_light_stays_in_range():
+    bright = layers.RandomBrightness((0.5, 0.5))(IMAGES).numpy()
+    np.testing.assert_allclose(bright, np.minimum(IMAGES + 127.5, 255), rtol=1e-5)
+    flat = layers.RandomContrast((1.0, 0.0), seed=1)(IMAGES).numpy()
+    np.testing.assert_allclose(flat.mean((1, 2)), IMAGES.mean((1, 2)), rtol=1e-3)
+    assert (flat.std((1, 2)) < IMAGES.std((1, 2))).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: layers.RandomFlip("diagonal"), InvalidArgumentError, "mode must be one of"),
+        (lambda: layers.RandomRotation(2.0), InvalidArgumentError, r"within \[-1.0, 1.0\]"),
+        (lambda: layers.RandomZoom((0.5, 0.1)), InvalidArgumentError, "height_factor"),
+        (lambda: layers.RandomRotation(0.1, "zero"), InvalidArgumentError, "fill_mode"),
+        (lambda: layers.RandomContrast(1.5), InvalidArgumentError, "RandomContrast: factor"),
+        (lambda: layers.RandomFlip()(np.ones((2, 2))), ShapeError, "images have 3 axes"),
+    ],
+)
+def test_bad_settings_are_named(make, error, text):
+    with pytest.raises(error, match=text):
+        make()

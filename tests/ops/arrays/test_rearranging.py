@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from tests.ops.numpy_compare import assert_same
+from trainkit import ops
+from trainkit.core.dispatch.eval_shape import result_specs
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+
+X = np.arange(2 * 4 * 6 * 3.0).reshape(2, 4, 6, 3)
+
+
+def test_axes_are_moved_joined_and_split():
+    assert_same(ops.rearrange(X, "b h w c -> b c h w"), X.transpose(0, 3, 1, 2))
+    assert_same(ops.rearrange(X, "b h w c -> (b h) w c"), X.reshape(8, 6, 3))
+    assert_same(ops.rearrange(X, "b h w c -> h (b w) c"), X.transpose(1, 0, 2, 3).reshape(4, 12, 3))
+    split = X.reshape(2, 2, 2, 3, 2, 3)
+    assert_same(
+        ops.rearrange(X, "b (h h1) (w w1) c -> b h w (c h1 w1)", h1=2, w1=2),
+        split.transpose(0, 1, 3, 5, 2, 4).reshape(2, 2, 3, 12),
+    )
+
+
+def test_dots_and_ones():
+    assert_same(ops.rearrange(X, "b ... -> ... b"), np.moveaxis(X, 0, -1))
+    assert_same(ops.rearrange(X, "b ... -> b (...)"), X.reshape(2, -1))
+    assert_same(ops.rearrange(X, "b h w c -> b 1 (h w c)"), X.reshape(2, 1, -1))
+
+
+def test_one_size_may_be_unknown():
+    spec = result_specs(
+        lambda x: ops.rearrange(x, "b (h i) -> (b h) i", i=2), Spec((None, 6), "int8")
+    )
+    assert spec.shape == (None, 2)
+
+
+def test_space_and_depth_are_inverse():
+    deep = ops.space_to_depth(X, 2)
+    assert tuple(deep.shape) == (2, 2, 3, 12)
+    assert_same(ops.depth_to_space(deep, 2), X)
+    first = X.transpose(0, 3, 1, 2)
+    deep = ops.space_to_depth(first, 2, data_format="channels_first")
+    assert tuple(deep.shape) == (2, 12, 2, 3)
+    assert_same(ops.depth_to_space(deep, 2, data_format="channels_first"), first)
+
+
+ERRORS = [
+    (lambda: ops.rearrange(X, "a b -> b a"), "names 2 axes, the tensor has 4"),
+    (lambda: ops.rearrange(X, "a b c d -> a b c"), "d is on one side of"),
+    (lambda: ops.rearrange(X, "a a b c -> a b c"), "stands twice on one side"),
+    (lambda: ops.rearrange(X, "a b c d"), "has no '->'"),
+    (lambda: ops.rearrange(X, "a b c d -> a b (c d"), "brackets in .* do not match"),
+    (lambda: ops.rearrange(X, "a b c + -> a b c"), r"'\+' in .* is no axis"),
+    (
+        lambda: ops.rearrange(X, "a (b z) c d -> a b z c d", z=3),
+        "axis 1 of shape .* does not divide",
+    ),
+    (lambda: ops.rearrange(X, "a (b z) c d -> a b z c d"), "give all sizes but one"),
+    (lambda: ops.rearrange(X, "a b c d -> d c b a", z=1), "z is not in"),
+    (lambda: ops.space_to_depth(X, 5), "does not divide"),
+    (lambda: ops.space_to_depth(X[0], 2), "needs a batch of images"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), ERRORS)
+def test_errors_show_the_pattern(call, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        call()

@@ -1,0 +1,188 @@
+"""Random numbers: the same bits from the same seed, anywhere; the right distributions."""
+
+import numpy as np
+import pytest
+
+from trainkit.autodiff.tape import GradientTape
+from trainkit.core import rng as core_rng
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.trackable import walk
+from trainkit.core.variable import Variable
+from trainkit.ops.sampling import philox, random, random_draws
+
+COUNT = 40_000
+
+
+def moments(x):
+    values = np.asarray(x.numpy(), np.float64)
+    return values.mean(), values.var()
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 33])
+@pytest.mark.parametrize("state", [[0, 0, 1], [2**64 - 2, 3, 77], [5, 2**64 - 1, 2**63]])
+def test_array_arithmetic_gives_the_bits_of_the_counter_generator(state, count):
+    words = np.array(state, np.uint64)
+    fast = philox.words(np, words, count)
+    np.testing.assert_array_equal(philox.words_by_arithmetic(np, words, count), fast)
+
+
+def test_the_counter_carries_into_its_high_word():
+    state = np.array([2**64 - 1, 4, 9], np.uint64)
+    assert philox.advanced(np, state, 5).tolist() == [1, 5, 9]
+
+
+def test_set_seed_repeats_everything():
+    def draw():
+        random.set_seed(3)
+        generator = random.Generator()
+        parts = [random.normal((3,)), random.uniform((2,)), generator.normal((2,))]
+        return np.concatenate([p.numpy() for p in parts])
+
+    np.testing.assert_array_equal(draw(), draw())
+    random.set_seed(4)
+    assert not np.array_equal(draw()[:3], random.normal((3,)).numpy())
+
+
+def test_a_generator_goes_on_from_its_state():
+    one = random.Generator.from_seed(5)
+    one.normal((7,))
+    two = random.Generator.from_state(one.state)
+    np.testing.assert_array_equal(one.normal((5,)).numpy(), two.normal((5,)).numpy())
+    assert [type(part).__name__ for _, part in walk(one)] == ["Generator", "Variable"]
+
+
+def test_an_int_seed_gives_the_same_numbers_each_time_and_a_generator_does_not():
+    np.testing.assert_array_equal(
+        random.normal((4,), seed=1).numpy(), random.normal((4,), seed=1).numpy()
+    )
+    generator = random.SeedGenerator(1)
+    first, second = random.normal((4,), seed=generator), random.normal((4,), seed=generator)
+    assert not np.array_equal(first.numpy(), second.numpy())
+    np.testing.assert_array_equal(first.numpy(), random.normal((4,), seed=1).numpy())
+
+
+def test_draws_of_a_generator_do_not_overlap():
+    generator = random.Generator.from_seed(1)
+    blocks = np.concatenate([generator.uniform((n,)).numpy() for n in (1, 3, 8, 9, 100)])
+    assert len(np.unique(blocks)) == len(blocks)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_uniform_numbers_stay_below_one(dtype):
+    x = random.uniform((COUNT,), dtype=dtype)
+    values = x.numpy().astype(np.float64)
+    assert x.dtype.name == dtype
+    assert values.min() >= 0
+    assert values.max() < 1
+    assert abs(values.mean() - 0.5) < 0.01
+    assert abs(values.var() - 1 / 12) < 0.002
+
+
+def test_normal_and_truncated_normal_have_their_moments():
+    mean, variance = moments(random.normal((COUNT,), 2.0, 3.0))
+    assert abs(mean - 2) < 0.06
+    assert abs(variance - 9) < 0.3
+    cut = random.truncated_normal((COUNT,)).numpy()
+    assert np.abs(cut).max() <= 2
+    assert abs(cut.std() - 0.8796) < 0.01
+
+
+def test_integers_cover_their_range_evenly():
+    counts = np.bincount(random.randint((COUNT,), 0, 5).numpy())
+    assert len(counts) == 5
+    assert np.abs(counts / COUNT - 0.2).max() < 0.01
+    whole = random.Generator.from_seed(1).uniform_full_int((100,), "int8").numpy()
+    assert whole.min() < 0 < whole.max()
+
+
+@pytest.mark.parametrize(
+    ("draw", "mean", "variance"),
+    [
+        (lambda: random_draws.gamma((COUNT,), 0.4), 0.4, 0.4),
+        (lambda: random_draws.gamma((COUNT,), 7.0), 7.0, 7.0),
+        (lambda: random_draws.beta((COUNT,), 2.0, 3.0), 0.4, 0.04),
+        (lambda: random_draws.poisson((COUNT,), 3.0), 3.0, 3.0),
+        (lambda: random_draws.poisson((COUNT,), 40.0), 40.0, 40.0),
+        (lambda: random_draws.binomial((COUNT,), 10, 0.2), 2.0, 1.6),
+        (lambda: random_draws.binomial((COUNT,), 200, 0.7), 140.0, 42.0),
+    ],
+    ids=["gamma0.4", "gamma7", "beta", "poisson3", "poisson40", "binomial10", "binomial200"],
+)
+def test_distributions_have_their_moments(draw, mean, variance):
+    have = moments(draw())
+    assert abs(have[0] - mean) < 5 * np.sqrt(variance / COUNT)
+    assert abs(have[1] / variance - 1) < 0.1
+
+
+def test_categories_come_with_their_probabilities():
+    logits = np.log([[0.1, 0.2, 0.7], [0.5, 0.5, 1e-9]])
+    drawn = random_draws.categorical(logits, COUNT).numpy()
+    assert np.abs(np.bincount(drawn[0], minlength=3) / COUNT - [0.1, 0.2, 0.7]).max() < 0.01
+    assert drawn[1].max() == 1
+    many_rows = random_draws.categorical(np.tile(logits[:1], (COUNT, 1)), 1).numpy()
+    assert abs((many_rows == 2).mean() - 0.7) < 0.01
+    with pytest.raises(ShapeError, match="must be \\(batch, classes\\)"):
+        random_draws.categorical([0.1, 0.2], 3)
+
+
+def test_shuffle_keeps_all_slices():
+    x = np.arange(24).reshape(4, 6)
+    rows = random_draws.shuffle(x, seed=2).numpy()
+    assert sorted(map(tuple, rows)) == sorted(map(tuple, x))
+    columns = random_draws.shuffle(x, axis=1, seed=2).numpy()
+    assert not np.array_equal(columns, x)
+    np.testing.assert_array_equal(np.sort(columns, axis=1), x)
+
+
+def test_dropout_scales_what_it_keeps():
+    x = np.ones((100, 100), "float32")
+    y = random.dropout(x, 0.25).numpy()
+    assert abs((y == 0).mean() - 0.25) < 0.02
+    np.testing.assert_allclose(y[y != 0], 1 / 0.75, rtol=1e-6)
+    rows = random.dropout(x, 0.5, noise_shape=(None, 1)).numpy()
+    assert (np.ptp(rows, axis=1) == 0).all()
+    assert (random.dropout(x, 1.0).numpy() == 0).all()
+    with pytest.raises(InvalidArgumentError, match="must lie in"):
+        random.dropout(x, 1.5)
+
+
+def test_gradients_reach_mean_and_stddev():
+    mean, stddev = Variable(1.0), Variable(2.0)
+    with GradientTape() as tape:
+        x = random.normal((50,), mean, stddev, seed=3)
+        total = x * 1.0
+    grads = tape.gradient(total, [mean, stddev])
+    assert float(grads[0]) == 50
+    np.testing.assert_allclose(
+        float(grads[1]), random.normal((50,), seed=3).numpy().sum(), rtol=1e-5
+    )
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(InvalidArgumentError, match="minval must be below maxval"):
+        random.randint((2,), 3, 3)
+    with pytest.raises(InvalidArgumentError, match="no range of uint8"):
+        random.randint((2,), 0, 300, "uint8")
+    with pytest.raises(InvalidArgumentError, match="dtype int32 is not supported"):
+        random.normal((2,), dtype="int32")
+    with pytest.raises(InvalidArgumentError, match=r"no int, no Generator"):
+        random.normal((2,), seed="x")
+    with pytest.raises(ValueError, match="three words"):
+        random.Generator(state=[1, 2])
+    with pytest.raises(InvalidArgumentError, match="alpha must be above 0"):
+        random_draws.gamma((2,), -1.0)
+    with pytest.raises(InvalidArgumentError, match="must lie in \\[0, 1\\]"):
+        random_draws.binomial((2,), 3, 1.5)
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        random_draws.gamma((2,), convert_to_tensor([1.0, 2.0, 3.0]))
+
+
+def test_numbers_do_not_depend_on_who_else_draws():
+    random.set_seed(1)
+    first = random.Generator().normal((4,)).numpy()
+    random.set_seed(1)
+    generator = random.Generator()
+    random.normal((1000,))
+    np.testing.assert_array_equal(generator.normal((4,)).numpy(), first)
+    assert core_rng.current_seed() == 1

@@ -1,0 +1,321 @@
+"""The walk back: from the last entry of a tape to the first, one rule per input that needs it.
+
+There are two. `walk_back` works on tensors, so that a tape or a trace that is listening sees all
+that it computes. `walk_arrays` is taken when nobody listens: gradients are plain arrays, sums of
+them are made in place, and the rules of element-wise operations are those of `array_rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.autodiff.accumulation import deliver
+from trainkit.autodiff.vjps_on_arrays import COMPUTED_IN, compiled_ways, made_rules
+from trainkit.core import devices, dtypes
+from trainkit.core.dispatch.native import NATIVE
+from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
+
+_ONES = {d.dtype: d.dtype.type(1) for d in dtypes.ALL if d.is_differentiable}
+DIFFERENTIABLE = frozenset(_ONES)
+"""NumPy dtypes of what has gradients."""
+
+
+def entries_of(tracked: dict[Any, Any]) -> list[tuple[Any, tuple[Any, ...], Any, Any]]:
+    """The record of a tape as a list of (primitive, inputs, output, settings)."""
+    return [
+        (entry[0], entry[2:], output, entry[1])
+        for output, entry in tracked.items()
+        if entry is not None
+    ]
+
+
+def walk_back(
+    tracked: dict[Any, Any], grads: dict[Tensor, Tensor], needed: Any, kept: set[Tensor]
+) -> None:
+    """Go through a record from the last entry to the first and fill `grads`.
+
+    Args:
+        tracked: as `recorder.TapeLike` says; used up on the way, which frees what it holds.
+        grads: gradients by tensor so far, at first those of the targets.
+        needed: holds the tensors whose gradient is of use, as a set, or `tracked` itself for all;
+            rules of other inputs are not called.
+        kept: tensors whose gradient stays in `grads` after their entry has been passed.
+    """
+    take, found, add = tracked.popitem, grads.get, PRIMITIVES["add"].op
+    passed = None if needed is tracked else needed.discard  # what is held there is not freed
+    while tracked:
+        output, entry = take()
+        if entry is None:
+            continue
+        g = _gradient_of(entry[0], output, grads, kept)
+        if passed is not None and type(output) is not tuple and output not in kept:
+            passed(output)
+        if g is None:
+            continue
+        for x, gx in _sent_back(entry, output, g, needed):
+            before = found(x)
+            grads[x] = gx if before is None else add(before, gx)
+
+
+def _gradient_of(primitive: Any, output: Any, grads: dict[Tensor, Any], kept: set[Tensor]) -> Any:
+    """The gradient of what an entry gave, taken out of `grads` unless it is to be kept."""
+    if type(output) is tuple:
+        return _gathered(primitive, output, grads, kept)
+    return grads.get(output) if output in kept else grads.pop(output, None)
+
+
+def _sent_back(entry: Any, output: Any, g: Any, needed: Any) -> list[tuple[Tensor, Any]]:
+    """The inputs of an entry that need a gradient, each with what the entry adds to it."""
+    primitive, settings, *inputs = entry
+    if primitive.joint is not None:
+        pairs = _joint(primitive, g, output, inputs, settings, needed)
+        found = [(x, gx) for x, gx in pairs if gx is not None and x in needed]
+    else:
+        keywords = settings or {}
+        found = []
+        for x, rule in zip(inputs, primitive.rules):  # noqa: B905 - one rule may serve any number
+            if rule is not None and x in needed:
+                gx = rule(g, output, *inputs, **keywords)
+                if gx is not None:
+                    found.append((x, gx))
+    if primitive.broadcasts:
+        found = [(x, _summed_like(gx, x)) for x, gx in found]
+    return found
+
+
+def _summed_like(gx: Any, x: Any) -> Any:
+    if type(gx) is Tensor and type(x) is Tensor and gx._array.shape == x._array.shape:
+        return gx
+    return PRIMITIVES["sum_to_like"].op(gx, x)
+
+
+def _joint(
+    primitive: Any, g: Any, output: Any, inputs: Any, settings: Any, needed: set[Tensor]
+) -> Any:
+    """Each input with its gradient, all of them computed by one rule."""
+    keywords = settings or {}
+    if primitive.joint_asks:
+        keywords = {**keywords, "needed": tuple(x in needed for x in inputs)}
+    given = primitive.joint(g, output, *inputs, **keywords)
+    return zip(inputs, given, strict=True)
+
+
+def _gathered(
+    primitive: Any, outputs: tuple[Tensor, ...], grads: dict[Tensor, Tensor], kept: set[Tensor]
+) -> Any:
+    """Gradients of several outputs; `None` when there is none at all.
+
+    For an output without a gradient there are zeros, or `None` if the primitive wants it so.
+    """
+    found = [grads.get(y) if y in kept else grads.pop(y, None) for y in outputs]
+    if all(g is None for g in found):
+        return None
+    if primitive.joint_sparse:
+        return tuple(found)
+    return tuple(zeros_like(y) if g is None else g for y, g in zip(outputs, found, strict=True))
+
+
+# ---------------------------------------------------------------------- on arrays
+
+
+def walk_arrays(
+    tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
+) -> None:
+    """Do what `walk_back` does, on NumPy arrays; no tape and no trace may be listening."""
+    for x, seed in grads.items():
+        grads[x] = seed._array
+    if NATIVE is None or not NATIVE.is_on():
+        odd = _walk_arrays(tracked, grads, needed, kept)
+    else:
+        ways = compiled_ways, _of_many, _by_other_rules, _by_rules_on_tensors
+        odd = NATIVE.walk(tracked, grads, needed, kept, *ways)
+    for x, g in grads.items():
+        grads[x] = wrap(g)
+    if odd:  # a rule gave something that is no plain tensor
+        for x, gx in odd:
+            grads[x] = PRIMITIVES["add"].op(grads[x], gx) if x in grads else gx
+        walk_back(tracked, grads, needed, kept)
+
+
+def _walk_arrays(
+    tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
+) -> Any:
+    """The same, up to a rule that gives no plain tensors: what this rule gave, else `None`.
+
+    This is the hot path of the way back; what is usual is done by functions written for it.
+    """
+    found: Any = grads.get
+    take, drop = tracked.popitem, grads.pop
+    passed = None if needed is tracked else needed.discard  # what is held there is not freed
+    keeps = False
+    for x in kept:
+        if tracked[x] is not None:  # a result, which is not only watched
+            keeps = True
+    plain = passed is None and not keeps
+    # The ids of tensors whose gradient is a sum made here. Those of tensors that have been passed
+    # stay behind, but what is left of the record was there beside them and has other ids.
+    sums: set[int] = set()
+    while tracked:
+        output, entry = take()
+        if entry is None:
+            continue
+        if plain:
+            g = drop(output, None)
+        elif keeps and output in kept:
+            g = found(output)
+        else:
+            g = drop(output, None)
+            if passed is not None:
+                passed(output)
+        if g is None:
+            if type(output) is tuple:
+                odd = _of_many(entry, output, grads, needed, kept, sums)
+                if odd is not None:
+                    return odd
+            continue
+        primitive = entry[0]
+        ways = primitive.array_rules
+        if ways is None:
+            ways = made_rules(primitive)
+        ways = ways[g.dtype]
+        if ways is not None and entry[1] is None:
+            if len(entry) == 3:
+                ways(output, g, entry[2], needed, grads, sums)
+                continue
+            _, _, a, b = entry
+            if type(b) is not Tensor:
+                back = ways[1]
+            elif type(a) is not Tensor:
+                back = ways[2]
+            else:
+                back = ways[0]
+            if back is not None and not back(output, g, a, b, needed, grads, sums):
+                continue
+        odd = _by_other_rules(entry, output, g, grads, needed, sums)
+        if odd is not None:
+            return odd
+    return None
+
+
+def _of_many(
+    entry: Any,
+    outputs: tuple[Tensor, ...],
+    grads: dict[Tensor, Any],
+    needed: Any,
+    kept: set[Tensor],
+    sums: set[int],
+) -> Any:
+    """Pass an entry that gave several results; what its rules gave if it is no plain tensors."""
+    held = {y: wrap(grads[y]) for y in outputs if y in grads}
+    for y in held:
+        if y not in kept:
+            del grads[y]
+    g = _gathered(entry[0], outputs, held, kept)
+    return None if g is None else _by_rules_on_tensors(entry, outputs, g, grads, needed, sums)
+
+
+def _by_other_rules(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> Any:
+    """Pass an entry that the walk has not unrolled; what its rules gave if it is no plain tensors.
+
+    Rules on arrays are taken where there are any, else those on tensors.
+    """
+    primitive = entry[0]
+    if g.dtype in COMPUTED_IN:
+        if primitive.given_joint is not None:
+            if _by_given_joint(entry, output, g, grads, needed, sums):
+                return None
+        elif primitive.given_rules is not None and len(entry) == 3:
+            if _by_given_rules(entry, output, g, grads, needed, sums):
+                return None
+    return _by_rules_on_tensors(entry, output, wrap(g), grads, needed, sums)
+
+
+def _by_rules_on_tensors(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> Any:
+    given = _sent_back(entry, output, g, needed)
+    for _, gx in given:
+        if type(gx) is not Tensor:
+            return given
+    for x, gx in given:
+        deliver(x, gx._array, grads, sums)
+    return None
+
+
+def _by_given_rules(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> bool:
+    """Pass an entry of one input by the rule on arrays beside its own, if that can do it."""
+    primitive, settings, x = entry
+    if x in needed:
+        (rule,) = primitive.given_rules
+        gx = rule(g, output._array, x._array, **(settings or {}))
+        if gx is NotImplemented:
+            return False
+        deliver(x, gx, grads, sums)
+    return True
+
+
+def _by_given_joint(
+    entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
+) -> bool:
+    """Pass an entry by the joint rule on arrays beside its own, if that can do it."""
+    primitive, settings, *inputs = entry
+    arrays = [x._array if type(x) is Tensor else x for x in inputs]
+    wanted = [x in needed for x in inputs]
+    found = primitive.given_joint(g, output._array, *arrays, needed=wanted, **(settings or {}))
+    if found is NotImplemented:
+        return False
+    for x, gx, use in zip(inputs, found, wanted, strict=True):
+        if use and gx is not None:
+            deliver(x, gx, grads, sums)
+    return True
+
+
+def ones_like(x: Tensor) -> Tensor:
+    """Ones in the shape, dtype and place of `x`."""
+    if type(x) is Tensor:
+        from_array = x._array
+        return wrap(module_of(x).ones(from_array.shape, from_array.dtype))
+    made: Tensor = PRIMITIVES["ones_like"].op(x, dtype=None)
+    return made
+
+
+def one_for(x: Tensor) -> Tensor:
+    """What the walk back from `x` begins with: ones; for a scalar on the CPU NumPy's own one."""
+    if type(x) is Tensor and not x._array.shape and isinstance(x._array, (np.ndarray, np.generic)):
+        return wrap(_ONES[x._array.dtype])
+    return ones_like(x)
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    """Zeros in the shape, dtype and place of `x`."""
+    if type(x) is Tensor:
+        from_array = x._array
+        return wrap(module_of(x).zeros(from_array.shape, from_array.dtype))
+    made: Tensor = PRIMITIVES["zeros_like"].op(x, dtype=None)
+    return made
+
+
+def rows_of_zeros(x: Tensor, count: int) -> Tensor:
+    """A tensor (count, ...x) of zeros."""
+    rows = wrap(module_of(x).zeros((count, *[1] * len(x.shape)), x.dtype.dtype))
+    made: Tensor = PRIMITIVES["add"].op(rows, zeros_like(x))
+    return made
+
+
+def unit_seeds(target: Tensor, count: int) -> Tensor:
+    """A tensor (count, ...target): for each element one that is 1 there and 0 elsewhere."""
+    units = module_of(target).eye(count, dtype=target.dtype.dtype)
+    return wrap(units.reshape((count, *target.shape)))
+
+
+def module_of(x: Tensor) -> Any:
+    """The array module of a tensor's device; that of new tensors for a symbolic one."""
+    if type(x) is Tensor:
+        return devices.XP_OF[type(x._array)]
+    return devices.current().xp

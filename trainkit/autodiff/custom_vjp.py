@@ -1,0 +1,282 @@
+"""`custom_gradient` and `recompute_grad`: rules written by the user."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+from trainkit.autodiff.tape import GradientTape
+from trainkit.autodiff.vjps_on_arrays import NoArrayRules
+from trainkit.core import nest
+from trainkit.core.dispatch import trace_state
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    wrap,
+)
+from trainkit.core.variable import Variable
+
+
+class CustomRule:
+    """What stands in a tape's entry, in place of a primitive, for a call of a user's function."""
+
+    name = "custom_gradient"
+    rules = None
+    array_rules = NoArrayRules()
+    given_rules = given_joint = None
+    broadcasts = False
+    joint_asks = False
+    joint_sparse = False
+
+    def __init__(
+        self, function: Any, backward: Callable[..., Any], variables: list[Variable]
+    ) -> None:
+        self._label = getattr(function, "__name__", "function")
+        self._backward = backward
+        self._variables = variables
+
+    def joint(self, g: Any, y: Any, *inputs: Any) -> list[Any]:
+        """Gradients by the tensor inputs, then by the snapshots of the variables used inside."""
+        gs = g if isinstance(g, tuple) else (g,)
+        count = len(inputs) - len(self._variables)
+        if self._variables:
+            given = self._backward(*gs, variables=list(self._variables))
+            if not (isinstance(given, tuple | list) and len(given) == 2):
+                raise TypeError(
+                    f"custom_gradient of {self._label!r}: the function uses variables, so its "
+                    "gradient function must take `variables` and return (input_gradients, "
+                    "variable_gradients)"
+                )
+            by_input, by_variable = nest.flatten([given[0]]), list(given[1])
+        else:
+            by_input, by_variable = nest.flatten([self._backward(*gs)]), []
+        if len(by_input) != count or len(by_variable) != len(self._variables):
+            raise ValueError(
+                f"custom_gradient of {self._label!r}: the gradient function gave {len(by_input)} "
+                f"input and {len(by_variable)} variable gradients, needed are {count} and "
+                f"{len(self._variables)}"
+            )
+        pairs = zip(by_input + by_variable, inputs, strict=True)
+        return [self._checked(gx, x, i) for i, (gx, x) in enumerate(pairs)]
+
+    def _checked(self, gx: Any, x: Tensor, i: int) -> Any:
+        if gx is None:
+            return None
+        gx = convert_to_tensor(gx, dtype_hint=x.dtype)
+        if not gx.shape.is_compatible_with(x.shape):
+            raise ValueError(
+                f"custom_gradient of {self._label!r}: gradient {i} has shape {gx.shape}, its input "
+                f"{x.shape}"
+            )
+        return gx
+
+
+def custom_gradient(f: Callable[..., Any] | None = None, *, check: bool = False) -> Any:
+    """Decorator that gives a function a gradient of its own.
+
+    The function returns `(result, grad_fn)`. `grad_fn` takes one upstream gradient per result and
+    returns one gradient per tensor argument, `None` where there is none. If the function reads
+    trainable variables, `grad_fn` must accept `variables=` and return `(argument_gradients,
+    variable_gradients)`.
+
+    Args:
+        f: the function; called with tensors, and keyword arguments as they are.
+        check: on the first call with each signature of arguments compare `grad_fn` with central
+            differences, and raise where they disagree. It costs two calls per checked direction.
+
+    Returns:
+        A function that gives the result alone.
+
+    Raises:
+        TypeError: `f` does not return `(result, grad_fn)`.
+        GradientMismatchError: with `check`, the rule is wrong; both gradients are shown.
+
+    >>> @tk.custom_gradient
+    ... def twice(x):
+    ...     return x * 2.0, lambda dy: dy * 2.0
+    >>> float(twice(tk.constant(3.0)))
+    6.0
+    """
+    if f is None:
+        return functools.partial(custom_gradient, check=check)
+    checked: set[Any] = set()
+
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = nest.map_structure(_as_tensor, args)
+        if check:
+            _check_once(f, args, kwargs, checked)
+        return _call(f, args, kwargs)
+
+    return call
+
+
+def _as_tensor(x: Any) -> Any:
+    if isinstance(x, Variable):
+        return x.value()
+    if isinstance(x, Tensor) or x is None or isinstance(x, str | bytes) or callable(x):
+        return x
+    return convert_to_tensor(x)
+
+
+def _inputs_of(args: Any) -> list[Any]:
+    return [x for x in nest.flatten(args) if isinstance(x, Tensor)]
+
+
+class _VariableWatcher:
+    """A tape that records no operation, only which trainable variables are read."""
+
+    def __init__(self) -> None:
+        self.thread = get_ident()
+        self.tracked: dict[Any, Any] = {}
+        self.reads: dict[int, tuple[Variable, Tensor]] = {}
+
+    def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
+        """Remember the variable and what the read gave."""
+        if variable.trainable:
+            self.reads[id(variable)] = (variable, snapshot)
+
+    def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
+        """Nothing is tracked here, so nothing leaves."""
+
+    def __enter__(self) -> _VariableWatcher:
+        trace_state.TAPES.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        trace_state.TAPES.remove(self)
+
+
+def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run `f`, and give tapes one entry for it with its own rule.
+
+    What `f` computes inside is recorded as well, so that a gradient function which uses it can be
+    differentiated; only the way through the results is replaced, by giving these new identities.
+    """
+    trace = trace_state.current_trace()
+    in_graph = hasattr(trace, "with_gradient")
+    if not trace_state.TAPES and not in_graph:
+        return nest.map_structure(_fresh, _answer(f, f(*args, **kwargs))[0])
+    with _VariableWatcher() as watcher:
+        result, backward = _answer(f, f(*args, **kwargs))
+    variables = [variable for variable, _ in watcher.reads.values()]
+    if variables and not _takes_variables(backward):
+        raise TypeError(
+            f"custom_gradient: {getattr(f, '__name__', 'the function')!r} reads the variables "
+            f"{[v.name for v in variables]}, so its gradient function needs a keyword argument "
+            "`variables`; pass tensors as arguments to keep variables out of it"
+        )
+    inputs = tuple(_inputs_of(args)) + tuple(snapshot for _, snapshot in watcher.reads.values())
+    if in_graph:
+        return trace.with_gradient(f, result, backward, list(inputs), variables)
+    result = nest.map_structure(_fresh, result)
+    outputs = nest.flatten(result)
+    output = outputs[0] if len(outputs) == 1 else tuple(outputs)
+    trace_state.record(CustomRule(f, backward, variables), inputs, output, None)
+    return result
+
+
+def _answer(f: Callable[..., Any], answer: Any) -> Any:
+    if not (isinstance(answer, tuple | list) and len(answer) == 2 and callable(answer[1])):
+        raise TypeError(
+            f"custom_gradient: {getattr(f, '__name__', 'the function')!r} must return "
+            f"(result, grad_fn), it returned {type(answer).__name__}"
+        )
+    return answer
+
+
+def _fresh(y: Any) -> Tensor:
+    """A tensor of its own for a result, so that one passed through is told from its input."""
+    tensor = y if isinstance(y, Tensor) else convert_to_tensor(y)
+    if isinstance(tensor, SymbolicTensor):
+        with trace_state.silence():
+            twin: Tensor = PRIMITIVES["identity"].op(tensor)
+        return twin
+    return wrap(tensor._array)
+
+
+def _takes_variables(backward: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(backward).parameters.values()
+    return any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _check_once(
+    f: Callable[..., Any], args: Any, kwargs: dict[str, Any], checked: set[Any]
+) -> None:
+    leaves = _inputs_of(args)
+    if any(isinstance(x, SymbolicTensor) for x in leaves):
+        return
+    signature = tuple((tuple(x.shape), x.dtype.name) for x in leaves)
+    if signature in checked:
+        return
+    from trainkit.autodiff.custom_vjp_check import compare_with_differences
+
+    with trace_state.silence():
+        compare_with_differences(f, args, kwargs)
+    checked.add(signature)
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Forget what `f` computes inside, and compute it again on the way back, to save memory.
+
+    Args:
+        f: function of tensors that gives a tensor or a nest of them; called twice per training
+            step.
+
+    Returns:
+        A function with the same results and gradients, also by variables that `f` reads.
+
+    Source: Chen, Xu, Zhang and Guestrin 2016, arXiv:1604.06174.
+    """
+
+    @custom_gradient
+    def forgetful(*args: Any, **kwargs: Any) -> Any:
+        result = _unrecorded(f, args, kwargs)
+
+        def backward(*upstream: Any, variables: Any = None) -> Any:
+            inputs = [x for x in nest.flatten(args) if is_tensor(x)]
+            with GradientTape() as tape:
+                tape.watch([x for x in inputs if x.dtype.is_differentiable])
+                again = nest.flatten(f(*args, **kwargs))
+            sources = inputs + list(variables or [])
+            grads = tape.gradient(again, sources, output_gradients=list(upstream))
+            by_input, by_variable = grads[: len(inputs)], grads[len(inputs) :]
+            return (by_input, by_variable) if variables else by_input
+
+        return result, backward
+
+    return functools.wraps(f)(forgetful)
+
+
+def _unrecorded(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """The result of `f`; tapes hear of the variables that it reads, and of nothing else."""
+    if not trace_state.TAPES or trace_state.current_trace() is not None:
+        return f(*args, **kwargs)
+    with trace_state.silence(), _VariableWatcher() as watcher:
+        result = f(*args, **kwargs)
+    for variable, snapshot in watcher.reads.values():
+        trace_state.note_variable(variable, snapshot)
+    return result
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with the values of `f` whose gradient is that of the identity.
+
+    Useful for rounding and the like, whose own gradient is 0. Variables that `f` reads have none.
+    """
+
+    @custom_gradient
+    def passing(*args: Any, **kwargs: Any) -> Any:
+        def rule(*gradients: Any, variables: Any = None) -> Any:
+            passed = gradients[0] if len(gradients) == 1 else gradients
+            return passed if variables is None else (passed, [None] * len(variables))
+
+        return f(*args, **kwargs), rule
+
+    return passing  # type: ignore[no-any-return]

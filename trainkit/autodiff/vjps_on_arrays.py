@@ -1,0 +1,327 @@
+"""Gradient rules on arrays: what a rule computes, taken down once as the kernels it calls.
+
+A rule is made of operations, each of which looks at types, dtypes and tapes before it comes to its
+kernel. When no tape is listening to the walk back, only the kernels matter. A rule of an
+element-wise operation is therefore run once on stand-ins that note the operations, and written out
+as a function of arrays that calls the same kernels in the same order. Temporary results of large
+arrays are overwritten by the next step that has no more use for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.autodiff.compiled_vjp import (
+    NAMES,
+    SAME,
+    ArrayRule,
+    Written,
+    way_back,
+)
+from trainkit.core import devices, dtypes
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.native import Step
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor
+
+COMPUTED_IN = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+"""Kernels run on these as they are, and numbers are weak beside them."""
+_UNKNOWN: Any = object()
+
+
+class _NotElementwise(Exception):
+    """The rule does something that the stand-ins do not know."""
+
+
+class _StandIn(SymbolicTensor):
+    """A value of a rule that is being taken down; it has a dtype and no shape."""
+
+    __slots__ = ("name", "steps")
+
+    def __init__(self, dtype: Any, name: str, steps: list[_Step]) -> None:
+        super().__init__(Spec((), dtype))
+        self.name = name
+        self.steps = steps
+
+    @property
+    def shape(self) -> Any:
+        raise _NotElementwise
+
+    def apply_primitive(self, primitive: Any, inputs: Any, settings: Any) -> Any:
+        """Take a step down."""
+        if not primitive.facets.fusible or primitive.facets.effect:
+            raise _NotElementwise
+        spec = primitive.shape_rule(*map(_spec_of, inputs), **settings)
+        if type(spec) is not Spec:
+            raise _NotElementwise
+        y = _StandIn(spec.dtype, f"t{len(self.steps)}", self.steps)
+        self.steps.append(_Step(primitive, inputs, settings, y))
+        return y
+
+    __hash__ = object.__hash__
+
+
+def _spec_of(x: Any) -> Any:
+    if isinstance(x, _StandIn):
+        return x._spec
+    return Spec((), x.dtype) if isinstance(x, Tensor) else x
+
+
+class _Step:
+    """One operation of a rule.
+
+    Attributes:
+        primitive, inputs, settings: the call.
+        result: the stand-in that it gave.
+    """
+
+    def __init__(self, primitive: Any, inputs: Any, settings: Any, result: _StandIn) -> None:
+        self.primitive, self.inputs, self.settings = primitive, inputs, settings
+        self.result = result
+
+    def uses(self, x: Any) -> bool:
+        """Whether `x` is among the inputs."""
+        return any(x is given for given in self.inputs)
+
+
+class Rules(dict[Any, Any]):
+    """The ways back through one primitive by NumPy dtype.
+
+    Attributes:
+        compiled: those for the compiled walk, once this has asked: for one input that by float32
+            and that by float64, for two the three of each.
+    """
+
+    compiled: tuple[Any, ...] | None = None
+
+
+class ArrayRules(Rules):
+    """Ways back that are written out when first asked for.
+
+    A value is `None` where there are none; for one input its way back; for two inputs three: when
+    both are tensors, when the second is a Python number, and when the first is one. Each may be
+    `None`.
+    """
+
+    def __init__(self, primitive: Any) -> None:
+        super().__init__()
+        self._primitive = primitive
+
+    def __missing__(self, dtype: Any) -> Any:
+        found = self[dtype] = _written(self._primitive, dtype)
+        return found
+
+
+class NoArrayRules(Rules):
+    """The rules of a primitive that has none, whatever the dtype."""
+
+    def __missing__(self, dtype: Any) -> None:
+        return None
+
+
+class GivenRules(Rules):
+    """The way back by the rules on arrays that a primitive of two inputs was declared with."""
+
+    def __init__(self, rules: Any) -> None:
+        back = way_back(rules)
+        super().__init__({dtype: (back, None, None) for dtype in COMPUTED_IN})
+
+    def __missing__(self, dtype: Any) -> None:
+        return None
+
+
+def compiled_ways(primitive: Any) -> tuple[Any, ...]:
+    """The ways back through `primitive` as the compiled walk has them."""
+    rules = primitive.array_rules
+    if rules is None:
+        rules = made_rules(primitive)
+    if rules.compiled is None:
+        found: list[Any] = []
+        for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+            ways = rules[dtype]
+            for back in ways if type(ways) is tuple else (ways,):
+                found.append(None if back is None else back.compiled)
+        rules.compiled = tuple(found)
+    made: tuple[Any, ...] = rules.compiled
+    return made
+
+
+def made_rules(primitive: Any) -> Any:
+    """The ways back through `primitive` by dtype, which it keeps from now on."""
+    given = primitive.given_rules
+    if given is not None and len(given) == 2:
+        primitive.array_rules = GivenRules(given)
+        return primitive.array_rules
+    if primitive.facets.fusible and primitive.rules is not None and primitive.joint is None:
+        primitive.array_rules = ArrayRules(primitive)
+    else:
+        primitive.array_rules = NoArrayRules()
+    return primitive.array_rules
+
+
+def _written(primitive: Any, dtype: Any) -> Any:
+    count = len(primitive.rules)
+    if dtype not in COMPUTED_IN or count > 2 or not _keeps_dtype(primitive, count):
+        return None
+
+    def rule(place: int, number: int | None = None) -> Any:
+        return _rule_on_arrays(primitive.rules[place], dtype, count, place, number)
+
+    if count == 1:
+        return _back([rule(0)])
+    return (
+        _back([rule(0), rule(1)]),
+        _back([rule(0, number=1), None], number=1),
+        _back([None, rule(1, number=0)], number=0),
+    )
+
+
+def _back(rules: list[Any], number: int | None = None) -> Any:
+    return None if _UNKNOWN in rules else way_back(rules, number)
+
+
+def _keeps_dtype(primitive: Any, count: int) -> bool:
+    """Whether a real result means real inputs of its dtype, as it does not of a magnitude."""
+    given = dtypes.complex64
+    try:
+        result = primitive.shape_rule(*[Spec((), given)] * count)
+    except Exception:  # no rule for complex numbers
+        return False
+    return type(result) is Spec and result.dtype is given
+
+
+def _rule_on_arrays(rule: Any, dtype: Any, count: int, place: int, number: int | None) -> Any:
+    """The rule on arrays, `Written` or `SAME`; `_UNKNOWN` if it can't be had so.
+
+    Args:
+        rule: takes `(g, y, *inputs)`.
+        dtype: of all of them.
+        count: of inputs.
+        place: that of the input whose gradient it gives.
+        number: the place of an input that is a Python number instead.
+    """
+    if rule is None:
+        return None
+    steps: list[_Step] = []
+    given = [_StandIn(dtype, name, steps) for name in ("g", "y", *NAMES[:count])]
+    try:
+        with trace_state.silence(), devices.device(devices.CPU):
+            result = rule(*given)
+    except Exception:  # it looks at shapes or values, or calls what is not element-wise
+        return _UNKNOWN
+    if result is given[0]:
+        return SAME
+    if type(result) is not _StandIn or result.dtype.dtype != dtype:
+        return _UNKNOWN
+    if number is not None and not _keeps_numbers_weak(steps, given[2 + number]):
+        return _UNKNOWN
+    return _compiled(steps, given, result, place)
+
+
+def _keeps_numbers_weak(steps: list[_Step], number: _StandIn) -> bool:
+    """Whether no step has numbers alone, whose result would be a float64."""
+    arrays = (Tensor,)
+    return all(any(isinstance(x, arrays) and x is not number for x in s.inputs) for s in steps)
+
+
+def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn, place: int) -> Any:
+    names: dict[str, Any] = {"__name__": __name__}
+    # What has the shape of the result; an input of two may have been broadcast to it.
+    full = {x.name for x in (given if len(given) == 3 else given[:2])}
+    plain, thrifty = [], []
+    for i, step in enumerate(steps):
+        operands = [_operand(x, step, names, place) for x in step.inputs]
+        if any(operand is None for operand in operands):
+            return _UNKNOWN
+        call = _call(step, [str(x) for x in operands], names, f"{i}_{place}")
+        plain.append(f"{step.result.name} = {call})")
+        if any(isinstance(x, _StandIn) and x.name in full for x in step.inputs):
+            full.add(step.result.name)
+        spent = _spent(steps, i, full, result)
+        thrifty.append(f"{step.result.name} = {call}{'' if spent is None else f', {spent.name}'})")
+    end = f"return {result.name}"
+    head = f"def rule({', '.join(x.name for x in given)}):"
+    if plain == thrifty:
+        made = _function(head, [*plain, end], names)
+        return Written(made, plain, result.name, names, _steps(steps, result, place))
+    # NumPy's results of scalars are no arrays and can't be overwritten.
+    names["scalar_rule"] = _function(head, [*plain, end], names)
+    test = ["if not g.shape:", "    return scalar_" + head[4:-1]]
+    made = _function(head, [*test, *thrifty, end], names)
+    return Written(made, [], result.name, names, _steps(steps, result, place))
+
+
+def _steps(steps: list[_Step], result: _StandIn, place: int) -> list[Step] | None:
+    """The rule for the compiled walk, if it is of steps that this can do."""
+    if not steps or result is not steps[-1].result or any(len(s.inputs) > 2 for s in steps):
+        return None
+    known = {name: i for i, name in enumerate(("g", "y", *NAMES))}
+    known |= {step.result.name: len(known) + i for i, step in enumerate(steps)}
+    found = []
+    for step in steps:
+        places, given = [], []
+        for x in step.inputs:
+            constant: dict[str, Any] = {}
+            name = _operand(x, step, constant, place)
+            places.append(-1 if constant else known[str(name)])
+            given.append(next(iter(constant.values()), None))
+        kind = "ufunc" if step.primitive.is_ufunc else "kernel"
+        found.append(
+            Step(kind, step.primitive.kernel, tuple(places), tuple(given), step.settings or None)
+        )
+    return found
+
+
+def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:
+    text = "\n".join([head, *[f"    {line}" for line in body]])
+    exec(compile(text, "<gradient rule>", "exec"), names)
+    made: ArrayRule = names.pop("rule")
+    return made
+
+
+def _operand(x: Any, step: _Step, names: dict[str, Any], place: int) -> str | None:
+    if isinstance(x, _StandIn):
+        return x.name
+    value = x._array if type(x) is Tensor else x
+    if type(value).__module__ not in ("numpy", "builtins"):
+        return None  # a constant on another device
+    if type(value) in (int, float) and step.primitive.is_ufunc and len(step.inputs) == 2:
+        value = _as_array(value, [x for x in step.inputs if isinstance(x, _StandIn)])
+    name = f"c{len(names)}_{place}"
+    names[name] = value
+    return name
+
+
+def _as_array(number: float, others: list[_StandIn]) -> Any:
+    """A number that is weak beside `others` in their dtype: ufuncs take arrays in less time."""
+    dtype = others[0].dtype.dtype if others else None
+    return np.array(number, dtype) if dtype in COMPUTED_IN else number
+
+
+def _call(step: _Step, operands: list[str], names: dict[str, Any], i: str) -> str:
+    """The call of a kernel, without the closing parenthesis."""
+    names[f"k{i}"] = step.primitive.kernel
+    if step.primitive.is_ufunc:
+        return f"k{i}({', '.join(operands)}"
+    names["np"] = np
+    names[f"s{i}"] = step.settings
+    return (
+        f"k{i}(np, {', '.join(operands)}, **s{i}"
+        if step.settings
+        else (f"k{i}(np, {', '.join(operands)}")
+    )
+
+
+def _spent(steps: list[_Step], i: int, full: set[str], result: _StandIn) -> _StandIn | None:
+    """A result of an earlier step that step `i` may overwrite with its own."""
+    step = steps[i]
+    if not step.primitive.is_ufunc:
+        return None
+    made = [s.result for s in steps[:i] if s.primitive.is_ufunc]
+    for x in made:
+        fits = x.name in full and x.dtype is step.result.dtype and x is not result
+        if fits and step.uses(x) and not any(later.uses(x) for later in steps[i + 1 :]):
+            return x
+    return None

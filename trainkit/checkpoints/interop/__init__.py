@@ -1,0 +1,1 @@
+"""Files of other formats: Keras's weights and archives, safetensors, npz, tables."""

@@ -1,0 +1,418 @@
+"""Reading and writing files in Keras's layout of weights: one, or several shards of one size.
+
+A class may say itself what is stored of it, by `save_own_variables(store)` and
+`load_own_variables(store)`, as in Keras; `store` is a dict of arrays then.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainkit.checkpoints.format.atomic import AtomicFile
+from trainkit.checkpoints.format.manifest import manifest
+from trainkit.checkpoints.format.reader import SavedFile
+from trainkit.checkpoints.format.validation import ArrayNode, GroupNode, Node
+from trainkit.checkpoints.format.writer import (
+    CheckpointOptions,
+    Entry,
+    Group,
+    Values,
+    as_json,
+    write_file,
+)
+from trainkit.checkpoints.interop.keras_archive import weights_file_in
+from trainkit.checkpoints.interop.keras_weights import (
+    Filler,
+    Saveable,
+    layout,
+    overrides,
+)
+from trainkit.checkpoints.restore.object_graph import has_slots
+from trainkit.checkpoints.restore.report import Difference, Report
+from trainkit.checkpoints.restore.restoration import (
+    IncompleteRestoreWarning,
+    load_verified,
+    mismatch,
+)
+from trainkit.core.errors import (
+    CheckpointError,
+    CheckpointMismatchError,
+    InvalidArgumentError,
+    NoSuchFileError,
+)
+from trainkit.core.trackable import Trackable, walk
+from trainkit.core.variable import Variable
+
+_LARGEST_MAP = 1 << 24
+_GB = 1 << 30  # what Keras means by a GB here
+
+Found = tuple[SavedFile, ArrayNode]
+"""A value, and the file that it is in."""
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def save_keras(
+    model: Trackable,
+    name: str,
+    options: CheckpointOptions | None = None,
+    skipped: Iterable[Any] = (),
+) -> None:
+    """Write what Keras stores of `model` into the file `name`.
+
+    Args:
+        model: the objects.
+        name: the file.
+        options: compression and narrow slots.
+        skipped: objects that are left out, with all below them.
+    """
+    _write(name, model, [_entries(item) for item in layout(model, skipped)], options)
+
+
+def _write(
+    name: str, model: Trackable, groups: list[list[Entry]], options: CheckpointOptions | None
+) -> None:
+    notes = {"manifest": as_json(manifest(model)), "format": "keras"}
+    write_file(name, [entry for group in groups for entry in group], notes, options)
+
+
+def _entries(item: Saveable) -> list[Entry]:
+    values = list(_values(item))
+    if item.name is None and not values:
+        return []
+    return [Group(item.base, {} if item.name is None else {"name": item.name}), *values]
+
+
+def _values(item: Saveable) -> Iterator[Values]:
+    if not overrides(item.part, "save_own_variables"):
+        for path, variable in item.items():
+            yield Values(path, variable._host_view, item.optional)
+        return
+    store: dict[str, Any] = {}
+    item.part.save_own_variables(store)  # type: ignore[attr-defined]
+    for key, value in store.items():
+        array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+        yield Values(f"{item.base}/{key}", partial(np.asarray, array))
+
+
+def save_shards(model: Trackable, name: str, largest: float, skipped: Iterable[Any] = ()) -> None:
+    """Write what Keras stores of `model` into several files, and into `name` which is in which.
+
+    Args:
+        model: the objects.
+        name: ends in `.weights.json`; the shards stand beside it, as `NAME_00000.weights.h5`.
+        largest: GB of values in one file.
+        skipped: objects that are left out, with all below them.
+
+    Raises:
+        InvalidArgumentError: one value alone is larger.
+    """
+    place = Path(name)
+    stem = place.name.removesuffix(".json").removesuffix(".h5").removesuffix(".weights")
+    most = largest * _GB
+    shards: list[list[Entry]] = [[]]
+    filled = total = 0
+    places: dict[str, list[int]] = {}
+    for item in layout(model, skipped):
+        for entry in _entries(item):
+            if isinstance(entry, Group):
+                head = entry
+                shards[-1].append(head)
+                continue
+            size = _bytes_of(entry)
+            if size > most:
+                raise InvalidArgumentError(
+                    f"save_weights: {entry.path} has {size} bytes, more than max_shard_size="
+                    f"{largest} GB allows; allow larger shards"
+                )
+            if filled + size > most:
+                shards.append([head])
+                filled = 0
+            filled, total = filled + size, total + size
+            shards[-1].append(entry)
+            known = places.setdefault(f"/{item.base}", [])
+            if len(shards) - 1 not in known:
+                known.append(len(shards) - 1)
+    names = [f"{stem}_{number:05}.weights.h5" for number in range(len(shards))]
+    for file_name, entries in zip(names, shards, strict=True):
+        _write(str(place.with_name(file_name)), model, [entries], None)
+    found = {path: [names[n] for n in numbers] for path, numbers in places.items()}
+    weight_map = {path: f[0] if len(f) == 1 else f for path, f in found.items()}
+    text = json.dumps({"metadata": {"total_size": total}, "weight_map": weight_map}, indent=4)
+    with AtomicFile(place) as out:
+        os.write(out.fd, text.encode())
+        out.commit()
+
+
+def _bytes_of(entry: Any) -> int:
+    return int(np.asarray(entry.read()).nbytes)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+class Shelf:
+    """The values of one file, or of several as one.
+
+    Args:
+        name: what errors call it.
+        files: open.
+    """
+
+    def __init__(self, name: str, files: list[SavedFile]) -> None:
+        self.name = name
+        self.files = files
+
+    def group(self, path: str) -> dict[str, Found] | None:
+        """The values in a group by name, `None` if no file has the group."""
+        found: dict[str, Found] | None = None
+        for file in self.files:
+            node = _find(file.root, path)
+            if isinstance(node, GroupNode):
+                found = {} if found is None else found
+                _gather(file, node, "", found)
+        return found
+
+    def arrays(self) -> Iterator[ArrayNode]:
+        """All values."""
+        for file in self.files:
+            yield from file.arrays()
+
+    def close(self) -> None:
+        """Give the files back."""
+        for file in self.files:
+            file.close()
+
+
+def _gather(file: SavedFile, group: GroupNode, path: str, found: dict[str, Found]) -> None:
+    for name, node in group.children.items():
+        if isinstance(node, ArrayNode):
+            found.setdefault(path + name, (file, node))
+        else:
+            _gather(file, node, f"{path}{name}/", found)
+
+
+def _find(root: Node, path: str) -> Node | None:
+    node: Node | None = root
+    for name in path.split("/"):
+        node = node.children.get(name) if isinstance(node, GroupNode) else None
+    return node
+
+
+def load_keras(
+    model: Trackable, name: str, skip_mismatch: bool = False, skipped: Iterable[Any] = ()
+) -> None:
+    """Take the weights of `model` from a file in Keras's layout, `.keras` or `.weights.json`.
+
+    Args:
+        model: the objects.
+        name: the file.
+        skip_mismatch: take what fits and warn of the rest.
+        skipped: objects that keep what they have, with all below them.
+    """
+    if name.endswith(".keras"):
+        with weights_file_in(name) as fd:
+            load_shelf(
+                model, Shelf(name, [SavedFile(name, foreign=True, fd=fd)]), skip_mismatch, skipped
+            )
+    elif name.endswith(".json"):
+        load_shelf(model, _shards(name), skip_mismatch, skipped)
+    else:
+        load_shelf(model, Shelf(name, [SavedFile(name, foreign=True)]), skip_mismatch, skipped)
+
+
+def _shards(name: str) -> Shelf:
+    """The files that a `.weights.json` names; they stand in its folder."""
+    place = Path(name)
+    if not place.is_file():
+        raise NoSuchFileError(f"there is no file {name!r}")
+    if place.stat().st_size > _LARGEST_MAP:
+        raise CheckpointError(f"{name} is refused: it has more than {_LARGEST_MAP} bytes")
+    try:
+        parts = json.loads(place.read_bytes())["weight_map"].values()
+        names = {file for part in parts for file in ([part] if isinstance(part, str) else part)}
+        if not all(isinstance(file, str) and file == Path(file).name for file in names):
+            raise ValueError("a shard's name is no plain file name")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{name} is damaged or no map of weights: {error}") from error
+    files: list[SavedFile] = []
+    try:
+        for file in sorted(names):
+            files.append(SavedFile(place.with_name(file), foreign=True))
+    except BaseException:
+        Shelf(name, files).close()
+        raise
+    return Shelf(name, files)
+
+
+def load_shelf(
+    model: Trackable, shelf: Shelf, skip_mismatch: bool = False, skipped: Iterable[Any] = ()
+) -> None:
+    """Take the weights of `model` from open files, and close them.
+
+    Raises:
+        CheckpointMismatchError: something does not fit; nothing is changed.
+        CheckpointError: a file is damaged; nothing is changed.
+    """
+    try:
+        loading = _Loading(model, shelf, skipped)
+        settle(shelf.name, loading.differences, skip_mismatch)
+        for file in shelf.files:
+            file.verify()
+        loading.finish()
+    finally:
+        shelf.close()
+
+
+class _Loading:
+    """What of a shelf goes where.
+
+    Attributes:
+        differences: what does not fit.
+    """
+
+    def __init__(self, model: Trackable, shelf: Shelf, skipped: Iterable[Any]) -> None:
+        self.shelf = shelf
+        self.differences: list[Difference] = []
+        self._jobs: list[tuple[Variable, Found]] = []
+        self._own: list[tuple[Saveable, dict[str, Found]]] = []
+        self._known: set[int] = set()
+        skipped = list(skipped)
+        _build_optimizer(model, shelf)
+        for item in layout(model, skipped):
+            self._match(item)
+        if skipped:
+            return
+        for node in shelf.arrays():
+            if id(node) not in self._known and not _may_stay(model, node.path):
+                text = f"{node.shape} {node.dtype.name}"
+                self.differences.append(Difference("unused", node.path, text))
+
+    def _match(self, item: Saveable) -> None:
+        values = self.shelf.group(item.base)
+        if values is None:  # it may have been saved by a class that calls it by another name
+            named = (self.shelf.group(f"{path}/vars") for path in item.others)
+            values = next((found for found in named if found), None)
+        if overrides(item.part, "load_own_variables"):
+            self._known |= {id(node) for _, node in (values or {}).values()}
+            self._own.append((item, values or {}))
+            return
+        if item.optional and (values is None or _has_no_slots(values)):
+            self._known |= {id(node) for _, node in (values or {}).values()}
+            self._numbers(item, values or {})
+            return
+        for number, variable in enumerate(item.variables):
+            self._match_one(f"{item.base}/{number}", variable, (values or {}).get(str(number)))
+
+    def _numbers(self, item: Saveable, values: dict[str, Found]) -> None:
+        """Step and rate of an optimizer that was saved before it had slots."""
+        for number, variable in enumerate(item.variables[: len(values)]):
+            self._match_one(f"{item.base}/{number}", variable, values.get(str(number)))
+
+    def _match_one(self, path: str, variable: Any, found: Found | None) -> None:
+        if found is not None:
+            self._known.add(id(found[1]))
+        if isinstance(variable, Filler):
+            return
+        if found is None:
+            self.differences.append(Difference("missing", path, shown(variable)))
+            return
+        node = found[1]
+        problem = problem_of(path, variable, node.shape, node.dtype)
+        if problem:
+            self.differences.append(problem)
+        else:
+            self._jobs.append((variable, found))
+
+    def finish(self) -> None:
+        """Give the values, first to classes that take them their own way: these may refuse."""
+        done: list[tuple[Variable, Any]] = []
+        for item, values in self._own:
+            done += [(v, v.value()) for _, v in walk(item.part) if isinstance(v, Variable)]
+            arrays = {name: file.value(node) for name, (file, node) in values.items()}
+            try:
+                item.part.load_own_variables(arrays)  # type: ignore[attr-defined]
+            except Exception as error:
+                for variable, before in reversed(done):
+                    variable._store(before._array)
+                raise CheckpointMismatchError(
+                    f"{self.shelf.name}: {type(item.part).__name__} at '{item.path}' can't take "
+                    f"its values {', '.join(arrays) or '(there are none)'}: "
+                    f"{type(error).__name__} {error}"
+                ) from error
+        for file in self.shelf.files:
+            jobs = [(v, node) for v, (other, node) in self._jobs if other is file]
+            load_verified(file, [(v, node) for v, node in jobs if v.dtype == node.dtype.name])
+            for variable, node in jobs:
+                if variable.dtype != node.dtype.name:
+                    variable._store(file.value(node).astype(variable.dtype.dtype))
+
+
+def _has_no_slots(values: dict[str, Found]) -> bool:
+    return len(values) <= 2 and all(math.prod(node.shape) == 1 for _, node in values.values())
+
+
+def _may_stay(model: Trackable, path: str) -> bool:
+    """Whether a value may stay unused: private state of Keras, an optimizer without a taker."""
+    has_optimizer = any(has_slots(part) for part in type(model).parts(model).values())
+    if path.startswith("optimizer/"):
+        return not has_optimizer
+    return path.startswith("_") or "seed_generator" in path.split("/")
+
+
+def _build_optimizer(model: Trackable, shelf: Shelf) -> None:
+    """Make the slots of a compiled model's optimizer when the file has values for them."""
+    for part in type(model).parts(model).values():
+        build = getattr(part, "build", None)
+        fresh = has_slots(part) and not part.slot_variables()  # type: ignore[attr-defined]
+        if fresh and callable(build) and len(shelf.group("optimizer/vars") or ()) > 2:
+            build(model.trainable_variables)  # type: ignore[attr-defined]
+
+
+# ---------------------------------------------------------------------- what does not fit
+
+
+def shown(variable: Variable) -> str:
+    """Shape and dtype."""
+    return f"{tuple(variable.shape)} {variable.dtype.name}"
+
+
+def problem_of(path: str, variable: Variable, shape: Any, dtype: Any) -> Difference | None:
+    """Why `variable` can't take a value of this shape and dtype, None when it can.
+
+    Values of another float type, or of another integer type, are cast.
+    """
+    dtype = np.dtype(dtype)
+    text = f"object {shown(variable)}, file {tuple(shape)} {dtype.name}"
+    if not variable.shape.is_compatible_with(shape):
+        return Difference("other shape", path, text)
+    return (
+        None
+        if _sort(dtype) == _sort(variable.dtype.dtype)
+        else Difference("other dtype", path, text)
+    )
+
+
+def _sort(dtype: np.dtype[Any]) -> str:
+    if dtype.kind in "iu":
+        return "integer"
+    return "float" if dtype.kind == "f" or dtype.name == "bfloat16" else dtype.name
+
+
+def settle(name: str, differences: list[Difference], skip_mismatch: bool) -> None:
+    """Raise for differences, or warn of them."""
+    report = Report(name, differences)
+    if report and not skip_mismatch:
+        raise mismatch(report)
+    if report:
+        warnings.warn(str(report), IncompleteRestoreWarning, stacklevel=5)

@@ -1,0 +1,296 @@
+"""Weights as a flat table of names: `.safetensors` and `.npz` files.
+
+A safetensors file is the length of its header (uint64), the header (JSON: dtype, shape and place of
+each array), and the values, all little-endian. Source: https://huggingface.co/docs/safetensors.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from trainkit.checkpoints.format.atomic import AtomicFile
+from trainkit.checkpoints.format.positioned_io import (
+    H5Stream,
+    read_at,
+    read_into,
+    write_at,
+)
+from trainkit.checkpoints.format.regular_files import FLOOR, ZipArchive, open_regular
+from trainkit.core.dtypes import BY_NUMPY, as_dtype, native
+from trainkit.core.errors import CheckpointError, UnimplementedError
+
+_NAMES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+}
+_DTYPES = {code: name for name, code in _NAMES.items()}
+_HEADER_LIMIT = 1 << 26
+_JSON_RATIO = 24  # bytes of objects for a byte of JSON, at most
+_NPY_HEADER_LIMIT = 10_000  # NumPy's own, which looks at it too late
+
+
+def write_safetensors(
+    path: str | os.PathLike[str], arrays: Mapping[str, Any], notes: Mapping[str, str] | None = None
+) -> None:
+    """Write arrays as one safetensors file, which appears whole or not at all.
+
+    Args:
+        path: the file.
+        arrays: NumPy arrays by name.
+        notes: texts for the header's `__metadata__`.
+
+    Raises:
+        UnimplementedError: a dtype that the format does not have.
+        OSError: the file can't be written; an older one is untouched.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(notes or {})}
+    arrays = {name: native(array) for name, array in arrays.items()}
+    start = 0
+    for name, array in arrays.items():
+        code = _NAMES.get(BY_NUMPY[array.dtype].name if array.dtype in BY_NUMPY else "")
+        if code is None:
+            raise UnimplementedError(f"{name!r}: safetensors has no dtype for {array.dtype}")
+        end = start + array.nbytes
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with AtomicFile(path) as target:
+        write_at(target.fd, len(text).to_bytes(8, "little") + text, 0)
+        offset = 8 + len(text)
+        for array in arrays.values():
+            data = np.require(array, requirements="C")
+            if data.size:
+                write_at(target.fd, data.reshape(-1).view(np.uint8), offset)
+            offset += array.nbytes
+        target.commit()
+
+
+class SafetensorsFile:
+    """An open safetensors file, whose header was checked.
+
+    Raises:
+        NotFoundError: there is no such file.
+        CheckpointError: it is damaged, or no safetensors file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fsdecode(path)
+        self._fd = open_regular(self.name)
+        try:
+            self._table, self._start = self._read_header()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the file back."""
+        os.close(self._fd)
+
+    def __enter__(self) -> SafetensorsFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _bad(self, why: str) -> CheckpointError:
+        return CheckpointError(f"{self.name} is damaged or no safetensors file: {why}")
+
+    def _read_header(self) -> tuple[dict[str, tuple[str, tuple[int, ...], int, int]], int]:
+        size = os.fstat(self._fd).st_size
+        length = int.from_bytes(read_at(self._fd, 8, 0), "little")
+        if size < 8 or length > min(size - 8, _HEADER_LIMIT):
+            raise self._bad(f"the header has {length} bytes, the file {size}")
+        if _JSON_RATIO * length > 4 * size + 4 * FLOOR:
+            raise self._bad(f"its header takes {length} of {size} bytes")
+        try:
+            header = json.loads(read_at(self._fd, length, 8))
+            table = {
+                name: _checked(item) for name, item in header.items() if name != "__metadata__"
+            }
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise self._bad(f"its header can't be read ({error})") from error
+        end = 0
+        for _, _, start, stop in sorted(table.values(), key=lambda item: item[2:]):
+            if start != end:
+                raise self._bad("the values overlap or leave gaps")
+            end = stop
+        if 8 + length + end != size:
+            raise self._bad(f"the values take {end} bytes, {size - 8 - length} are there")
+        return table, 8 + length
+
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Shape and dtype of each array by name."""
+        return {name: (shape, dtype) for name, (dtype, shape, _, _) in self._table.items()}
+
+    def read(self, name: str) -> Any:
+        """The array `name`."""
+        dtype, shape, start, stop = self._table[name]
+        array = np.empty(shape, as_dtype(dtype).dtype)
+        if array.size:
+            done = read_into(self._fd, array.reshape(-1).view(np.uint8), self._start + start)
+            if done != stop - start:
+                raise self._bad(f"{name!r} is cut short")
+        _require_booleans(array, f"{self.name} is refused: {name!r}")
+        return array
+
+
+def _require_booleans(array: Any, what: str) -> None:
+    """Refuse other bytes than 0 and 1, with which NumPy computes nonsense."""
+    if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
+        raise CheckpointError(f"{what} has booleans that are none")
+
+
+def _checked(item: Any) -> tuple[str, tuple[int, ...], int, int]:
+    dtype = _DTYPES[item["dtype"]]
+    shape = tuple(item["shape"])
+    start, stop = item["data_offsets"]
+    numbers = [*shape, start, stop]
+    if not all(type(n) is int and 0 <= n < 1 << 62 for n in numbers):
+        raise ValueError("sizes must be integers from 0 on")
+    if stop - start != math.prod(shape) * as_dtype(dtype).size:
+        raise ValueError(f"shape {shape} of {dtype} does not take {stop - start} bytes")
+    return dtype, shape, start, stop
+
+
+def write_npz(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
+    """Write arrays as one `.npz` file, which appears whole or not at all.
+
+    Args:
+        path: the file.
+        arrays: NumPy arrays by name; bfloat16 is written as uint16 under `NAME:bfloat16`.
+
+    Raises:
+        OSError: the file can't be written; an older one is untouched.
+    """
+    with AtomicFile(path) as target:
+        stream = H5Stream(target.fd)
+        with zipfile.ZipFile(stream, "w", allowZip64=True) as archive:
+            for name, array in arrays.items():
+                if array.dtype.name == "bfloat16":
+                    name, array = f"{name}:bfloat16", array.view(np.uint16)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+        stream.check()
+        target.commit()
+
+
+UNPACKING_ERRORS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What `zipfile` and NumPy raise when an archive of arrays makes no sense to them."""
+
+
+def _npy_header(stream: Any) -> tuple[tuple[int, ...], Any, int]:
+    """Shape, dtype and length of the header of an array, which NumPy would read however long."""
+    start = stream.read(8)
+    version = np.lib.format.read_magic(io.BytesIO(start))
+    form, read = {
+        (1, 0): ("<H", np.lib.format.read_array_header_1_0),
+        (2, 0): ("<I", np.lib.format.read_array_header_2_0),
+    }[version]
+    start = stream.read(struct.calcsize(form))
+    (length,) = struct.unpack(form, start)
+    if length > _NPY_HEADER_LIMIT:
+        raise ValueError(f"a header has {length} bytes")
+    shape, _, dtype = read(io.BytesIO(start + stream.read(length)))
+    return shape, dtype, 8 + len(start) + length
+
+
+class NpzFile:
+    """An open `.npz` file, whose list of arrays was checked; pickled objects are refused.
+
+    Raises:
+        NotFoundError: there is no such file.
+        CheckpointError: it is damaged, or no `.npz` file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fsdecode(path)
+        self._archive = ZipArchive(self.name, ".npz file")
+        self._table: dict[str, tuple[str, tuple[int, ...], Any]] = {}
+        try:
+            for member in self._archive.infolist():
+                self._table |= self._described(member)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give the file back."""
+        self._archive.close()
+
+    def __enter__(self) -> NpzFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _bad(self, why: Any) -> CheckpointError:
+        return CheckpointError(f"{self.name} is damaged or no .npz file: {why}")
+
+    def _described(self, member: zipfile.ZipInfo) -> dict[str, tuple[str, tuple[int, ...], Any]]:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise self._bad(f"{member.filename} is packed in a way that NumPy does not write")
+        try:
+            with self._archive.open(member) as stream:
+                shape, dtype, header = _npy_header(stream)
+        except UNPACKING_ERRORS as error:
+            raise self._bad(error) from error
+        if dtype.hasobject or dtype.kind not in "biufc":
+            raise CheckpointError(f"{self.name} is refused: {member.filename} holds {dtype}")
+        if header + math.prod(shape) * dtype.itemsize != member.file_size:
+            raise self._bad(f"{member.filename} declares {shape}, which is not what is stored")
+        name = member.filename.removesuffix(".npy")
+        bare = name.removesuffix(":bfloat16")
+        known = "bfloat16" if bare != name else dtype.name
+        return {bare: (known, tuple(shape), member)}
+
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Shape and dtype of each array by name."""
+        return {name: (shape, dtype) for name, (dtype, shape, _) in self._table.items()}
+
+    def read(self, name: str) -> Any:
+        """The array `name`."""
+        dtype, _, member = self._table[name]
+        try:
+            with self._archive.open(member) as stream:
+                array = np.lib.format.read_array(stream, allow_pickle=False)
+        except UNPACKING_ERRORS as error:
+            raise self._bad(error) from error
+        _require_booleans(array, f"{self.name} is refused: {name!r}")
+        return array.view(as_dtype(dtype).dtype) if dtype == "bfloat16" else array

@@ -1,0 +1,1 @@
+"""From a file back to objects: what matches what, and what did not."""

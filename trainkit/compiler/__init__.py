@@ -1,0 +1,1 @@
+"""Array arithmetic, traced and compiled to machine code by LLVM."""

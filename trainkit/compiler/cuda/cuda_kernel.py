@@ -1,0 +1,108 @@
+"""The code of a run of nodes for a GPU: which steps it is made of, and how it is compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.cuda import cuda_functions
+from trainkit.compiler.cuda.cuda_source import KernelSource, source_of
+from trainkit.compiler.ir import (
+    Elementwise,
+    Loop,
+    Operand,
+    Step,
+    Unsupported,
+)
+from trainkit.compiler.schedule.loops import held_in_memory, joined, needed
+from trainkit.compiler.schedule.memory import reusable_inputs
+from trainkit.compiler.tracer import Trace, Traced
+
+THREADS = 256
+"""Threads of a block."""
+_OPTIONS = ("--fmad=false",)  # a product and a sum are rounded each for itself, as one by one
+
+
+class CudaTrace(Trace):
+    """Takes element-wise steps and views; everything else stays with CuPy."""
+
+    embeds = False  # arrays of a GPU can't be looked at without a copy
+    tuned = False
+
+    def note(self, step: Step) -> None:
+        if not isinstance(step, Elementwise):
+            raise Unsupported(f"{type(step).__name__} on a GPU")
+        super().note(step)
+
+    def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
+        if not cuda_functions.is_known(name, given):
+            raise Unsupported(f"{name} on a GPU")
+        return True
+
+    def constant(self, array: Any) -> Traced:
+        """A single number, which stands in the code."""
+        if np.size(array) != 1:
+            raise Unsupported("an array made by a kernel")
+        return super().constant(array)
+
+
+class CudaCode:
+    """The kernels of a run of nodes, in order.
+
+    Attributes:
+        kernels: their sources.
+        inputs: a (shape, dtype) of each array that a call gives.
+        outputs: the views that are its results.
+        inside: buffers that one kernel writes and another reads.
+        reusable: pairs (output, input): the output may be written over the input.
+    """
+
+    def __init__(self, trace: Trace, results: Sequence[Traced]) -> None:
+        for i, result in enumerate(results):
+            result.buffer.kind, result.buffer.index = "output", i
+        self.outputs = [result.view for result in results]
+        made = {v.buffer for v in self.outputs}
+        self.loops = [s for s in needed(joined(trace.steps), made) if isinstance(s, Loop)]
+        held = held_in_memory(list(self.loops), made)
+        pairs = reusable_inputs(list(self.loops), {v.buffer: v for v in self.outputs})
+        self.reusable = {(made.index, source.index) for made, source in pairs}
+        shared = {buffer for pair in pairs for buffer in pair}
+        loops = [loop for loop in self.loops if 0 not in loop.out.shape]
+        self.kernels = [source_of(loop, held, shared) for loop in loops]
+        self.inputs = list(trace.specs)
+        used = dict.fromkeys(v.buffer for k in self.kernels for v in k.views)
+        self.inside = [b for b in used if b.kind == "temporary"]
+        for i, buffer in enumerate(self.inside):
+            buffer.index = i
+
+    @property
+    def text(self) -> str:
+        """The source of all kernels."""
+        return "\n".join(kernel.text for kernel in self.kernels)
+
+
+def code_of(trace: Trace, results: list[Traced]) -> CudaCode | None:
+    """The code of a trace, where it has fewer kernels than steps."""
+    code = CudaCode(trace, results)
+    return code if len(code.loops) < sum(len(loop.members) for loop in code.loops) else None
+
+
+_COMPILED: dict[str, Any] = {}
+_LOCK = threading.Lock()
+
+
+def compiled(xp: Any, kernel: KernelSource) -> Any:
+    """The kernel, ready to be launched with (blocks, threads, arrays).
+
+    Equal sources are compiled once; CuPy keeps what it compiled on disk, too.
+    """
+    with _LOCK:
+        found = _COMPILED.get(kernel.text)
+        if found is None:
+            found = xp.RawKernel(kernel.text, kernel.name, options=_OPTIONS)
+            found.compile()
+            _COMPILED[kernel.text] = found
+    return found

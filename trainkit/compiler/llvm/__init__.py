@@ -1,0 +1,1 @@
+"""Steps as LLVM text, and the machine code of it."""

@@ -1,0 +1,156 @@
+"""Lines of LLVM's language: names, loads and stores, loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.llvm.llvm_functions import type_of
+
+
+def memory_type(dtype: np.dtype[Any]) -> str:
+    """LLVM's type of an element in memory."""
+    return "i8" if dtype.kind == "b" else type_of(dtype)
+
+
+class Lines:
+    """The body of one function.
+
+    Attributes:
+        lines: the instructions so far.
+        metadata: nodes that they refer to as `!{0}`, `!{1}`, ..., each as its text.
+        cells: how many pointers have room on the stack, from `%cells` on.
+        rows: bytes of the pieces of memory on the stack that are called `%row0`, `%row1`, ...
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.metadata: list[str] = []
+        self.cells = 0
+        self.rows: list[int] = []
+        self._count = 0
+        self._block = "entry"
+        self._inner: str | None = None  # what marks the accesses in the loop that is written
+
+    def do(self, text: str) -> None:
+        """Add an instruction without a result."""
+        self.lines.append(f"  {text}")
+
+    def line(self, text: str) -> str:
+        """Add an instruction; the name of its result."""
+        name = self.name()
+        self.do(f"{name} = {text}")
+        return name
+
+    def name(self) -> str:
+        """A name that is not taken yet."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self._block = label
+
+    @property
+    def block(self) -> str:
+        """The label of the block that is being written."""
+        return self._block
+
+    # ------------------------------------------------------------------ memory
+
+    def at(self, pointer: str, offset: int) -> str:
+        """The address `offset` bytes after `pointer`."""
+        if offset == 0:
+            return pointer
+        return self.line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def moved(self, pointer: str, i: str, stride: int, dtype: np.dtype[Any]) -> str:
+        """The address `i` times `stride` bytes after `pointer`."""
+        if stride == 0:
+            return pointer
+        if stride == dtype.itemsize:
+            return self.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {i}")
+        far = self.line(f"mul nsw i64 {i}, {stride}")
+        return self.line(f"getelementptr i8, ptr {pointer}, i64 {far}")
+
+    def load(self, kind: str, pointer: str) -> str:
+        """The value of type `kind` at `pointer`."""
+        return self.line(f"load {kind}, ptr {pointer}{self._group()}")
+
+    def store(self, kind: str, value: str, pointer: str) -> None:
+        """Write a value of type `kind` to `pointer`."""
+        self.do(f"store {kind} {value}, ptr {pointer}{self._group()}")
+
+    def _group(self) -> str:
+        return f", !llvm.access.group {self._inner}" if self._inner else ""
+
+    def element(self, dtype: np.dtype[Any], pointer: str) -> str:
+        """The array element at `pointer`."""
+        value = self.load(memory_type(dtype), pointer)
+        return self.line(f"icmp ne i8 {value}, 0") if dtype.kind == "b" else value
+
+    def put(self, dtype: np.dtype[Any], value: str, pointer: str) -> None:
+        """Write an array element to `pointer`."""
+        if dtype.kind == "b":
+            value = self.line(f"zext i1 {value} to i8")
+        self.store(memory_type(dtype), value, pointer)
+
+    # ------------------------------------------------------------------ loops
+
+    def _node(self, *parts: str) -> str:
+        """A distinct node of metadata; the part "self" stands for the node."""
+        name = f"!{{{len(self.metadata)}}}"
+        inside = ", ".join(name if part == "self" else part for part in parts)
+        self.metadata.append(f"distinct !{{{{{inside}}}}}")
+        return name
+
+    def loop(
+        self,
+        count: int | str,
+        body: Callable[[str], Any],
+        inner: bool = False,
+        first: str | None = None,
+    ) -> None:
+        """`for i in range(count): body(i)`; the turns of an inner loop don't touch one another.
+
+        With `first`, a value as `count` may be one then, it is `range(first, count)`, which may be
+        empty.
+        """
+        label = self.name()[1:]
+        before = self._block
+        if first is None:
+            self.do(f"br label %{label}")
+        else:
+            some = self.line(f"icmp ult i64 {first}, {count}")
+            self.do(f"br i1 {some}, label %{label}, label %{label}.end")
+        self.start(label)
+        index = f"%{label}.i"
+        place = len(self.lines)
+        self.lines.append("")
+        after = ""
+        if inner:
+            self._inner = self._node()
+            allowed = self._node('!"llvm.loop.parallel_accesses"', self._inner)
+            after = f", !llvm.loop {self._node('self', allowed)}"
+        body(index)
+        self._inner = None if inner else self._inner
+        following = self.line(f"add nuw nsw i64 {index}, 1")
+        more = self.line(f"icmp ult i64 {following}, {count}")
+        self.lines[place] = (
+            f"  {index} = phi i64 [{first or 0}, %{before}], [{following}, %{self._block}]"
+        )
+        self.do(f"br i1 {more}, label %{label}, label %{label}.end{after}")
+        self.start(f"{label}.end")
+
+    def total(self, count: int, kind: str, first: str, body: Callable[[str, str], str]) -> str:
+        """`total = first; for i in range(count): total = body(i, total)`."""
+        held: list[str] = []
+        place = len(self.lines) + 2  # after the branch and the label of the loop
+        before, total = self._block, self.name()
+        self.loop(count, lambda i: held.append(body(i, total)))
+        label = self.lines[place - 1][:-1]
+        self.lines[place] += f"\n  {total} = phi {kind} [{first}, %{before}], [{held[0]}, %{label}]"
+        return held[0]

@@ -1,0 +1,230 @@
+"""A segment's function: it takes arrays from Python, checks them, and does the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.ir import (
+    Buffer,
+    LabelCheck,
+    Product,
+    Step,
+    View,
+    sources_of,
+)
+from trainkit.compiler.llvm.builder import Lines
+from trainkit.compiler.llvm.lower import write_check, write_part, write_step
+from trainkit.compiler.llvm.module import ModuleText
+from trainkit.compiler.schedule.parallel import PART_BYTES, Team, teams
+from trainkit.kernels.jit import numpy_inner_loops
+from trainkit.kernels.threads.thread_pool import team
+
+EMBEDDED_BYTES = 256
+"""Constants up to this size stand in the code; larger ones are given to each call."""
+RELEASE_BYTES = 1 << 22
+"""Code that moves or multiplies more than this lets other threads of Python run meanwhile."""
+_UNIT = 64
+"""Elements, as a multiple of which long loops are shared out."""
+_MOST_PARTS = 64
+_CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+
+Given = tuple[Buffer, tuple[int, ...], np.dtype[Any]]
+
+
+class Writer:
+    """Writes the module of a segment.
+
+    Args:
+        steps: in order.
+        given: buffer, shape and dtype of the arrays that are given first.
+        outputs: the buffers of the arrays that are given after them.
+        places: the offsets of temporaries in the memory that is given last.
+        reusable: pairs of an output and an input in whose memory it may lie.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        given: Sequence[Given],
+        outputs: Sequence[Buffer],
+        places: dict[Buffer, int],
+        reusable: Sequence[tuple[Buffer, Buffer]] = (),
+    ) -> None:
+        self._module = ModuleText()
+        self._steps = steps
+        self._given = given
+        self._outputs = outputs
+        self._places = places
+        self._reusable = reusable
+        self._text = Lines()
+        self._pointers: dict[Buffer, str] = {}
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        """Addresses of the functions and objects that the text refers to, by name."""
+        return self._module.symbols
+
+    def written(self) -> str:
+        """The text of the module."""
+        text = self._text
+        self._pick_up()
+        for step in self._steps:
+            if isinstance(step, LabelCheck):
+                write_check(text, step, self._pointer(step.labels))
+        release = _work(self._steps) > RELEASE_BYTES
+        thread = text.line("call ptr @PyEval_SaveThread()") if release else ""
+        for item in self._in_teams():
+            if isinstance(item, Team):
+                self._call_team(item)
+            elif not isinstance(item, LabelCheck):
+                self._call(item)
+        if release:
+            text.do(f"call void @PyEval_RestoreThread(ptr {thread})")
+        self._leave(True)
+        text.start("fail")
+        self._leave(False)
+        self._module.entry(text)
+        return self._module.text()
+
+    def _leave(self, done: bool) -> None:
+        result = self._text.line(f"call ptr @PyBool_FromLong(i64 {int(done)})")
+        self._text.do(f"ret ptr {result}")
+
+    def _call(self, step: Step) -> None:
+        body, views = write_step(self._module, step, self._is_held)
+        pointers = ", ".join(f"ptr {self._pointer(v)}" for v in views)
+        self._text.do(f"call void {self._module.function(body, len(views))}({pointers})")
+
+    def _in_teams(self) -> Sequence[Step | Team]:
+        if team() is None:
+            return self._steps
+        return teams(self._steps, set(self._pointers), self._places, self._reusable)
+
+    def _call_team(self, together: Team) -> None:
+        """Share out the loops: each part of the work is a part of all of them."""
+        body = Lines()
+        operands: list[str] = []
+        for loop in together.loops:
+            part, views, turns = write_part(self._module, loop, self._is_held)
+            name = self._module.function(part, len(views), ("i64 %first", "i64 %after"))
+            given = [
+                f"ptr {body.load('ptr', body.at('%p0', 8 * (len(operands) + i)))}"
+                for i in range(len(views))
+            ]
+            given += [f"i64 {share}" for share in self._share(body, turns)]
+            body.do(f"call void {name}({', '.join(given)})")
+            operands += [self._pointer(v) for v in views]
+        work = self._module.function(body, 1, ("i64 %part", "i64 %parts"))
+        text = self._text
+        text.cells = max(text.cells, len(operands))
+        for i, pointer in enumerate(operands):
+            text.do(f"store ptr {pointer}, ptr {text.at('%cells', 8 * i)}")
+        parts = max(1, min(_MOST_PARTS, together.bytes // PART_BYTES))
+        text.do(f"call void {self._module.shared_out()}(ptr {work}, ptr %cells, i64 {parts})")
+
+    @staticmethod
+    def _share(text: Lines, turns: int) -> tuple[str, str]:
+        """The first turn of a part, and the one after its last; parts start at whole vectors."""
+        ends = []
+        unit = _UNIT if turns >= _UNIT * 16 else 1
+        units = -(-turns // unit)
+        for part in ("%part", text.line("add i64 %part, 1")):
+            share = text.line(f"mul i64 {part}, {units}")
+            share = text.line(f"udiv i64 {share}, %parts")
+            share = text.line(f"mul i64 {share}, {unit}")
+            below = text.line(f"icmp ult i64 {share}, {turns}")
+            ends.append(text.line(f"select i1 {below}, i64 {share}, i64 {turns}"))
+        return ends[0], ends[1]
+
+    def _is_held(self, view: View) -> bool:
+        return view.buffer in self._pointers
+
+    def _pointer(self, view: View) -> str:
+        """Address of the first element of a view."""
+        found = self._pointers.get(view.buffer)
+        if found is None:  # a constant that stands in the code
+            found = self._module.constant(view.buffer.value[0].tobytes())
+            self._pointers[view.buffer] = found
+        return self._text.at(found, view.offset)
+
+    # ------------------------------------------------------------------ arguments
+
+    def _pick_up(self) -> None:
+        """Take the addresses of data out of the objects that are given; leave if one won't do."""
+        for i, (buffer, shape, dtype) in enumerate(self._given):
+            self._pointers[buffer] = self._array(self._argument(i), shape, dtype)
+        first = len(self._given)
+        for i, buffer in enumerate(self._outputs):
+            self._pointers[buffer] = self._data(self._argument(first + i))
+        if self._places:
+            memory = self._data(self._argument(first + len(self._outputs)))
+            for buffer, offset in self._places.items():
+                self._pointers[buffer] = self._text.at(memory, offset)
+
+    def _argument(self, index: int) -> str:
+        return self._text.load("ptr", self._text.at("%args", 8 * index))
+
+    def _data(self, array: str) -> str:
+        return self._field("ptr", array, numpy_inner_loops.DATA)
+
+    def _field(self, kind: str, thing: str, place: int) -> str:
+        return self._text.load(kind, self._text.at(thing, place))
+
+    def _require(self, condition: str) -> None:
+        label = self._text.name()[1:]
+        self._text.do(f"br i1 {condition}, label %{label}, label %fail")
+        self._text.start(label)
+
+    def _array(self, thing: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+        """Address of the data of an array, or of a NumPy scalar where that may be."""
+        text = self._text
+        kind = self._field("ptr", thing, numpy_inner_loops.TYPE)
+        arrays = self._module.object(np.ndarray, "numpy.ndarray")
+        is_array = text.line(f"icmp eq ptr {kind}, {arrays}")
+        if shape:
+            self._require(is_array)
+            return self._checked(thing, shape, dtype)
+        scalar = self._module.object(dtype.type, f"numpy.{dtype.type.__name__}")
+        array, other, both = (text.name()[1:] for _ in range(3))
+        text.do(f"br i1 {is_array}, label %{array}, label %{other}")
+        text.start(array)
+        of_array = self._checked(thing, shape, dtype)
+        after_array = text.block
+        text.do(f"br label %{both}")
+        text.start(other)
+        self._require(text.line(f"icmp eq ptr {kind}, {scalar}"))
+        of_scalar = text.at(thing, numpy_inner_loops.HEAD)
+        after_other = text.block
+        text.do(f"br label %{both}")
+        text.start(both)
+        return text.line(f"phi ptr [{of_array}, %{after_array}], [{of_scalar}, %{after_other}]")
+
+    def _checked(self, array: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+        """Address of the data of an array that has the shape, the dtype and the layout."""
+        wanted = self._module.object(dtype, f"numpy.dtype.{dtype.char}")
+        self._same("ptr", self._field("ptr", array, numpy_inner_loops.DESCR), wanted)
+        self._same("i32", self._field("i32", array, numpy_inner_loops.RANK), len(shape))
+        flags = self._field("i32", array, numpy_inner_loops.FLAGS)
+        masked = self._text.line(f"and i32 {flags}, {_CONTIGUOUS_ALIGNED}")
+        self._same("i32", masked, _CONTIGUOUS_ALIGNED)
+        if shape:
+            sizes = self._field("ptr", array, numpy_inner_loops.SIZES)
+            for axis, n in enumerate(shape):
+                self._same("i64", self._field("i64", sizes, 8 * axis), n)
+        return self._data(array)
+
+    def _same(self, kind: str, x: str, wanted: Any) -> None:
+        self._require(self._text.line(f"icmp eq {kind} {x}, {wanted}"))
+
+
+def _work(steps: Sequence[Step]) -> int:
+    """Bytes that are read, and multiplications in products."""
+    total = 0
+    for step in steps:
+        total += sum(v.size * v.dtype.itemsize for v in sources_of(step))
+        if isinstance(step, Product):
+            total += step.out.size * step.a.shape[-1]
+    return total

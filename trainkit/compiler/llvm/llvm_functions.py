@@ -1,0 +1,277 @@
+"""Element-wise functions that are rounded exactly, in LLVM's language.
+
+Each entry gives the lines that compute one element. Only what has one right result is here:
+arithmetic, comparison, selection, square roots, conversions that can't fail. Other functions call
+NumPy's loops.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.ir import Number
+
+CASTS = frozenset(a + b for a in "biuf" for b in "biuf" if a + b not in ("fi", "fu"))
+"""Kinds of dtypes between which a conversion is compiled; a float may not fit into an integer."""
+
+_FLOATS = {4: "float", 8: "double"}
+Emit = Callable[..., str]
+"""Function of `line` (adds an instruction, gives its name), operands and the dtype to a name."""
+
+
+def is_known(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of this dtype can be worked on."""
+    if dtype.kind == "f":
+        return dtype.itemsize in _FLOATS and dtype.isnative
+    return dtype.kind in "biu" and dtype.isnative
+
+
+def type_of(dtype: np.dtype[Any]) -> str:
+    """LLVM's type of an element in a register."""
+    if dtype.kind == "b":
+        return "i1"
+    return _FLOATS[dtype.itemsize] if dtype.kind == "f" else f"i{8 * dtype.itemsize}"
+
+
+def literal(value: Any, dtype: np.dtype[Any]) -> str:
+    """A number in LLVM's language, exact to the last bit."""
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    if dtype.kind == "f":
+        return f"0x{struct.pack('>d', float(value)).hex().upper()}"
+    return str(int(value))
+
+
+def _plain(floating: str, integer: str) -> Emit:
+    def emit(line: Any, dtype: Any, *x: str) -> str:
+        word = floating if dtype.kind == "f" else integer
+        return str(line(f"{word} {type_of(dtype)} {', '.join(x)}"))
+
+    return emit
+
+
+def _intrinsic(name: str) -> Emit:
+    def emit(line: Any, dtype: Any, x: str) -> str:
+        kind = type_of(dtype)
+        bits = 8 * dtype.itemsize
+        return str(line(f"call {kind} @llvm.{name}.f{bits}({kind} {x})"))
+
+    return emit
+
+
+def _compare(floating: str, signed: str, unsigned: str) -> Emit:
+    def emit(line: Any, dtype: Any, x: str, y: str) -> str:
+        if dtype.kind == "f":
+            return str(line(f"fcmp {floating} {type_of(dtype)} {x}, {y}"))
+        word = signed if dtype.kind == "i" else unsigned
+        return str(line(f"icmp {word} {type_of(dtype)} {x}, {y}"))
+
+    return emit
+
+
+_greater = _compare("ogt", "sgt", "ugt")
+_less = _compare("olt", "slt", "ult")
+_differs = _compare("une", "ne", "ne")
+
+
+def _select(line: Any, dtype: Any, condition: str, x: str, y: str) -> str:
+    kind = type_of(dtype)
+    return str(line(f"select i1 {condition}, {kind} {x}, {kind} {y}"))
+
+
+def _zero(dtype: Any) -> str:
+    return literal(0, dtype)
+
+
+def _negative(line: Any, dtype: Any, x: str) -> str:
+    kind = type_of(dtype)
+    return str(line(f"fneg {kind} {x}" if dtype.kind == "f" else f"sub {kind} 0, {x}"))
+
+
+def _square(line: Any, dtype: Any, x: str) -> str:
+    return _plain("fmul", "mul")(line, dtype, x, x)
+
+
+def _absolute(line: Any, dtype: Any, x: str) -> str:
+    if dtype.kind == "f":
+        return _intrinsic("fabs")(line, dtype, x)
+    if dtype.kind == "u":
+        return x
+    return _select(line, dtype, _less(line, dtype, x, "0"), _negative(line, dtype, x), x)
+
+
+def _extreme(better: Emit) -> Emit:
+    """The better of two; a NaN wins, and of equal ones the second."""
+
+    def emit(line: Any, dtype: Any, x: str, y: str) -> str:
+        chosen = _select(line, dtype, better(line, dtype, x, y), x, y)
+        if dtype.kind != "f":
+            return chosen
+        unordered = str(line(f"fcmp uno {type_of(dtype)} {x}, {x}"))
+        return _select(line, dtype, unordered, x, chosen)
+
+    return emit
+
+
+def _sign(line: Any, dtype: Any, x: str) -> str:
+    one, minus = literal(1, dtype), literal(-1, dtype)
+    below = _select(line, dtype, _less(line, dtype, x, _zero(dtype)), minus, x)
+    if dtype.kind == "f":  # 0 of either sign gives 0, a NaN itself
+        none = str(line(f"fcmp oeq {type_of(dtype)} {x}, {_zero(dtype)}"))
+        below = _select(line, dtype, none, _zero(dtype), below)
+    return _select(line, dtype, _greater(line, dtype, x, _zero(dtype)), one, below)
+
+
+def _reciprocal(line: Any, dtype: Any, x: str) -> str:
+    return str(line(f"fdiv {type_of(dtype)} {literal(1, dtype)}, {x}"))
+
+
+def _truth(line: Any, dtype: Any, x: str) -> str:
+    return x if dtype.kind == "b" else _differs(line, dtype, x, _zero(dtype))
+
+
+def _logical(word: str) -> Emit:
+    def emit(line: Any, dtype: Any, x: str, y: str) -> str:
+        return str(line(f"{word} i1 {_truth(line, dtype, x)}, {_truth(line, dtype, y)}"))
+
+    return emit
+
+
+def _logical_not(line: Any, dtype: Any, x: str) -> str:
+    return str(line(f"xor i1 {_truth(line, dtype, x)}, true"))
+
+
+def _isnan(line: Any, dtype: Any, x: str) -> str:
+    return str(line(f"fcmp uno {type_of(dtype)} {x}, {x}"))
+
+
+def _isfinite(line: Any, dtype: Any, x: str) -> str:
+    size = _absolute(line, dtype, x)
+    return str(line(f"fcmp olt {type_of(dtype)} {size}, {literal(np.inf, dtype)}"))
+
+
+def _isinf(line: Any, dtype: Any, x: str) -> str:
+    size = _absolute(line, dtype, x)
+    return str(line(f"fcmp oeq {type_of(dtype)} {size}, {literal(np.inf, dtype)}"))
+
+
+_FLOAT_ONLY: dict[str, Emit] = {
+    "divide": _plain("fdiv", ""),
+    "sqrt": _intrinsic("sqrt"),
+    "floor": _intrinsic("floor"),
+    "ceil": _intrinsic("ceil"),
+    "trunc": _intrinsic("trunc"),
+    "rint": _intrinsic("rint"),
+    "reciprocal": _reciprocal,
+    "isnan": _isnan,
+    "isfinite": _isfinite,
+    "isinf": _isinf,
+}
+_NUMBERS: dict[str, Emit] = {
+    "add": _plain("fadd", "add"),
+    "subtract": _plain("fsub", "sub"),
+    "multiply": _plain("fmul", "mul"),
+    "negative": _negative,
+    "square": _square,
+    "absolute": _absolute,
+    "sign": _sign,
+}
+_COMPARISONS: dict[str, Emit] = {
+    "equal": _compare("oeq", "eq", "eq"),
+    "not_equal": _differs,
+    "less": _less,
+    "less_equal": _compare("ole", "sle", "ule"),
+    "greater": _greater,
+    "greater_equal": _compare("oge", "sge", "uge"),
+}
+_LOGICAL: dict[str, Emit] = {
+    "logical_and": _logical("and"),
+    "logical_or": _logical("or"),
+    "logical_xor": _logical("xor"),
+    "logical_not": _logical_not,
+}
+_EXTREMES: dict[str, Emit] = {"maximum": _extreme(_greater), "minimum": _extreme(_less)}
+_BITS: dict[str, Emit] = {
+    "bitwise_and": _plain("", "and"),
+    "bitwise_or": _plain("", "or"),
+    "bitwise_xor": _plain("", "xor"),
+}
+
+
+def _table(name: str, kind: str) -> Emit | None:
+    if name in _LOGICAL:
+        return _LOGICAL[name]
+    if name in _EXTREMES and kind != "b":
+        return _EXTREMES[name]
+    if kind == "b":
+        return _BITS.get(name) or {k: _COMPARISONS[k] for k in ("equal", "not_equal")}.get(name)
+    if name in _NUMBERS or name in _COMPARISONS:
+        return _NUMBERS.get(name) or _COMPARISONS[name]
+    return _FLOAT_ONLY.get(name) if kind == "f" else _BITS.get(name)
+
+
+def is_exact(name: str, given: tuple[Any, ...]) -> bool:
+    """Whether the ufunc `name` of these operands has one right result, to be compiled here."""
+    kind = given[0].dtype.kind
+    if name in _EXTREMES and kind == "f":
+        return isinstance(given[1], Number) and _is_clear(name, given[1].value)
+    return _table(name, kind) is not None
+
+
+def _is_clear(name: str, bound: Any) -> bool:
+    """Whether the extreme of anything and `bound` is one on all processors.
+
+    Of 0.0 and -0.0 some take the first, some the larger; with 0.0 second, `maximum` is 0.0 on all.
+    """
+    return bool(bound != 0) or (name == "maximum" and not np.signbit(bound))
+
+
+def emitted(line: Any, name: str, dtype: np.dtype[Any], x: list[str], out: np.dtype[Any]) -> str:
+    """The register that holds `name` of the registers `x` of dtype `dtype`.
+
+    Args:
+        line: adds an instruction and gives the name of its result.
+        name: a ufunc's, `"copy"`, `"cast"` or `"where"`.
+        dtype: of the operands; of those that are chosen from, for `"where"`.
+        x: registers or literals.
+        out: dtype of the result.
+    """
+    if name == "copy":
+        return x[0]
+    if name == "cast":
+        return cast(line, x[0], dtype, out)
+    if name == "where":
+        return _select(line, dtype, *x)
+    emit = _table(name, dtype.kind)
+    assert emit is not None
+    return emit(line, dtype, *x)
+
+
+def cast(line: Any, x: str, given: np.dtype[Any], wanted: np.dtype[Any]) -> str:
+    """`x` of dtype `given` converted to `wanted` as C does."""
+    before, after = type_of(given), type_of(wanted)
+    if wanted.kind == "b":
+        return _truth(line, given, x)
+    if before == after:
+        return x
+    if given.kind == "f":
+        word = "fpext" if wanted.itemsize > given.itemsize else "fptrunc"
+    elif wanted.kind == "f":
+        word = "sitofp" if given.kind == "i" else "uitofp"
+    elif given.kind != "b" and wanted.itemsize < given.itemsize:
+        word = "trunc"
+    else:
+        word = "sext" if given.kind == "i" else "zext"
+    return str(line(f"{word} {before} {x} to {after}"))
+
+
+def declarations() -> str:
+    """The functions of LLVM that expressions call."""
+    names = ("sqrt", "fabs", "floor", "ceil", "trunc", "rint")
+    kinds = (("float", 32), ("double", 64))
+    lines = [f"declare {t} @llvm.{n}.f{b}({t})" for n in names for t, b in kinds]
+    return "\n".join(lines)

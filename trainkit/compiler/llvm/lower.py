@@ -1,0 +1,439 @@
+"""Each kind of step as the body of a function of the addresses of what it reads and writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.ir import (
+    LabelCheck,
+    Loop,
+    Number,
+    NumpyLoop,
+    Operand,
+    Product,
+    Reduction,
+    Step,
+    View,
+    sources_of,
+)
+from trainkit.compiler.llvm import llvm_functions
+from trainkit.compiler.llvm.builder import Lines, memory_type
+from trainkit.compiler.llvm.llvm_functions import literal, type_of
+from trainkit.compiler.llvm.module import ModuleText
+from trainkit.compiler.schedule.rows import first_inside
+
+_WIDEST_ROW = 64
+"""Elements of a row of integers that a product keeps in registers."""
+
+Dims = list[tuple[int, tuple[int, ...]]]
+"""Axes as (size, the strides of all operands)."""
+
+
+def write_step(module: ModuleText, step: Step, held: Any) -> tuple[Lines, list[View]]:
+    """The body of the function of a step, and the views whose addresses it takes.
+
+    Args:
+        module: gives constants, and names for NumPy's loops.
+        step: the step.
+        held: function of a view to whether it has memory.
+    """
+    made = _RowsWriter if isinstance(step, Loop) and step.ends else _WRITERS[type(step)]
+    writer = made(module, step, held)
+    writer.write()
+    return writer.text, writer.views
+
+
+def write_part(module: ModuleText, step: Loop, held: Any) -> tuple[Lines, list[View], int]:
+    """The body of a function that does the turns from `%first` to `%after` of the outermost loop.
+
+    Args:
+        module: gives constants.
+        step: the loop.
+        held: function of a view to whether it has memory.
+
+    Returns:
+        The body, the views whose addresses it takes, and how many turns there are.
+    """
+    writer = (_RowsWriter if step.ends else _LoopWriter)(module, step, held)
+    turns = writer.write_part()
+    return writer.text, writer.views, turns
+
+
+class _StepWriter:
+    def __init__(self, module: ModuleText, step: Any, held: Any) -> None:
+        self.module = module
+        self.step = step
+        self.held = held
+        self.text = Lines()
+        self.views: list[View] = []
+
+    def write(self) -> None:
+        raise NotImplementedError
+
+    def pointer(self, view: View) -> str:
+        """The parameter that is the address of a view."""
+        if view not in self.views:
+            self.views.append(view)
+        return f"%p{self.views.index(view)}"
+
+    def in_memory(self, x: Operand) -> str:
+        """The address of an operand."""
+        if isinstance(x, View):
+            return self.pointer(x)
+        return self.module.constant(np.array(x.value, x.dtype).tobytes())
+
+    def call(
+        self,
+        ufunc: np.ufunc,
+        types: Sequence[np.dtype[Any]],
+        pointers: Sequence[str],
+        dims: Sequence[int],
+        steps: Sequence[int],
+    ) -> None:
+        """Call the loop of a ufunc as NumPy does."""
+        text = self.text
+        text.cells = max(text.cells, len(pointers))
+        for i, pointer in enumerate(pointers):
+            text.do(f"store ptr {pointer}, ptr {text.at('%cells', 8 * i)}")
+        function, data = self.module.numpy_loop(ufunc, types)
+        words = [self.module.constant(np.array(x, np.int64).tobytes()) for x in (dims, steps)]
+        text.do(f"call void {function}(ptr %cells, ptr {words[0]}, ptr {words[1]}, ptr {data})")
+
+    def reduce(self, step: Reduction, count: int, far: int, source: str, out: str) -> None:
+        """Reduce a run of elements into one place, which holds a zero already for sums."""
+        text, dtype = self.text, step.source.dtype
+        if step.ufunc is not np.add:  # the first element is where it starts
+            kind = memory_type(dtype)
+            text.store(kind, text.load(kind, source), out)
+            count, source = count - 1, text.at(source, far)
+        self.call(step.ufunc, [dtype] * 3, [out, source, out], [count], [0, far, 0])
+
+
+class _LoopWriter(_StepWriter):
+    """Element-wise steps, all of them for one element after the other."""
+
+    step: Loop
+
+    def write(self) -> None:
+        if 0 not in self.step.out.shape:
+            dims = self._dims()
+            self._nest(dims, {v: self.pointer(v) for v in self._touched}, {})
+
+    def write_part(self) -> int:
+        """Write the turns from `%first` to `%after` of the outermost loop; how many there are."""
+        dims = self._dims() or [(1, (0,) * len(self._touched))]
+        self._nest(dims, {v: self.pointer(v) for v in self._touched}, {}, part=True)
+        return dims[0][0]
+
+    def _dims(self) -> Dims:
+        loop, shape = self.step, self.step.out.shape
+        self._outs = {m.out for m in loop.members}
+        views = dict.fromkeys([*sources_of(loop), *(m.out for m in loop.members)])
+        self._touched = [v for v in views if v not in self._outs or self.held(v)]
+        strides = [spread_strides(v, shape) for v in self._touched]
+        return coalesced(shape, strides, by=spread_strides(loop.out, shape))
+
+    def _nest(
+        self,
+        dims: Dims,
+        pointers: dict[View, str],
+        loaded: dict[View, str],
+        part: bool = False,
+    ) -> None:
+        """The loops over `dims`; an operand that does not move in them is loaded before them."""
+        text, loaded = self.text, dict(loaded)
+        for k, v in enumerate(self._touched):
+            if v not in self._outs and v not in loaded and all(s[k] == 0 for _, s in dims):
+                loaded[v] = text.element(v.dtype, pointers[v])
+        if not dims:
+            self._body(pointers, loaded)
+            return
+        (count, steps), rest = dims[0], dims[1:]
+
+        def body(i: str) -> None:
+            moved = {
+                v: text.moved(pointers[v], i, steps[k], v.dtype)
+                for k, v in enumerate(self._touched)
+            }
+            self._nest(rest, moved, loaded)
+
+        if part:
+            text.loop("%after", body, inner=not rest, first="%first")
+        else:
+            text.loop(count, body, inner=not rest)
+
+    def _body(self, pointers: dict[View, str], loaded: dict[View, str]) -> None:
+        """One element: all loads first, so that a result may lie where an operand lay."""
+        text, values = self.text, dict(loaded)
+        for v in sources_of(self.step):
+            if v not in values:
+                values[v] = text.element(v.dtype, pointers[v])
+        for member in self.step.members:
+            given = [
+                literal(x.value, x.dtype) if isinstance(x, Number) else values[x]
+                for x in member.inputs
+            ]
+            values[member.out] = llvm_functions.emitted(
+                text.line, member.name, member.inputs[-1].dtype, given, member.out.dtype
+            )
+        for v in dict.fromkeys(m.out for m in self.step.members):
+            if v in pointers:
+                text.put(v.dtype, values[v], pointers[v])
+
+
+class _RowsWriter(_LoopWriter):
+    """Element-wise steps over one row after the other, and reductions of each row."""
+
+    def write(self) -> None:
+        self._rows(part=False)
+
+    def write_part(self) -> int:
+        """Write the rows from `%first` to `%after` of the outermost loop; how many there are."""
+        return self._rows(part=True)
+
+    def _rows(self, part: bool) -> int:
+        self._dims()
+        shape, first = self.step.out.shape, first_inside(self.step.ends[0])
+        ends = [end.out for end in self.step.ends]
+        self._touched += ends
+        self._outs.update(ends)
+        self._brief = [
+            v for v in dict.fromkeys(e.source for e in self.step.ends) if not self.held(v)
+        ]
+        self._touched += self._brief
+        strides = [spread_strides(v, shape) for v in self._touched]
+        by = spread_strides(self.step.out, shape)
+        outer = [
+            (0,) * first if v in self._brief else s[:first]
+            for v, s in zip(self._touched, strides, strict=True)
+        ]
+        dims = coalesced(shape[:first], outer, by=by[:first])
+        self._inside = coalesced(shape[first:], [s[first:] for s in strides], by=by[first:])
+        pointers = {v: self.pointer(v) for v in self._touched if v not in self._brief}
+        for v in self._brief:
+            pointers[v] = f"%row{len(self.text.rows)}"
+            self.text.rows.append(math.prod(shape[first:]) * v.dtype.itemsize)
+        self._each_row(dims, pointers, part)
+        return dims[0][0]
+
+    def _each_row(self, dims: Dims, pointers: dict[View, str], part: bool = False) -> None:
+        if not dims:
+            self._row(pointers)
+            return
+        text, (count, steps) = self.text, dims[0]
+
+        def body(i: str) -> None:
+            moved = {
+                v: text.moved(pointers[v], i, steps[k], v.dtype)
+                for k, v in enumerate(self._touched)
+            }
+            self._each_row(dims[1:], moved)
+
+        if part:
+            text.loop("%after", body, first="%first")
+        else:
+            text.loop(count, body)
+
+    def _row(self, pointers: dict[View, str]) -> None:
+        """Compute one row, and reduce it."""
+        if self.step.members:
+            self._nest(self._inside, pointers, {})
+        for end in self.step.ends:
+            source, out = end.source, pointers[end.out]
+            count = math.prod(source.shape[first_inside(end) :])
+            if end.ufunc is np.add:
+                self.text.store(memory_type(source.dtype), literal(0, source.dtype), out)
+            self.reduce(end, count, source.dtype.itemsize, pointers[source], out)
+
+
+class _NumpyWriter(_StepWriter):
+    """NumPy's loop, over everything at once."""
+
+    step: NumpyLoop
+
+    def write(self) -> None:
+        step = self.step
+        operands = [*step.inputs, step.out]
+        moves = [x.dtype.itemsize if isinstance(x, View) and x.shape != () else 0 for x in operands]
+        pointers = [self.in_memory(x) for x in operands]
+        if step.out.size:
+            types = [x.dtype for x in operands]
+            self.call(step.ufunc, types, pointers, [step.out.size], moves)
+
+
+class _ReductionWriter(_StepWriter):
+    """Runs of elements by NumPy's loop, rows of sums element by element, as NumPy goes."""
+
+    step: Reduction
+
+    def write(self) -> None:
+        source, out = self.step.source, self.step.out
+        over = tuple(0 if i in self.step.axes else s for i, s in enumerate(out.strides))
+        dims = coalesced(source.shape, [source.strides, over], by=source.strides)
+        here, there = self.pointer(source), self.pointer(out)
+        if self.step.ufunc is np.add:
+            self._fill(there)
+        self._reduce(dims, here, there)
+
+    def _fill(self, there: str) -> None:
+        out, text = self.step.out, self.text
+        kind, zero = memory_type(out.dtype), literal(0, out.dtype)
+
+        def body(i: str) -> None:
+            text.store(kind, zero, text.moved(there, i, out.dtype.itemsize, out.dtype))
+
+        text.loop(out.size, body, inner=True)
+
+    def _reduce(self, dims: Dims, source: str, out: str) -> None:
+        text, dtype = self.text, self.step.source.dtype
+        if len(dims) <= 1:
+            count, (far, over) = dims[0] if dims else (1, (0, 0))
+            if over == 0 and count > 1:
+                self._run(count, far, source, out)
+            else:
+                self._accumulate(count, source, out)
+            return
+        count, (far, over) = dims[0]
+
+        def body(i: str) -> None:
+            here, there = text.moved(source, i, far, dtype), text.moved(out, i, over, dtype)
+            self._reduce(dims[1:], here, there)
+
+        text.loop(count, body)
+
+    def _run(self, count: int, far: int, source: str, out: str) -> None:
+        self.reduce(self.step, count, far, source, out)
+
+    def _accumulate(self, count: int, source: str, out: str) -> None:
+        """Add a row of elements to a row of places."""
+        text, dtype = self.text, self.step.source.dtype
+        kind, size = memory_type(dtype), dtype.itemsize
+
+        def body(i: str) -> None:
+            there = text.moved(out, i, size, dtype)
+            given = [text.load(kind, there), text.load(kind, text.moved(source, i, size, dtype))]
+            total = llvm_functions.emitted(text.line, "add", dtype, given, dtype)
+            text.store(kind, total, there)
+
+        text.loop(count, body, inner=True)
+
+
+class _ProductWriter(_StepWriter):
+    """A matrix product: of floats by NumPy's loop, which calls BLAS; of integers by rows."""
+
+    step: Product
+
+    def write(self) -> None:
+        views = (self.step.a, self.step.b, self.step.out)
+        batch = self.step.out.shape[:-2]
+        dims = coalesced(batch, [v.strides[:-2] for v in views], by=self.step.out.strides[:-2])
+        self._batches(dims, [self.pointer(v) for v in views])
+
+    def _batches(self, dims: Dims, pointers: list[str]) -> None:
+        if not dims:
+            of_floats = self.step.out.dtype.kind == "f"
+            (self._floats if of_floats else self._integers)(*pointers)
+            return
+        text, (count, steps) = self.text, dims[0]
+
+        def body(i: str) -> None:
+            dtype = self.step.out.dtype
+            moved = [text.moved(p, i, s, dtype) for p, s in zip(pointers, steps, strict=True)]
+            self._batches(dims[1:], moved)
+
+        text.loop(count, body)
+
+    def _floats(self, *pointers: str) -> None:
+        step = self.step
+        (m, k), p = step.a.shape[-2:], step.b.shape[-1]
+        inner = (*step.a.strides[-2:], *step.b.strides[-2:], *step.out.strides[-2:])
+        self.call(np.matmul, [step.out.dtype] * 3, pointers, [1, m, k, p], [0, 0, 0, *inner])
+
+    def _integers(self, a: str, b: str, out: str) -> None:
+        """Rows of the result one by one; integers wrap around in any order alike."""
+        text, step = self.text, self.step
+        (m, k), p = step.a.shape[-2:], step.b.shape[-1]
+        dtype, size = step.out.dtype, step.out.dtype.itemsize
+        wide = p if p <= _WIDEST_ROW and step.b.strides[-1] == size else 1
+        kind = type_of(dtype)
+        row = f"<{wide} x {kind}>"
+        (am, ak), (bk, bp) = step.a.strides[-2:], step.b.strides[-2:]
+
+        def entry(i: str, j: str) -> None:
+            left, right = text.moved(a, i, am, dtype), text.moved(b, j, bp * wide, dtype)
+            total = text.total(k, row, "zeroinitializer", lambda q, t: term(left, right, q, t))
+            there = text.moved(out, i, step.out.strides[-2], dtype)
+            there = text.moved(there, j, size * wide, dtype)
+            text.do(f"store {row} {total}, ptr {there}, align {size}")
+
+        def term(left: str, right: str, q: str, total: str) -> str:
+            x = text.load(kind, text.moved(left, q, ak, dtype))
+            far = text.moved(right, q, bk, dtype)
+            first = text.line(f"insertelement {row} poison, {kind} {x}, i32 0")
+            mask = f"<{wide} x i32> zeroinitializer"
+            spread = text.line(f"shufflevector {row} {first}, {row} poison, {mask}")
+            other = text.line(f"load {row}, ptr {far}, align {size}")
+            product = text.line(f"mul {row} {spread}, {other}")
+            return text.line(f"add {row} {total}, {product}")
+
+        text.loop(m, lambda i: text.loop(p // wide, lambda j: entry(i, j)))
+
+
+_WRITERS: dict[type, type[_StepWriter]] = {
+    Loop: _LoopWriter,
+    NumpyLoop: _NumpyWriter,
+    Reduction: _ReductionWriter,
+    Product: _ProductWriter,
+}
+
+
+def write_check(text: Lines, check: LabelCheck, start: str) -> None:
+    """Go to the block `fail` when a label is not in [0, limit)."""
+    view = check.labels
+    kind = type_of(view.dtype)
+
+    def body(i: str) -> None:
+        value = text.load(kind, text.moved(start, i, view.dtype.itemsize, view.dtype))
+        if view.dtype.itemsize < 8:
+            word = "sext" if view.dtype.kind == "i" else "zext"
+            value = text.line(f"{word} {kind} {value} to i64")
+        inside = text.line(f"icmp ult i64 {value}, {check.limit}")
+        further = text.name()[1:]
+        text.do(f"br i1 {inside}, label %{further}, label %fail")
+        text.start(further)
+
+    if view.size:
+        text.loop(view.size, body)
+
+
+def spread_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a view that is broadcast to `shape`."""
+    missing = len(shape) - len(view.shape)
+    mine = [
+        0 if n == 1 and shape[i + missing] != 1 else s
+        for i, (n, s) in enumerate(zip(view.shape, view.strides, strict=True))
+    ]
+    return (0,) * missing + tuple(mine)
+
+
+def coalesced(shape: Sequence[int], strides: Sequence[Sequence[int]], by: Sequence[int]) -> Dims:
+    """Axes as (size, strides of all operands), largest steps first, as few as can be.
+
+    Args:
+        shape: sizes of the axes.
+        strides: of each operand, one for each axis.
+        by: the strides by which the axes are put in order.
+    """
+    axes = sorted((i for i, n in enumerate(shape) if n != 1), key=lambda i: -abs(by[i]))
+    dims: Dims = []
+    for i in axes:
+        n, step = shape[i], tuple(s[i] for s in strides)
+        if dims and all(outer == n * inner for outer, inner in zip(dims[-1][1], step, strict=True)):
+            dims[-1] = (dims[-1][0] * n, step)
+        else:
+            dims.append((n, step))
+    return dims

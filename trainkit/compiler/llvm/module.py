@@ -1,0 +1,114 @@
+"""What a module of LLVM's language holds around its functions: constants, symbols, metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.llvm import llvm_functions
+from trainkit.compiler.llvm.builder import Lines
+from trainkit.kernels.jit import numpy_inner_loops
+from trainkit.kernels.threads.thread_pool import team
+
+_PYTHON = {
+    "PyBool_FromLong": "declare ptr @PyBool_FromLong(i64)",
+    "PyEval_SaveThread": "declare ptr @PyEval_SaveThread()",
+    "PyEval_RestoreThread": "declare void @PyEval_RestoreThread(ptr)",
+}
+
+
+class ModuleText:
+    """The text of a module that is being written.
+
+    Attributes:
+        symbols: addresses of the functions and objects outside that it refers to, by name.
+    """
+
+    def __init__(self) -> None:
+        self.symbols = {name: numpy_inner_loops.python_function(name) for name in _PYTHON}
+        self._globals: list[str] = []
+        self._constants: dict[bytes, str] = {}
+        self._functions: dict[str, str] = {}
+        self._bodies: list[str] = []
+        self._metadata: list[str] = []
+
+    def constant(self, data: bytes) -> str:
+        """The name of bytes that stand in the code."""
+        found = self._constants.get(data)
+        if found is None:
+            found = self._constants[data] = f"@c{len(self._constants)}"
+            text = "".join(f"\\{b:02X}" for b in data)
+            kind = f"[{len(data)} x i8]"
+            self._globals.append(f'{found} = private constant {kind} c"{text}", align 64')
+        return found
+
+    def object(self, value: Any, name: str) -> str:
+        """The name of a Python object that lives as long as the process."""
+        if name not in self.symbols:
+            self.symbols[name] = id(value)
+            self._globals.append(f'@"{name}" = external global i8')
+        return f'@"{name}"'
+
+    def numpy_loop(self, ufunc: np.ufunc, types: Sequence[np.dtype[Any]]) -> tuple[str, str]:
+        """The names of the loop of a ufunc, and of the data with which it is called."""
+        name = f"numpy.{ufunc.__name__}.{''.join(t.char for t in types)}"
+        function, data = numpy_inner_loops.loop_of(ufunc, types)
+        if name not in self.symbols:
+            self.symbols[name] = function
+            self._globals.append(f'declare void @"{name}"(ptr, ptr, ptr, ptr)')
+            if data:
+                self.symbols[f"{name}.data"] = data
+                self._globals.append(f'@"{name}.data" = external global i8')
+        return f'@"{name}"', f'@"{name}.data"' if data else "null"
+
+    def function(self, body: Lines, count: int, more: tuple[str, ...] = ()) -> str:
+        """The name of a function of `count` addresses; one with the same text serves all.
+
+        Args:
+            body: what it does.
+            count: the addresses, which come first.
+            more: further parameters, each with its type.
+        """
+        key = "\n".join([str(count), str(body.rows), *more, *body.lines, *body.metadata])
+        found = self._functions.get(key)
+        if found is None:
+            found = self._functions[key] = f"@step{len(self._functions)}"
+            parameters = ", ".join([*(f"ptr %p{i}" for i in range(count)), *more])
+            head = f"define internal void {found}({parameters}) noinline nounwind {{"
+            self._add(head, body, "  ret void")
+        return found
+
+    def outside(self, name: str, address: int, declaration: str) -> None:
+        """Let the code refer to the function or the memory `name` of this process."""
+        if name not in self.symbols:
+            self.symbols[name] = address
+            self._globals.append(declaration)
+
+    def shared_out(self) -> str:
+        """The name of a function of a function, an address and a number of parts: `Team.run`."""
+        helpers = team()
+        assert helpers is not None
+        text = "declare void @team_run(ptr, ptr, i64)"
+        self.outside("team_run", helpers.run_address, text)
+        return "@team_run"
+
+    def entry(self, body: Lines) -> None:
+        """The function that Python calls."""
+        self._add("define ptr @run(ptr %self, ptr %args, i64 %count) {", body)
+
+    def _add(self, head: str, body: Lines, *end: str) -> None:
+        first = len(self._metadata)
+        names = [str(first + i) for i in range(len(body.metadata))]
+        for name, text in zip(names, body.metadata, strict=True):
+            self._metadata.append(f"!{name} = {text.format(*names)}")
+        cells = [f"  %cells = alloca [{body.cells} x ptr], align 8"] if body.cells else []
+        cells += [f"  %row{i} = alloca [{n} x i8], align 64" for i, n in enumerate(body.rows)]
+        lines = [line.format(*names) if "!{" in line else line for line in body.lines]
+        self._bodies += [head, "entry:", *cells, *lines, *end, "}"]
+
+    def text(self) -> str:
+        """All of it."""
+        outside = [*_PYTHON.values(), llvm_functions.declarations()]
+        return "\n".join([*outside, *self._globals, *self._bodies, *self._metadata, ""])

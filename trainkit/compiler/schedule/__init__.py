@@ -1,0 +1,1 @@
+"""How steps become loops: rows, memory, parallel parts."""

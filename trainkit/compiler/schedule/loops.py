@@ -1,0 +1,124 @@
+"""Element-wise steps that walk over the same elements are joined into one loop."""
+
+from __future__ import annotations
+
+from trainkit.compiler.ir import (
+    Buffer,
+    Elementwise,
+    LabelCheck,
+    Loop,
+    Step,
+    View,
+    results_of,
+    sources_of,
+)
+
+
+def joined(steps: list[Step]) -> list[Step]:
+    """The same work with element-wise steps in loops, as many as can be in each.
+
+    A step joins an earlier loop when all that it reads is there by then. What it reads from the
+    loop itself has to be the same element, which then stays in a register.
+    """
+    order: list[Step] = []
+    made: dict[Buffer, int] = {}  # where each buffer is written
+    for step in steps:
+        ready = max((made.get(v.buffer, -1) for v in sources_of(step)), default=-1)
+        place = _place(step, order, made, ready) if isinstance(step, Elementwise) else -1
+        if place >= 0:
+            loop = order[place]
+            assert isinstance(loop, Loop)
+            loop.members.append(step)  # type: ignore[arg-type]
+        else:
+            place = len(order)
+            order.append(Loop([step]) if isinstance(step, Elementwise) else step)
+        for v in results_of(step):
+            made[v.buffer] = place
+    return merged(order)
+
+
+def merged(order: list[Step]) -> list[Step]:
+    """The same work, with loops put into earlier ones whose results they read.
+
+    Two loops that had nothing to do with one another may come to feed a third step: it joined the
+    second, and the results of the first had to go through memory.
+    """
+    found: list[Step] = []
+    made: dict[Buffer, int] = {}
+    for step in order:
+        place = max((made.get(v.buffer, -1) for v in sources_of(step)), default=-1)
+        home = found[place] if place >= 0 else None
+        if isinstance(home, Loop) and isinstance(step, Loop) and _continues(home, step):
+            home.members += step.members
+        else:
+            place = len(found)
+            found.append(step)
+        for v in results_of(step):
+            made[v.buffer] = place
+    return found
+
+
+def _continues(loop: Loop, other: Loop) -> bool:
+    """Whether `other` reads of the results of `loop` only the same element."""
+    inner = {m.out.buffer: m.out for m in loop.members}
+    return _alike(loop.out, other.out) and all(
+        inner.get(v.buffer, v) == v for v in sources_of(other)
+    )
+
+
+def _place(step: Elementwise, order: list[Step], made: dict[Buffer, int], ready: int) -> int:
+    """The loop in which `step` can be done, the latest there is; -1 for none."""
+    for place in range(len(order) - 1, max(ready, 0) - 1, -1):
+        loop = order[place]
+        if isinstance(loop, Loop) and _alike(loop.out, step.out) and _related(loop, step):
+            inner = {m.out.buffer: m.out for m in loop.members}
+            if all(inner.get(v.buffer, v) == v for v in sources_of(step)):
+                return place
+    return -1
+
+
+def _alike(a: View, b: View) -> bool:
+    """Whether results lie in memory alike, so that one walk writes both."""
+    steps_a = [s // a.dtype.itemsize for s in a.strides]
+    steps_b = [s // b.dtype.itemsize for s in b.strides]
+    return a.shape == b.shape and steps_a == steps_b
+
+
+_SMALL = 4096
+"""Elements up to which unrelated steps share a loop: there its start costs more than memory."""
+
+
+def _related(loop: Loop, step: Elementwise) -> bool:
+    if step.out.size <= _SMALL:
+        return True
+    mine = {v.buffer for v in sources_of(step)}
+    return any(v.buffer in mine for m in loop.members for v in (*sources_of(m), m.out))
+
+
+def held_in_memory(order: list[Step], outputs: set[Buffer]) -> set[Buffer]:
+    """The buffers that need memory: those that are read outside of the loop that makes them."""
+    needed = set(outputs)
+    for step in order:
+        needed.update(v.buffer for v in sources_of(step))
+        made = step.ends if isinstance(step, Loop) else [step]
+        needed.update(v.buffer for part in made for v in results_of(part))
+    return needed
+
+
+def needed(steps: list[Step], outputs: set[Buffer]) -> list[Step]:
+    """The steps on which an output depends; loops keep the members that matter."""
+    wanted = set(outputs)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if isinstance(step, Loop):
+            members = []
+            for member in reversed(step.members):
+                if member.out.buffer in wanted:
+                    members.append(member)
+                    wanted.update(v.buffer for v in sources_of(member))
+            if members:
+                kept.append(Loop(members[::-1]))
+        elif isinstance(step, LabelCheck) or any(v.buffer in wanted for v in results_of(step)):
+            wanted.update(v.buffer for v in sources_of(step))
+            kept.append(step)
+    return kept[::-1]

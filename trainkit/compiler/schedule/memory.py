@@ -1,0 +1,92 @@
+"""Places for the results that stay inside, in one piece of memory that is used over and over."""
+
+from __future__ import annotations
+
+from trainkit.compiler.ir import (
+    Buffer,
+    Loop,
+    Step,
+    View,
+    results_of,
+    sources_of,
+)
+
+ALIGNMENT = 64
+
+
+def places(order: list[Step], held: set[Buffer]) -> tuple[dict[Buffer, int], int]:
+    """The offset of each temporary that needs memory, and how many bytes there are in all.
+
+    A place is given away again once the last step that reads it is done: first to what fits into
+    a gap best, at the end only where no gap is large enough.
+    """
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for i, step in enumerate(order):
+        for view in (*sources_of(step), *results_of(step)):
+            if view.buffer.kind == "temporary" and view.buffer in held:
+                first.setdefault(view.buffer, i)
+                last[view.buffer] = i
+    offsets: dict[Buffer, int] = {}
+    taken: list[tuple[int, int, int]] = []  # start, end, last step
+    total = 0
+    for buffer, i in first.items():
+        size = -(-max(buffer.size, 1) // ALIGNMENT) * ALIGNMENT
+        taken = sorted(t for t in taken if t[2] >= i)
+        start = _gap(taken, size)
+        offsets[buffer] = start
+        taken.append((start, start + size, last[buffer]))
+        total = max(total, start + size)
+    return offsets, total
+
+
+def _gap(taken: list[tuple[int, int, int]], size: int) -> int:
+    """Start of the smallest gap that holds `size` bytes, else the end of all."""
+    best, start, end = -1, 0, 0
+    for begin, finish, _ in taken:
+        room = begin - end
+        if room >= size and (best < 0 or room < best):
+            best, start = room, end
+        end = max(end, finish)
+    return start if best >= 0 else end
+
+
+def reusable_inputs(order: list[Step], outputs: dict[Buffer, View]) -> list[tuple[Buffer, Buffer]]:
+    """Pairs of an output and an input into whose memory it may be written.
+
+    That is so where the loop that makes the output is the last step to read the input, and reads
+    the very element that it then writes. As arrays the two have one shape, too.
+    """
+    last: dict[Buffer, int] = {}
+    for i, step in enumerate(order):
+        for view in sources_of(step):
+            last[view.buffer] = i
+    found = []
+    for i, step in enumerate(order):
+        if isinstance(step, Loop):
+            made = [m.out for m in step.members if m.out.buffer in outputs]
+            for source in _read_for_the_last_time(step, i, last):
+                found += [
+                    (v.buffer, source.buffer)
+                    for v in made
+                    if _match(v, source) and _is_whole(outputs[v.buffer], source.buffer)
+                ]
+    return found
+
+
+def _read_for_the_last_time(loop: Loop, place: int, last: dict[Buffer, int]) -> list[View]:
+    """The inputs of `loop` that are read by one view alone, and nowhere later."""
+    read: dict[Buffer, set[View]] = {}
+    for view in sources_of(loop):
+        if view.buffer.kind == "input" and last[view.buffer] == place:
+            read.setdefault(view.buffer, set()).add(view)
+    return [view for views in read.values() if len(views) == 1 for view in views if view.whole]
+
+
+def _is_whole(output: View, source: Buffer) -> bool:
+    """Whether an output is, as an array, laid out as the array of the input `source`."""
+    return output.whole and output.shape == source.shape
+
+
+def _match(a: View, b: View) -> bool:
+    return (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)

@@ -1,0 +1,113 @@
+"""Loops over large arrays are given to several threads, each of which does a part of every loop.
+
+Loops that don't write what another one of them touches need not wait for one another, so they are
+done at one go: each thread does its part of the first, then of the second, and so on. An element is
+computed by the same instructions wherever it stands, so the results are the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from trainkit.compiler.ir import (
+    Buffer,
+    Loop,
+    Step,
+    results_of,
+    sources_of,
+)
+
+FEWEST_BYTES = 1 << 23
+"""What loops must read and write for several threads to pay. The weights of small models stay in
+the cache of one core, and spreading them over two made their steps slower."""
+PART_BYTES = 1 << 18
+"""About what a thread takes at a time."""
+
+
+class _Memory:
+    """What steps touch: arrays of their own, and bytes of the memory that temporaries share."""
+
+    def __init__(self, places: dict[Buffer, int]) -> None:
+        self._places = places
+        self._arrays: set[Buffer] = set()
+        self._spans: list[tuple[int, int]] = []
+
+    def add(self, buffers: Iterable[Buffer]) -> _Memory:
+        """With `buffers` in it, too."""
+        for buffer in buffers:
+            start = self._places.get(buffer)
+            if start is None:
+                self._arrays.add(buffer)
+            else:
+                self._spans.append((start, start + max(buffer.size, 1)))
+        return self
+
+    def join(self, other: _Memory) -> None:
+        """Take in what `other` holds."""
+        self._arrays |= other._arrays
+        self._spans += other._spans
+
+    def meets(self, other: _Memory) -> bool:
+        """Whether some of it is in `other`, too."""
+        if not self._arrays.isdisjoint(other._arrays):
+            return True
+        return any(a[0] < b[1] and b[0] < a[1] for a in self._spans for b in other._spans)
+
+
+class Team:
+    """Loops that are done at one go."""
+
+    def __init__(self, places: dict[Buffer, int]) -> None:
+        self.loops: list[Loop] = []
+        self.bytes = 0
+        self._read = _Memory(places)
+        self._written = _Memory(places)
+
+    def take(self, loop: Loop, read: _Memory, written: _Memory, size: int) -> None:
+        """Have one loop more."""
+        self.loops.append(loop)
+        self.bytes += size
+        self._read.join(read)
+        self._written.join(written)
+
+    def admits(self, read: _Memory, written: _Memory) -> bool:
+        """Whether a loop may go on while others are still at an earlier one."""
+        earlier = (self._written, self._read)
+        return not any(map(written.meets, earlier)) and not read.meets(self._written)
+
+
+def teams(
+    steps: Iterable[Step],
+    held: set[Buffer],
+    places: dict[Buffer, int],
+    reusable: Sequence[tuple[Buffer, Buffer]],
+) -> list[Step | Team]:
+    """The steps, in their order, with neighbouring loops over much memory in teams.
+
+    Args:
+        steps: the steps.
+        held: the buffers that have memory.
+        places: offsets of temporaries in the memory that they share.
+        reusable: pairs of an output and an input in whose memory it may lie.
+    """
+    found: list[Step | Team] = []
+    for step in steps:
+        if not isinstance(step, Loop) or 0 in step.out.shape:
+            found.append(step)
+            continue
+        made = [v for v in results_of(step) if v.buffer in held]
+        outs = {v.buffer for v in made}
+        read = _Memory(places).add(v.buffer for v in sources_of(step))
+        written = _Memory(places).add([*outs, *(b for out, b in reusable if out in outs)])
+        last = found[-1] if found else None
+        if not isinstance(last, Team) or not last.admits(read, written):
+            last = Team(places)
+            found.append(last)
+        touched = dict.fromkeys([*sources_of(step), *made])
+        size = sum(v.size * v.dtype.itemsize for v in touched)
+        last.take(step, read, written, size)
+    return [x for item in found for x in _worth_it(item)]
+
+
+def _worth_it(item: Step | Team) -> Sequence[Step | Team]:
+    return item.loops if isinstance(item, Team) and item.bytes < FEWEST_BYTES else [item]

@@ -1,0 +1,464 @@
+"""Kernels run on arrays that take notes instead of computing.
+
+A `Traced` array behaves like NumPy's: it goes through ufuncs, methods and views, and NumPy itself
+says which dtype, shape and memory layout each result has. What would be computed is noted as steps.
+A kernel that does anything else raises `Unsupported`, and its node stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from trainkit.compiler.ir import (
+    Buffer,
+    Elementwise,
+    LabelCheck,
+    Number,
+    NumpyLoop,
+    Operand,
+    Product,
+    Reduction,
+    Step,
+    Unsupported,
+    View,
+)
+from trainkit.compiler.llvm.llvm_functions import CASTS, is_exact, is_known
+from trainkit.kernels.jit.numpy_inner_loops import has_loop
+
+
+class Trace:
+    """The steps that kernels have asked for so far.
+
+    Attributes:
+        embeds: arrays that are the same in all calls are part of the code; else they are inputs.
+        tuned: kernels for large arrays may have versions that are better left to them.
+    """
+
+    embeds = True
+    tuned = True
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.inputs: list[Buffer] = []
+        self.specs: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
+        self._constants: dict[int, Traced] = {}
+
+    def note(self, step: Step) -> None:
+        """Take a step in."""
+        self.steps.append(step)
+
+    def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
+        """Whether the code has an expression for the ufunc `name` of these operands."""
+        return is_exact(name, given)
+
+    def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Traced:
+        """An array that a call gives, in row-major order."""
+        array = np.empty(shape, dtype)
+        made = self.whole(array, "input")
+        made.buffer.index = len(self.inputs)
+        self.inputs.append(made.buffer)
+        self.specs.append((shape, dtype))
+        return made
+
+    def constant(self, array: Any) -> Traced:
+        """An array that is the same in all calls."""
+        found = self._constants.get(id(array))
+        if found is None:
+            value = np.ascontiguousarray(array).reshape(np.shape(array))
+            found = self._constants[id(array)] = self.whole(value, "constant")
+            found.buffer.value = (value, array)  # both stay alive, so the identity stays taken
+        return found
+
+    def whole(self, array: Any, kind: str = "temporary") -> Traced:
+        """`array`, which only lends its layout, as a new buffer."""
+        if not is_known(array.dtype):
+            raise Unsupported(f"dtype {array.dtype}")
+        return Traced(self, array, Buffer(kind, array.nbytes, array.shape), _address(array))
+
+    def result(self, layout: Any) -> Traced:
+        """A new temporary."""
+        return self.whole(layout)
+
+
+def _address(array: Any) -> int:
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+class Traced(NDArrayOperatorsMixin):
+    """An array in a trace.
+
+    Attributes:
+        array: a NumPy array of the same dtype, shape and layout; its values mean nothing.
+        buffer: the memory that it stands for.
+    """
+
+    __slots__ = ("_base", "array", "buffer", "trace")
+    __array_priority__ = 100
+
+    def __init__(self, trace: Trace, array: Any, buffer: Buffer, base: int) -> None:
+        self.trace = trace
+        self.array = array
+        self.buffer = buffer
+        self._base = base
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def view(self) -> View:
+        """The elements as a step refers to them."""
+        a = self.array
+        return View(self.buffer, _address(a) - self._base, a.shape, a.strides, a.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides", "flags"):
+            return getattr(self.array, name)
+        raise Unsupported(f"ndarray.{name}")
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __bool__(self) -> bool:
+        raise Unsupported("a decision on a value")
+
+    def __iter__(self) -> Any:
+        raise Unsupported("iteration")
+
+    # ------------------------------------------------------------------ views
+
+    def _viewed(self, array: Any) -> Traced:
+        """`array`, a view of this one's stand-in, as an array of the same buffer."""
+        if not np.may_share_memory(array, self.array) and array.size:
+            raise Unsupported("a view that is a copy")
+        self.buffer.views += 1
+        return Traced(self.trace, array, self.buffer, self._base)
+
+    def reshape(self, *shape: Any, **options: Any) -> Traced:
+        """The same elements in another shape, copied first where they are not in order."""
+        if options:
+            raise Unsupported("reshape with options")
+        array = self.array.reshape(*shape)
+        if not np.may_share_memory(array, self.array) and array.size:
+            return self.copied().reshape(*shape)
+        return self._viewed(array)
+
+    def ravel(self) -> Traced:
+        """The elements as a vector."""
+        return self.reshape(-1)
+
+    def transpose(self, *axes: Any) -> Traced:
+        """The axes in another order."""
+        return self._viewed(self.array.transpose(*axes))
+
+    def swapaxes(self, a: int, b: int) -> Traced:
+        """Two axes exchanged."""
+        return self._viewed(self.array.swapaxes(a, b))
+
+    @property
+    def T(self) -> Traced:
+        """The axes backwards."""
+        return self._viewed(self.array.T)
+
+    @property
+    def real(self) -> Traced:
+        """Itself: there are no complex numbers here."""
+        return self
+
+    def conj(self) -> Traced:
+        """Itself: there are no complex numbers here."""
+        return self
+
+    def __getitem__(self, key: Any) -> Traced:
+        parts = key if isinstance(key, tuple) else (key,)
+        basic = all(k is None or k is Ellipsis or isinstance(k, int | slice) for k in parts)
+        if not basic or any(isinstance(k, bool) for k in parts):
+            raise Unsupported("fancy indexing")
+        array = self.array[key]
+        if not isinstance(array, np.ndarray):  # one element
+            array = self.array[(*parts, Ellipsis)]
+        return self._viewed(array)
+
+    # ------------------------------------------------------------------ steps
+
+    def copied(self) -> Traced:
+        """The elements in row-major order in memory of their own."""
+        made = self.trace.result(np.empty(self.array.shape, self.array.dtype))
+        self.trace.note(Elementwise("copy", (self.view,), made.view))
+        return made
+
+    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+        """The elements converted to `dtype`."""
+        wanted = np.dtype(dtype)
+        if wanted == self.array.dtype and not copy:
+            return self
+        if wanted == self.array.dtype:
+            name = "copy"
+        elif is_known(wanted) and (self.array.dtype.kind + wanted.kind) in CASTS:
+            name = "cast"
+        else:
+            raise Unsupported(f"cast from {self.array.dtype} to {wanted}")
+        made = self.trace.result(np.empty_like(self.array, wanted))
+        self.trace.note(Elementwise(name, (self.view,), made.view))
+        return made
+
+    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Traced:
+        """Sums along axes."""
+        return _reduced(self.trace, np.add, self, axis, dtype, keepdims)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Traced:
+        """The largest along axes."""
+        return _reduced(self.trace, np.maximum, self, axis, None, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Traced:
+        """The smallest along axes."""
+        return _reduced(self.trace, np.minimum, self, axis, None, keepdims)
+
+    def _become(self, other: Traced) -> Traced:
+        """Have the value `other` from now on, as after a call with `out=`."""
+        mine = self.view
+        fits = other.array.shape == self.array.shape and other.array.dtype == self.array.dtype
+        alone = self.buffer.kind == "temporary" and mine.whole and not self.buffer.views
+        if not (fits and alone):
+            raise Unsupported("writing into an array that others may see")
+        self.array, self.buffer, self._base = other.array, other.buffer, other._base
+        return self
+
+    # ------------------------------------------------------------------ NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.pop("out", None)
+        if method == "__call__" and not options:
+            made = _called(self.trace, ufunc, inputs)
+        elif method == "reduce":
+            made = _reduced(self.trace, ufunc, *_reduce_arguments(*inputs, **options))
+        else:
+            raise Unsupported(f"{ufunc.__name__}.{method} with {sorted(options)}")
+        if out is None or out[0] is None:
+            return made
+        target = out[0]
+        if not isinstance(target, Traced):
+            raise Unsupported("writing into an array from outside")
+        return target._become(made)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        handler = _FUNCTIONS.get(func.__name__)
+        if handler is None:
+            raise Unsupported(f"np.{func.__name__}")
+        return handler(self.trace, *args, **kwargs)
+
+
+class Namespace:
+    """NumPy under another name, so that kernels don't take paths that are for arrays alone."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def as_traced(trace: Trace, x: Any) -> Traced:
+    """`x` as an array of the trace, a constant if it is none yet."""
+    return x if isinstance(x, Traced) else trace.constant(x)
+
+
+def _operand(trace: Trace, x: Any, dtype: np.dtype[Any]) -> Operand:
+    """An input of a step, of the dtype `dtype`."""
+    if type(x) in (bool, int, float):
+        return Number(np.array(x).astype(dtype)[()], dtype)
+    return as_traced(trace, x).astype(dtype, copy=False).view
+
+
+def _stand_in(x: Any) -> Any:
+    return x.array if isinstance(x, Traced) else x
+
+
+def _kind_of(x: Any) -> Any:
+    """What NumPy resolves a loop by: a dtype, or the type of a Python number."""
+    return type(x) if type(x) in (bool, int, float) else _stand_in(x).dtype
+
+
+def _layout(inputs: Any, dtype: Any) -> Any:
+    """An array as NumPy would make it for an element-wise result."""
+    arrays = [np.asarray(_stand_in(x)) for x in inputs]
+    flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate", "no_subtype"]]
+    walk = np.nditer(
+        [*arrays, None],
+        ["zerosize_ok", "refs_ok"],
+        flags,
+        op_dtypes=[None] * len(arrays) + [dtype],
+        order="K",
+    )
+    return walk.operands[-1]
+
+
+def _called(trace: Trace, ufunc: Any, inputs: Any) -> Traced:
+    """One call of a ufunc of one result."""
+    if ufunc is np.matmul:
+        return _product(trace, *inputs)
+    if ufunc.nout != 1 or ufunc.nin > 3 or ufunc.signature is not None:
+        raise Unsupported(ufunc.__name__)
+    types = ufunc.resolve_dtypes((*map(_kind_of, inputs), None))
+    if not all(map(is_known, types)):
+        raise Unsupported(f"{ufunc.__name__} of {types}")
+    given = tuple(_operand(trace, x, t) for x, t in zip(inputs, types, strict=False))
+    made = trace.result(_layout(inputs, types[-1]))
+    if trace.is_expression(ufunc.__name__, given):
+        trace.note(Elementwise(ufunc.__name__, given, made.view))
+    else:
+        _require_alike(ufunc, given, made.view)
+        if not has_loop(ufunc, types):
+            raise Unsupported(f"no loop of {ufunc.__name__} for {types}")
+        trace.note(NumpyLoop(ufunc, given, made.view))
+    return made
+
+
+def _require_alike(ufunc: Any, given: tuple[Operand, ...], out: View) -> None:
+    """Refuse arrays over which NumPy would not go in one run of its loop."""
+    if out.size * out.dtype.itemsize != out.buffer.size:
+        raise Unsupported("a result with gaps")
+    for x in given:
+        if isinstance(x, View) and x.shape != ():
+            same = [s // x.dtype.itemsize for s in x.strides]
+            wanted = [s // out.dtype.itemsize for s in out.strides]
+            if x.shape != out.shape or same != wanted:
+                raise Unsupported(f"{ufunc.__name__} over arrays of different layouts")
+
+
+def _reduce_arguments(
+    x: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    if out is not None or initial is not None or where is not True:
+        raise Unsupported("a reduction with initial values or a mask")
+    return x, axis, dtype, keepdims
+
+
+def _reduced(trace: Trace, ufunc: Any, x: Traced, axis: Any, dtype: Any, keepdims: bool) -> Traced:
+    if ufunc not in (np.add, np.maximum, np.minimum):
+        raise Unsupported(f"{ufunc.__name__}.reduce")
+    plain = np.empty((), x.array.dtype)[None]
+    wanted = np.dtype(dtype) if dtype is not None else ufunc.reduce(plain).dtype
+    if wanted != x.array.dtype:
+        if wanted.kind == "f":  # NumPy converts and sums piece by piece
+            raise Unsupported("a sum in another type of float")
+        x = x.astype(wanted)
+    rank = x.array.ndim
+    axes = range(rank) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
+    reduced = tuple(sorted(np.lib.array_utils.normalize_axis_tuple(tuple(axes), rank)))
+    view = x.view
+    if not view.contiguous or not view.size:
+        raise Unsupported("a reduction of elements out of order")
+    if ufunc is not np.add and not _last_axes(view.shape, reduced):
+        raise Unsupported("an extreme along leading axes")
+    shape = tuple(1 if i in reduced else n for i, n in enumerate(view.shape))
+    made = trace.result(np.empty(shape, wanted))
+    trace.note(Reduction(ufunc, view, reduced, made.view))
+    if keepdims:
+        return made
+    final = tuple(n for i, n in enumerate(view.shape) if i not in reduced)
+    made.array = made.array.reshape(final)  # no view: the array itself
+    return made
+
+
+def _last_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Whether the axes that are reduced come after all that are kept, and not all have size 1."""
+    kinds = [i in axes for i, n in enumerate(shape) if n != 1]
+    return kinds == sorted(kinds) and any(kinds)
+
+
+def _product(trace: Trace, a: Any, b: Any) -> Traced:
+    a, b = as_traced(trace, a), as_traced(trace, b)
+    if a.array.dtype != b.array.dtype or a.array.ndim < 2 or b.array.ndim < 2:
+        raise Unsupported("a product of vectors or of two dtypes")
+    if a.array.dtype.kind not in "fiu" or a.array.shape[-1] != b.array.shape[-2]:
+        raise Unsupported("a product of these")
+    if a.array.dtype.kind == "f" and not has_loop(np.matmul, (a.array.dtype,) * 3):
+        raise Unsupported("no product of this dtype")
+    batch = np.broadcast_shapes(a.array.shape[:-2], b.array.shape[:-2])
+    left = np.broadcast_to(a.array, (*batch, *a.array.shape[-2:]))
+    right = np.broadcast_to(b.array, (*batch, *b.array.shape[-2:]))
+    if 0 in left.shape or 0 in right.shape:
+        raise Unsupported("a product of nothing")
+    out = np.empty((*batch, left.shape[-2], right.shape[-1]), a.array.dtype)
+    made = trace.result(out)
+    one, two = (Traced(trace, x, t.buffer, t._base).view for x, t in ((left, a), (right, b)))
+    trace.note(Product(one, two, made.view))
+    return made
+
+
+def check_labels(trace: Trace, labels: Traced, limit: int) -> None:
+    """Note that the code is left when a label is not in [0, limit).
+
+    Raises:
+        Unsupported: the labels are computed inside, so the code could not be left at its start.
+    """
+    if labels.buffer.kind not in ("input", "constant"):
+        raise Unsupported("labels that are computed")
+    trace.note(LabelCheck(labels.view, limit))
+
+
+# ------------------------------------------------------------------ functions of NumPy
+
+
+def _where(trace: Trace, condition: Any, x: Any, y: Any) -> Traced:
+    dtype = np.result_type(
+        *(v if type(v) in (bool, int, float) else _stand_in(v).dtype for v in (x, y))
+    )
+    chosen = as_traced(trace, condition)
+    if chosen.array.dtype != np.bool_:
+        raise Unsupported("a condition that is no bool")
+    given = (chosen.view, _operand(trace, x, dtype), _operand(trace, y, dtype))
+    made = trace.result(_layout((condition, x, y), dtype))
+    trace.note(Elementwise("where", given, made.view))
+    return made
+
+
+def _of_view(name: str) -> Callable[..., Traced]:
+    """A function that gives a view of its first argument."""
+
+    def handler(trace: Trace, x: Any, *args: Any, **kwargs: Any) -> Traced:
+        x = as_traced(trace, x)
+        return x._viewed(getattr(np, name)(x.array, *args, **kwargs))
+
+    return handler
+
+
+def _constant_like(name: str) -> Callable[..., Any]:
+    def handler(trace: Trace, x: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(np, name)(_stand_in(x), *args, **kwargs)
+
+    return handler
+
+
+def _reshape(trace: Trace, x: Any, shape: Any) -> Traced:
+    return as_traced(trace, x).reshape(shape)
+
+
+def _total(trace: Trace, x: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+    return as_traced(trace, x).sum(axis, dtype, keepdims)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "where": _where,
+    "reshape": _reshape,
+    "sum": _total,
+    **{
+        name: _of_view(name)
+        for name in (
+            "expand_dims",
+            "broadcast_to",
+            "transpose",
+            "swapaxes",
+            "moveaxis",
+            "squeeze",
+        )
+    },
+    **{name: _constant_like(name) for name in ("ones_like", "zeros_like")},
+}

@@ -1,0 +1,47 @@
+"""What `_native.pyx` gives to `trainkit.core.dispatch.native`, which says what it is for."""
+
+from collections.abc import Callable
+from typing import Any
+
+VERSION: int
+
+def bind(
+    tensor: type,
+    variable: type,
+    recorder: Any,
+    wide: list[Any],
+    large: int,
+    errors: tuple[type[BaseException], ...],
+    call: Callable[..., Any],
+    wrapped: Callable[..., Any],
+) -> None: ...
+def bind_tape(tape: type) -> None: ...
+def switch(on: bool) -> bool: ...
+def is_on() -> bool: ...
+def unary_ufunc(primitive: Any, reference: Callable[..., Any]) -> Callable[..., Any]: ...
+def binary_ufunc(primitive: Any, reference: Callable[..., Any]) -> Callable[..., Any]: ...
+def unary(
+    primitive: Any, reference: Callable[..., Any], floats_only: bool
+) -> Callable[..., Any]: ...
+def binary(
+    primitive: Any, reference: Callable[..., Any], one_dtype: bool
+) -> Callable[..., Any]: ...
+def general(
+    primitive: Any, reference: Callable[..., Any], one_dtype: bool, floats_only: bool
+) -> Callable[..., Any]: ...
+def matmul(primitive: Any, reference: Callable[..., Any], most: int) -> Callable[..., Any]: ...
+
+class Back:
+    reference: Callable[..., Any]
+    def __init__(self, reference: Callable[..., Any], rules: Any, summed: Any) -> None: ...
+
+def walk(
+    tracked: dict[Any, Any],
+    grads: dict[Any, Any],
+    needed: Any,
+    kept: set[Any],
+    ways_of: Callable[..., Any],
+    of_many: Callable[..., Any],
+    other: Callable[..., Any],
+    on_tensors: Callable[..., Any],
+) -> Any: ...

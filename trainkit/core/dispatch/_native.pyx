@@ -1,0 +1,146 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: auto_pickle=False, binding=True, embedsignature=False
+"""The usual cases of the eager path in machine code; `trainkit.core.dispatch.native` is its door.
+
+Everything here is the short way through something that is written in Python as well: operations on
+plain tensors of float32 or float64 in NumPy arrays, their entries on tapes, and the walk back over
+such entries. What is not usual goes to the Python function that each of these was made for, which
+also finds the words of all errors. Small arrays are handed to the inner loops of NumPy's ufuncs as
+NumPy would hand them over, so the bits are the same.
+"""
+
+cimport numpy as cnp
+from cpython.dict cimport (
+    PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_SetItem, PyDict_Size,
+)
+from cpython.list cimport PyList_GET_SIZE
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF, Py_TYPE
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE
+
+cnp.import_array()
+cnp.import_umath()
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t count)
+    unsigned long PyThread_get_thread_ident()
+    unsigned long PyLong_AsUnsignedLong(object x) except? -1
+    Py_ssize_t Py_REFCNT(object x)
+    object PyLong_FromVoidPtr(void *p)
+    long long PyLong_AsLongLongAndOverflow(object x, int *overflow) except? -1
+    ctypedef struct PyMemberDef:
+        Py_ssize_t offset
+    ctypedef struct PyMemberDescrObject:
+        PyMemberDef *d_member
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_NewFromDescr(
+        PyTypeObject *subtype, cnp.PyArray_Descr *descr, int nd, const cnp.npy_intp *dims,
+        const cnp.npy_intp *strides, void *data, int flags, PyObject *obj)
+    ctypedef struct PyArrayObject:
+        pass
+    cnp.PyArray_Descr *PyArray_DESCR(PyArrayObject *array)
+    int PyArray_NDIM(PyArrayObject *array)
+    cnp.npy_intp *PyArray_DIMS(PyArrayObject *array)
+    cnp.npy_intp PyArray_DIM(PyArrayObject *array, int axis)
+    cnp.npy_intp PyArray_SIZE(PyArrayObject *array)
+    char *PyArray_BYTES(PyArrayObject *array)
+    int PyArray_ITEMSIZE(PyArrayObject *array)
+    int PyArray_FLAGS(PyArrayObject *array)
+    PyTypeObject PyArray_Type
+    object PyArray_FromScalar(object scalar, cnp.PyArray_Descr *outcode)
+    object PyArray_MatrixProduct(object a, object b)
+    object PyArray_Transpose(PyArrayObject *array, void *axes)
+    int NPY_ARRAY_C_CONTIGUOUS
+    int NPY_ARRAY_F_CONTIGUOUS
+    int NPY_ARRAY_ALIGNED
+    int NPY_ARRAY_WRITEABLE
+    int NPY_ARRAY_OWNDATA
+
+cdef extern from "numpy/arrayscalars.h":
+    ctypedef struct PyFloatScalarObject:
+        float obval
+
+import numpy as np
+
+cdef enum:
+    # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
+    DIRECT = 4096
+
+VERSION = 2
+"""Raised when a name or an argument here changes; `core.native` takes none other."""
+
+cdef bint enabled = False
+
+# What `bind` is given.
+cdef PyTypeObject *TENSOR = NULL
+cdef PyTypeObject *VARIABLE = NULL
+cdef Py_ssize_t ARRAY = 0
+cdef PyTypeObject *TAPE = NULL
+cdef list TAPES = None
+cdef object THREAD = None
+cdef object WRAPPED = None
+cdef list WIDE = None
+cdef Py_ssize_t LARGE = 0
+cdef object KERNEL_ERRORS = ()
+cdef object CALL = None
+
+cdef PyTypeObject *FLOAT32 = <PyTypeObject *>np.float32
+cdef PyTypeObject *FLOAT64 = <PyTypeObject *>np.float64
+cdef cnp.dtype DTYPE_F32 = np.dtype(np.float32)
+cdef cnp.dtype DTYPE_F64 = np.dtype(np.float64)
+cdef cnp.dtype DTYPE_BOOL = np.dtype(np.bool_)
+cdef cnp.PyArray_Descr *F32 = <cnp.PyArray_Descr *><PyObject *>DTYPE_F32
+cdef cnp.PyArray_Descr *F64 = <cnp.PyArray_Descr *><PyObject *>DTYPE_F64
+cdef cnp.dtype DTYPE_I32 = np.dtype(np.int32)
+cdef cnp.dtype DTYPE_I64 = np.dtype(np.int64)
+cdef cnp.PyArray_Descr *I32 = <cnp.PyArray_Descr *><PyObject *>DTYPE_I32
+cdef cnp.PyArray_Descr *I64 = <cnp.PyArray_Descr *><PyObject *>DTYPE_I64
+cdef cnp.PyArray_Descr *BOOL = <cnp.PyArray_Descr *><PyObject *>DTYPE_BOOL
+
+
+def bind(tensor, variable, recorder, list wide, Py_ssize_t large, errors, call, wrapped):
+    """Learn of the classes and lists of the Python side; called once.
+
+    Args:
+        tensor: `Tensor`, whose slot `_array` is read in place.
+        variable: `Variable`.
+        recorder: the module.
+        wide: `callables.WIDE`.
+        large: elements from which `wide` is asked.
+        errors: what kernels raise when inputs do not fit.
+        call: calls a ufunc, in a file whose warnings are dropped.
+        wrapped: makes tensors of what a kernel gives.
+    """
+    global TENSOR, VARIABLE, ARRAY, TAPES, THREAD, WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED
+    TENSOR, VARIABLE = <PyTypeObject *>tensor, <PyTypeObject *>variable
+    slot = tensor.__dict__["_array"]
+    ARRAY = (<PyMemberDescrObject *><PyObject *>slot).d_member.offset
+    TAPES, THREAD = recorder.TAPES, recorder.THREAD
+    WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED = wide, large, errors, call, wrapped
+
+
+def bind_tape(tape):
+    """Learn of the class `GradientTape`, whose record is written to in place."""
+    global TAPE
+    TAPE = <PyTypeObject *>tape
+
+
+def switch(bint on):
+    """Take the short ways, or leave all to the Python functions; gives what was before."""
+    global enabled
+    before = enabled
+    enabled = on
+    return before
+
+
+def is_on():
+    """Whether the short ways are taken."""
+    return enabled
+
+
+include "native_code/arrays.pxi"
+include "native_code/loops.pxi"
+include "native_code/calls.pxi"
+include "native_code/products.pxi"
+include "native_code/walk.pxi"

@@ -1,0 +1,325 @@
+"""The functions that users call in place of kernels: the hot path of the library.
+
+The usual case, plain tensors and Python numbers, is told by `type(x) is Tensor` alone, and
+everything else goes to `Primitive.slow`. There is a function for each kind of kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit.core import devices, dtypes, shapes
+from trainkit.core.dispatch import native, trace_state
+from trainkit.core.dispatch.facets import COMMON, FLOATS, PRODUCT
+from trainkit.core.tensor import LARGE, Tensor
+from trainkit.core.variable import Variable
+
+if TYPE_CHECKING:
+    from trainkit.core.dispatch.primitive import Primitive
+
+KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.linalg.LinAlgError)
+"""What a kernel may raise when its inputs do not fit; it is explained to the user."""
+
+_ndarray = np.ndarray
+_TAPES = trace_state.TAPES
+_XP = devices.XP_OF
+_READY = frozenset((Tensor, type(None)))
+_ON_CPU = frozenset((np.ndarray, type(None)))
+_F32 = np.dtype(np.float32)
+# Kernels over floats run on these as they are; on bfloat16, whose product with a Python number is
+# float32 to NumPy, they run in float32.
+_FLOAT_DTYPES = frozenset(
+    d.dtype for d in dtypes.ALL if d.is_differentiable and d is not dtypes.bfloat16
+)
+
+
+MOST_BY_DOT = 4096
+"""Elements of a matrix up to which `dot`'s shorter way to the call of BLAS counts."""
+
+WIDE: list[Callable[..., Any]] = []
+"""What calls ufuncs of large arrays instead, in programs that have any."""
+_LARGE = LARGE
+
+
+def _called(ufunc: np.ufunc, *arrays: Any) -> Any:
+    """What a ufunc gives; compiled functions call it here, where NumPy's warnings are dropped."""
+    return ufunc(*arrays)
+
+
+def wrapped(result: Any) -> Any:
+    """A kernel's result, an array or a tuple of such, as tensors."""
+    if type(result) is tuple:
+        return tuple(wrapped(item) for item in result)
+    y = Tensor()
+    y._array = result
+    return y
+
+
+native.attempt("bind", Tensor, Variable, trace_state, WIDE, LARGE, KERNEL_ERRORS, _called, wrapped)
+native.attempt("switch", True)
+
+
+def _settled_dtype(ufunc: np.ufunc) -> Any:
+    """float32 if that is what float32 gives, so that nobody need look at a result; else `None`."""
+    return _F32 if f"{'f' * ufunc.nin}->f" in ufunc.types else None
+
+
+def _promotion(prim: Primitive) -> tuple[bool, bool]:
+    """Whether inputs are brought to one dtype, and whether to one of floats."""
+    promotion = prim.facets.promotion
+    return promotion != "none", promotion == FLOATS
+
+
+def _unary_ufunc(prim: Primitive) -> Callable[..., Any]:
+    ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
+    record_one, checked = trace_state.record_one, prim.shape_rule is not shapes.unchanged_bool
+
+    def op(x: Any) -> Any:
+        if type(x) is not Tensor:
+            return slow(x)
+        array = x._array
+        try:
+            if wide and array.size >= _LARGE:
+                result = wide[0](ufunc, array)
+            else:
+                result = ufunc(array)
+        except KERNEL_ERRORS as error:
+            result = prim.again(error, (x,), {})
+        if checked and result.dtype is not array.dtype:
+            return slow(x)
+        y = Tensor()
+        y._array = result
+        if tapes:
+            record_one(prim, x, y, None)
+        return y
+
+    return op
+
+
+def _binary_ufunc(prim: Primitive) -> Callable[..., Any]:
+    ufunc, slow, tapes, wide = prim.kernel, prim.slow, _TAPES, WIDE
+    record_two, settled = trace_state.record_two, _settled_dtype(prim.kernel)
+    any_result = prim.shape_rule is shapes.broadcast_bool
+
+    def op(x1: Any, x2: Any) -> Any:
+        if type(x1) is Tensor:
+            one = array = x1._array
+            dtype = one.dtype
+            if type(x2) is Tensor:
+                two = x2._array
+                if two.dtype is not dtype and not any_result:
+                    return slow(x1, x2)
+            elif type(x2) is float or type(x2) is int:
+                two = x2
+            elif type(x2) is Variable:
+                x2 = x2._read()
+                if type(x2) is not Tensor or x2._array.dtype is not dtype:
+                    return op(x1, x2)
+                two = x2._array
+            else:
+                return slow(x1, x2)
+        elif type(x2) is Tensor and (type(x1) is float or type(x1) is int):
+            one, two = x1, x2._array
+            dtype, array = two.dtype, two
+        elif type(x1) is Variable:
+            return op(x1._read(), x2)
+        else:
+            return slow(x1, x2)
+        try:
+            if wide and array.size >= _LARGE:
+                result = wide[0](ufunc, one, two)
+            else:
+                result = ufunc(one, two)
+        except KERNEL_ERRORS as error:
+            result = prim.again(error, (x1, x2), {})
+        if dtype is not settled and result.dtype is not dtype and not any_result:
+            return slow(x1, x2)
+        y = Tensor()
+        y._array = result
+        if tapes:
+            record_two(prim, x1, x2, y)
+        return y
+
+    return op
+
+
+def _unary(prim: Primitive) -> Callable[..., Any]:
+    kernel, slow, tapes = prim.kernel, prim.slow, _TAPES
+    record_one, checked = trace_state.record_one, prim.facets.promotion == FLOATS
+
+    def op(x: Any, **settings: Any) -> Any:
+        if type(x) is not Tensor:
+            return slow(x, **settings)
+        array = x._array
+        if checked and array.dtype is not _F32 and array.dtype not in _FLOAT_DTYPES:
+            return slow(x, **settings)
+        try:
+            if type(array) is _ndarray:
+                result = kernel(np, array, **settings)
+            else:
+                result = kernel(_XP[type(array)], array, **settings)
+        except KERNEL_ERRORS as error:
+            result = prim.again(error, (x,), settings)
+        if type(result) is tuple:
+            y = wrapped(result)
+            trace_state.record(prim, (x,), y, settings or None)
+            return y
+        y = Tensor()
+        y._array = result
+        if tapes:
+            record_one(prim, x, y, settings or None)
+        return y
+
+    return op
+
+
+def _binary(prim: Primitive) -> Callable[..., Any]:
+    """The function of a kernel with two inputs and no settings."""
+    kernel, general, tapes = prim.kernel, _general(prim), _TAPES
+    record, record_two = trace_state.record, trace_state.record_two
+    promotes = prim.facets.promotion == COMMON
+
+    def op(x1: Any, x2: Any) -> Any:
+        if type(x1) is Variable:
+            x1 = x1._read()
+        if type(x2) is Variable:
+            x2 = x2._read()
+        if type(x1) is not Tensor or type(x2) is not Tensor:
+            return general(x1, x2)
+        one, two = x1._array, x2._array
+        if type(one) is not _ndarray or type(two) is not _ndarray:
+            return general(x1, x2)
+        if promotes and one.dtype is not two.dtype:
+            return general(x1, x2)
+        try:
+            result = kernel(np, one, two)
+        except KERNEL_ERRORS as error:
+            result = prim.again(error, (x1, x2), {})
+        if type(result) is tuple:
+            y = wrapped(result)
+            record(prim, (x1, x2), y, None)
+            return y
+        y = Tensor()
+        y._array = result
+        if tapes:
+            record_two(prim, x1, x2, y)
+        return y
+
+    return op
+
+
+def _general(prim: Primitive) -> Callable[..., Any]:
+    """The function of any other kernel; inputs may be `None`."""
+    slow, mixed, tapes, record = prim.slow, _mixed(prim), _TAPES, trace_state.record
+    kernel, run = prim.kernel, prim.run
+    one_dtype, floats_only = _promotion(prim)
+
+    def op(*inputs: Any, **settings: Any) -> Any:
+        kinds = set(map(type, inputs))
+        if Variable in kinds:
+            inputs = tuple([x._read() if type(x) is Variable else x for x in inputs])
+            kinds = set(map(type, inputs))
+        if not kinds <= _READY:
+            return mixed(*inputs, **settings)
+        arrays = [None if x is None else x._array for x in inputs]
+        if one_dtype:
+            dtypes = {array.dtype for array in arrays if array is not None}
+            if len(dtypes) > 1 or (floats_only and not dtypes <= _FLOAT_DTYPES):
+                return slow(*inputs, **settings)
+        try:
+            if _ON_CPU.issuperset(map(type, arrays)):
+                result = kernel(np, *arrays, **settings)
+            else:
+                result = run(arrays, settings)
+        except KERNEL_ERRORS as error:
+            result = prim.again(error, inputs, settings)
+        y = wrapped(result)
+        if tapes:
+            record(prim, inputs, y, settings or None)
+        return y
+
+    return op
+
+
+def _mixed(prim: Primitive) -> Callable[..., Any]:
+    """The function of a kernel for inputs with Python numbers.
+
+    Where inputs get one dtype, numbers behind a float32 tensor are float32.
+    """
+    slow = prim.slow
+    if not _promotion(prim)[0]:
+        return slow
+
+    def op(*inputs: Any, **settings: Any) -> Any:
+        dtype = None
+        ready = []
+        for x in inputs:
+            if type(x) is Tensor:
+                if dtype is None:
+                    array, dtype = x._array, x._array.dtype
+            elif x is not None:
+                is_number = type(x) is float or type(x) is int
+                if not (is_number and dtype is _F32 and type(array) is _ndarray):
+                    return slow(*inputs, **settings)
+                number = Tensor()
+                number._array = np.float32(x)
+                x = number
+            ready.append(x)
+        return prim.op(*ready, **settings)
+
+    return op
+
+
+def _named(reference: Callable[..., Any], two: bool) -> Callable[..., Any]:
+    """`reference` as the compiled functions are called: with TensorFlow's names of arguments.
+
+    `name` is not kept; inputs `x1` and `x2` may be called `x` and `y`.
+    """
+    names = (("x", "x1"), ("y", "x2")) if two else ()
+
+    def op(*inputs: Any, **settings: Any) -> Any:
+        if settings:
+            settings.pop("name", None)
+            for short, long in names:
+                if short in settings and long not in settings:
+                    settings[long] = settings.pop(short)
+        return reference(*inputs, **settings)
+
+    op.__wrapped__ = reference  # type: ignore[attr-defined]
+    return op
+
+
+def _compiled(
+    kind: str, prim: Primitive, reference: Callable[..., Any], *facts: Any
+) -> Callable[..., Any]:
+    """The compiled function that takes the usual calls before `reference`, where there is one."""
+    op: Callable[..., Any] | None = native.attempt(kind, prim, reference, *facts)
+    if op is None:
+        return _named(reference, kind.startswith("binary"))
+    op.__wrapped__ = reference  # type: ignore[attr-defined]
+    return op
+
+
+def callable_for(prim: Primitive, arity: int | None, has_settings: bool) -> Callable[..., Any]:
+    """The function that is called in place of the kernel of `prim`.
+
+    Args:
+        prim: the declaration.
+        arity: how many inputs it takes, `None` for any number.
+        has_settings: whether it takes settings besides.
+    """
+    if prim.is_ufunc and arity == 1:
+        return _compiled("unary_ufunc", prim, _unary_ufunc(prim))
+    if prim.is_ufunc:
+        return _compiled("binary_ufunc", prim, _binary_ufunc(prim))
+    one_dtype, floats_only = _promotion(prim)
+    if arity == 2 and not has_settings and not floats_only:
+        if prim.facets.semantics is PRODUCT:
+            return _compiled("matmul", prim, _binary(prim), MOST_BY_DOT)
+        return _compiled("binary", prim, _binary(prim), one_dtype)
+    if arity == 1:
+        return _compiled("unary", prim, _unary(prim), floats_only)
+    return _compiled("general", prim, _general(prim), one_dtype, floats_only)

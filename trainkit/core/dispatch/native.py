@@ -1,0 +1,108 @@
+"""The door to the compiled half of the eager path, which may not be there.
+
+`_native.pyx` is compiled when the package is installed where there is a C compiler. Without it, or
+with `TRAINKIT_NATIVE=0` in the environment, the Python functions that it stands before do all the
+work, with the same results.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import types
+import warnings
+from typing import Any, NamedTuple
+
+VERSION = 2
+"""That of `_native` which this trainkit was written for."""
+
+FAILURE: str | None = None
+"""Why the compiled half is not in use; `None` where it is."""
+
+
+_LEFT_OUT = (
+    "trainkit goes on without its compiled half, so small eager steps take longer: {}. To compile "
+    "it anew: pip install --force-reinstall --no-deps trainkit; `python -m trainkit doctor` tells "
+    "more"
+)
+
+G, Y, A, B = range(4)
+"""What the operands of a `Step` are called: the gradient, the result, and the inputs."""
+
+
+class Step(NamedTuple):
+    """One step of a gradient rule on arrays, for the compiled walk back.
+
+    Attributes:
+        kind: `"ufunc"`; `"kernel"`, called as `kernel(np, *operands, **settings)`; `"product"` of
+            matrices, `settings["turned"]` saying which of them are transposed.
+        kernel: the function; for a product the most elements of a matrix.
+        places: of each operand `G`, `Y`, `A`, `B`, 4 + i for the result of step i, or -1 for a
+            constant.
+        given: for each operand the constant, if it is one; may be left out if none is.
+        settings: keyword arguments.
+    """
+
+    kind: str
+    kernel: Any
+    places: tuple[int, ...]
+    given: tuple[Any, ...] = ()
+    settings: dict[str, Any] | None = None
+
+
+def _loaded() -> Any:
+    global FAILURE
+    if os.environ.get("TRAINKIT_NATIVE", "1") == "0":
+        FAILURE = "TRAINKIT_NATIVE=0 is set"
+        return None
+    try:
+        _native: Any = importlib.import_module("trainkit.core.dispatch._native")
+    except ModuleNotFoundError as error:  # not built: there was no C compiler
+        FAILURE = str(error)
+        return None
+    except Exception as error:  # built for another NumPy or Python, or by another Cython
+        _tell(error)
+        return None
+    if _native.VERSION != VERSION:
+        FAILURE = f"it was compiled for another trainkit ({_native.VERSION}, not {VERSION})"
+        return None
+    return _native
+
+
+def _tell(error: Exception) -> None:
+    global FAILURE
+    FAILURE = f"{type(error).__name__}: {error}"
+    warnings.warn(_LEFT_OUT.format(FAILURE), UserWarning, stacklevel=2)
+
+
+NATIVE: Any = _loaded()
+"""The compiled module, or `None`."""
+
+
+def attempt(name: str, *arguments: Any) -> Any:
+    """What a function of the compiled half gives while trainkit is being imported.
+
+    Returns:
+        Its result, `None` without a compiled half. When it raises, that is told once, and from then
+        on there is none: the Python functions take over.
+    """
+    global NATIVE
+    if NATIVE is None:
+        return None
+    try:
+        return getattr(NATIVE, name)(*arguments)
+    except Exception as error:
+        _tell(error)
+        NATIVE.switch(False)  # what is compiled already calls the Python functions
+        NATIVE = None
+        return None
+
+
+def python_function(op: Any) -> Any:
+    """The Python function behind an operation; itself if it is one."""
+    return op if isinstance(op, types.FunctionType) else getattr(op, "__wrapped__", op)
+
+
+def switch(on: bool) -> bool:
+    """Take the compiled ways or leave them; gives what was before."""
+    return bool(NATIVE.switch(on)) if NATIVE is not None else False

@@ -1,0 +1,468 @@
+"""`@primitive`: a kernel, its shape rule and its gradient rules under one name.
+
+A call has three outcomes, decided in this order: an input is symbolic and the graph being traced
+gets a node; a tape tracks an input and gets an entry; or the kernel just runs. The usual case,
+plain tensors and Python numbers, is served by the functions of `callables`; everything else comes
+to `Primitive.slow`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+
+import numpy as np
+
+from trainkit.core import devices, dtypes, shapes
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.eager import KERNEL_ERRORS, callable_for, wrapped
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    COMPOSITE,
+    ELEMENTWISE,
+    FLOATS,
+    METHODS,
+    Facets,
+)
+from trainkit.core.dispatch.native import python_function
+from trainkit.core.errors import (
+    InvalidArgumentError,
+    LeakedTensorError,
+    NoValueError,
+    OpError,
+    PositionError,
+)
+from trainkit.core.shapes import Spec
+from trainkit.core.string_tensor import StringTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
+
+# An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
+# name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"trainkit\.")
+
+Rule = Callable[..., Any]
+
+P = ParamSpec("P")
+AnyRule = TypeVar("AnyRule", bound=Rule)
+
+_TAPES = trace_state.TAPES
+_XP = devices.XP_OF
+_F32 = np.dtype(np.float32)
+_BF16 = dtypes.bfloat16.dtype
+
+
+class Operation(Protocol[P]):
+    """What stands in place of a kernel: the same call on tensors, and where its rules are given.
+
+    Attributes:
+        primitive: the declaration behind it.
+    """
+
+    __name__: str
+    primitive: Primitive
+
+    def __call__(self, *inputs: P.args, **settings: P.kwargs) -> Any:
+        """The result on tensors, or what converts to them."""
+
+    def gradients(self, *rules: Rule | None) -> Operation[P]:
+        """Give a rule `(g, y, *inputs, **settings)` per input, `None` where none is."""
+
+    def array_gradients(self, *rules: Rule | None) -> Operation[P]:
+        """Give rules `(g, y, *inputs, **settings)` on NumPy arrays, of the same bits.
+
+        The walk back takes them for floats where no tape listens. A rule that can't do a case gives
+        `NotImplemented`, as those of the other inputs must then do too; all inputs go by the rules
+        of `gradients`.
+        """
+
+    def joint_gradient(self, rule: AnyRule) -> AnyRule:
+        """Give one rule that returns the gradients of all inputs."""
+
+    def joint_array_gradient(self, rule: AnyRule) -> AnyRule:
+        """Give one rule `(g, y, *inputs, needed, **settings)` on NumPy arrays, of the same bits.
+
+        It gives a gradient or `None` for each input, or `NotImplemented` for a case that it can't
+        do. `needed` says of each input whether its gradient is of use.
+        """
+
+    # those of `Facets`, where they are described
+    declare: Callable[..., None]
+    batch_by: Callable[[Any], Any]
+    stack_by: Callable[[Any], Any]
+    lower_by: Callable[[Any], Any]
+    parts_by: Callable[[Any], Any]
+    tune: Callable[..., None]
+
+
+class Primitive:
+    """One operation: what it computes, what shape that has, and how gradients go back.
+
+    Attributes:
+        name: the key in `PRIMITIVES`.
+        kernel: function of `(xp, *arrays, **settings)`; a ufunc takes the arrays alone.
+        shape_rule: function of `Spec`s and settings to the `Spec` of the result.
+        rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a
+            gradient; one rule serves all inputs when the primitive takes any number (`variadic`).
+        given_rules: the same as functions of NumPy arrays, where they were given as such.
+        given_joint: the same as one function of arrays for all inputs.
+        joint: one function that gives the gradients of all inputs at once, instead of `rules`.
+        joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
+        joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
+        broadcasts: the walk sums the gradient over axes along which an input was broadcast.
+        passes_errors: what its kernel raises is meant for the user as it is.
+        facets: the record of what else is known of it.
+        op: the callable.
+    """
+
+    def __init__(self, name: str, kernel: Any, shape_rule: Rule) -> None:
+        self.name = name
+        self.kernel = kernel
+        self.shape_rule = shape_rule
+        self.rules: tuple[Rule | None, ...] | None = None
+        self.joint: Rule | None = None
+        self.joint_asks = False
+        self.joint_sparse = False
+        self.array_rules: Any = None  # made from the rules by the walk back
+        self.given_rules: tuple[Rule | None, ...] | None = None
+        self.given_joint: Rule | None = None
+        self.broadcasts = shape_rule in (
+            shapes.broadcast,
+            shapes.broadcast_bool,
+            shapes.floating_broadcast,
+        )
+        self.is_ufunc = isinstance(kernel, np.ufunc)
+        self.passes_errors = False
+        self.op: Callable[..., Any] = self.slow
+        self.facets = Facets(self, ELEMENTWISE if self.is_ufunc else COMPOSITE)
+        if shape_rule in (shapes.floating, shapes.floating_broadcast):
+            self.facets.promotion = FLOATS
+        elif shape_rule is shapes.broadcast:
+            self.facets.promotion = COMMON
+
+    @property
+    def recorded(self) -> bool:
+        """Whether tapes take note of calls."""
+        return self.rules is not None or self.joint is not None
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    # ------------------------------------------------------------------ running
+
+    def run(self, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """The kernel's result on arrays, without a look at tapes or dtypes."""
+        if self.is_ufunc:
+            return self.kernel(*arrays)
+        xp = next((_XP[type(a)] for a in arrays if hasattr(a, "dtype")), np)
+        if self.facets.promotion == FLOATS and any(
+            getattr(a, "dtype", None) is _BF16 for a in arrays
+        ):
+            return _rounded(self.kernel(xp, *map(_widened, arrays), **settings))
+        return self.kernel(xp, *arrays, **settings)
+
+    def slow(self, *inputs: Any, **settings: Any) -> Any:
+        """A call with anything but plain tensors of one dtype: convert, promote, or trace."""
+        ready = [x._read() if hasattr(type(x), "_is_variable") else x for x in inputs]
+        if any(x is not y for x, y in zip(inputs, ready, strict=True)):
+            return self.op(*ready, **settings)  # a variable's value may well be a usual case
+        self._convert(ready)
+        if not any(type(x) is StringTensor for x in ready):
+            self._promote(ready)
+        if any(isinstance(x, Tensor) and type(x) is not Tensor for x in ready):
+            return self.trace(tuple(ready), settings)
+        return self.execute(tuple(ready), settings)
+
+    def trace(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """Add a node to the graph being traced, and an entry to each tape that tracks an input."""
+        symbols = [x for x in inputs if isinstance(x, Tensor) and type(x) is not Tensor]
+        symbolic = next((x for x in symbols if hasattr(x, "apply_primitive")), symbols[0])
+        if hasattr(symbolic, "apply_primitive"):
+            return symbolic.apply_primitive(self, inputs, settings)
+        graph = trace_state.current_trace()
+        if graph is None:
+            if hasattr(symbolic, "leak_text"):
+                raise LeakedTensorError(f"{self.name}: {symbolic.leak_text()}")
+            raise InvalidArgumentError(
+                f"{self.name}: {symbolic!r} belongs to a graph and has no value here. Return it "
+                "from the function that is being traced, or do this step inside that function."
+            )
+        y = graph.apply(self, inputs, settings)
+        if _TAPES:
+            trace_state.record(self, inputs, y, settings)
+        return y
+
+    def execute(self, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """Run the kernel on tensors and numbers that are ready for it, and record the call."""
+        arrays = [x._array if type(x) is Tensor else x for x in inputs]
+        try:
+            result = self.run(arrays, settings)
+        except KERNEL_ERRORS as error:
+            result = self.again(error, inputs, settings)
+        if self.is_ufunc or self.facets.promotion != "none":
+            result = self._settled(result, arrays, settings)
+        y = wrapped(result)
+        if _TAPES:
+            trace_state.record(self, inputs, y, settings or None)
+        return y
+
+    def _settled(self, result: Any, arrays: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """`result` in the dtype that the shape rule promises, where NumPy's own choice differs."""
+        if type(result) is tuple or self.shape_rule in (
+            shapes.broadcast_bool,
+            shapes.unchanged_bool,
+        ):
+            return result
+        if self.shape_rule in (shapes.broadcast, shapes.floating_broadcast):
+            wanted = dtypes.result_type(*arrays)
+            if self.facets.promotion == FLOATS:
+                wanted = shapes.float_dtype(wanted)
+            if result.dtype != wanted.dtype and wanted.dtype.kind != "b":
+                return result.astype(wanted.dtype)
+        elif self.is_ufunc and self.shape_rule not in (shapes.unchanged, shapes.floating):
+            specs = [Spec(x.shape, x.dtype) if hasattr(x, "shape") else x for x in arrays]
+            wanted = self.shape_rule(*specs, **settings).dtype
+            if result.dtype != wanted.dtype:
+                return result.astype(wanted.dtype)
+        return result
+
+    def _convert(self, ready: list[Any]) -> None:
+        """Turn lists and arrays into tensors, numbers too where the kernel needs arrays."""
+        like = next((x for x in ready if isinstance(x, Tensor)), None)
+        for i, x in enumerate(ready):
+            if x is None or isinstance(x, Tensor):
+                continue
+            if isinstance(x, int | float | complex) and not isinstance(x, np.generic):
+                if (
+                    self.is_ufunc
+                    and like is not None
+                    and type(x) is not bool
+                    and _weak_fits(x, like)
+                ):
+                    continue
+                ready[i] = _number(x, like)
+                continue
+            hint = like.dtype if like is not None and isinstance(x, list | tuple) else None
+            try:
+                ready[i] = convert_to_tensor(x, dtype_hint=hint)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self.name}: argument {i}: {error}") from None
+        if self.is_ufunc and not any(isinstance(x, Tensor) for x in ready):
+            ready[0] = convert_to_tensor(ready[0])
+
+    def _promote(self, ready: list[Any]) -> None:
+        """Cast tensors to the dtype they promote to."""
+        given = [x for x in ready if x is not None]
+        promotion = self.facets.promotion
+        if promotion == FLOATS:
+            wanted = shapes.float_dtype(dtypes.result_type(*given))
+        elif (promotion == COMMON or self.is_ufunc) and len(ready) > 1:
+            wanted = dtypes.result_type(*given)
+        elif self.is_ufunc and given[0].dtype.is_bool:
+            wanted = self.shape_rule(_spec(given[0])).dtype  # the square of a bool is an int32
+        else:
+            return
+        if wanted.is_bool and self.is_ufunc:
+            return
+        cast = PRIMITIVES["cast"].op
+        weak_fails = wanted.name == "bfloat16"  # NumPy's own promotion knows nothing of it
+        like = next((x for x in given if isinstance(x, Tensor)), None)
+        for i, x in enumerate(ready):
+            if isinstance(x, Tensor):
+                if x.dtype != wanted:
+                    ready[i] = cast(x, dtype=wanted.name)
+            elif x is not None and weak_fails:
+                ready[i] = _number(x, like)
+
+    # ------------------------------------------------------------------ errors
+
+    def _named(self, error: OpError) -> OpError:
+        """`error` with this operation's name where a rule that many share could not know it."""
+        unnamed = "operation: "
+        if error.args and str(error.args[0]).startswith(unnamed):
+            error.args = (f"{self.name}: {str(error.args[0])[len(unnamed) :]}", *error.args[1:])
+        return error
+
+    def refused(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
+        """The error of the shape rule as one that names the operation and shows the inputs."""
+        if isinstance(error, OpError):
+            return self._named(error)
+        if isinstance(error, NoValueError):
+            return error
+        return InvalidArgumentError(f"{self.name}: {error}\n{describe(inputs, settings)}")
+
+    def again(self, error: Exception, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """The result with single numbers of the CPU beside arrays of a GPU; else raises `error`.
+
+        Such inputs come here, and not to `run` at once, so that the usual call need not ask.
+        """
+        arrays = [x._array if type(x) is Tensor else x for x in inputs]
+        moved = devices.on_one_device(arrays)
+        if all(a is b for a, b in zip(moved, arrays, strict=True)):
+            raise self.explained(error, inputs, settings) from error
+        try:
+            return self.run(moved, settings)
+        except KERNEL_ERRORS as still:
+            raise self.explained(still, inputs, settings) from still
+
+    def explained(self, error: Exception, inputs: tuple[Any, ...], settings: Any) -> Exception:
+        """The error of a kernel as one that names the operation and shows the inputs."""
+        placed = [x for x in inputs if type(x) is Tensor and not devices.is_host_number(x._array)]
+        if len(places := {x.device for x in placed}) > 1:
+            return InvalidArgumentError(
+                f"{self.name}: the inputs are on {' and '.join(sorted(places))}; bring them to one "
+                f"device with .cpu() or .gpu()\n{_placed(inputs)}"
+            )
+        if self.passes_errors:
+            return error
+        if isinstance(error, OpError):
+            return self._named(error)
+        try:
+            self.shape_rule(*map(_spec, inputs), **settings)
+        except OpError as better:
+            return self._named(better)
+        except Exception:  # the rule has no better words than the kernel
+            pass
+        kind = PositionError if isinstance(error, IndexError) else InvalidArgumentError
+        return kind(f"{self.name}: {error}\n{describe(inputs, settings)}")
+
+
+def _spec(x: Any) -> Any:
+    return Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x
+
+
+def describe(inputs: Sequence[Any], settings: dict[str, Any] | None = None) -> str:
+    """Shapes and dtypes of inputs and the settings, a line each, for error texts."""
+    lines = []
+    for i, x in enumerate(inputs):
+        if is_tensor(x):
+            lines.append(f"  input {i}  {tuple(x.shape)} {x.dtype.name}")
+        else:
+            lines.append(f"  input {i}  {short_text(x)}")
+    lines += [f"  {name}={short_text(value)}" for name, value in (settings or {}).items()]
+    return "\n".join(lines)
+
+
+def _placed(inputs: Sequence[Any]) -> str:
+    """Shape, dtype and device of each tensor, a line each."""
+    return "\n".join(
+        f"  input {i}  {tuple(x.shape)} {x.dtype.name} on {x.device}"
+        for i, x in enumerate(inputs)
+        if type(x) is Tensor
+    )
+
+
+def _widened(array: Any) -> Any:
+    """A bfloat16 array as float32, others as they are."""
+    return array.astype(_F32) if getattr(array, "dtype", None) is _BF16 else array
+
+
+def _rounded(result: Any) -> Any:
+    """The float32 arrays among the results as bfloat16."""
+    if type(result) is tuple:
+        return tuple(map(_rounded, result))
+    return result.astype(_BF16) if result.dtype == _F32 else result
+
+
+def _weak_fits(x: Any, like: Tensor) -> bool:
+    """Whether the Python number `x` leaves the dtype of `like` as it is."""
+    dtype = like.dtype
+    if isinstance(x, int):
+        return not dtype.is_bool
+    return dtype.is_complex or (dtype.is_floating and isinstance(x, float))
+
+
+def _number(x: Any, like: Tensor | None) -> Tensor:
+    """A Python number as a tensor, in the dtype to which it promotes with `like`."""
+    if like is None:
+        return convert_to_tensor(x)
+    dtype = dtypes.result_type(like.dtype, x)
+    where = devices.device_of(like._array) if type(like) is Tensor else devices.current()
+    y = Tensor()
+    y._array = where.xp.asarray(x, dtype.dtype)
+    return y
+
+
+def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Operation[Any]:
+    if prim.name in PRIMITIVES:
+        raise ValueError(f"there is a primitive {prim.name!r} already")
+    PRIMITIVES[prim.name] = prim
+    prim.op = op
+    for function in (op, python_function(op)):
+        function.__name__ = function.__qualname__ = prim.name
+        function.__doc__ = doc
+    op.primitive = prim  # type: ignore[attr-defined]
+
+    def gradients(*rules: Rule | None) -> Operation[Any]:
+        prim.rules, prim.array_rules = rules, None
+        return operation
+
+    def joint_gradient(rule: AnyRule) -> AnyRule:
+        prim.joint, prim.array_rules = rule, None
+        prim.joint_asks = "needed" in inspect.signature(rule).parameters
+        return rule
+
+    def joint_array_gradient(rule: AnyRule) -> AnyRule:
+        prim.given_joint = rule
+        return rule
+
+    def array_gradients(*rules: Rule | None) -> Operation[Any]:
+        prim.given_rules = rules
+        return operation
+
+    op.gradients = gradients  # type: ignore[attr-defined]
+    op.array_gradients = array_gradients  # type: ignore[attr-defined]
+    op.joint_gradient = joint_gradient  # type: ignore[attr-defined]
+    op.joint_array_gradient = joint_array_gradient  # type: ignore[attr-defined]
+    for method in METHODS:
+        setattr(op, method, getattr(prim.facets, method))
+    operation = cast(Operation[Any], op)
+    return operation
+
+
+def primitive(
+    shape_rule: Rule,
+    *,
+    name: str | None = None,
+    **facets: Any,
+) -> Callable[[Callable[Concatenate[Any, P], Any]], Operation[P]]:
+    """Declare an operation by its kernel.
+
+    The kernel takes `xp` (NumPy or CuPy), then arrays by position, then settings by keyword; it
+    gives an array or a tuple of arrays. The callable that replaces it takes tensors in their place,
+    and has `gradients(*rules)` (a rule `(g, y, *inputs, **settings)` per input, or `None`) and
+    `joint_gradient(rule)` (a rule that gives all of them at once).
+
+    Args:
+        shape_rule: gives the `Spec` of the result from `Spec`s and settings. `shapes.floating` and
+            `shapes.floating_broadcast` also make integers floats before the kernel runs.
+        name: the key in `PRIMITIVES`; by default the kernel's name.
+        **facets: what else is known of it: `semantics`, `batch`, `memory` … (see `Facets`).
+    """
+
+    def declare(kernel: Callable[Concatenate[Any, P], Any]) -> Operation[P]:
+        prim = Primitive(name or kernel.__name__, kernel, shape_rule)
+        if facets:
+            prim.facets.declare(**facets)
+        kinds = [p.kind for p in list(inspect.signature(kernel).parameters.values())[1:]]
+        variadic = inspect.Parameter.VAR_POSITIONAL in kinds
+        arity = None if variadic else kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        has_settings = inspect.Parameter.KEYWORD_ONLY in kinds
+        return _register(prim, callable_for(prim, arity, has_settings), kernel.__doc__)
+
+    return declare
+
+
+def ufunc(
+    name: str, function: np.ufunc, shape_rule: Rule, doc: str, **facets: Any
+) -> Operation[...]:
+    """Declare an element-wise operation whose kernel is a NumPy ufunc.
+
+    CuPy's serves GPU arrays by itself. A ufunc of two inputs takes Python numbers as they are:
+    they are weak. More is said of it by `facets`, as in `primitive`.
+    """
+    prim = Primitive(name, function, shape_rule)
+    if facets:
+        prim.facets.declare(**facets)
+    return _register(prim, callable_for(prim, function.nin, False), doc)

@@ -1,0 +1,1 @@
+"""Steps of a pipeline, each from data sets to a data set."""

@@ -1,0 +1,1 @@
+"""Python control flow rewritten for graphs."""

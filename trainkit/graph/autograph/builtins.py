@@ -1,0 +1,175 @@
+"""AutoGraph: what expressions, `assert` and calls of builtins mean on tensors."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.dispatch import trace_state
+from trainkit.core.tensor import PRIMITIVES, is_tensor
+from trainkit.graph.autograph.conditional_operators import is_symbolic
+from trainkit.graph.control_flow.trace_cond import traced_cond
+from trainkit.graph.ir.user_lines import RAISED_BY_USER
+
+
+def if_exp(
+    cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], expr_repr: str
+) -> Any:
+    """A conditional expression."""
+    if not is_symbolic(cond):
+        return if_true() if cond else if_false()
+    return traced_cond(trace_state.current_trace(), cond, if_true, if_false)
+
+
+def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+    """`a and b`; a symbolic `a` decides in the graph."""
+    first = a()
+    if not is_symbolic(first):
+        return first and b()
+    return traced_cond(trace_state.current_trace(), first, lambda: _as_bool(b()), lambda: False)
+
+
+def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+    """`a or b`; a symbolic `a` decides in the graph."""
+    first = a()
+    if not is_symbolic(first):
+        return first or b()
+    return traced_cond(trace_state.current_trace(), first, lambda: True, lambda: _as_bool(b()))
+
+
+def _as_bool(x: Any) -> Any:
+    return x if is_tensor(x) else bool(x)
+
+
+def in_(a: Any, items: Any) -> Any:
+    """`a in items`; a symbolic tensor among them is compared with each item in the graph."""
+    within = isinstance(items, list | tuple)
+    if not (is_symbolic(a) or is_symbolic(items) or (within and any(map(is_symbolic, items)))):
+        return a in items
+    if is_tensor(items):
+        return PRIMITIVES["any"].op(items == a, axis=None, keepdims=False)
+    if not within:
+        raise TypeError(
+            f"`in`: a tensor without a value can't be looked for in a {type(items).__name__}; use "
+            "a list, a tuple or a tensor"
+        )
+    found: Any = False
+    for item in items:
+        same = eq(a, item)
+        found = same if found is False else _either(found, same)
+    return found
+
+
+def _either(a: Any, b: Any) -> Any:
+    return or_(lambda: a, lambda: b)
+
+
+def not_in(a: Any, items: Any) -> Any:
+    """`a not in items`."""
+    return not_(in_(a, items))
+
+
+def not_(a: Any) -> Any:
+    """`not a`."""
+    return PRIMITIVES["logical_not"].op(a) if is_symbolic(a) else not a
+
+
+def eq(a: Any, b: Any) -> Any:
+    """`a == b`."""
+    return a == b
+
+
+def not_eq(a: Any, b: Any) -> Any:
+    """`a != b`."""
+    return a != b
+
+
+def assert_stmt(expression1: Any, expression2: Callable[[], Any]) -> None:
+    """An `assert` statement; on a symbolic tensor it is checked when the graph runs."""
+    if not is_symbolic(expression1):
+        assert expression1, expression2()
+        return
+    message = expression2()
+    text = "assertion failed" if message is None else str(message)
+    PRIMITIVES["assert_true"].op(expression1, message=text)
+
+
+def _range(*args: Any) -> Any:
+    if any(is_symbolic(a) for a in args):
+        return ops.arange(*args)
+    return range(*(int(a) if is_tensor(a) else a for a in args))
+
+
+def length(x: Any) -> Any:
+    """`len(x)`; a tensor when the size is not known while tracing."""
+    if is_symbolic(x) and (not x.shape or x.shape[0] is None):
+        return PRIMITIVES["shape"].op(x)[0]
+    return len(x)
+
+
+def _int(x: Any = 0, *args: Any) -> Any:
+    if is_symbolic(x):
+        return PRIMITIVES["cast"].op(x, dtype="int32")
+    return int(x, *args)
+
+
+def _float(x: Any = 0.0) -> Any:
+    if is_symbolic(x):
+        return PRIMITIVES["cast"].op(x, dtype="float32")
+    return float(x)
+
+
+def _bool(x: Any = False) -> Any:
+    if is_symbolic(x):
+        return PRIMITIVES["cast"].op(x, dtype="bool")
+    return bool(x)
+
+
+def _max(*args: Any, **kwargs: Any) -> Any:
+    return _extreme(max, "maximum", args, kwargs)
+
+
+def _min(*args: Any, **kwargs: Any) -> Any:
+    return _extreme(min, "minimum", args, kwargs)
+
+
+def _extreme(python: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not kwargs and len(args) > 1 and any(is_symbolic(a) for a in args):
+        return functools.reduce(PRIMITIVES[name].op, args)
+    return python(*args, **kwargs)
+
+
+BUILTINS: dict[Any, Any] = {
+    range: _range,
+    len: length,
+    int: _int,
+    float: _float,
+    bool: _bool,
+    max: _max,
+    min: _min,
+}
+
+
+def raised(error: Any) -> Any:
+    """What a `raise` statement raises, with a mark that the user's code does so."""
+    made = error() if isinstance(error, type) else error
+    if isinstance(made, Exception):
+        made.__dict__[RAISED_BY_USER] = True
+    return made
+
+
+EXPRESSIONS: dict[str, Any] = {
+    "if_exp": if_exp,
+    "and_": and_,
+    "or_": or_,
+    "not_": not_,
+    "in_": in_,
+    "not_in": not_in,
+    "eq": eq,
+    "not_eq": not_eq,
+    "assert_stmt": assert_stmt,
+    "raised": raised,
+}
+"""What rewritten code calls in place of expressions, by the rewriter's names."""

@@ -1,0 +1,1 @@
+"""Branches and loops in graphs, and their gradients."""

@@ -1,0 +1,55 @@
+"""`cond` as a primitive over graphs.
+
+Branches are graphs of their own. What they use from outside comes in as captures; a variable that
+they assign becomes one more result. Gradients are in `branch_gradients`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.dispatch.facets import CONTROL, NUMBER
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.graph.ir.graph import Graph, replay
+from trainkit.graph.ir.subgraphs import merged_dims
+from trainkit.ops.core.vmap import as_items, stacks_of
+
+
+def _cond_rule(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -> tuple[Spec, ...]:
+    return tuple(
+        Spec(merged_dims(a.shape, b.shape), a.dtype)
+        for a, b in zip(true.outputs, false.outputs, strict=True)
+    )
+
+
+@primitive(
+    _cond_rule,
+    name="cond",
+    semantics=CONTROL,
+    graph_name="If",
+    reads={0: NUMBER},
+    bodies=("true", "false"),
+    export=True,
+)
+def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, split: int) -> Any:
+    """Run one of two graphs: `true` on the first `split` arrays, `false` on the others."""
+    if bool(pred):
+        return tuple(true.program()(list(arrays[:split])))
+    return tuple(false.program()(list(arrays[split:])))
+
+
+cond_primitive.primitive.passes_errors = True
+
+
+@cond_primitive.batch_by
+def _cond_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """The branch that all items take, its operations on all of them at once."""
+    pred, *given = inputs
+    if type(pred) is not Tensor:
+        return NotImplemented  # each item takes a branch of its own
+    split = settings["split"]
+    taken = settings["true"] if bool(pred) else settings["false"]
+    values = as_items(given[:split] if taken is settings["true"] else given[split:])
+    return stacks_of(tuple(replay(taken, values)), given, count)

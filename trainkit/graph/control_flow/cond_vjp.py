@@ -1,0 +1,101 @@
+"""Gradients of `cond`: branches that keep what is needed, and a choice of ways back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainkit.autodiff.backward import zeros_like
+from trainkit.core.dispatch import trace_state
+from trainkit.core.tensor import Tensor
+from trainkit.graph.control_flow.cond import cond_primitive
+from trainkit.graph.control_flow.cond_vjp_plan import BranchPlan, Kept, plan_of_branches
+from trainkit.graph.ir.graph import Graph
+from trainkit.graph.ir.subgraphs import tracked_by_tapes
+
+
+def _twins(inputs: Sequence[Any], split: int) -> tuple[int | None, ...]:
+    """For each input of the second branch the input of the first that is the same tensor."""
+    places = {id(x): i for i, x in reversed(list(enumerate(inputs[:split])))}
+    return tuple(places.get(id(x)) for x in inputs[split:])
+
+
+def _kept_plan(true: Graph, false: Graph, needed: Any, given: Any) -> BranchPlan | None:
+    """The plan that these branches were made for, if it serves."""
+    one, two = true.made_by, false.made_by
+    if not isinstance(one, Kept) or not isinstance(two, Kept) or one.plan is not two.plan:
+        return None
+    return one.plan if one.plan.serves(needed, given) else None
+
+
+@cond_primitive.joint_gradient
+def _cond_gradient(
+    g: Any,
+    y: Any,
+    pred: Any,
+    *inputs: Any,
+    true: Graph,
+    false: Graph,
+    split: int,
+    needed: tuple[bool, ...],
+) -> list[Any]:
+    found: list[Any] = [None] * (1 + len(inputs))
+    given = tuple(
+        gy is not None and out.dtype.is_differentiable
+        for gy, out in zip(g, true.outputs, strict=True)
+    )
+    plan = _kept_plan(true, false, needed[1:], given)
+    if plan is None:
+        plan = plan_of_branches(true, false, needed[1:], given, _twins(inputs, split))
+        if plan is None:
+            return found
+        if plan.keeps_more:
+            one, two = plan.saving
+            y = cond_primitive(pred, *inputs, true=one, false=two, split=split)
+    for place, gx in zip(plan.places, _walk(plan, g, y, pred, inputs), strict=True):
+        found[1 + place] = gx
+    return found
+
+
+def _walk(
+    plan: BranchPlan, g: Sequence[Any], y: Sequence[Any], pred: Any, inputs: Sequence[Any]
+) -> Any:
+    """Run the way back; the gradients that the plan tells."""
+
+    def value(kind: str, i: int) -> Any:
+        if kind == "gradient":
+            return zeros_like(y[i]) if g[i] is None else g[i]
+        return inputs[i] if kind == "input" else y[i]
+
+    one, two = ([value(*source) for source in sources] for sources in plan.sources)
+    true, false = plan.backward
+    return cond_primitive(pred, *one, *two, true=true, false=false, split=len(one))
+
+
+cond_primitive.primitive.joint_sparse = True
+
+
+# ---------------------------------------------------------------------- eager tapes
+
+
+def _keeping(op: Callable[..., Any]) -> Callable[..., Any]:
+    """`op` that keeps what gradients need at once when a tape looks on and no graph is traced."""
+
+    @functools.wraps(op)
+    def call(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -> Any:
+        if trace_state.TAPES and trace_state.current_trace() is None:
+            needed = tracked_by_tapes(inputs)
+            if any(needed) and all(type(x) is Tensor for x in (pred, *inputs)):
+                count = len(true.outputs)
+                given = tuple(y.dtype.is_differentiable for y in true.outputs)
+                plan = plan_of_branches(true, false, needed, given, _twins(inputs, split))
+                if plan is not None and plan.keeps_more:
+                    one, two = plan.loud
+                    return op(pred, *inputs, true=one, false=two, split=split)[:count]
+        return op(pred, *inputs, true=true, false=false, split=split)
+
+    return call
+
+
+cond_primitive.primitive.op = _keeping(cond_primitive)

@@ -1,0 +1,171 @@
+"""`print`, assertions and calls back into Python as operations that a graph keeps."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import traceback
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices, nest
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.facets import MESSAGE, Effect, one_by_one
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.core.user_frames import Line, origin_of
+from trainkit.graph.ir.user_lines import place_text
+from trainkit.ops.core.run_time_checks import assert_true as assert_true
+from trainkit.ops.core.value_text import formatted as formatted
+from trainkit.ops.vmap_rules.shared_rules import with_settings
+
+
+def _nothing(*inputs: Any, **settings: Any) -> tuple[Spec, ...]:
+    return ()
+
+
+class Template:
+    """The texts of a `print` with holes for the tensors; hashable, so that it can be a setting."""
+
+    def __init__(
+        self, parts: tuple[Any, ...], sep: str, end: str, stream: Any, summarize: int
+    ) -> None:
+        self.parts = parts
+        self.sep = sep
+        self.end = end
+        self.stream = stream
+        self.summarize = summarize
+
+    def write(self, arrays: Any) -> None:
+        """Fill the holes and print."""
+        values = iter(arrays)
+        parts = [
+            nest.map_structure(lambda x: next(values) if x is HOLE else x, part)
+            for part in self.parts
+        ]
+        texts = [formatted(part, self.summarize) for part in parts]
+        out = self.stream
+        if callable(out):
+            out = out()
+        if isinstance(out, str):
+            with open(out.removeprefix("file://"), "a") as file:
+                file.write(self.sep.join(texts) + self.end)
+            return
+        out.write(self.sep.join(texts) + self.end)
+        out.flush()
+
+    def __repr__(self) -> str:
+        return repr(self.sep.join(str(part) for part in self.parts))
+
+
+class _Hole:
+    def __repr__(self) -> str:
+        return "{}"
+
+
+HOLE = _Hole()
+
+
+@primitive(
+    _nothing,
+    name="print",
+    effect=Effect("it prints"),
+    semantics=MESSAGE,
+    graph_name="PrintV2",
+    text="beside numbers",
+)
+def _print(xp: Any, *arrays: Any, template: Template) -> tuple[Any, ...]:
+    """Print a text with the values of tensors in it."""
+    template.write([np.asarray(devices.to_numpy(a)) for a in arrays])
+    return ()
+
+
+def print_(
+    *inputs: Any,
+    output_stream: Any = None,
+    summarize: int = 3,
+    sep: str = " ",
+    end: str = "\n",
+    name: str | None = None,
+) -> None:
+    """Print tensors and other values, now or, inside a traced function, each time the graph runs.
+
+    Args:
+        *inputs: tensors, texts, numbers, and nests of them.
+        output_stream: a file object (`sys.stderr` by default) or `"file://path"`, to which is
+            appended.
+        summarize: how many first and last items of each axis are shown; -1 shows all.
+        sep: between the inputs.
+        end: after the last.
+        name: not kept.
+    """
+    stream = (lambda: sys.stderr) if output_stream is None else output_stream
+    tensors: list[Any] = []
+
+    def hole(x: Any) -> Any:
+        if is_tensor(x):
+            tensors.append(x.value() if not isinstance(x, Tensor) else x)
+            return HOLE
+        return x
+
+    parts = tuple(nest.map_structure(hole, x) for x in inputs)
+    template = Template(parts, sep, end, stream, summarize)
+    if trace_state.current_trace() is not None:
+        trace_state.current_trace().apply(_print.primitive, tuple(tensors), {"template": template})
+    else:
+        template.write([np.asarray(t.numpy()) for t in tensors])
+
+
+@primitive(_nothing, name="check_shape", effect=Effect("it raises"), semantics=MESSAGE)
+def _check_shape(xp: Any, x: Any, *, shape: tuple[int | None, ...]) -> tuple[Any, ...]:
+    """Raise unless `x` has the shape that `set_shape` said."""
+    if not TensorShape(shape).is_compatible_with(x.shape):
+        raise InvalidArgumentError(
+            f"set_shape said that the shape is {tuple(shape)}, it is {tuple(x.shape)}"
+        )
+    return ()
+
+
+_print.declare(batch=one_by_one("each item prints a line"))
+_check_shape.batch_by(with_settings(lambda s, rank, count: {"shape": (count, *s["shape"])}))
+
+
+class Raised:
+    """An error as a setting of `raise_error`."""
+
+    def __init__(self, error: Exception, place: str) -> None:
+        self.error = error
+        self.place = place
+
+    def __repr__(self) -> str:
+        return repr(self.error)
+
+
+@primitive(_nothing, name="raise_error", effect=Effect("it raises"), semantics=MESSAGE)
+def _raise_error(xp: Any, *, raised: Raised) -> tuple[Any, ...]:
+    """Raise an error of the user's."""
+    error = copy.copy(raised.error).with_traceback(None)
+    error.add_note(f"raised {raised.place}")
+    raise error
+
+
+_raise_error.primitive.passes_errors = True
+_raise_error.declare(batch=one_by_one("it takes no values"))
+
+
+def raise_when_run(error: Exception) -> None:
+    """Raise `error` when the branch that is being traced runs."""
+    raised = Raised(error, place_text(_raising_line(error), "at "))
+    trace_state.current_trace().apply(_raise_error.primitive, (), {"raised": raised})
+
+
+def _raising_line(error: Exception) -> Line | None:
+    """The user's line that raised `error`."""
+    found = None
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        found = origin_of(code.co_filename, number) or found
+    return found

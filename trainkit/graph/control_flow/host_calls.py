@@ -1,0 +1,266 @@
+"""Calls back into Python as operations that a graph keeps: `py_function` and `numpy_function`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.eval_shape import eagerly
+from trainkit.core.dispatch.facets import CONTROL, Effect, one_by_one
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import DType, as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.core.dynamic_shapes import Call, gradient_of_call
+
+
+class HostFunction:
+    """A Python function as a setting of `host_call`.
+
+    Attributes:
+        function: takes the values.
+        specs: of what it gives.
+        loose: of which results only the dtype was told, so that `set_shape` may say the shape.
+    """
+
+    def __init__(self, function: Callable[..., Any], announced: list[Any]) -> None:
+        self.function = function
+        self.specs = tuple(map(_spec_of, announced))
+        self.loose = [not hasattr(x, "shape") for x in announced]
+
+    def settle(self, index: int, shape: TensorShape) -> Spec | None:
+        """Take note of the shape of a result of which none was told; its spec, if it was so."""
+        if not self.loose[index] or shape.rank is None:
+            return None
+        spec = Spec(shape, self.specs[index].dtype)
+        self.specs = (*self.specs[:index], spec, *self.specs[index + 1 :])
+        return spec
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", "function")
+
+
+def _spec_of(x: Any) -> Spec:
+    return Spec(x.shape, x.dtype) if hasattr(x, "shape") else Spec((), as_dtype(x))
+
+
+def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
+    return function.specs
+
+
+@primitive(
+    _host_rule,
+    name="host_call",
+    effect=Effect("it calls a Python function"),
+    semantics=CONTROL,
+    text="beside numbers",
+)
+def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
+    """Call a Python function on the values of tensors as NumPy arrays."""
+    return _called_now(xp, [devices.to_numpy(a) for a in arrays], function)
+
+
+@primitive(
+    _host_rule,
+    name="py_call",
+    effect=Effect("it calls a Python function"),
+    semantics=CONTROL,
+    text="beside numbers",
+)
+def _py_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
+    """Call a Python function on the values of tensors as eager tensors."""
+    return _called_now(xp, [string_results(a) for a in arrays], function)
+
+
+@_py_call.joint_gradient
+def _py_gradient(g: Any, y: Any, *inputs: Any, function: HostFunction) -> list[Any]:
+    call = Call(repr(function), function.function, function.specs)
+    return gradient_of_call(g, inputs, call)
+
+
+for _call in (_host_call, _py_call):
+    _call.declare(batch=one_by_one("the function is made for the values of one item"))
+
+
+def _called_now(xp: Any, given: list[Any], function: HostFunction) -> tuple[Any, ...]:
+    with eagerly(), trace_state.silence():
+        result = function.function(*given)
+    items = _items(result, len(function.specs), repr(function))
+    return tuple(
+        _checked(xp, y, spec, function) for y, spec in zip(items, function.specs, strict=True)
+    )
+
+
+def _items(result: Any, count: int, name: str) -> list[Any]:
+    """What a function gave as a list of `count` results.
+
+    Raises:
+        InvalidArgumentError: it gave more or fewer.
+    """
+    if result is None and not count:
+        return []
+    items = list(result) if isinstance(result, list | tuple) else [result]
+    if len(items) != count:
+        raise InvalidArgumentError(
+            f"host_call: {name} gave {len(items)} results, Tout names {count}"
+        )
+    if any(y is None for y in items):
+        raise InvalidArgumentError(
+            f"host_call: {name} gave None for a result that Tout names; return a value, or say "
+            "Tout=[]"
+        )
+    return items
+
+
+def _checked(xp: Any, y: Any, spec: Spec, function: HostFunction) -> Any:
+    array = xp.asarray(getattr(y, "_array", y), dtype=spec.dtype.dtype)
+    if not TensorShape(spec.shape).is_compatible_with(array.shape):
+        raise InvalidArgumentError(
+            f"host_call: {function!r} gave shape {array.shape}, the graph was made for "
+            f"{tuple(spec.shape)}. Say the shape in Tout: tk.TensorSpec(shape, dtype), sizes may "
+            "be None; or by set_shape of the result. A dtype alone stands for a scalar."
+        )
+    return array
+
+
+def _placed(func: Callable[..., Any], inp: Any, announced: list[Any], operation: Any) -> list[Any]:
+    """The results of a call of `func` that becomes a node of the graph being traced."""
+    tensors = tuple([convert_to_tensor(x) for x in inp])
+    settings = {"function": HostFunction(func, announced)}
+    results = trace_state.current_trace().apply(operation.primitive, tensors, settings)
+    if trace_state.TAPES and announced:
+        trace_state.record(operation.primitive, tensors, results, settings)
+    return list(results)
+
+
+def _called(func: Callable[..., Any], inp: Any, announced: list[Any]) -> list[Any]:
+    """The results of a call now."""
+    result = func(*[convert_to_tensor(x) for x in inp])
+    items = _items(result, len(announced), getattr(func, "__name__", "the function"))
+    return [_in_dtype(y, _spec_of(told).dtype) for y, told in zip(items, announced, strict=True)]
+
+
+def _in_dtype(y: Any, dtype: DType) -> Tensor:
+    """A result as a tensor of the dtype that was announced."""
+    if not is_tensor(y):
+        y = np.asarray(y)
+        return convert_to_tensor(y.astype(dtype.dtype, copy=False))
+    if y.dtype != dtype:
+        raise InvalidArgumentError(
+            f"the function gave {y.dtype.name}, Tout says {dtype.name}; use tk.cast"
+        )
+    return convert_to_tensor(y)
+
+
+def _decorator(call: Callable[..., Any], Tout: Any) -> Callable[..., Any]:
+    """What makes of a Python function one that is called on tensors, by `call`."""
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            count, names = len(args), list(kwargs)
+
+            def bound(*values: Any) -> Any:
+                return func(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+            bound.__name__ = getattr(func, "__name__", "function")
+            return call(bound, [*args, *kwargs.values()], Tout)
+
+        return wrapper
+
+    return decorate
+
+
+def _check_arguments(name: str, func: Any, inp: Any, Tout: Any) -> None:
+    if Tout is None:
+        raise TypeError(
+            f"{name}: Tout is missing, the dtype of the result, a list of them, or [] for none; "
+            f"as a decorator @tk.{name}(Tout=...)"
+        )
+    if func is not None and inp is None:
+        raise TypeError(f"{name}: inp is missing, the list of tensors that {func!r} is called on")
+
+
+def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: Any = None) -> Any:
+    """Call a Python function of eager tensors, now or each time the graph runs.
+
+    Gradients go through what `func` does; for them a graph calls it again, under a tape.
+
+    Args:
+        func: takes one tensor for each of `inp`. Without it a decorator is returned, for functions
+            that are then called on tensors themselves.
+        inp: list of tensors.
+        Tout: dtype of its result, a list of them, or `[]` for a function without results. In a
+            graph a dtype stands for a scalar; give a `TensorSpec` for other shapes, or say the
+            shape by `set_shape` of the result.
+        name: not kept.
+
+    Returns:
+        A tensor, or a list when `Tout` is one.
+
+    Raises:
+        TypeError: `Tout` or `inp` is missing.
+        InvalidArgumentError: there are more or fewer results than `Tout` says; when a graph runs,
+            the results have other shapes than it was made for.
+
+    >>> @tk.py_function(Tout=tk.float32)
+    ... def half(x):
+    ...     return x / 2
+    >>> float(half(tk.constant(3.0)))
+    1.5
+    """
+    _check_arguments("py_function", func, inp, Tout)
+    if func is None:
+        return _decorator(py_function, Tout)
+    many = isinstance(Tout, list | tuple)
+    announced = list(Tout) if many else [Tout]
+    if trace_state.current_trace() is None:
+        results = _called(func, inp, announced)
+    else:
+        results = _placed(func, inp, announced, _py_call)
+    return results if many else results[0]
+
+
+def numpy_function(
+    func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: Any = None
+) -> Any:
+    """Call a Python function of arrays, now or each time the graph runs; gradients stop there.
+
+    Args:
+        func: takes one array for each of `inp`. Without it a decorator is returned, for functions
+            that are then called on tensors themselves.
+        inp: list of tensors.
+        Tout: dtype of its result, a list of them, or `[]` for a function without results. In a
+            graph a dtype stands for a scalar; give a `TensorSpec` for other shapes, or say the
+            shape by `set_shape` of the result.
+        stateful: a hint of TensorFlow's; the function is called in each run either way.
+        name: not kept.
+
+    Returns:
+        A tensor, or a list when `Tout` is one; `None` where it is empty.
+
+    Raises:
+        TypeError: `Tout` or `inp` is missing.
+        InvalidArgumentError: there are more or fewer results than `Tout` says; when a graph runs,
+            the results have other shapes than it was made for.
+    """
+    _check_arguments("numpy_function", func, inp, Tout)
+    if func is None:
+        return _decorator(numpy_function, Tout)
+    many = isinstance(Tout, list | tuple)
+    announced = list(Tout) if many else [Tout]
+    if trace_state.current_trace() is not None:
+        results = _placed(func, inp, announced, _host_call)
+    else:
+        with trace_state.silence():
+            results = _called(lambda *xs: func(*[x.numpy() for x in xs]), inp, announced)
+    if many:
+        return results or None
+    return results[0]

@@ -1,0 +1,187 @@
+"""Gradients of `while_loop` and `scan`: the loop that keeps what is needed, and a scan back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainkit.autodiff.backward import zeros_like
+from trainkit.core.dispatch import trace_state
+from trainkit.core.tensor import Tensor
+from trainkit.graph.control_flow.loop_vjp_plan import Plan, plan_of
+from trainkit.graph.control_flow.while_loop import scan_primitive, while_primitive
+from trainkit.graph.ir.graph import Graph
+from trainkit.graph.ir.subgraphs import tracked_by_tapes
+
+
+def _plan(
+    body: Graph,
+    count: int,
+    fed: int,
+    padded: tuple[int, ...],
+    needed: tuple[bool, ...],
+    given: tuple[bool, ...],
+) -> tuple[Plan | None, bool]:
+    """The plan for gradients of a loop, and whether the loop has kept what it needs already."""
+    made_by: Plan | None = body.made_by
+    if made_by is not None and made_by.serves(needed, given):
+        return made_by, True
+    given = tuple(g and y.dtype.is_differentiable for g, y in zip(given, body.outputs, strict=True))
+    return plan_of(body, count, fed, padded, needed, given), False
+
+
+@while_primitive.joint_gradient
+def _while_gradient(
+    g: Any,
+    y: Any,
+    *inputs: Any,
+    cond: Graph,
+    body: Graph,
+    count: int,
+    split: int,
+    limit: Any,
+    needed: tuple[bool, ...],
+    stacked: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> list[Any]:
+    own = (*range(count), *range(count + split, len(inputs)))  # places of the body's inputs
+    given = tuple(gx is not None for gx in g[: len(body.outputs)])
+    plan, kept = _plan(body, count, 0, padded, tuple(needed[i] for i in own), given)
+    found: list[Any] = [None] * len(inputs)
+    if plan is None:
+        return found
+    if not kept:
+        y = while_primitive(*inputs, cond=cond, limit=limit, split=split, **_more(plan, count))
+    gradient = _walk(plan, g, y[-1], y, [inputs[i] for i in own], count, reverse=True, length=None)
+    for place, gx in gradient.items():
+        found[own[place]] = gx
+    return found
+
+
+@scan_primitive.joint_gradient
+def _scan_gradient(
+    g: Any,
+    y: Any,
+    steps: Any,
+    *inputs: Any,
+    body: Graph,
+    count: int,
+    fed: int,
+    needed: tuple[bool, ...],
+    reverse: bool = False,
+    length: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> list[Any]:
+    plan, kept = _plan(body, count, fed, padded, needed[1:], tuple(gx is not None for gx in g))
+    found: list[Any] = [None] * (1 + len(inputs))
+    if plan is None:
+        return found
+    if not kept:
+        y = scan_primitive(
+            steps,
+            *inputs,
+            body=plan.saving,
+            count=count,
+            fed=fed,
+            reverse=reverse,
+            length=length,
+            padded=plan.padded,
+        )
+    gradient = _walk(plan, g, steps, y, inputs, count, reverse=not reverse, length=length)
+    for place, gx in gradient.items():
+        found[1 + place] = gx
+    return found
+
+
+def _more(plan: Plan, count: int) -> dict[str, Any]:
+    """Settings of a while loop that keeps what the plan needs."""
+    return {
+        "body": plan.saving,
+        "count": count,
+        "stacked": len(plan.saving.outputs) - count,
+        "padded": plan.padded,
+    }
+
+
+def _walk(
+    plan: Plan,
+    g: Sequence[Any],
+    steps: Any,
+    y: Sequence[Any],
+    inputs: Sequence[Any],
+    count: int,
+    reverse: bool,
+    length: int | None,
+) -> dict[int, Any]:
+    """Run the way back; gradients by the places of the body's inputs."""
+
+    def upstream(i: int) -> Any:
+        return zeros_like(y[i]) if i >= len(g) or g[i] is None else g[i]
+
+    state = [upstream(i) for i in plan.carried] + [zeros_like(inputs[i]) for i in plan.summed]
+    source = {
+        "fed": lambda i: inputs[count + i],
+        "stack": lambda k: y[count + k],
+        "gradient": lambda k: upstream(count + k),
+    }
+    rows = [source[kind](k) for kind, k in plan.rows]
+    results = scan_primitive(
+        steps,
+        *state,
+        *rows,
+        *[inputs[i] for i in plan.captured],
+        body=plan.backward,
+        count=len(state),
+        fed=len(rows),
+        reverse=reverse,
+        length=length,
+    )
+    return dict(zip((*plan.carried, *plan.summed, *plan.fed), results, strict=True))
+
+
+for _operation in (while_primitive, scan_primitive):
+    _operation.primitive.joint_sparse = True
+    _operation.primitive.passes_errors = True
+
+
+# ---------------------------------------------------------------------- eager tapes
+
+
+def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    """`op` that keeps what gradients need at once when a tape looks on and no graph is traced.
+
+    Args:
+        op: the loop.
+        own: function of the number of inputs and the settings to the places of the body's inputs.
+    """
+
+    @functools.wraps(op)
+    def call(*inputs: Any, **settings: Any) -> Any:
+        if not trace_state.TAPES or trace_state.current_trace() is not None:
+            return op(*inputs, **settings)
+        tracked = tracked_by_tapes(inputs)
+        if not any(tracked) or not all(type(x) is Tensor for x in inputs):
+            return op(*inputs, **settings)
+        body, count = settings["body"], settings["count"]
+        needed = tuple(tracked[i] for i in own(len(inputs), settings))
+        given = tuple(y.dtype.is_differentiable for y in body.outputs)
+        fed, padded = settings.get("fed", 0), settings.get("padded", ())
+        plan = plan_of(body, count, fed, padded, needed, given)
+        if plan is None:
+            return op(*inputs, **settings)
+        more: dict[str, Any] = {"body": plan.loud, "padded": plan.padded}
+        if op is while_primitive:
+            more["stacked"] = len(plan.saving.outputs) - count
+        results = op(*inputs, **{**settings, **more})
+        base = results[: len(body.outputs)]
+        return base if settings.get("stacked") is None else (*base, results[-1])
+
+    return call
+
+
+while_primitive.primitive.op = _keeping(
+    while_primitive,
+    lambda n, s: (*range(s["count"]), *range(s["count"] + s["split"], n)),
+)
+scan_primitive.primitive.op = _keeping(scan_primitive, lambda n, s: range(1, n))

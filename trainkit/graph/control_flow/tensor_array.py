@@ -1,0 +1,523 @@
+"""`TensorArray`: values collected at positions, in eager code and in loops of a graph.
+
+It is one tensor with the positions as its first axis, and a tuple to everything that walks nests,
+so it can be a
+loop variable, an argument and a result. It never changes: `write` gives a new one.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, nest
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.facets import GRADIENT_STEP, INDEXING, SHAPE
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
+from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    wrap_on_device,
+)
+from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.vmap_rules.shared_rules import behind_rows
+
+
+def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
+    first = None if grows else buffer.shape[0]
+    dims = tuple(value.shape)
+    if len(buffer.shape) != len(dims) + 1:
+        raise InvalidArgumentError(
+            f"TensorArray.write: elements have shape {tuple(buffer.shape)[1:]}, the value has "
+            f"{dims}; all have one shape, with infer_shape=False as well"
+        )
+    return Spec((first, *dims), buffer.dtype)
+
+
+@primitive(
+    _write_rule, name="tensor_array_write", semantics=INDEXING, rows=lambda settings: "written"
+)
+def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
+    """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed.
+
+    A buffer without elements takes their sizes from `value`.
+    """
+    i, n = int(index), buffer.shape[0]
+    if i < 0 or (i >= n and not grows):
+        raise OutOfRangeError(
+            f"TensorArray.write: index {i} is not in [0, {n}); make the array longer, or with "
+            "dynamic_size=True"
+        )
+    if buffer.size and buffer.shape[1:] != value.shape:
+        raise InvalidArgumentError(
+            f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has "
+            f"{value.shape}; all have one shape, with infer_shape=False as well"
+        )
+    out = xp.zeros((max(n, i + 1), *value.shape), buffer.dtype)
+    if buffer.size:
+        out[:n] = buffer
+    out[i] = value
+    return out
+
+
+_write.gradients(
+    lambda g, y, buffer, index, value, grows: _without(  # type: ignore[has-type]
+        g, index, buffer
+    ),
+    None,
+    lambda g, y, buffer, index, value, grows: PRIMITIVES["tensor_array_read"].op(g, index),
+)
+
+
+@primitive(
+    lambda g, index, like: Spec(like.shape, g.dtype),
+    name="tensor_array_without",
+    semantics=INDEXING,
+    reads={2: SHAPE},
+    export=GRADIENT_STEP,
+)
+def _without(xp: Any, g: Any, index: Any, like: Any) -> Any:
+    """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
+    if not like.size:
+        return xp.zeros(like.shape, g.dtype)
+    out = g[: like.shape[0]].copy()
+    if int(index) < len(out):
+        out[int(index)] = 0
+    return out
+
+
+_without.gradients(lambda g, y, gy, index, like: _padded(g, index, gy), None, None)  # type: ignore[has-type]
+
+
+@primitive(
+    lambda g, index, like: Spec(like.shape, g.dtype),
+    name="tensor_array_padded",
+    semantics=INDEXING,
+    reads={2: SHAPE},
+    export=GRADIENT_STEP,
+)
+def _padded(xp: Any, g: Any, index: Any, like: Any) -> Any:
+    """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
+    out = xp.zeros(like.shape, g.dtype)
+    if g.size:
+        out[: len(g)] = g
+        if int(index) < len(out):
+            out[int(index)] = 0
+    return out
+
+
+_padded.gradients(lambda g, y, gy, index, like: _without(g, index, gy), None, None)
+
+
+@primitive(
+    lambda buffer, index: Spec(tuple(buffer.shape)[1:], buffer.dtype),
+    name="tensor_array_read",
+    semantics=INDEXING,
+)
+def _read(xp: Any, buffer: Any, index: Any) -> Any:
+    """The value at the position `index`."""
+    i = int(index)
+    if not 0 <= i < buffer.shape[0]:
+        raise OutOfRangeError(f"TensorArray.read: index {i} is not in [0, {buffer.shape[0]})")
+    return xp.asarray(buffer[i])
+
+
+_read.gradients(lambda g, y, buffer, index: _placed(g, index, buffer), None)  # type: ignore[has-type]
+
+
+@primitive(
+    lambda g, index, like: Spec(like.shape, g.dtype),
+    name="tensor_array_placed",
+    semantics=INDEXING,
+    reads={2: SHAPE},
+    export=GRADIENT_STEP,
+)
+def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
+    """Zeros in the shape of `like` with `g` at the position `index`."""
+    out = xp.zeros(like.shape, g.dtype)
+    out[int(index)] = g
+    return out
+
+
+_placed.gradients(lambda g, y, value, index, like: _read(g, index), None, None)
+
+_write.batch_by(behind_rows(0, shared=1))
+_read.batch_by(behind_rows(0, shared=1, rows=False))
+_placed.batch_by(behind_rows(2, shared=1))
+for _like in (_without, _padded):
+    _like.batch_by(behind_rows(0, 2, shared=1))
+
+
+class TensorArray(tuple):
+    """A list of tensors of one dtype and shape, for loops in which a Python list can't grow.
+
+    Args:
+        dtype: of the elements.
+        size: how many positions there are, an int or a scalar tensor; 0 by default.
+        dynamic_size: writing behind the end makes the array longer.
+        clear_after_read: `True` lets eager code read each element once only; reading or stacking
+            it again raises. By default, and in graphs, elements stay until the array is gone.
+        tensor_array_name, colocate_with_first_write_call, name: names and a hint of TensorFlow's
+            that change no result.
+        handle, flow: must be `None`.
+        infer_shape: elements must have one shape, with `False` as well.
+        element_shape: sizes of an element, when they are to be checked before the first write.
+
+    Positions that were never written hold zeros.
+
+    >>> ta = TensorArray("float32", size=2)
+    >>> ta = ta.write(0, 1.0).write(1, 2.0)
+    >>> ta.stack().numpy()
+    array([1., 2.], dtype=float32)
+    """
+
+    __slots__ = ()
+    _is_element_array = True
+    _fields = ("buffer",)
+    _dtype: DType
+    _size: Any
+    _dynamic: bool
+    _element: TensorShape | None
+    _clears: bool = False
+
+    def __new__(
+        cls,
+        dtype: Any,
+        size: Any = None,
+        dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None,
+        tensor_array_name: str | None = None,
+        handle: Any = None,
+        flow: Any = None,
+        infer_shape: bool = True,
+        element_shape: Any = None,
+        colocate_with_first_write_call: bool = True,
+        name: str | None = None,
+    ) -> TensorArray:
+        if handle is not None or flow is not None:
+            raise InvalidArgumentError(
+                "TensorArray: handle and flow are not supported; leave them out"
+            )
+        element = None if element_shape is None else TensorShape(element_shape)
+        kind = _kind(dtypes.as_dtype(dtype), bool(dynamic_size), element, bool(clear_after_read))
+        if not is_tensor(size):
+            size = int(size or 0)
+        empty: TensorArray = tuple.__new__(_with_size(kind, size))
+        return (
+            empty.filled(tuple(element)) if element is not None and None not in element else empty
+        )
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self._dtype
+
+    @property
+    def dynamic_size(self) -> bool:
+        """Whether it grows when written behind its end."""
+        return self._dynamic
+
+    @property
+    def element_shape(self) -> TensorShape:
+        """Sizes of an element, as far as known.
+
+        Raises:
+            FailedPreconditionError: nothing has been written, and no `element_shape` was given.
+        """
+        if self:
+            return TensorShape(tuple(self[0].shape)[1:])
+        if self._element is None:
+            raise FailedPreconditionError("TensorArray: the shape of an element is not known yet")
+        return self._element
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many positions there are, an int32 scalar."""
+        if not self:
+            return convert_to_tensor(self._size)
+        n = self[0].shape[0]
+        return PRIMITIVES["shape"].op(self[0])[0] if n is None else convert_to_tensor(n)
+
+    # ------------------------------------------------------------------ elements
+
+    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+        """This array with `value` at the position `index`; the array itself stays as it is.
+
+        Raises:
+            OutOfRangeError: there is no such position, and the size is not dynamic.
+            InvalidArgumentError: dtype or shape of the value differ from those of the others.
+        """
+        value = self._element_of(value)
+        ready = self if self else self.filled(tuple(0 if n is None else n for n in value.shape))
+        index = index if is_tensor(index) else convert_to_tensor(int(index))
+        grows = self._dynamic
+        array = type(self)._of(_write(ready[0], _value(index), value, grows=grows))
+        if self._clears and not trace_state.THREAD.traces:
+            self._read_before.discard(int(index))
+            array.__dict__["_read_before"] = self._read_before
+        return array
+
+    def _element_of(self, value: Any) -> Tensor:
+        hint = None if is_tensor(value) else self._dtype
+        tensor = _value(convert_to_tensor(value, dtype_hint=hint))
+        if tensor.dtype != self._dtype:
+            raise InvalidArgumentError(
+                f"TensorArray.write: the array holds {self._dtype.name}, the value is "
+                f"{tensor.dtype.name}; use tk.cast"
+            )
+        if self._element is not None and not self._element.is_compatible_with(tensor.shape):
+            raise InvalidArgumentError(
+                f"TensorArray.write: elements have shape {tuple(self._element)}, the value has "
+                f"{tuple(tensor.shape)}"
+            )
+        return tensor
+
+    def read(self, index: Any, name: str | None = None) -> Tensor:
+        """The element at the position `index`.
+
+        Raises:
+            OutOfRangeError: there is no such position.
+            InvalidArgumentError: it has been read, and the array was made with
+                `clear_after_read=True`.
+        """
+        index = index if is_tensor(index) else convert_to_tensor(int(index))
+        self._check_kept("read", index)
+        result: Tensor = _read(self._buffer("read"), _value(index))
+        if self._clears and not trace_state.THREAD.traces:
+            self._read_before.add(int(index))
+        return result
+
+    @functools.cached_property
+    def _read_before(self) -> set[int]:
+        """Positions of elements that are gone; arrays that come of each other by writing share it.
+
+        Only arrays that were made with `clear_after_read=True` have room for it.
+        """
+        return set()
+
+    def _check_kept(self, what: str, indices: Any = None) -> None:
+        """Refuse to use elements that were to be read once only, at `indices` or anywhere."""
+        if not self._clears or trace_state.THREAD.traces:
+            return
+        gone = self._read_before
+        if indices is not None:
+            gone = gone & set(np.asarray(_value(indices)).ravel().tolist())
+        if gone:
+            raise InvalidArgumentError(
+                f"TensorArray.{what}: the element at {min(gone)} has been read before, and with "
+                "clear_after_read=True each is read once only; make the array with "
+                "clear_after_read=False"
+            )
+
+    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+        """The elements at `indices` (k,), stacked to (k, ...)."""
+        indices = convert_to_tensor(indices)
+        self._check_kept("gather", indices)
+        result: Tensor = PRIMITIVES["take"].op(self._buffer("gather"), indices, axis=0)
+        return result
+
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        """This array with the rows of `value` (k, ...) written at `indices` (k,).
+
+        Raises:
+            InvalidArgumentError: the number of indices is not known while tracing.
+        """
+        indices, value = (
+            convert_to_tensor(indices),
+            convert_to_tensor(value, dtype_hint=self._dtype),
+        )
+        if indices.shape[0] is None:
+            raise InvalidArgumentError(
+                "TensorArray.scatter: the number of indices must be known while tracing; write "
+                "in a loop"
+            )
+        array = self
+        for i in range(indices.shape[0]):
+            array = array.write(indices[i], value[i])
+        return array
+
+    # ------------------------------------------------------------------ the whole
+
+    def stack(self, name: str | None = None) -> Tensor:
+        """All elements as one tensor (size, ...).
+
+        Raises:
+            FailedPreconditionError: nothing has been written, so the shape is not known.
+        """
+        self._check_kept("stack")
+        return self._buffer("stack")
+
+    def concat(self, name: str | None = None) -> Tensor:
+        """All elements joined along their first axis, (size * n, ...)."""
+        self._check_kept("concat")
+        buffer = self._buffer("concat")
+        if len(buffer.shape) < 2:
+            raise InvalidArgumentError("TensorArray.concat: scalars can't be joined; use stack")
+        rest = tuple(buffer.shape)[2:]
+        joined: Tensor = PRIMITIVES["reshape"].op(buffer, shape=(-1, *rest))
+        return joined
+
+    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+        """An array whose elements are the rows of `value` (n, ...)."""
+        tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
+        if tensor.dtype != self._dtype or not tensor.shape:
+            raise InvalidArgumentError(
+                f"TensorArray.unstack: needs rows of {self._dtype.name}, given is {tensor!r}"
+            )
+        return type(self)._of(tensor)
+
+    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+        """An array whose elements are parts of `value` (n, ...) along its first axis.
+
+        Args:
+            value: what is split.
+            lengths: rows of each part, known numbers that add up to n; all the same.
+            name: not kept.
+
+        Raises:
+            InvalidArgumentError: the lengths differ, have no values while tracing, don't add up, or
+                are more or fewer than the positions of an array whose size is not dynamic.
+        """
+        tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
+        counts = _value(convert_to_tensor(lengths))
+        if tensor.dtype != self._dtype or not tensor.shape:
+            raise InvalidArgumentError(
+                f"TensorArray.split: needs rows of {self._dtype.name}, given is {tensor!r}"
+            )
+        if isinstance(counts, SymbolicTensor) or len(counts.shape) != 1:
+            raise InvalidArgumentError(
+                f"TensorArray.split: the lengths must be a list of known numbers, given is "
+                f"{lengths!r}; write the parts in a loop"
+            )
+        given = [int(n) for n in np.asarray(counts)]
+        self._check_split(given, tensor.shape[0])
+        if tensor.shape[0] is None:
+            whole = (sum(given), *tuple(tensor.shape)[1:])
+            tensor = PRIMITIVES["ensure_shape"].op(tensor, shape=whole)
+        each = given[0] if given else 0
+        rows = convert_to_tensor(np.arange(len(given) * each).reshape(len(given), each))
+        return type(self)._of(PRIMITIVES["take"].op(tensor, rows, axis=0))
+
+    def _check_split(self, lengths: list[int], rows: int | None) -> None:
+        if len(set(lengths)) > 1 or min(lengths, default=0) < 0:
+            raise InvalidArgumentError(
+                f"TensorArray.split: the lengths are {lengths}, and all elements of an array have "
+                "one shape; tk.split gives parts of different lengths as a list"
+            )
+        if rows is not None and sum(lengths) != rows:
+            raise InvalidArgumentError(
+                f"TensorArray.split: the lengths {lengths} add up to {sum(lengths)}, the value has "
+                f"{rows} rows"
+            )
+        size = self.size()
+        if not (self._dynamic or isinstance(size, SymbolicTensor) or int(size) == len(lengths)):
+            raise InvalidArgumentError(
+                f"TensorArray.split: {len(lengths)} lengths are given for {int(size)} positions; "
+                "make the array of that size, or with dynamic_size=True"
+            )
+
+    def identity(self) -> TensorArray:
+        """This array."""
+        return self
+
+    def close(self, name: str | None = None) -> None:
+        """Nothing; memory is freed when the array is gone."""
+
+    def _buffer(self, what: str) -> Tensor:
+        if not self:
+            raise FailedPreconditionError(
+                f"TensorArray.{what}: nothing has been written; give element_shape to have zeros"
+            )
+        buffer: Tensor = self[0]
+        return buffer
+
+    # ------------------------------------------------------------------ making
+
+    @classmethod
+    def _of(cls, buffer: Any) -> TensorArray:
+        return tuple.__new__(cls, (buffer,))
+
+    def filled(self, dims: tuple[int, ...]) -> TensorArray:
+        """An array of the same size whose elements are zeros of the sizes `dims`."""
+        size = self._size
+        if not isinstance(size, SymbolicTensor):
+            zeros = np.zeros((int(size), *dims), self._dtype.dtype)
+            return type(self)._of(wrap_on_device(zeros))
+        zero = wrap_on_device(np.zeros((), self._dtype.dtype))
+        return type(self)._of(broadcast_to(zero, (size, *dims)))
+
+    def __repr__(self) -> str:
+        size = self[0].shape[0] if self else self._size
+        return f"<TensorArray of {self._dtype.name}, size {size}>"
+
+
+def _value(x: Any) -> Any:
+    return x if isinstance(x, Tensor) else x.value()
+
+
+@functools.lru_cache(maxsize=256)
+def _kind(
+    dtype: DType, dynamic: bool, element: TensorShape | None, clears: bool
+) -> type[TensorArray]:
+    """The class of arrays with these settings; nests keep the class of a tuple."""
+    return type(
+        "TensorArray",
+        (TensorArray,),
+        {
+            **({"_clears": True} if clears else {"__slots__": ()}),
+            "__new__": lambda cls, *items: tuple.__new__(cls, items),
+            "__module__": __name__,
+            "_dtype": dtype,
+            "_dynamic": dynamic,
+            "_element": element,
+            "_size": 0,
+        },
+    )
+
+
+def _with_size(kind: type[TensorArray], size: Any) -> type[TensorArray]:
+    """`kind` for an array that has a size and no elements yet."""
+    return kind if isinstance(size, int) and size == 0 else _sized(kind, size)
+
+
+def _sized(kind: type[TensorArray], size: Any) -> type[TensorArray]:
+    if isinstance(size, int):
+        return _fixed(kind, size)
+    return type("TensorArray", (kind,), {"__slots__": (), "_size": size, "__module__": __name__})
+
+
+@functools.lru_cache(maxsize=256)
+def _fixed(kind: type[TensorArray], size: int) -> type[TensorArray]:
+    return type("TensorArray", (kind,), {"__slots__": (), "_size": size, "__module__": __name__})
+
+
+def has_empty(x: Any) -> bool:
+    """Whether there is an array in the nest `x` whose elements have no shape yet."""
+    leaves = nest.flatten(x, nest.above_arrays)
+    return any(isinstance(leaf, TensorArray) and not leaf for leaf in leaves)
+
+
+def with_elements(x: Any, later: Any) -> Any:
+    """The nest `x`, with elements in its empty arrays of the shapes that those of `later` have."""
+    leaves, others = (nest.flatten(part, nest.above_arrays) for part in (x, later))
+    if len(leaves) != len(others):
+        return x
+    ready = [_with_elements(a, b) for a, b in zip(leaves, others, strict=True)]
+    return nest.pack(x, ready, nest.above_arrays)
+
+
+def _with_elements(array: Any, later: Any) -> Any:
+    if not (isinstance(array, TensorArray) and isinstance(later, TensorArray)):
+        return array
+    if array or not later:
+        return array
+    return array.filled(tuple(0 if n is None else n for n in later.element_shape))

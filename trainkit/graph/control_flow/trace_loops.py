@@ -1,0 +1,500 @@
+"""Tracing loops: the body becomes a graph, what it changes becomes loop variables.
+
+What a body uses from outside comes in as captures; a variable that it assigns becomes one more
+loop variable.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainkit.core import nest
+from trainkit.core.dispatch.eval_shape import eagerly
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
+from trainkit.graph.control_flow import loop_vjp as loop_vjp  # gives the loops their gradients
+from trainkit.graph.control_flow.loop_options import loop_options
+from trainkit.graph.control_flow.loop_to_scan import RowPlan
+from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
+from trainkit.graph.control_flow.while_loop import (
+    element_specs,
+    for_primitive,
+    scan_primitive,
+    while_primitive,
+)
+from trainkit.graph.ir.graph import ABOVE, Graph, GraphTensor
+from trainkit.graph.ir.subgraphs import (
+    add_node,
+    as_output,
+    is_number,
+    merged_dims,
+    scalar_pred,
+    trace_into,
+)
+
+
+def traced_while(
+    outer: Graph,
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    maximum_iterations: Any = None,
+    names: Sequence[str] | None = None,
+) -> Any:
+    """Trace condition and body and add one `while_loop` node.
+
+    A size that the body changes becomes unknown; a Python number takes the dtype that the body
+    gives it.
+
+    Args:
+        outer: the graph being traced.
+        cond: function of the loop variables to a scalar.
+        body: function of the loop variables to their next values, in the same structure.
+        loop_vars: nest of tensors and numbers.
+        maximum_iterations: Python int, or `None`.
+        names: what the loop variables are called in error texts.
+
+    Raises:
+        InvalidArgumentError: a loop variable changes dtype, rank or structure.
+    """
+    if has_empty(loop_vars):
+        loop_vars = _filled(outer, body, loop_vars)
+    leaves = nest.flatten(loop_vars)
+    weak = [type(x) in (bool, int, float) for x in leaves]
+    start = [_loop_start(x) for x in leaves]
+    specs = [Spec(x.shape, x.dtype) for x in start]
+    with loop_options() as options:
+        for _ in range(8):
+            inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names)
+            new_specs = _agreed(specs, result, weak, names)
+            if new_specs == specs:
+                break
+            specs = new_specs
+    limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
+    start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+    inner.outputs = [inner.lift(y) for y in result]
+    test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
+    assigned = inner.assigned
+    inner_first, test_first = [], []
+    before = []
+    for slot in assigned:
+        before.append(outer.read_variable(slot.variable))
+        inner_first.append(slot.first)
+        inner.outputs.append(inner.lift(slot.now))
+        there = test.slots.get(id(slot.variable))
+        spec = Spec(slot.first.shape, slot.first.dtype)
+        test_first.append(there.first if there else _loose_input(test, spec))
+    _order_inputs(inner, placeholders + inner_first)
+    _order_inputs(test, test_inputs + test_first)
+    settings = {
+        "cond": test,
+        "body": inner,
+        "count": len(start) + len(before),
+        "split": len(test.captures),
+        "limit": min(limits, default=None),
+    }
+    inputs = (*start, *before, *test.captures, *inner.captures)
+    outputs = add_node(outer, while_primitive, inputs, settings)
+    for slot, y in zip(assigned, outputs[len(start) :], strict=True):
+        outer.assign_variable(slot.variable, y)
+    return nest.pack(loop_vars, list(outputs[: len(start)]))
+
+
+def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
+    """The loop variables with elements in arrays that only the body fills; a trial tells which."""
+    trial = Graph("trial", outer)
+    specs = [Spec(x.shape, x.dtype) for x in map(_loop_start, nest.flatten(loop_vars))]
+    packed = nest.pack(loop_vars, [trial.add_input(spec) for spec in specs])
+    with loop_options():
+        result = trace_into(trial, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
+    if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
+        result = (result,)
+    return with_elements(loop_vars, result)
+
+
+def traced_loop(
+    outer: Graph,
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    maximum_iterations: Any = None,
+) -> Any:
+    """`traced_while` whose largest number of rounds may be a symbolic scalar, too."""
+    if isinstance(maximum_iterations, GraphTensor):
+        return _while_below(outer, cond, body, loop_vars, maximum_iterations)
+    return traced_while(outer, cond, body, loop_vars, maximum_iterations)
+
+
+def _while_below(
+    outer: Graph, cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, limit: Any
+) -> Any:
+    """As `traced_while`, with a symbolic scalar as the largest number of rounds."""
+    logical_and, spreads = PRIMITIVES["logical_and"].op, _spreads(loop_vars)
+
+    def check(done: Any, state: Any) -> Any:
+        return logical_and(done < limit, cond(*state) if spreads else cond(state))
+
+    def step(done: Any, state: Any) -> Any:
+        result = body(*state) if spreads else body(state)
+        if spreads and len(loop_vars) == 1 and not _spreads(result):
+            result = (result,)
+        if spreads and nest.same_variables(loop_vars, result):
+            result = nest.like(loop_vars, list(result))  # a list may be given as a tuple
+        return done + 1, result
+
+    return traced_while(outer, check, step, [_loop_start(0), loop_vars])[1]
+
+
+def _loop_start(x: Any) -> Any:
+    if is_tensor(x):
+        return x if isinstance(x, Tensor) else x.value()
+    with eagerly():
+        return convert_to_tensor(x)
+
+
+def _cast_to(x: Any, spec: Spec) -> Any:
+    return x if x.dtype == spec.dtype else PRIMITIVES["cast"].op(x, dtype=spec.dtype.name)
+
+
+def _loose_input(graph: Graph, spec: Spec) -> GraphTensor:
+    symbol = graph.add_input(spec)
+    graph.inputs.pop()
+    return symbol
+
+
+def _order_inputs(graph: Graph, first: list[GraphTensor]) -> None:
+    """Put `first` before the captures in the list of inputs; they are captures no longer."""
+    mine = set(first)
+    graph.captures = {k: v for k, v in graph.captures.items() if v not in mine}
+    graph.inputs = first + list(graph.captures.values())
+
+
+def _trace_body(
+    outer: Graph, body: Callable[..., Any], loop_vars: Any, specs: list[Spec], names: Any
+) -> tuple[Graph, list[Any], list[GraphTensor]]:
+    graph = Graph("body", outer)
+    placeholders = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
+    packed = nest.pack(loop_vars, list(placeholders))
+    result = trace_into(graph, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
+    if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
+        result = (result,)
+    leaves = nest.flatten(result)
+    if len(leaves) != len(specs):
+        raise InvalidArgumentError(
+            f"while_loop: the body returns {len(leaves)} values for {len(specs)} loop variables"
+        )
+    if not nest.same_variables(loop_vars, result):
+        raise InvalidArgumentError(
+            f"while_loop: the body returns {short_text(result)}, which is nested otherwise than "
+            f"the loop variables {short_text(loop_vars)}"
+        )
+    with graph:
+        return (
+            graph,
+            [_body_output(graph, y, spec) for y, spec in zip(leaves, specs, strict=True)],
+            placeholders,
+        )
+
+
+def _body_output(graph: Graph, y: Any, spec: Spec) -> GraphTensor:
+    if is_tensor(y):
+        return graph.lift(y)
+    if not is_number(y):
+        raise InvalidArgumentError(
+            f"while_loop: the body gives {y!r} for a loop variable that was a tensor of dtype "
+            f"{spec.dtype.name}"
+        )
+    with eagerly():
+        return graph.lift(convert_to_tensor(y, dtype_hint=spec.dtype))
+
+
+def _spreads(loop_vars: Any) -> bool:
+    """Whether loop variables are several; a `TensorArray` is one."""
+    return isinstance(loop_vars, list | tuple) and nest.above_arrays(loop_vars) is not None
+
+
+def _name(names: Sequence[str] | None, i: int) -> str:
+    return names[i].replace(".", "_") if names and i < len(names) else f"loop_var_{i}"
+
+
+def _agreed(
+    specs: list[Spec], result: list[Any], weak: list[bool], names: Any, loop: str = "while_loop"
+) -> list[Spec]:
+    """Specs of the loop variables that fit both their start and what the body gives."""
+    agreed = []
+    for i, (spec, y) in enumerate(zip(specs, result, strict=True)):
+        label = f"{_name(names, i)!r}"
+        if len(spec.shape) != len(y.shape):
+            raise InvalidArgumentError(
+                f"{loop}: loop variable {label} has shape {spec.shape} before the loop and "
+                f"{tuple(y.shape)} after one iteration; the rank can't change. Start with a tensor "
+                "of the final rank, or collect values in a tk.TensorArray."
+            )
+        dtype = spec.dtype
+        if dtype != y.dtype:
+            if not weak[i] or dtype.is_bool:
+                raise InvalidArgumentError(
+                    f"{loop}: loop variable {label} has dtype {dtype.name} before the loop and "
+                    f"{y.dtype.name} after one iteration; start with a value of that dtype, or "
+                    "cast it in the body"
+                )
+            dtype = y.dtype
+        agreed.append(Spec(merged_dims(spec.shape, y.shape), dtype))
+    return agreed
+
+
+def _trace_test(
+    outer: Graph, cond: Callable[..., Any], loop_vars: Any, specs: list[Spec]
+) -> tuple[Graph, list[GraphTensor]]:
+    graph = Graph("condition", outer)
+    placeholders = [graph.add_input(spec, f"loop_var_{i}") for i, spec in enumerate(specs)]
+    packed = nest.pack(loop_vars, list(placeholders))
+    result = trace_into(graph, lambda: cond(*packed) if _spreads(loop_vars) else cond(packed))
+    with graph:
+        graph.outputs = [as_output(graph, result, result, "loop's")]
+    scalar_pred(graph.outputs[0])
+    return graph, placeholders
+
+
+class _Fed:
+    """A body that is given the loop variables and elements, traced.
+
+    Attributes:
+        graph: the body; it gives the next loop variables, those assigned, and what else it gives.
+        start: the loop variables before the first round.
+        slots: variables that it assigns, whose values are loop variables too.
+        most: the largest number of rounds that it says of itself, `None` for any.
+    """
+
+    def __init__(
+        self,
+        outer: Graph,
+        body: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+        loop_vars: list[Any],
+        elements: list[Spec],
+        names: Sequence[str] | None,
+        loop: str,
+    ) -> None:
+        self._outer = outer
+        weak = [type(x) in (bool, int, float) for x in loop_vars]
+        start = [_loop_start(x) for x in loop_vars]
+        specs = [Spec(x.shape, x.dtype) for x in start]
+        for _ in range(8):
+            graph = Graph("body", outer)
+            state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
+            fed = [graph.add_input(spec, "element") for spec in elements]
+            with loop_options() as options:
+                result, extra = trace_into(graph, functools.partial(body, list(state), list(fed)))
+            with graph:
+                result = [
+                    _body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)
+                ]
+            new_specs = _agreed(specs, result, weak, names, loop)
+            if new_specs == specs:
+                break
+            specs = new_specs
+        self.start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+        self.most = options.most
+        self.slots = graph.assigned
+        with graph:
+            given = [as_output(graph, y, y, "loop's") for y in extra]
+        graph.outputs = [*result, *(graph.lift(slot.now) for slot in self.slots), *given]
+        _order_inputs(graph, state + [slot.first for slot in self.slots])
+        captures = graph.inputs[len(state) + len(self.slots) :]
+        graph.inputs = [*state, *(slot.first for slot in self.slots), *fed, *captures]
+        self.graph = graph
+
+    @property
+    def count(self) -> int:
+        """How many loop variables there are."""
+        return len(self.start) + len(self.slots)
+
+    @property
+    def state(self) -> list[Any]:
+        """All loop variables before the first round."""
+        return [*self.start, *(self._outer.read_variable(slot.variable) for slot in self.slots)]
+
+    def settle(self, outputs: Sequence[Any]) -> list[Any]:
+        """Take note of what the loop assigned; the loop variables after the last round."""
+        for slot, y in zip(self.slots, outputs[len(self.start) : self.count], strict=True):
+            self._outer.assign_variable(slot.variable, y)
+        return list(outputs[: len(self.start)])
+
+
+def traced_scan(
+    outer: Graph,
+    body: Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]],
+    loop_vars: list[Any],
+    stacks: list[Any],
+    steps: Any,
+    reverse: bool = False,
+    names: Sequence[str] | None = None,
+    loop: str = "scan",
+) -> tuple[list[Any], list[Any]]:
+    """Trace `body(loop_vars, rows)` and add one `scan` node.
+
+    Args:
+        outer: the graph being traced.
+        body: gives the next loop variables, and results that are stacked.
+        loop_vars: tensors and numbers.
+        stacks: tensors (steps, ...), whose rows the body is given.
+        steps: how many rounds, a Python int or an int scalar.
+        reverse: from the last row to the first.
+        names: what the loop variables are called in error texts.
+        loop: what the loop is called there.
+
+    Returns:
+        The loop variables after the last round, and the stacked results.
+
+    Raises:
+        InvalidArgumentError: a loop variable changes dtype or rank.
+    """
+    elements = [Spec(tuple(x.shape)[1:], x.dtype) for x in stacks]
+    fed = _Fed(outer, body, loop_vars, elements, names, loop)
+    if not fed.graph.outputs and not fed.graph.has_effects:
+        return [], []
+    stacks = [_loop_start(x) for x in stacks]
+    if fed.most is not None:
+        stacks = [_first_rows(x, fed.most) for x in stacks]
+        steps = min(steps, fed.most) if isinstance(steps, int) else _at_most(steps, fed.most)
+    by_rows = RowPlan(fed.graph, fed.count, stacks, steps)
+    by_rows.apply(len(fed.start))
+    state = [x for i, x in enumerate(fed.state) if i not in by_rows.written]
+    settings = {
+        "body": by_rows.graph,
+        "count": len(state),
+        "fed": len(by_rows.stacks),
+        "reverse": reverse,
+        "length": steps if isinstance(steps, int) else None,
+    }
+    inputs = (_loop_start(steps), *state, *by_rows.stacks, *by_rows.captures)
+    outputs = add_node(outer, scan_primitive, inputs, settings)
+    results = outputs[len(state) :]
+    finals = iter(outputs)
+    after = [
+        results[by_rows.written[i]] if i in by_rows.written else next(finals)
+        for i in range(fed.count)
+    ]
+    return fed.settle(after), list(results[: len(results) - len(by_rows.written)])
+
+
+def _first_rows(x: Any, most: int) -> Any:
+    """As many rows of `x`; of known values at once, so that counters stay known."""
+    if isinstance(x, GraphTensor):
+        return x[:most]
+    with eagerly():
+        return x[:most]
+
+
+def _at_most(steps: Any, most: int) -> Any:
+    with eagerly():
+        limit = convert_to_tensor(most, dtype_hint=steps.dtype)
+    return PRIMITIVES["minimum"].op(steps, limit)
+
+
+def traced_fold(
+    outer: Graph,
+    f: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any,
+    steps: Any,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """What `ops.scan` gives, as one `scan` node.
+
+    Args:
+        outer: the graph being traced.
+        f: function of carry and row to the next carry and a result.
+        init: nest of tensors and numbers.
+        xs: nest of tensors (steps, ...), or `None`.
+        steps: how many rounds, a Python int or an int scalar.
+        reverse: from the last row to the first.
+
+    Raises:
+        InvalidArgumentError: the carry changes its structure, a dtype or a rank.
+    """
+    outline: list[Any] = []
+
+    def step(state: list[Any], rows: list[Any]) -> tuple[list[Any], list[Any]]:
+        carry, y = f(nest.pack(init, state), None if xs is None else nest.pack(xs, rows))
+        leaves, results = nest.flatten(carry), nest.flatten(y)
+        if len(leaves) != len(state):
+            raise InvalidArgumentError(
+                f"scan: the function gives a carry of {len(leaves)} values, it was given one of "
+                f"{len(state)}; the carry must keep its structure"
+            )
+        outline[:] = [y]
+        return leaves, [leaf for leaf in results if leaf is not None]
+
+    stacks = [] if xs is None else nest.flatten(xs)
+    carry, rows = traced_scan(outer, step, nest.flatten(init), stacks, steps, reverse)
+    given = iter(rows)
+    ys = nest.map_structure(lambda leaf: None if leaf is None else next(given), outline[0])
+    return nest.pack(init, carry), ys
+
+
+def traced_for_each(
+    outer: Graph,
+    source: Any,
+    element_spec: Any,
+    body: Callable[[Any, Any], Any],
+    loop_vars: list[Any],
+    names: Sequence[str] | None = None,
+    known: tuple[list[Spec], bool] | None = None,
+) -> list[Any]:
+    """Trace `body(element, loop_vars)` and add one node that runs it for each element of a dataset.
+
+    The body gives the next loop variables, and a bool scalar that says whether to go on, or `None`.
+    `known` is what `element_specs` gives for the dataset, if the caller has it.
+    """
+
+    def step(state: list[Any], leaves: list[Any]) -> tuple[list[Any], list[Any]]:
+        result, flag = body(nest.pack(element_spec, leaves), state)
+        return result, [] if flag is None else [flag]
+
+    elements, checked = known or element_specs(source)
+    fed = _Fed(outer, step, loop_vars, elements, names, "for")
+    if not fed.count:
+        raise_nothing_to_do(fed.graph)
+    if fed.most is not None:
+        source = _first_elements(source, fed.most)
+    settings = {
+        "body": fed.graph,
+        "count": fed.count,
+        "source": source,
+        "fed": len(elements),
+        "stops": len(fed.graph.outputs) > fed.count,
+        "checked": checked,
+    }
+    outputs = add_node(outer, for_primitive, (*fed.state, *fed.graph.captures), settings)
+    return fed.settle(outputs)
+
+
+def _first_elements(source: Any, most: int) -> Any:
+    """As many elements of a dataset.
+
+    Raises:
+        InvalidArgumentError: `source` is an iterator, which can't be shortened.
+    """
+    if not hasattr(source, "take"):
+        raise InvalidArgumentError(
+            "set_loop_options: maximum_iterations is not supported in a loop over an iterator of a "
+            "dataset; loop over the dataset, or over dataset.take(n)"
+        )
+    return source.take(most)
+
+
+def raise_nothing_to_do(graph: Graph) -> None:
+    """Refuse a loop that changes nothing, unless it has effects."""
+    if graph.has_effects:
+        return
+    raise InvalidArgumentError(
+        "the loop over a dataset inside a function changes no variable and no tensor, so it does "
+        "nothing"
+    )
+
+
+ABOVE.while_loop, ABOVE.scan = traced_loop, traced_fold

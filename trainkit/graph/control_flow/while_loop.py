@@ -1,0 +1,448 @@
+"""`while_loop`, `scan` and `for_each` as primitives over graphs.
+
+A body is a graph of its own. Its first results are the next loop variables; what it gives beyond
+them is stacked, a row for each round. Gradients are in `loop_gradients`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainkit.core import devices, nest
+from trainkit.core.dispatch.facets import (
+    CONTROL,
+    GRADIENT_STEP,
+    INDEXING,
+    LEADING_AXES,
+    NUMBER,
+    SHAPE,
+    Effect,
+    one_by_one,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.graph.ir.graph import Graph, replay
+from trainkit.ops.core.vmap import (
+    ItemStack,
+    as_items,
+    is_symbol,
+    stacks_of,
+)
+
+# ---------------------------------------------------------------------- rows
+
+
+class Rows:
+    """Results of rounds, stacked as they come.
+
+    Args:
+        xp: array module, for the case that there is no row.
+        like: symbolic tensor of a row, for the case that there is none.
+        size: how many there will be, `None` if that is not known.
+        padded: rows of different sizes are filled up with zeros.
+
+    Attributes:
+        buffer: the array that holds them, once there is one.
+    """
+
+    def __init__(self, xp: Any, like: Any, size: int | None, padded: bool) -> None:
+        self._xp = xp
+        self._like = like
+        self._size = size
+        self._padded = padded
+        self.buffer: Any = None
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether all rows are known to have one shape, for which there is room already."""
+        return self._size is not None and None not in tuple(self._like.shape)
+
+    def put(self, i: int, row: Any) -> None:
+        """Store `row` as number `i`.
+
+        Raises:
+            InvalidArgumentError: it has another shape than those before.
+        """
+        buffer = self.buffer
+        if buffer is None:
+            room = (16 if self._size is None else self._size, *row.shape)
+            self._xp = devices.XP_OF[type(row)]
+            buffer = self.buffer = self._xp.empty(room, row.dtype)
+        elif type(row) is not type(buffer):  # sizes are made on the CPU
+            row = devices.to_device(row, devices.device_of(buffer))
+        if buffer.shape[1:] != row.shape:
+            self._put_other(i, row)
+            return
+        elif i >= len(buffer):
+            buffer = self._enlarged(buffer.shape[1:])
+        buffer[i] = row
+
+    def _put_other(self, i: int, row: Any) -> None:
+        if not self._padded:
+            raise InvalidArgumentError(
+                f"a loop gives results of shapes {self.buffer.shape[1:]} and {row.shape}; they "
+                "are stacked, so all rounds must give one shape"
+            )
+        dims = tuple(map(max, self.buffer.shape[1:], row.shape))
+        buffer = self.buffer
+        if dims != buffer.shape[1:] or i >= len(buffer):
+            buffer = self._enlarged(dims)
+        buffer[i] = 0
+        buffer[(i, *map(slice, row.shape))] = row
+
+    def _enlarged(self, dims: tuple[int, ...]) -> Any:
+        old = self.buffer
+        room = 2 * len(old) if self._size is None else self._size
+        self.buffer = self._xp.zeros((room, *dims), old.dtype)
+        self.buffer[(slice(len(old)), *map(slice, old.shape[1:]))] = old
+        return self.buffer
+
+    def stacked(self, count: int) -> Any:
+        """The first `count` rows as one array."""
+        if self.buffer is None:
+            dims = (0 if n is None else n for n in self._like.shape)
+            return self._xp.zeros((count, *dims), self._like.dtype.dtype)
+        return self.buffer if len(self.buffer) == count else self.buffer[:count]
+
+
+def _all_rows(xp: Any, body: Graph, count: int, size: int | None, padded: Any) -> list[Rows]:
+    """A `Rows` for each result of `body` beyond the first `count`."""
+    return [Rows(xp, like, size, k in padded) for k, like in enumerate(body.outputs[count:])]
+
+
+# ---------------------------------------------------------------------- while
+
+
+def _while_rule(
+    *inputs: Any,
+    cond: Graph,
+    body: Graph,
+    count: int,
+    split: int,
+    limit: Any,
+    stacked: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> Any:
+    state = tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
+    if stacked is None:
+        return state
+    rows = tuple(Spec((None, *y.shape), y.dtype) for y in body.outputs[count:])
+    return (*state, *rows, Spec((), as_dtype("int32")))
+
+
+@primitive(
+    _while_rule,
+    name="while_loop",
+    semantics=CONTROL,
+    graph_name="While",
+    bodies=("body",),
+    export=True,
+)
+def while_primitive(
+    xp: Any,
+    *arrays: Any,
+    cond: Graph,
+    body: Graph,
+    count: int,
+    split: int,
+    limit: int | None,
+    stacked: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> Any:
+    """Run the graph `body` on `count` loop variables while the graph `cond` gives True.
+
+    The next `split` arrays are captures of `cond`, the rest those of `body`. With `stacked` the
+    body gives so many results more, which are stacked: they follow the loop variables, and after
+    them the number of rounds. Those whose numbers are in `padded` may differ in size.
+    """
+    state = list(arrays[:count])
+    for_cond, for_body = list(arrays[count : count + split]), list(arrays[count + split :])
+    test, step = cond.program(), body.program()
+    rows = _all_rows(xp, body, count, None, padded)
+    done = 0
+    while (limit is None or done < limit) and bool(test(state + for_cond)[0]):
+        state = step(state + for_body)
+        if rows:
+            for row, y in zip(rows, state[count:], strict=True):
+                row.put(done, y)
+            del state[count:]
+        done += 1
+    if stacked is None:
+        return tuple(state)
+    return (*state, *[row.stacked(done) for row in rows], xp.asarray(done, "int32"))
+
+
+# ---------------------------------------------------------------------- scan
+
+
+def _scan_rule(
+    steps: Any,
+    *inputs: Any,
+    body: Graph,
+    count: int,
+    fed: int,
+    reverse: bool = False,
+    length: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> Any:
+    state = tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
+    return state + tuple(Spec((length, *y.shape), y.dtype) for y in body.outputs[count:])
+
+
+@primitive(
+    _scan_rule, name="scan", semantics=CONTROL, reads={0: NUMBER}, bodies=("body",), export=True
+)
+def scan_primitive(
+    xp: Any,
+    steps: Any,
+    *arrays: Any,
+    body: Graph,
+    count: int,
+    fed: int,
+    reverse: bool = False,
+    length: int | None = None,
+    padded: tuple[int, ...] = (),
+) -> Any:
+    """Run the graph `body` for each of `steps` rows, from the last to the first if `reverse`.
+
+    It is given `count` loop variables, a row of each of the next `fed` arrays, and the other arrays
+    as they are. It gives the next loop variables and results that are stacked. `length` is the
+    number of steps where it was known while tracing.
+    """
+    n = int(steps)
+    state, stacks = list(arrays[:count]), arrays[count : count + fed]
+    captured = list(arrays[count + fed :])
+    step = body.program()
+    rows = _all_rows(xp, body, count, n, padded)
+    order = range(n - 1, -1, -1) if reverse else range(n)
+    buffers: list[Any] = []
+    for i in order:
+        state = step([*state, *[x[i] for x in stacks], *captured])
+        if buffers:
+            for buffer, y in zip(buffers, state[count:], strict=True):
+                buffer[i] = y
+            del state[count:]
+        elif rows:
+            for row, y in zip(rows, state[count:], strict=True):
+                row.put(i, y)
+            del state[count:]
+            if all(row.is_fixed for row in rows):
+                buffers = [row.buffer for row in rows]
+    return (*state, *[row.stacked(n) for row in rows])
+
+
+# ---------------------------------------------------------------------- loops over stacks
+
+
+def _is_replayable(numbers: Sequence[Any], inputs: Any, *graphs: Graph, padded: Any = ()) -> bool:
+    """Whether rounds may be run as operations on all items: there are values, and no effects.
+
+    Args:
+        numbers: what says how many rounds there are.
+        inputs: of the loop.
+        graphs: of a round.
+        padded: which rows may differ in size.
+    """
+    given = [x.value if isinstance(x, ItemStack) else x for x in inputs]
+    return (
+        all(type(n) is Tensor for n in numbers)
+        and not padded
+        and not any(map(is_symbol, given))
+        and not any(graph.has_effects for graph in graphs)
+    )
+
+
+def _stacked_rows(rows: list[list[Any]]) -> list[Any]:
+    return [PRIMITIVES["stack"].op(*column, axis=0) for column in zip(*rows, strict=True)]
+
+
+@scan_primitive.batch_by
+def _scan_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
+    """Each round's operations on all items at once."""
+    steps, *given = inputs
+    body, count, fed = settings["body"], settings["count"], settings["fed"]
+    if not _is_replayable([steps], given, body, padded=settings.get("padded", ())):
+        return NotImplemented
+    n, values = int(steps), as_items(given)
+    state, feeds, captured = values[:count], values[count : count + fed], values[count + fed :]
+    if not n:
+        return NotImplemented
+    rows = []
+    for i in range(n - 1, -1, -1) if settings.get("reverse") else range(n):
+        results = replay(body, [*state, *[x[i] for x in feeds], *captured])
+        state = results[:count]
+        rows.append(results[count:])
+    if settings.get("reverse"):
+        rows.reverse()
+    return stacks_of((*state, *_stacked_rows(rows)), given, items)
+
+
+@while_primitive.batch_by
+def _while_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
+    """Each round's operations on all items at once, while the number of rounds is one for all."""
+    test, body = settings["cond"], settings["body"]
+    count, split, limit = settings["count"], settings["split"], settings["limit"]
+    if not _is_replayable([], inputs, test, body, padded=settings.get("padded", ())):
+        return NotImplemented
+    values = as_items(inputs)
+    state, rows, done = values[:count], [], 0
+    for_test, for_body = values[count : count + split], values[count + split :]
+    while limit is None or done < limit:
+        going = replay(test, [*state, *for_test])[0]
+        if type(going) is not Tensor:
+            return NotImplemented  # items take different numbers of rounds
+        if not bool(going):
+            break
+        results = replay(body, [*state, *for_body])
+        state = results[:count]
+        rows.append(results[count:])
+        done += 1
+    if settings.get("stacked") is None:
+        return stacks_of(tuple(state), inputs, items)
+    if not rows:
+        return NotImplemented
+    rounds = convert_to_tensor(done, "int32")
+    return stacks_of((*state, *_stacked_rows(rows), rounds), inputs, items)
+
+
+# ---------------------------------------------------------------------- sizes of padded rows
+
+
+@primitive(lambda x, sizes, *, dims: Spec(dims, x.dtype), name="cut_to_sizes", semantics=INDEXING)
+def cut_to_sizes(xp: Any, x: Any, sizes: Any, *, dims: tuple[int | None, ...]) -> Any:
+    """The first elements of `x` along each axis, as many as `sizes` (rank,) says."""
+    return x[tuple(slice(int(n)) for n in sizes)]
+
+
+@primitive(
+    lambda x, like: Spec(like.shape, x.dtype),
+    name="padded_like",
+    semantics=INDEXING,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
+def padded_like(xp: Any, x: Any, like: Any) -> Any:
+    """`x` filled up with zeros behind its end along each axis, to the shape of `like`."""
+    out = xp.zeros(like.shape, x.dtype)
+    out[tuple(map(slice, x.shape))] = x
+    return out
+
+
+cut_to_sizes.gradients(lambda g, y, x, sizes, *, dims: padded_like(g, x), None)
+padded_like.gradients(lambda g, y, x, like: cut_like(g, x), None)
+padded_like.declare(batch=LEADING_AXES)
+
+
+@cut_to_sizes.batch_by
+def _cut_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, sizes = inputs
+    if isinstance(sizes, ItemStack):
+        return NotImplemented  # items are cut to different sizes
+    every = PRIMITIVES["concatenate"].op(convert_to_tensor([count], sizes.dtype), sizes, axis=0)
+    return primitive.op(x.stacked, every, dims=(count, *settings["dims"]))
+
+
+def cut_like(x: Any, like: Any) -> Any:
+    """The first elements of `x` along each axis, as many as `like` has."""
+    return cut_to_sizes(x, PRIMITIVES["shape"].op(like), dims=tuple(like.shape))
+
+
+# ---------------------------------------------------------------------- loops over datasets
+
+
+def _for_rule(
+    *inputs: Any,
+    body: Graph,
+    count: int,
+    source: Any,
+    fed: int,
+    stops: bool = False,
+    checked: bool = False,
+) -> Any:
+    return tuple(Spec(x.shape, x.dtype) for x in body.inputs[:count])
+
+
+@primitive(
+    _for_rule, name="for_each", effect=Effect("it takes elements of a dataset"), semantics=CONTROL
+)
+def for_primitive(
+    xp: Any,
+    *arrays: Any,
+    body: Graph,
+    count: int,
+    source: Any,
+    fed: int,
+    stops: bool = False,
+    checked: bool = False,
+) -> Any:
+    """Run the graph `body` on the loop variables and each element of the dataset `source`.
+
+    With `stops` the last result of the body says whether to go on; no element is read after it
+    says no. With `checked` the elements must have the ranks for which the body was traced.
+    """
+    state, captured = list(arrays[:count]), list(arrays[count:])
+    step = body.program()
+    for element in source:
+        leaves = [_array_of(x) for x in nest.flatten(element)]
+        if checked:
+            _check_ranks(leaves, body.inputs[count : count + fed])
+        state = step(state + leaves + captured)
+        if stops and not bool(state.pop()):
+            break
+    return tuple(state)
+
+
+def element_specs(source: Any) -> tuple[list[Spec], bool]:
+    """Shape and dtype of what the elements of a dataset hold, and whether ranks were found out.
+
+    Ranks that a dataset does not say are those of its first element, which is read for it.
+
+    Raises:
+        ValueError: a rank is not said and can't be found out, since there is no element, or since
+            `source` is an iterator, from which a read element would be missing.
+    """
+    specs = nest.flatten(source.element_spec)
+    if all(s.shape.rank is not None for s in specs):
+        return [Spec(s.shape, s.dtype) for s in specs], False
+    first = None if hasattr(source, "__next__") else next(iter(source.take(1)), None)
+    if first is None:
+        raise ValueError(
+            "the dataset of a loop inside a function does not say the ranks of its elements: "
+            f"{source.element_spec}; give them, as in from_generator(..., output_signature=)"
+        )
+    ranks = [len(x.shape) for x in nest.flatten(first)]
+    shapes = [
+        (None,) * r if s.shape.rank is None else s.shape for r, s in zip(ranks, specs, strict=True)
+    ]
+    return [Spec(shape, s.dtype) for shape, s in zip(shapes, specs, strict=True)], True
+
+
+def _check_ranks(leaves: list[Any], traced: Any) -> None:
+    """Compare elements of a dataset that does not say its ranks with the first one."""
+    for array, spec in zip(leaves, traced, strict=True):
+        if array.ndim != len(spec.shape):
+            raise InvalidArgumentError(
+                f"the loop over a dataset inside a function was traced for elements of rank "
+                f"{len(spec.shape)}, as the first one was; one of shape {array.shape} came. Give "
+                "the dataset its shapes, as in from_generator(..., output_signature=), or loop "
+                "over it outside of the function"
+            )
+
+
+def _array_of(x: Any) -> Any:
+    return x._array if isinstance(x, Tensor) else convert_to_tensor(x)._array
+
+
+for_primitive.declare(batch=one_by_one("a dataset is read anew for each item"))
+
+
+@for_primitive.joint_gradient
+def _for_gradient(g: Any, y: Any, *inputs: Any, **settings: Any) -> Any:
+    raise InvalidArgumentError(
+        "for_each: no gradient goes back through a loop over a dataset inside a function; "
+        "put the tape inside the loop's body"
+    )

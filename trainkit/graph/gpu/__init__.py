@@ -1,0 +1,1 @@
+"""Graphs on a GPU: placement, fused kernels, CUDA graphs."""

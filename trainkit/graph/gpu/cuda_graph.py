@@ -1,0 +1,245 @@
+"""One CUDA graph: the launches of a program, captured on a stream once and replayed.
+
+A replay does to the same memory what the capture noted down. So arrays of a call are copied into
+buffers of the graph, results are copied out of theirs, and a variable that the program assigns
+keeps the memory that it had at the capture, its home, which the graph writes in place. Before each
+replay it is asked whether every variable is still at home, and whether anybody else holds the
+memory that would be written; a tensor never changes after it is made.
+Source: NVIDIA, "CUDA C++ Programming Guide", section 3.2.8.7 (CUDA graphs, stream capture).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import XP_OF
+from trainkit.core.tensor import wrap
+from trainkit.graph.gpu.donation import writing_in_place
+from trainkit.graph.gpu.placement import node_text
+from trainkit.graph.runtime.program import Program
+from trainkit.kernels.matmul.matmul_gpu import Products
+
+
+class NotCaptured(Exception):
+    """The launches can't be captured; the text says why."""
+
+
+class Away(Exception):
+    """A variable is not where the graph has it."""
+
+
+class _Held:
+    def __init__(self) -> None:
+        self._value: Any = None
+
+
+def _holders(variable: Any) -> tuple[int, int]:
+    """Counts of references to a variable's tensor, and to that tensor's array."""
+    array = variable._value._array
+    return getrefcount(variable._value), getrefcount(array)
+
+
+def _fewest_holders() -> tuple[int, int]:
+    """What `_holders` gives where nobody but the variable holds the two."""
+    v = _Held()
+    v._value = wrap(np.empty(1))
+    return _holders(v)
+
+
+_ALONE = _fewest_holders()
+
+
+class _Home:
+    """The memory that a variable had at the capture.
+
+    The memory is kept, the array on it is not: as long as the variable alone refers to that, it is
+    known that nobody else can see what is written.
+
+    Attributes:
+        variable: whose home it is.
+        written: whether the graph writes to it.
+    """
+
+    def __init__(self, variable: Any, written: bool) -> None:
+        if written and not _may_be_written(variable):
+            _settle(variable, variable._value._array.copy())
+        array = variable._value._array
+        self.variable = variable
+        self.written = written
+        self._shape, self._dtype, self._memory = array.shape, array.dtype, array.data
+        self._array = weakref.ref(array)
+
+    def check(self) -> None:
+        """See that the variable is at home, and alone there if the graph writes.
+
+        Raises:
+            Away: it is not and can't be brought there.
+        """
+        if self._array() is not self.variable._value._array:
+            self._bring_back()
+        elif self.written and _holders(self.variable) != _ALONE:
+            raise Away(f"the value of {self.variable.name!r} is held by another tensor")
+
+    def _bring_back(self) -> None:
+        array = self.variable._value._array
+        if not self.written or self._array() is not None:
+            raise Away(f"{self.variable.name!r} has got other memory")
+        xp = XP_OF[type(array)]
+        if xp is np or (array.shape, array.dtype) != (self._shape, self._dtype):
+            raise Away(f"{self.variable.name!r} has got another shape or device")
+        home = xp.ndarray(self._shape, self._dtype, self._memory)
+        home[...] = array
+        del array
+        self._array = weakref.ref(home)
+        _settle(self.variable, home)
+
+    def array(self) -> Any:
+        """The array there."""
+        return self._array()
+
+    def has(self, array: Any) -> bool:
+        """Whether `array` lies in this memory."""
+        return array.data.mem is self._memory.mem
+
+
+def _may_be_written(variable: Any) -> bool:
+    array = variable._value._array
+    is_whole = array.base is None and array.flags.c_contiguous
+    del array  # which counts as a holder
+    return is_whole and _holders(variable) == _ALONE
+
+
+def _settle(variable: Any, array: Any) -> None:
+    """Let `variable` hold `array` itself, a scalar's too."""
+    variable._value = wrap(array)
+
+
+class Capture:
+    """The launches of a program on arrays of these shapes.
+
+    Args:
+        xp: CuPy.
+        program: what is captured; a function of arrays, which stores nothing.
+        variables: for each of the program's first inputs the variable whose value it is, `None`
+            where a call gives it.
+        arrays: those that a call gives, on the GPU.
+        numbers: the program's last inputs, which the CPU works out.
+        assigned: for each result of the program the variables that take it.
+        results: the places among the program's results of those that a call hands out.
+
+    Raises:
+        NotCaptured: the program waits for the GPU, or does what CUDA can't capture.
+    """
+
+    def __init__(
+        self,
+        xp: Any,
+        program: Program,
+        variables: Sequence[Any],
+        arrays: Sequence[Any],
+        numbers: Sequence[Any],
+        assigned: Sequence[Sequence[Any]],
+        results: Sequence[int],
+    ) -> None:
+        self._xp = xp
+        self._stream = xp.cuda.get_current_stream()
+        written = {id(v): v for some in assigned for v in some}
+        known = {id(v): v for v in variables if v is not None} | written
+        self._check_device([*arrays, *(v._value._array for v in known.values())])
+        self._homes = {i: _Home(v, i in written) for i, v in known.items()}
+        self._pool = xp.cuda.MemoryPool()
+        with xp.cuda.using_allocator(self._pool.malloc):
+            self._products = Products(xp)
+            weakref.finalize(self, self._products.close)
+            self._inputs = [xp.empty(array.shape, array.dtype) for array in arrays]
+            self._numbers = [xp.empty((), np.asarray(x).dtype) for x in numbers]
+            inputs = iter(self._inputs)
+            read = [next(inputs) if v is None else self._homes[id(v)].array() for v in variables]
+            self._graph, self._results = self._captured(
+                program, variables, [*read, *self._numbers], assigned, results
+            )
+
+    def _check_device(self, arrays: list[Any]) -> None:
+        here = int(self._xp.cuda.Device().id)
+        if any(XP_OF[type(a)] is np or int(a.device.id) != here for a in arrays):
+            raise NotCaptured(f"not all arrays are on the current GPU, {here}")
+
+    def _captured(
+        self,
+        program: Program,
+        variables: Sequence[Any],
+        given: list[Any],
+        assigned: Any,
+        results: Sequence[int],
+    ) -> Any:
+        in_place = writing_in_place(program, variables, assigned)
+        stream = self._xp.cuda.Stream(non_blocking=True)
+        stream.begin_capture()
+        try:
+            with stream, self._products:
+                values = in_place.run(*given)
+                handed = [self._apart(values[i], given) for i in results]
+                self._write(values, assigned)
+        except BaseException as error:
+            with contextlib.suppress(Exception):  # the capture was broken off; that is known
+                stream.end_capture()
+            if not isinstance(error, Exception):
+                raise
+            raise NotCaptured(_reason(in_place, error)) from error
+        return stream.end_capture(), handed
+
+    def _apart(self, y: Any, given: list[Any]) -> Any:
+        """`y` in memory that only this result has."""
+        if XP_OF[type(y)] is np:
+            raise NotCaptured("a result is an array of the CPU")
+        taken = [x.data.mem for x in given]
+        return y.copy() if any(y.data.mem is mem for mem in taken) else y
+
+    def _write(self, values: Sequence[Any], assigned: Sequence[Sequence[Any]]) -> None:
+        """Note down the copies of new values into the variables' homes."""
+        homes = self._homes.values()
+        pairs = []
+        for y, variables in zip(values, assigned, strict=True):
+            if len(variables) == 1 and self._homes[id(variables[0])].array() is y:
+                continue  # written already
+            if variables and any(home.has(y) for home in homes):
+                y = y.copy()  # a value from before the writing
+            pairs += [(variable, y) for variable in variables]
+        for variable, y in pairs:
+            self._homes[id(variable)].array()[...] = y
+
+    def replay(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+        """Run once more.
+
+        Args:
+            arrays: of a call, of the same shapes.
+            numbers: that the CPU worked out for it.
+
+        Returns:
+            The results that are handed out, in memory of their own.
+
+        Raises:
+            Away: a variable has other memory, or is held by others; nothing has run.
+        """
+        if self._xp.cuda.get_current_stream() != self._stream:
+            raise Away("another stream is the current one")
+        for home in self._homes.values():
+            home.check()
+        for buffer, array in zip(self._inputs, arrays, strict=True):
+            buffer[...] = array
+        for buffer, number in zip(self._numbers, numbers, strict=True):
+            buffer.fill(np.asarray(number)[()])
+        self._graph.launch()
+        return [y.copy() for y in self._results]
+
+
+def _reason(program: Program, error: Exception) -> str:
+    node = program.node_of(error)
+    text = str(error).partition("\n")[0]
+    return f"{node_text(node)}: {text}" if node is not None else text

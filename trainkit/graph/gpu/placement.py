@@ -1,0 +1,257 @@
+"""Which part of a graph runs on the CPU and which on a GPU, and a program of each.
+
+A step of training counts its steps and works out its learning rate on the CPU, from variables that
+lie there; all else is work of the GPU. Told apart, the part of the GPU is a function of arrays that
+waits for nothing, which a CUDA graph can be captured of, and the few numbers that the CPU works out
+for it are handed over before each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import XP_OF
+from trainkit.core.dispatch.facets import SHAPE
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import wrap
+from trainkit.graph.ir.graph import (
+    Graph,
+    GraphTensor,
+    Node,
+    VariableSlot,
+    needed_nodes,
+)
+from trainkit.graph.ir.passes import copied, place_of
+from trainkit.graph.ir.user_lines import place_text
+from trainkit.graph.runtime.program import Program
+
+
+class NotApart(Exception):
+    """The parts of a graph depend on each other, or on Python."""
+
+
+class Seen:
+    """What one run of a graph showed of its values.
+
+    Attributes:
+        on_host: the tensors that were arrays of the CPU, with these arrays.
+        shapes: those of all tensors.
+    """
+
+    def __init__(self) -> None:
+        self.on_host: dict[GraphTensor, Any] = {}
+        self.shapes: dict[GraphTensor, tuple[int, ...]] = {}
+
+    def watched(self, node: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """`kernel`, with a note of where its results lie."""
+
+        def run(*arrays: Any) -> Any:
+            result = kernel(*arrays)
+            self.note(node.outputs, result if node.many else (result,))
+            return result
+
+        return run
+
+    def note(self, tensors: Sequence[GraphTensor], arrays: Sequence[Any]) -> None:
+        """These tensors had these values."""
+        for y, array in zip(tensors, arrays, strict=True):
+            self.shapes[y] = array.shape
+            if XP_OF[type(array)] is np:
+                self.on_host[y] = np.asarray(array)
+
+
+class Parts:
+    """The two parts of a graph.
+
+    Attributes:
+        host: the part of the CPU as a graph; its inputs are `host_sources`.
+        device: the part of the GPU; its inputs are `device_sources`, then `numbers`.
+        host_sources: inputs and variables of the whole graph that the CPU's part reads.
+        device_sources: those that the GPU's part reads.
+        numbers: what the CPU's part works out for the GPU's, scalars.
+        host_results: what else the CPU's part gives: outputs of the graph, values for variables.
+        device_results: the same of the GPU's part.
+    """
+
+    def __init__(self, graph: Graph, seen: Seen) -> None:
+        self.graph = graph
+        self._seen = seen
+        self._nodes = needed_nodes(graph)
+        self._assigned: list[VariableSlot] = graph.assigned
+        self._fixed = self._fixed_values()
+        self._check()
+        operations = [node for node in self._nodes if node.kind == "op"]
+        operations = [node for node in operations if node.outputs[0] not in self._fixed]
+        here = [n for n in operations if n.outputs[0] in seen.on_host]
+        there = [n for n in operations if n.outputs[0] not in seen.on_host]
+        self.numbers = self._numbers(there)
+        results = list(dict.fromkeys([*graph.outputs, *(slot.now for slot in self._assigned)]))
+        self.host_results = [y for y in results if y in seen.on_host]
+        self.device_results = [y for y in results if y not in seen.on_host]
+        self.host, self.host_sources = self._part(here, [], [*self.numbers, *self.host_results])
+        self.device, self.device_sources = self._part(there, self.numbers, self.device_results)
+        del self._seen
+
+    @property
+    def assigned(self) -> list[VariableSlot]:
+        """The variables that the whole graph assigns."""
+        return self._assigned
+
+    # ------------------------------------------------------------------ what is known
+
+    def _fixed_values(self) -> set[GraphTensor]:
+        """Tensors of the CPU whose values are the same in all runs on arrays of these shapes."""
+        fixed: set[GraphTensor] = set()
+        shaped: set[GraphTensor] = set()
+        for node in self._nodes:
+            if self._has_fixed_shapes(node, shaped):
+                shaped.update(node.outputs)
+            if not node.outputs or node.outputs[0] not in self._seen.on_host or node.effect:
+                continue
+            if node.kind == "constant" or (node.kind == "op" and _is_settled(node, fixed, shaped)):
+                fixed.update(node.outputs)
+        return fixed
+
+    def _has_fixed_shapes(self, node: Node, shaped: set[GraphTensor]) -> bool:
+        """Whether the results have these shapes whenever the arrays of a call have theirs."""
+        if node.kind != "op" or all(y.shape.is_fully_defined() for y in node.outputs):
+            return True
+        if not all(x in shaped for x in node.inputs if isinstance(x, GraphTensor)):
+            return False
+        specs = [
+            Spec(self._seen.shapes[x], x.dtype) if isinstance(x, GraphTensor) else x
+            for x in node.inputs
+        ]
+        try:
+            made = node.primitive.shape_rule(*specs, **node.settings)
+        except Exception:  # a rule that wants to see more than shapes
+            return False
+        made = made if isinstance(made, tuple) else (made,)
+        return all(None not in tuple(spec.shape) for spec in made)
+
+    def _check(self) -> None:
+        """Refuse graphs that can't be told apart.
+
+        Raises:
+            NotApart: with the reason.
+        """
+        for node in self._nodes:
+            if node.kind != "op":
+                continue
+            if node.effect:
+                raise NotApart(f"{_named(node)} does something besides its result")
+            here = {y in self._seen.on_host for y in node.outputs}
+            if len(here) > 1:
+                raise NotApart(f"{_named(node)} gives values of the CPU and of the GPU")
+            reads = [x for x in node.inputs if isinstance(x, GraphTensor) and x not in self._fixed]
+            if True in here and node.outputs[0] not in self._fixed:
+                if any(x not in self._seen.on_host for x in reads):
+                    raise NotApart(f"{_named(node)} brings values of the GPU to the CPU")
+            elif False in here and any(
+                x in self._seen.on_host and self._seen.on_host[x].ndim for x in reads
+            ):
+                raise NotApart(f"{_named(node)} takes an array of the CPU")
+
+    def _numbers(self, there: list[Node]) -> list[GraphTensor]:
+        found: dict[GraphTensor, None] = {}
+        for node in there:
+            for x in node.inputs:
+                known = isinstance(x, GraphTensor) and x not in self._fixed
+                if known and x in self._seen.on_host:
+                    found[x] = None
+        return list(found)
+
+    # ------------------------------------------------------------------ graphs
+
+    def _part(
+        self, nodes: list[Node], given: list[GraphTensor], results: list[GraphTensor]
+    ) -> tuple[Graph, list[GraphTensor]]:
+        """A graph of some of the nodes, and the inputs and variables that it reads."""
+        part = Graph(self.graph.name)
+        mine = {y for node in nodes for y in node.outputs}
+        read = [x for node in nodes for x in node.inputs if isinstance(x, GraphTensor)]
+        wanted = dict.fromkeys(x for x in [*read, *results] if x not in mine)
+        sources = [x for x in wanted if x not in self._fixed and not self._is_constant(x)]
+        sources = [x for x in sources if x.node.kind in ("input", "variable")]
+        sources = [x for x in sources if not any(x is y for y in given)]
+        env: dict[Any, Any] = {x: part.add_input(x._spec, x.node.name) for x in [*sources, *given]}
+        for x in wanted:
+            if x not in env:
+                env[x] = part.constant(self._constant(x))
+        for node in nodes:
+            inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            env.update(zip(node.outputs, copied(part, node, inputs), strict=True))
+        part.outputs = [env[y] for y in results]
+        return part, sources
+
+    def _is_constant(self, x: GraphTensor) -> bool:
+        return x.node.kind == "constant"
+
+    def _constant(self, x: GraphTensor) -> Any:
+        return x.node.value if self._is_constant(x) else wrap(self._seen.on_host[x])
+
+
+def _is_settled(node: Node, fixed: set[GraphTensor], shaped: set[GraphTensor]) -> bool:
+    """Whether all that a node reads of its inputs, their values or shapes, is the same always."""
+    reads = node.primitive.facets.reads
+    return all(
+        x in (shaped if reads.get(i) == SHAPE else fixed)
+        for i, x in enumerate(node.inputs)
+        if isinstance(x, GraphTensor)
+    )
+
+
+def _named(node: Node) -> str:
+    return f"{node.primitive.name}{place_text(node.where, ', at ')}"
+
+
+def node_text(node: Node) -> str:
+    """An operation and the user's line that asked for it."""
+    return _named(node)
+
+
+class Reader:
+    """Picks the arrays of some sources out of a call.
+
+    Args:
+        graph: the whole one.
+        sources: inputs and variables of it.
+
+    Attributes:
+        variables: for each source the variable that it is, `None` for an input.
+    """
+
+    def __init__(self, graph: Graph, sources: Sequence[GraphTensor]) -> None:
+        is_input = [x.node.kind == "input" for x in sources]
+        self.variables = [
+            None if given else x.node.value for x, given in zip(sources, is_input, strict=True)
+        ]
+        self._places = [
+            place_of(x, graph.inputs) if given else -1
+            for x, given in zip(sources, is_input, strict=True)
+        ]
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """The arrays of the sources."""
+        pairs = zip(self._places, self.variables, strict=True)
+        return [arrays[i] if v is None else v._value._array for i, v in pairs]
+
+    def given(self, arrays: Sequence[Any]) -> list[Any]:
+        """The arrays of those that are inputs."""
+        return [arrays[i] for i in self._places if i >= 0]
+
+
+def observed(graph: Graph, arrays: list[Any]) -> tuple[list[Any], Seen]:
+    """Run a graph once, storing variables; gives its results, and what was seen."""
+    seen = Seen()
+    program = Program(graph, on_gpu=True, watched=seen.watched)
+    for node in needed_nodes(graph):
+        if node.kind == "constant":
+            seen.note(node.outputs, [node.value._array])
+        elif node.kind == "variable":
+            seen.note(node.outputs, [node.value._value._array])
+    seen.note(graph.inputs, arrays)
+    return program(arrays), seen

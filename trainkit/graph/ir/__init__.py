@@ -1,0 +1,1 @@
+"""The graph itself: nodes, subgraphs, passes over them, and how they print."""

@@ -1,0 +1,425 @@
+"""`Graph`: nodes in order, and what is known of variables while it is made.
+
+A graph is an ordered list of nodes over the primitives. Variables are no nodes with side effects:
+reading
+gives the symbolic value that the variable has at that point, assigning replaces it, and what has
+been
+assigned when the graph ends is stored when it has run. So a run that fails leaves variables alone,
+and order is a matter of data alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.eager import KERNEL_ERRORS
+from trainkit.core.dispatch.eval_shape import eagerly
+from trainkit.core.errors import InvalidArgumentError, LeakedTensorError, OpError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.user_frames import user_line
+from trainkit.core.variable import Variable
+from trainkit.graph.ir.nodes import GraphTensor as GraphTensor
+from trainkit.graph.ir.nodes import Node as Node
+from trainkit.graph.ir.nodes import NodeList
+from trainkit.graph.ir.nodes import VariableSlot as VariableSlot
+from trainkit.graph.ir.user_lines import at_user_line, located, place_text
+
+
+class Above:
+    """What the files above do for a graph: each puts its part into `ABOVE` when it is imported.
+
+    Importing `trainkit.graph` imports them all, so nothing is missing when a graph is made.
+
+    Attributes:
+        cond: adds both branches as one node; takes what `Graph.cond` takes, the graph first, as do
+            the next three.
+        while_loop: adds a loop as one node.
+        scan: adds a fold over rows as one node.
+        with_gradient: adds a call with a gradient rule of the user's as one node.
+        convert: function with its control flow rewritten for tensors.
+        text: the graph as lines of text.
+        dot: the graph in Graphviz's language.
+        graph_def: the graph as a protocol buffer.
+        program: the executable form of a graph; takes whether loops are compiled, too.
+    """
+
+    cond: Callable[..., Any]
+    while_loop: Callable[..., Any]
+    scan: Callable[..., Any]
+    with_gradient: Callable[..., Any]
+    convert: Callable[..., Any]
+    text: Callable[..., str]
+    dot: Callable[..., str]
+    graph_def: Callable[..., Any]
+    program: Callable[..., Any]
+
+
+ABOVE = Above()
+
+
+class Graph(NodeList):
+    """An ordered list of nodes with named inputs and outputs.
+
+    Attributes:
+        name: what it is called in listings.
+        nodes: in the order in which they were made, inputs of a node before it.
+        inputs: the symbolic tensors that a call gives values to, arguments first, captures after.
+        outputs: the symbolic tensors that a call gives.
+        outer: the graph in which this one is a branch or a loop body, else `None`.
+        slots: the variables that are read or assigned, by `id`.
+    """
+
+    def __init__(self, name: str = "graph", outer: Graph | None = None) -> None:
+        self.name = name
+        self.nodes: list[Node] = []
+        self.inputs: list[GraphTensor] = []
+        self.outputs: list[GraphTensor] = []
+        self.outer = outer
+        # the graph in which a nested function was called, whose tensors it may refer to
+        self.caller: Graph | None = None
+        self.slots: dict[int, VariableSlot] = {}
+        self.captures: dict[GraphTensor, GraphTensor] = {}
+        self.may_create_variables: bool = outer.may_create_variables if outer else True
+        # tapes that record in the graph around, and hear of variables that are read in here
+        self.watchers: list[Any] = []
+        self._constants: dict[int, GraphTensor] = {}
+        self._names: dict[str, int] = {}
+        self._program: Any = None
+        # how a loop's body is differentiated, by what is asked for, and what it was made from
+        self.plans: dict[Any, Any] = {}
+        self.made_by: Any = None
+        self.jit_compile: bool | None = outer.jit_compile if outer else None
+
+    # ------------------------------------------------------------------ names
+
+    def unique_name(self, name: str) -> str:
+        """`name`, with a number after it where it is taken."""
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return name if not count else f"{name}_{count}"
+
+    # ------------------------------------------------------------------ building
+
+    def _add(self, node: Node) -> Node:
+        self.nodes.append(node)
+        return node
+
+    def add_input(self, spec: Spec, name: str = "input") -> GraphTensor:
+        """Add an input at the end of the list."""
+        node = self._add(Node(self, "input", name, (spec,)))
+        self.inputs.append(node.outputs[0])
+        return node.outputs[0]
+
+    def constant(self, tensor: Tensor) -> GraphTensor:
+        """The symbolic tensor that stands for the value `tensor`; one for each tensor."""
+        found = self._constants.get(id(tensor))
+        if found is None:
+            spec = Spec(tensor.shape, tensor.dtype)
+            node = self._add(Node(self, "constant", "Const", (spec,), value=tensor))
+            found = self._constants[id(tensor)] = node.outputs[0]
+        return found
+
+    def lift(self, x: Any) -> GraphTensor:
+        """`x` as a symbolic tensor of this graph: a constant, a capture, or itself.
+
+        Raises:
+            InvalidArgumentError: `x` belongs to a graph that is neither this one nor around it.
+        """
+        if not isinstance(x, GraphTensor):
+            tensor = x if isinstance(x, Tensor) else self._eager_tensor(x)
+            if isinstance(tensor, SymbolicTensor):
+                if isinstance(tensor, GraphTensor):
+                    return self.lift(tensor)
+                raise InvalidArgumentError(f"{tensor!r} is no part of the function being traced")
+            return self.constant(tensor)
+        if x.node.graph is self:
+            return x
+        return self._capture(x)
+
+    @staticmethod
+    def _eager_tensor(x: Any) -> Tensor:
+        if isinstance(x, Variable):
+            return x.value()
+        with eagerly():
+            return convert_to_tensor(x)
+
+    def _capture(self, x: GraphTensor) -> GraphTensor:
+        found = self.captures.get(x)
+        if found is not None:
+            return found
+        around = self.outer or self.caller
+        if around is None or not around.encloses(x):
+            raise LeakedTensorError(x.leak_text(self.root().name))
+        around.lift(x)
+        inner = self.add_input(Spec(x.shape, x.dtype), x.node.name)
+        self.captures[x] = inner
+        return inner
+
+    def encloses(self, x: GraphTensor) -> bool:
+        """Whether `x` belongs to this graph or to one around it."""
+        graph: Graph | None = self
+        while graph is not None:
+            if x.node.graph is graph:
+                return True
+            graph = graph.outer or graph.caller
+        return False
+
+    def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        """Add a call of `primitive`; its inputs are symbolic or eager tensors, numbers, `None`s."""
+        lifted = tuple(self.lift(x) if isinstance(x, Tensor) else x for x in inputs)
+        specs = [x._spec if isinstance(x, GraphTensor) else x for x in lifted]
+        try:
+            result = primitive.shape_rule(*specs, **settings)
+        except (OpError, *KERNEL_ERRORS) as error:
+            told = primitive.refused(error, inputs, settings)
+            if told is error and not isinstance(error, OpError):
+                raise
+            raise at_user_line(told) from None
+        many = isinstance(result, tuple)
+        node = Node(
+            self,
+            "op",
+            primitive.facets.graph_name,
+            result if many else (result,),
+            primitive,
+            lifted,
+            settings,
+        )
+        node.many = many
+        node.where = user_line()
+        self._add(node)
+        return node.outputs if many else node.outputs[0]
+
+    # ------------------------------------------------------------------ variables
+
+    def slot_of(self, variable: Variable) -> VariableSlot:
+        """What this graph knows of `variable`, which becomes known by this."""
+        slot = self.slots.get(id(variable))
+        if slot is None:
+            if self.outer is not None:
+                symbol = self.outer.read_variable(variable)
+                for tape in self.watchers:
+                    tape.note_variable(variable, symbol)
+                first = self.lift(symbol)
+            else:
+                spec = Spec(variable.shape, variable.dtype)
+                name = getattr(variable, "_name", "variable")
+                node = self._add(Node(self, "variable", name, (spec,), value=variable))
+                first = node.outputs[0]
+            slot = self.slots[id(variable)] = VariableSlot(variable, first)
+        return slot
+
+    def read_variable(self, variable: Variable) -> Any:
+        """The symbolic value that `variable` has at this point."""
+        return self.slot_of(variable).now
+
+    def assign_variable(self, variable: Variable, value: Any) -> None:
+        """Let `variable` have the value `value` from this point on."""
+        slot = self.slot_of(variable)
+        slot.now = self.apply(PRIMITIVES["identity"], (self.lift(value),), {})
+        slot.assigned = True
+
+    def initial_value(self, value: Any, name: str | None) -> Any:
+        """The eager initial value of a variable that is made while tracing.
+
+        Raises:
+            ValueError: variables may not be made in this call, or the value is symbolic.
+        """
+        if not self.may_create_variables:
+            raise ValueError(
+                f"the variable {name or 'Variable'!r} was created on a later call of "
+                f"{self.root().name!r}"
+                f"{place_text(user_line(), ', at ')}; a function may create variables only the "
+                "first time it is "
+                "called. Create it outside, or keep it on an object and create it only when it "
+                "is not there yet."
+            )
+        return self._computed(value, name) if isinstance(value, GraphTensor) else value
+
+    def _computed(self, x: GraphTensor, name: str | None) -> Tensor:
+        """The value of `x` now, which only constants and variables may decide."""
+        part = Graph("initial value")
+        part.nodes, part.outputs = x.node.graph.nodes, [x]
+        ancestors = [node for node in needed_nodes(part) if not node.effect]
+        if any(node.kind == "input" for node in ancestors):
+            raise ValueError(
+                f"the initial value of the variable {name or 'Variable'!r} depends on an "
+                "argument of "
+                f"{self.root().name!r}{place_text(user_line(), ', at ')}, which has no value "
+                "while tracing; create "
+                "the variable outside, or start from a constant and assign it"
+            )
+        part.nodes = ancestors
+        with eagerly(), trace_state.silence():
+            value: Tensor = replay(part, [])[0]
+        return value
+
+    def root(self) -> Graph:
+        """The outermost graph around this one."""
+        graph = self
+        while graph.outer is not None:
+            graph = graph.outer
+        return graph
+
+    @property
+    def assigned(self) -> list[VariableSlot]:
+        """The variables that the graph assigns, in the order in which they were first met."""
+        return [slot for slot in self.slots.values() if slot.assigned]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether a node does something besides its results."""
+        return any(node.effect for node in self.nodes)
+
+    # ------------------------------------------------------------------ control flow
+
+    def cond(self, pred: Any, true_fn: Any, false_fn: Any) -> Any:
+        """Both branches as one node; what `ops.cond` does while tracing."""
+        return ABOVE.cond(self, pred, true_fn, false_fn)
+
+    def while_loop(
+        self, cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None
+    ) -> Any:
+        """A loop as one node; what `ops.while_loop` does while tracing."""
+        return ABOVE.while_loop(self, cond, body, loop_vars, maximum_iterations)
+
+    def scan(self, f: Any, init: Any, xs: Any, steps: Any, reverse: bool = False) -> Any:
+        """A fold over rows as one node; what `ops.scan` does while tracing."""
+        return ABOVE.scan(self, f, init, xs, steps, reverse)
+
+    def with_gradient(
+        self, function: Any, result: Any, backward: Any, sources: Any, variables: Any
+    ) -> Any:
+        """A call with a gradient rule of the user's; what `custom_gradient` does while tracing."""
+        return ABOVE.with_gradient(self, function, result, backward, sources, variables)
+
+    def convert(self, function: Any) -> Any:
+        """`function` with its `if`, `while` and `for` rewritten for tensors."""
+        return ABOVE.convert(function)
+
+    # ------------------------------------------------------------------ looking
+
+    def get_operations(self) -> list[Node]:
+        """All nodes, in order."""
+        return list(self.nodes)
+
+    def get_operation_by_name(self, name: str) -> Node:
+        """The node called `name`.
+
+        Raises:
+            KeyError: there is none.
+        """
+        for node in self.nodes:
+            if node.name == name:
+                return node
+        raise KeyError(f"graph {self.name!r} has no operation {name!r}")
+
+    def get_tensor_by_name(self, name: str) -> GraphTensor:
+        """The tensor called `name`, such as `"MatMul:0"`."""
+        node, _, index = name.partition(":")
+        return self.get_operation_by_name(node).outputs[int(index or 0)]
+
+    def as_graph_def(self) -> Any:
+        """A `GraphDef` protocol buffer (tensorboardX's) for TensorBoard's graph page."""
+        return ABOVE.graph_def(self)
+
+    def to_dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return ABOVE.dot(self)
+
+    def __str__(self) -> str:
+        return ABOVE.text(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
+
+    # ------------------------------------------------------------------ running
+
+    def program(self) -> Any:
+        """The executable form, made on first use: a function of arrays to a list of arrays."""
+        if self._program is None:
+            self._program = ABOVE.program(self, self.jit_compile)
+        return self._program
+
+    def told_of_gpu(self) -> str | None:
+        """How it runs on a GPU, in words; `None` before it has."""
+        gpu = getattr(self._program, "gpu", None)
+        return None if gpu is None else str(gpu.told())
+
+    def __enter__(self) -> Graph:
+        trace_state.THREAD.traces.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        trace_state.THREAD.traces.remove(self)
+
+    def as_default(self) -> Graph:
+        """This graph as a context in which operations become its nodes."""
+        return self
+
+
+def replay(graph: Graph, values: list[Any]) -> list[Any]:
+    """Run the nodes of `graph` one by one as operations on tensors.
+
+    Tapes that record see each operation; inside another trace the nodes are added there.
+
+    Args:
+        graph: its variables are read and assigned for real (or in the trace around).
+        values: one tensor for each of its inputs.
+
+    Returns:
+        The tensors of its outputs.
+    """
+    env: dict[Any, Any] = dict(zip(graph.inputs, values, strict=True))
+    for node in needed_nodes(graph):
+        if node.kind == "op":
+            ready = [env[x] if isinstance(x, GraphTensor) else x for x in node.inputs]
+            call = _as_node(node, ready) or node.primitive.op
+            try:
+                result = call(*ready, **node.settings)
+            except Exception as error:
+                raise located(error, node) from None
+            for symbol, y in zip(node.outputs, result if node.many else (result,), strict=True):
+                env[symbol] = y
+                if isinstance(y, GraphTensor):
+                    y.node.where = node.where
+        elif node.kind == "constant":
+            env[node.outputs[0]] = node.value
+        elif node.kind == "variable":
+            env[node.outputs[0]] = node.value.value()
+    if graph.outer is None:
+        for slot in graph.assigned:
+            slot.variable.assign(env[slot.now])
+    return [env[y] for y in graph.outputs]
+
+
+def _as_node(node: Node, inputs: list[Any]) -> Callable[..., Any] | None:
+    """What adds an effect without symbolic inputs to the graph being traced, which it belongs to.
+
+    Called as an operation it would happen while tracing.
+    """
+    trace = trace_state.current_trace()
+    if not isinstance(trace, Graph) or not node.effect:
+        return None
+    if any(isinstance(x, SymbolicTensor) for x in inputs):
+        return None
+    return lambda *ready, **settings: trace.apply(node.primitive, ready, settings)
+
+
+def needed_nodes(graph: Graph) -> list[Node]:
+    """The nodes that an output, an assignment or an effect needs, in order."""
+    wanted: set[Node] = set()
+    stack = [y.node for y in graph.outputs]
+    if graph.outer is None:
+        stack += [slot.now.node for slot in graph.assigned]
+    stack += [node for node in graph.nodes if node.effect]
+    while stack:
+        node = stack.pop()
+        if node in wanted:
+            continue
+        wanted.add(node)
+        stack.extend(x.node for x in node.inputs if isinstance(x, GraphTensor))
+    return [node for node in graph.nodes if node in wanted]

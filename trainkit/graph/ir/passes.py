@@ -1,0 +1,308 @@
+"""Passes: plain functions from graph to graph, and the list in which they run.
+
+A pass builds a new graph and leaves the old one alone. `rebuild` does the copying; a pass says what
+becomes of each operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.eval_shape import eagerly
+from trainkit.core.dispatch.facets import (
+    IF_ALIKE,
+    INVOLUTION,
+    UNCHANGED,
+    Unit,
+)
+from trainkit.graph.ir.graph import (
+    Graph,
+    GraphTensor,
+    Node,
+    VariableSlot,
+    needed_nodes,
+)
+
+Visit = Callable[[Graph, Node, tuple[Any, ...]], Any]
+
+
+def rebuild(graph: Graph, visit: Visit) -> Graph:
+    """A copy of the nodes that are needed, each operation replaced by what `visit` gives.
+
+    Args:
+        graph: stays as it is.
+        visit: function of the new graph, the old node and its new inputs to a tuple of outputs in
+            the
+            new graph, or `None` to copy the node.
+    """
+    new, env = rebuilt_frame(graph)
+    for node in needed_nodes(graph):
+        if node.kind == "op":
+            inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            outputs = visit(new, node, inputs)
+            if outputs is None:
+                outputs = copied(new, node, inputs)
+            env.update(zip(node.outputs, outputs, strict=True))
+        else:
+            env[node.outputs[0]] = source_copied(new, node)
+    return finished(graph, new, env)
+
+
+def rebuilt_frame(graph: Graph) -> tuple[Graph, dict[GraphTensor, Any]]:
+    """A new graph with the inputs of `graph`, and what has become of each tensor so far."""
+    new = Graph(graph.name, graph.outer)
+    new.jit_compile = graph.jit_compile
+    return new, {x: new.add_input(x._spec, x.node.name) for x in graph.inputs}
+
+
+def source_copied(new: Graph, node: Node) -> GraphTensor:
+    """What stands in `new` for a constant or a variable; an input is there already."""
+    if node.kind == "constant":
+        return new.constant(node.value)
+    if node.kind == "variable":
+        first: GraphTensor = new.slot_of(node.value).now
+        return first
+    return new.inputs[place_of(node.outputs[0], node.graph.inputs)]
+
+
+def place_of(tensor: GraphTensor, tensors: Sequence[GraphTensor]) -> int:
+    """Where `tensor` itself is among `tensors`; `list.index` would compare values."""
+    return next(i for i, x in enumerate(tensors) if x is tensor)
+
+
+def finished(graph: Graph, new: Graph, env: dict[GraphTensor, Any]) -> Graph:
+    """`new` with the outputs and assignments of `graph`."""
+    new.outputs = [env[y] for y in graph.outputs]
+    for key, slot in graph.slots.items():
+        kept = new.slots.get(key)
+        if graph.outer is None and (slot.assigned or kept is not None):
+            if kept is None:
+                kept = new.slots[key] = VariableSlot(slot.variable, slot.first)
+            kept.assigned = slot.assigned
+            if slot.assigned:
+                kept.now = env[slot.now]
+    return new
+
+
+def copied(new: Graph, node: Node, inputs: tuple[Any, ...]) -> tuple[GraphTensor, ...]:
+    """The outputs of a copy of `node` in the graph `new`."""
+    twin = Node(
+        new,
+        "op",
+        node.name,
+        tuple(y._spec for y in node.outputs),
+        node.primitive,
+        inputs,
+        node.settings,
+    )
+    twin.many, twin.where = node.many, node.where
+    new.nodes.append(twin)
+    return twin.outputs
+
+
+def prune(graph: Graph) -> Graph:
+    """Leave out what no output, assignment or effect needs."""
+    return rebuild(graph, lambda new, node, inputs: None)
+
+
+_FOLD_LIMIT = 1 << 20  # bytes; a larger constant is better computed than stored
+
+
+def fold_constants(graph: Graph) -> Graph:
+    """Compute what depends on constants alone."""
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        if node.effect or node.subgraphs() or not inputs:
+            return None
+        if not all(not isinstance(x, GraphTensor) or x.node.kind == "constant" for x in inputs):
+            return None
+        values = [x.node.value if isinstance(x, GraphTensor) else x for x in inputs]
+        try:
+            with eagerly(), trace_state.silence():
+                result = node.primitive.op(*values, **node.settings)
+        except Exception:  # the error belongs to the run, where it names the user's line
+            return None
+        results = result if node.many else (result,)
+        if sum(r.nbytes for r in results) > _FOLD_LIMIT:
+            return None
+        return tuple(new.constant(r) for r in results)
+
+    return rebuild(graph, visit)
+
+
+def share(graph: Graph) -> Graph:
+    """Compute equal calls once."""
+    seen: dict[Any, tuple[GraphTensor, ...]] = {}
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        if node.effect or node.subgraphs():
+            return None
+        key_inputs = tuple(x if isinstance(x, GraphTensor) else (type(x), repr(x)) for x in inputs)
+        try:
+            key = (node.primitive, key_inputs, tuple(sorted(node.settings.items(), key=str)))
+            found = seen.get(key)
+        except TypeError:  # a setting that can't be hashed
+            return None
+        if found is None:
+            found = seen[key] = copied(new, node, inputs)
+        return found
+
+    return rebuild(graph, visit)
+
+
+def simplify(graph: Graph) -> Graph:
+    """Take out calls that change nothing: identity, a cast to what is there, * 1, - - x."""
+    return rebuild(graph, lambda new, node, inputs: _simpler(node, inputs))
+
+
+def simplify_for_gradients(graph: Graph) -> Graph:
+    """As `simplify`, but what has another gradient than the identity stays."""
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        found = _simpler(node, inputs)
+        stops = node.primitive.facets.vjp is None
+        return None if found and stops and node.outputs[0].dtype.is_differentiable else found
+
+    return rebuild(graph, visit)
+
+
+def _simpler(node: Node, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """What stands for the results of a call that changes nothing, else `None`."""
+    facet, found = node.primitive.facets.simplify, None
+    if type(facet) is Unit:
+        found = _without_unit(facet, node, inputs)
+    elif facet == INVOLUTION:
+        found = _undone(node, inputs)
+    elif facet == UNCHANGED or (facet == IF_ALIKE and _is_alike(node, inputs)):
+        found = inputs[0]
+    return None if found is None else (found,)
+
+
+def _is_alike(node: Node, inputs: tuple[Any, ...]) -> bool:
+    x, y = inputs[0], node.outputs[0]
+    return None not in tuple(x.shape) and x._spec == y._spec
+
+
+def _without_unit(unit: Unit, node: Node, inputs: tuple[Any, ...]) -> Any:
+    """The other input where one is the neutral Python number, or scalar constant."""
+    if unit.integers and not node.outputs[0].dtype.is_integer:
+        return None
+    for place in unit.places:
+        other, x = inputs[place], inputs[1 - place]
+        if isinstance(x, GraphTensor) and _is_number(other, unit.value):
+            if x._spec == node.outputs[0]._spec:
+                return x
+    return None
+
+
+def _is_number(x: Any, value: float) -> bool:
+    if isinstance(x, GraphTensor):
+        if x.node.kind != "constant" or tuple(x.shape) != ():
+            return False
+        return bool(x.node.value._array == value)
+    return type(x) in (int, float) and x == value
+
+
+def _undone(node: Node, inputs: tuple[Any, ...]) -> Any:
+    """The input of the same call before this one."""
+    inner = inputs[0].node
+    same = inner.kind == "op" and inner.primitive is node.primitive
+    return inner.inputs[0] if same and inner.settings == node.settings else None
+
+
+def merge_calls(graph: Graph) -> Graph:
+    """Let a loop or a choice that keeps more stand for the one that it was made from.
+
+    Both must have the same inputs. Where one of them prints or asserts, what stands for both does.
+    """
+    fullest = _fullest(graph)
+    if not fullest:
+        return graph
+    done: dict[Node, tuple[GraphTensor, ...]] = {}
+    loud = {best for node, best in fullest.items() if node.effect}
+
+    def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
+        best = fullest.get(node)
+        if best is None:
+            return None
+        if best not in done:
+            done[best] = copied(new, best, inputs)
+            if best in loud:
+                done[best][0].node.settings = _with_effects(best.settings)
+        results, n = done[best], len(node.outputs)
+        counts = node is not best and node.settings.get("stacked") is not None
+        return (*results[: n - 1], results[-1]) if counts else results[:n]
+
+    return rebuild(graph, visit)
+
+
+def _fullest(graph: Graph) -> dict[Node, Node]:
+    """For calls that share inputs and what they were made from, the one that keeps most."""
+    groups: dict[Any, list[Node]] = {}
+    for node in graph.nodes:
+        if node.kind == "op" and node.primitive.facets.bodies:
+            groups.setdefault((node.primitive, node.inputs), []).append(node)
+    found: dict[Node, Node] = {}
+    for nodes in groups.values():
+        for node in nodes:
+            above = [other for other in nodes if _extends(other, node)]
+            most = max(len(other.outputs) for other in above)
+            best = [other for other in above if len(other.outputs) == most][-1]
+            if best is not node:
+                found[node] = found[best] = best
+    return found
+
+
+def _extends(more: Node, node: Node) -> bool:
+    """Whether `more` gives all that `node` gives, and then what gradients need."""
+    names = node.primitive.facets.bodies
+    return all(_is_made_from(more.settings[name], node.settings[name]) for name in names)
+
+
+def _is_made_from(more: Graph, body: Graph) -> bool:
+    graph: Graph | None = more
+    while graph is not None:
+        if graph is body:
+            return True
+        graph = graph.made_by.base if graph.made_by is not None else None
+    return False
+
+
+def _with_effects(settings: dict[str, Any]) -> dict[str, Any]:
+    """`settings` with graphs that print and assert in place of those made without."""
+    return {
+        name: getattr(value.made_by, "loud", value) if isinstance(value, Graph) else value
+        for name, value in settings.items()
+    }
+
+
+PASSES: list[Callable[[Graph], Graph]] = [
+    prune,
+    simplify,
+    fold_constants,
+    share,
+    merge_calls,
+    simplify,
+    prune,
+]
+
+
+# For graphs that may be differentiated again.
+BEFORE_GRADIENTS: list[Callable[[Graph], Graph]] = [
+    prune,
+    simplify_for_gradients,
+    fold_constants,
+    share,
+    merge_calls,
+    simplify_for_gradients,
+    prune,
+]
+
+
+def optimised(graph: Graph, passes: list[Callable[[Graph], Graph]] = PASSES) -> Graph:
+    """`graph` after all passes."""
+    for run in passes:
+        graph = run(graph)
+    return graph

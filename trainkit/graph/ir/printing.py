@@ -1,0 +1,113 @@
+"""A graph as text, in Graphviz's language, and as TensorBoard's `GraphDef`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.tensor import short_text
+from trainkit.graph.ir.graph import (
+    ABOVE,
+    Graph,
+    GraphTensor,
+    Node,
+)
+
+
+def _spec_text(x: GraphTensor) -> str:
+    sizes = "x".join("?" if n is None else str(n) for n in x.shape) or "scalar"
+    return f"{x.dtype.name}[{sizes}]"
+
+
+def _argument(x: Any) -> str:
+    if not isinstance(x, GraphTensor):
+        return repr(x)
+    return f"%{x.node.name}" + (f":{x.index}" if x.index else "")
+
+
+def _line(node: Node) -> str:
+    if node.kind == "input":
+        call = "input"
+    elif node.kind == "constant":
+        call = f"constant {short_text(node.value.numpy().tolist())}"
+    elif node.kind == "variable":
+        call = f"variable {node.value.name!r}"
+    else:
+        parts = [_argument(x) for x in node.inputs]
+        parts += [
+            f"{name}={value.name if isinstance(value, Graph) else short_text(value)}"
+            for name, value in node.settings.items()
+        ]
+        call = f"{node.primitive.name}({', '.join(parts)})"
+    specs = ", ".join(_spec_text(y) for y in node.outputs)
+    return f"%{node.name} = {call}  : {specs}"
+
+
+def listing(graph: Graph, indent: str = "") -> str:
+    """One line per node, branches and loop bodies indented below their node."""
+    lines = [f"{indent}graph {graph.name}:"]
+    for node in graph.nodes:
+        lines.append(f"{indent}  {_line(node)}")
+        lines += [listing(inner, indent + "    ") for inner in node.subgraphs()]
+    for slot in graph.assigned:
+        lines.append(f"{indent}  assign {slot.variable.name!r} = {_argument(slot.now)}")
+    lines.append(f"{indent}  return {', '.join(_argument(y) for y in graph.outputs)}")
+    return "\n".join(lines)
+
+
+def dot(graph: Graph) -> str:
+    """A `digraph` with a box per node."""
+    lines = [f'digraph "{graph.name}" {{', "  node [shape=box, fontname=monospace];"]
+    for node in graph.nodes:
+        label = f"{node.name}\\n{', '.join(_spec_text(y) for y in node.outputs)}"
+        lines.append(f'  "{node.name}" [label="{label}"];')
+        for x in node.inputs:
+            if isinstance(x, GraphTensor):
+                lines.append(f'  "{x.node.name}" -> "{node.name}";')
+    return "\n".join([*lines, "}"])
+
+
+_ENUM = {
+    "float32": 1,
+    "float64": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 5,
+    "int8": 6,
+    "complex64": 8,
+    "int64": 9,
+    "bool": 10,
+    "bfloat16": 14,
+    "uint16": 17,
+    "complex128": 18,
+    "float16": 19,
+    "uint32": 22,
+    "uint64": 23,
+}
+
+
+def graph_def(graph: Graph) -> Any:
+    """The graph as tensorboardX's `GraphDef`; nodes of branches have their node as a scope."""
+    from tensorboardX.proto.graph_pb2 import GraphDef
+    from tensorboardX.proto.versions_pb2 import VersionDef
+
+    definition = GraphDef(versions=VersionDef(producer=22))
+    _fill(definition, graph, "")
+    return definition
+
+
+def _fill(definition: Any, graph: Graph, scope: str) -> None:
+    for node in graph.nodes:
+        made = definition.node.add(name=scope + node.name, op=node.type)
+        for x in node.inputs:
+            if isinstance(x, GraphTensor):
+                made.input.append(scope + x.node.name + (f":{x.index}" if x.index else ""))
+        made.attr["T"].type = _ENUM.get(node.outputs[0].dtype.name, 0) if node.outputs else 0
+        for y in node.outputs:
+            shape = made.attr["_output_shapes"].list.shape.add()
+            for n in y.shape:
+                shape.dim.add(size=-1 if n is None else n)
+        for inner in node.subgraphs():
+            _fill(definition, inner, f"{scope}{node.name}/{inner.name}/")
+
+
+ABOVE.text, ABOVE.dot, ABOVE.graph_def = listing, dot, graph_def

@@ -1,0 +1,1 @@
+"""Graphs as programs: fusion, and which tier runs."""

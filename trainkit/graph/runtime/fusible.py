@@ -1,0 +1,124 @@
+"""Which nodes are traced, and how: by their own kernel, or by a rule where that decides on values.
+
+A kernel is traced (its facet `lowering` says so) when it computes nothing but from its inputs and
+settings, and looks at no value. Those with a tuned version for large arrays are left alone where
+that may be used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.ir import Unsupported
+from trainkit.compiler.tracer import (
+    Namespace,
+    Trace,
+    Traced,
+    as_traced,
+    check_labels,
+)
+from trainkit.core.dispatch.facets import TRACE
+from trainkit.graph.ir.graph import GraphTensor, Node
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.tuned import may_be_tuned
+from trainkit.ops.neural.dropout import dropped
+from trainkit.ops.neural.softmax_cross_entropy import (
+    sparse_loss,
+    sparse_pair,
+    sparse_softmax_cross_entropy_gradient,
+)
+
+_XP: Any = Namespace()
+_DTYPES = "biuf"
+
+
+def may_be_traced(node: Node) -> bool:
+    """Whether a node is of a kind that is traced; the trace itself may still refuse it."""
+    if node.kind != "op" or node.effect or node.subgraphs():
+        return False
+    return bool(node.primitive.facets.lowering) and all(
+        None not in tuple(x.shape) and x.dtype.dtype.kind in _DTYPES
+        for x in (*node.outputs, *(x for x in node.inputs if isinstance(x, GraphTensor)))
+    )
+
+
+def traced(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> tuple[Traced, ...]:
+    """The outputs of a node, its kernel run on arrays that take notes.
+
+    Raises:
+        Unsupported: it does what can't be compiled.
+    """
+    try:
+        result = _run(trace, node, arrays)
+    except Unsupported:
+        raise
+    except Exception as error:  # the kernel did what a traced array does not know
+        raise Unsupported(f"{type(error).__name__}: {error}") from None
+    results = tuple(as_traced(trace, y) for y in (result if node.many else (result,)))
+    for y, symbol in zip(results, node.outputs, strict=True):
+        if y.array.shape != tuple(symbol.shape) or y.array.dtype != symbol.dtype.dtype:
+            raise Unsupported("a result that differs from what was promised")
+    return results
+
+
+def _run(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> Any:
+    if trace.tuned and may_be_tuned(node.primitive.name, arrays, node.settings):
+        raise Unsupported("arrays for which there may be a tuned kernel")
+    lowering = node.primitive.facets.lowering
+    if lowering is not TRACE:
+        return lowering(trace, *arrays, **node.settings)
+    if not node.primitive.is_ufunc:
+        return node.primitive.kernel(_XP, *arrays, **node.settings)
+    y = node.primitive.kernel(*arrays)
+    return y.astype(node.outputs[0].dtype.dtype, copy=False)
+
+
+# ------------------------------------------------------------------ rules
+
+
+def _classes(trace: Trace, labels: Traced, logits: Traced) -> Any:
+    """Where the class of an element is its row's label."""
+    small = 8 * logits.nbytes / kernel_family.BYTES_PER_SECOND < kernel_family.SMALLEST_SECONDS
+    if kernel_family.mode() == "eager" or not small or logits.dtype.itemsize < 4:
+        raise Unsupported("logits for which there may be a tuned kernel")
+    check_labels(trace, labels, logits.shape[-1])
+    return np.expand_dims(labels, -1) == np.arange(logits.shape[-1], dtype=labels.dtype)
+
+
+def _powers(logits: Traced) -> tuple[Any, Any]:
+    """(logits less their maximum, exp of that), along the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted, np.exp(shifted)
+
+
+@sparse_loss.lower_by
+def _sparse_loss(trace: Trace, labels: Traced, logits: Traced) -> Any:
+    chosen = _classes(trace, labels, logits)
+    shifted, powers = _powers(logits)
+    picked = np.where(chosen, shifted, 0).sum(axis=-1)  # one number and zeros: exact
+    return np.log(powers.sum(axis=-1)) - picked
+
+
+@sparse_pair.lower_by
+def _sparse_pair(trace: Trace, labels: Traced, logits: Traced) -> Any:
+    chosen = _classes(trace, labels, logits)
+    shifted, powers = _powers(logits)
+    sums = powers.sum(axis=-1, keepdims=True)
+    picked = np.where(chosen, shifted, 0).sum(axis=-1)
+    shares = powers / sums
+    return np.log(sums[..., 0]) - picked, np.where(chosen, shares - 1, shares)
+
+
+@sparse_softmax_cross_entropy_gradient.lower_by
+def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) -> Any:
+    chosen = _classes(trace, labels, logits)
+    _, powers = _powers(logits)
+    shares = powers / powers.sum(axis=-1, keepdims=True)
+    return np.where(chosen, shares - 1, shares) * np.expand_dims(g, -1)
+
+
+@dropped.lower_by
+def _dropped(trace: Trace, x: Traced, kept: Traced, scale: float) -> Any:
+    return x * np.where(kept, x.dtype.type(scale), x.dtype.type(0))

@@ -1,0 +1,344 @@
+"""Fusion: runs of nodes become one function of machine code each.
+
+What is compiled is rounded exactly, in the order in which it stands, and everything else calls
+NumPy's own loops, so a fused graph gives the same bits as an interpreted one.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.ir import Buffer, Loop, Unsupported
+from trainkit.compiler.llvm.llvm_kernel import Code
+from trainkit.compiler.tracer import Trace, Traced
+from trainkit.core.tensor import wrap
+from trainkit.graph.ir.graph import (
+    Graph,
+    GraphTensor,
+    Node,
+    needed_nodes,
+)
+from trainkit.graph.ir.passes import (
+    copied,
+    finished,
+    rebuilt_frame,
+    source_copied,
+)
+from trainkit.graph.runtime.fused import FusedKernel
+from trainkit.graph.runtime.fusible import may_be_traced, traced
+from trainkit.graph.runtime.program import Program
+
+_FEWEST_STEPS = 2
+"""Runs with fewer steps are left to NumPy: nothing is saved."""
+
+
+# ------------------------------------------------------------------ which nodes, in what order
+
+
+@dataclass(frozen=True)
+class Target:
+    """What code is made for.
+
+    Attributes:
+        trace: makes a trace, which says what there is code for.
+        code: makes the code of a trace and its results; `None` where it is not worth a call.
+        kernel: makes what a fused node calls, of the code, the nodes as a graph of their own, and
+            what makes the program of that graph.
+    """
+
+    trace: Callable[[], Trace]
+    code: Callable[[Trace, list[Traced]], Any]
+    kernel: Callable[[Any, Graph, Callable[..., Any]], Any]
+
+
+def _traceable(nodes: list[Node], target: Target) -> set[Node]:
+    """The nodes that can be compiled when their inputs lie in row-major order."""
+    found = set()
+    known: dict[Any, bool] = {}
+    for node in nodes:
+        if may_be_traced(node):
+            specs = tuple(x._spec if isinstance(x, GraphTensor) else repr(x) for x in node.inputs)
+            key = (node.primitive, specs, repr(node.settings), tuple(y._spec for y in node.outputs))
+            if key not in known:
+                known[key] = _can_be_traced(node, target)
+            if known[key]:
+                found.add(node)
+    return found
+
+
+def _can_be_traced(node: Node, target: Target) -> bool:
+    trace = target.trace()
+    try:
+        traced(trace, node, tuple(_given(trace, x) for x in node.inputs))
+    except Unsupported:
+        return False
+    return True
+
+
+def _given(trace: Trace, x: Any) -> Any:
+    """An input of a node as an array of a trace; numbers as they are."""
+    if not isinstance(x, GraphTensor):
+        return x
+    if x.node.kind == "constant" and trace.embeds:
+        array = x.node.value._array
+        if not isinstance(array, np.ndarray):
+            raise Unsupported("a constant is on a GPU")
+        return trace.constant(array)
+    return trace.input(tuple(x.shape), x.dtype.dtype)
+
+
+def _runs(nodes: list[Node], chosen: set[Node]) -> list[list[Node]]:
+    """All operations in an order in which inputs come first, in runs of chosen ones and others.
+
+    Each run takes in turn all that is ready, so there are few runs.
+    """
+    left = [node for node in nodes if node.kind == "op"]
+    done = {node for node in nodes if node.kind != "op"}
+    effects = [node for node in left if node.effect]
+    order: list[list[Node]] = []
+    wanted = True
+    while left:
+        run, rest = [], []
+        for node in left:
+            ready = all(x.node in done for x in node.inputs if isinstance(x, GraphTensor))
+            in_turn = not node.effect or node is next((e for e in effects if e not in done), None)
+            if ready and in_turn and (node in chosen) is wanted:
+                run.append(node)
+                done.add(node)
+            else:
+                rest.append(node)
+        if run:
+            order.append(run)
+        left, wanted = rest, not wanted
+    return order
+
+
+# ------------------------------------------------------------------ one run
+
+
+class _Run:
+    """A run of nodes that is to be compiled.
+
+    Attributes:
+        inputs: tensors of other nodes that it reads.
+        outputs: tensors that its code gives.
+        aliases: tensors that are inputs under another name.
+        constants: tensors that are the same in all calls, with their values.
+        outside: nodes that only look at an output in another way; they are done once more, outside.
+    """
+
+    def __init__(self, nodes: list[Node], wanted: set[GraphTensor], target: Target) -> None:
+        self.nodes = nodes
+        self.target = target
+        self.trace = target.trace()
+        self.inputs: list[GraphTensor] = []
+        self.env: dict[GraphTensor, Traced] = {}
+        self.aliases: dict[GraphTensor, GraphTensor] = {}
+        self.constants: dict[GraphTensor, Any] = {}
+        self.outside: list[Node] = []
+        self.outputs: list[GraphTensor] = []
+        for node in nodes:
+            self._trace(node)
+        self._settle([y for node in nodes for y in node.outputs if y in wanted])
+
+    def _trace(self, node: Node) -> None:
+        try:
+            results = traced(self.trace, node, tuple(map(self._seen, node.inputs)))
+        except Unsupported as error:
+            raise _Refused(node) from error
+        self.env.update(zip(node.outputs, results, strict=True))
+
+    def _seen(self, x: Any) -> Any:
+        """An input of a node as an array of the trace; numbers as they are."""
+        if not isinstance(x, GraphTensor):
+            return x
+        if x not in self.env:
+            self.env[x] = _given(self.trace, x)
+            if x.node.kind != "constant" or not self.trace.embeds:
+                self.inputs.append(x)
+        return self.env[x]
+
+    def _settle(self, wanted: list[GraphTensor]) -> None:
+        """Decide for each tensor that others want how they get it."""
+        inside = set(self.nodes)
+        sources = {self.env[x].buffer: x for x in self.inputs}
+        given: dict[Buffer, GraphTensor] = {}
+        todo, settled = list(wanted), set()
+        outside: set[Node] = set()
+        while todo:
+            y = todo.pop(0)
+            if y in settled or y.node in outside:
+                continue
+            settled.add(y)
+            mine = self.env[y]
+            source = sources.get(mine.buffer)
+            if source is not None and _same(mine, self.env[source]):
+                self.aliases[y] = source
+            elif mine.buffer.kind == "constant" and mine.view.whole and self.trace.embeds:
+                self.constants[y] = mine.buffer.value[1].reshape(mine.array.shape)
+            elif mine.buffer.kind == "temporary" and _fills(mine) and mine.buffer not in given:
+                given[mine.buffer] = y
+            else:
+                outside.add(y.node)
+                todo += [
+                    x for x in y.node.inputs if isinstance(x, GraphTensor) and x.node in inside
+                ]
+        self.outputs = list(given.values())
+        self.outside = [node for node in self.nodes if node in outside]
+
+    def code(self) -> Any:
+        """The code of the run, `None` where it is not worth it."""
+        if not self.outputs:
+            return None
+        return self.target.code(self.trace, [self.env[y] for y in self.outputs])
+
+    def part(self) -> Graph:
+        """The nodes of the run as a graph of their own."""
+        part = Graph("segment", self.nodes[0].graph)
+        env: dict[Any, Any] = {x: part.add_input(x._spec, x.node.name) for x in self.inputs}
+        for node in self.nodes:
+            for x in node.inputs:
+                if isinstance(x, GraphTensor) and x.node.kind == "constant":
+                    env[x] = part.constant(x.node.value)
+            given = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+            env.update(zip(node.outputs, copied(part, node, given), strict=True))
+        part.outputs = [env[y] for y in self.outputs]
+        return part
+
+
+class _Refused(Exception):
+    """A node can't be compiled in its run, because of the layout of what it is given."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+def _same(a: Traced, b: Traced) -> bool:
+    return a.view == b.view
+
+
+def _fills(x: Traced) -> bool:
+    """Whether an array takes all of its buffer, whatever the order of its axes."""
+    steps = sorted((s, n) for s, n in zip(x.array.strides, x.array.shape, strict=True) if n != 1)
+    expected = x.array.itemsize
+    for stride, n in steps:
+        if stride != expected:
+            return False
+        expected *= n
+    return bool(x.array.nbytes == x.buffer.size)
+
+
+def _code(trace: Trace, results: list[Traced]) -> Code | None:
+    """Code for the CPU, where a call of it saves something."""
+    code = Code(trace, results)
+    steps = sum(len(s.members) + len(s.ends) if isinstance(s, Loop) else 1 for s in code.steps)
+    return code if steps >= _FEWEST_STEPS else None
+
+
+CPU = Target(Trace, _code, FusedKernel)
+
+
+# ------------------------------------------------------------------ the pass
+
+
+def fuse(graph: Graph, target: Target = CPU) -> Graph:
+    """Replace runs of nodes by one node each, `graph` itself where there are none."""
+    nodes = needed_nodes(graph)
+    chosen = _traceable(nodes, target)
+    made: dict[int, tuple[_Run, Any]] = {}
+    while True:
+        runs = _runs(nodes, chosen)
+        wanted = _wanted(graph, runs)
+        try:
+            for i, run in enumerate(runs):
+                if run[0] in chosen and i not in made:
+                    found = _Run(run, wanted[i], target)
+                    code = found.code()
+                    if code is not None:
+                        made[i] = found, code
+            break
+        except _Refused as refused:
+            chosen.discard(refused.node)
+            made.clear()
+    return _replaced(graph, nodes, runs, made) if made else graph
+
+
+def _wanted(graph: Graph, runs: list[list[Node]]) -> list[set[GraphTensor]]:
+    """For each run the tensors that others use."""
+    kept = set(graph.outputs)
+    if graph.outer is None:
+        kept |= {slot.now for slot in graph.assigned}
+    place = {node: i for i, run in enumerate(runs) for node in run}
+    wanted: list[set[GraphTensor]] = [set() for _ in runs]
+    for y in kept:
+        if y.node in place:
+            wanted[place[y.node]].add(y)
+    for node, i in place.items():
+        for x in node.inputs:
+            if isinstance(x, GraphTensor) and place.get(x.node, i) != i:
+                wanted[place[x.node]].add(x)
+    return wanted
+
+
+def _replaced(
+    graph: Graph, nodes: list[Node], runs: list[list[Node]], made: dict[int, tuple[_Run, Any]]
+) -> Graph:
+    new, env = rebuilt_frame(graph)
+    for node in nodes:
+        if node.kind != "op":
+            env[node.outputs[0]] = source_copied(new, node)
+    for i, run in enumerate(runs):
+        found = made.get(i)
+        if found is None:
+            _copy(new, run, env)
+        else:
+            _emit(new, *found, env)
+    return finished(graph, new, env)
+
+
+def _copy(new: Graph, nodes: list[Node], env: dict[Any, Any]) -> None:
+    for node in nodes:
+        inputs = tuple(env[x] if isinstance(x, GraphTensor) else x for x in node.inputs)
+        env.update(zip(node.outputs, copied(new, node, inputs), strict=True))
+
+
+def _emit(new: Graph, run: _Run, code: Any, env: dict[Any, Any]) -> None:
+    """Add the node of one run to the new graph."""
+    primitive = run.target.kernel(code, run.part(), Program)
+    inputs = tuple(env[x] for x in run.inputs)
+    specs = tuple(y._spec for y in run.outputs)
+    node = Node(new, "op", "Fused", specs, primitive, inputs, {})
+    node.many = True
+    node.where = run.nodes[-1].where
+    new.nodes.append(node)
+    env.update(zip(run.outputs, node.outputs, strict=True))
+    env.update({y: env[x] for y, x in run.aliases.items()})
+    env.update({y: new.constant(wrap(value)) for y, value in run.constants.items()})
+    _copy(new, run.outside, env)
+
+
+def warm(graph: Graph) -> bool:
+    """Compile the code of all fused nodes.
+
+    Returns:
+        False, with a warning, when that can't be done here; the graph must not be run then.
+    """
+    try:
+        for node in graph.nodes:
+            if node.kind == "op" and isinstance(node.primitive, FusedKernel):
+                node.primitive.compile()
+    except Exception as error:
+        warnings.warn(
+            f"fused loops can't be compiled here ({type(error).__name__}: {error}); graphs run "
+            "without them. "
+            "TRAINKIT_JIT=0 turns them off.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return False
+    return True

@@ -1,0 +1,376 @@
+"""A graph as a flat Python program over arrays.
+
+The program has one line per node. There are no tensors, no dtype checks and no tapes in it: a line
+calls a kernel on local names, and names are dropped after their last use, so memory is freed as it
+goes. Variables are read at its start and stored at its end, when nothing can fail any more.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices
+from trainkit.core.dispatch.eager import KERNEL_ERRORS
+from trainkit.core.dispatch.facets import NUMBER, PRODUCT
+from trainkit.core.dispatch.primitive import describe
+from trainkit.core.dtypes import bfloat16, string
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import wrap
+from trainkit.core.text_arrays import as_text
+from trainkit.graph.ir.graph import (
+    Graph,
+    GraphTensor,
+    Node,
+    needed_nodes,
+)
+from trainkit.graph.ir.user_lines import located
+from trainkit.graph.runtime.fused import FusedKernel
+
+
+class Program:
+    """A graph made executable: call it with one array per input, get one array per output.
+
+    For a graph that is no branch, the values of its variables are read when it is called, and
+    the assigned ones are stored when it has run.
+
+    Attributes:
+        source: the generated Python text, a line per node.
+        run: the function made of it: arrays by position, a list of arrays back.
+    """
+
+    def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
+        self.graph = graph
+        writer = _Writer(graph, on_gpu, watched)
+        self.source = writer.source()
+        self._nodes = writer.line_nodes
+        namespace = writer.namespace
+        namespace["explained"] = self._explained
+        exec(compile(self.source, f"<graph {graph.name}>", "exec"), namespace)
+        self.run: Callable[..., Any] = namespace["run"]
+        self.variables = writer.variables
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Run on arrays; assigned variables are stored."""
+        results: list[Any] = self.run(*arrays)
+        return results
+
+    def _explained(self, error: Exception) -> Exception:
+        """A kernel's error with the operation, the shapes and the user's line."""
+        node, values = self._place_of(error)
+        if node is None or node.primitive is None:
+            return error
+        inputs = tuple(
+            wrap(values[_local(x)]) if isinstance(x, GraphTensor) and _local(x) in values else x
+            for x in node.inputs
+        )
+        settings = {k: v for k, v in node.settings.items() if not isinstance(v, Graph)}
+        return located(node.primitive.explained(error, inputs, settings), node)
+
+    def node_of(self, error: BaseException) -> Node | None:
+        """The node whose kernel raised `error`, `None` where it is not from a node."""
+        return self._place_of(error)[0]
+
+    def _place_of(self, error: BaseException) -> tuple[Node | None, dict[str, Any]]:
+        """The node that was at work, with the locals of the program."""
+        traceback = error.__traceback__
+        while traceback is not None:
+            if traceback.tb_frame.f_code.co_filename == f"<graph {self.graph.name}>":
+                values = traceback.tb_frame.f_locals
+                return self._nodes.get(traceback.tb_lineno), values
+            traceback = traceback.tb_next
+        return None, {}
+
+
+def _local(x: GraphTensor) -> str:
+    """The name of the local that holds `x`."""
+    return f"t{id(x.node):x}_{x.index}"
+
+
+class _Held:
+    """Something with an attribute, to count references to what it holds."""
+
+    def __init__(self) -> None:
+        self._value: Any = None
+
+
+def _counts() -> tuple[int, int, int]:
+    """What `getrefcount` gives for objects that nobody else holds.
+
+    The program asks in the same words, so this holds whatever an interpreter counts.
+
+    Returns:
+        The counts of a variable's tensor, of that tensor's array, and of an array in a local name.
+    """
+    v = _Held()
+    v._value = wrap(np.empty(1))
+    a = v._value._array
+    b = np.empty(1)
+    return getrefcount(v._value), getrefcount(a), getrefcount(b)
+
+
+class _Writer:
+    """Writes the text of a program and collects what it refers to."""
+
+    def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
+        self.graph = graph
+        self._on_gpu = on_gpu
+        self._watched = watched
+        self.namespace: dict[str, Any] = {
+            "np": np,
+            "__name__": "trainkit.graph.runtime.program",
+            "errors": KERNEL_ERRORS,
+            "wrap": wrap,
+            "getrefcount": getrefcount,
+            "ndarray": np.ndarray,
+        }
+        self.variables: list[Any] = []
+        self.line_nodes: dict[int, Node] = {}
+        self._lines: list[str] = []
+        self._variable_names: dict[GraphTensor, str] = {}
+        self._in_place: set[GraphTensor] = set()
+
+    def source(self) -> str:
+        nodes = needed_nodes(self.graph)
+        stored = self.graph.assigned if self.graph.outer is None else []
+        results = [*self.graph.outputs, *(slot.now for slot in stored)]
+        last = self._last_uses(nodes, results)
+        self._say(f"def run({', '.join(_local(x) for x in self.graph.inputs)}):", 0)
+        self._read_variables(nodes)
+        operations = [node for node in nodes if node.kind == "op"]
+        self._say("try:" if operations else "if True:")
+        for node in nodes:
+            if node.kind == "constant":
+                self.namespace[_local(node.outputs[0])] = node.value._array
+        for node in operations:
+            if isinstance(node.primitive, FusedKernel):
+                ends = stored if node is operations[-1] else []
+                self._write_fused(node, ends, nodes, last.get(node, []))
+            else:
+                self._write(node)
+            if last.get(node):
+                self._say(f"del {', '.join(sorted(last[node]))}", 2)
+        self._say("pass", 2)
+        if operations:
+            self._say("except errors as error:")
+            self._say("raise explained(error) from error", 2)
+        self._store(stored)
+        self._say(f"return [{', '.join(_local(y) for y in self.graph.outputs)}]")
+        return "\n".join(self._lines)
+
+    def _say(self, text: str, depth: int = 1) -> None:
+        self._lines.append("    " * depth + text)
+
+    # ------------------------------------------------------------------ variables
+
+    def _read_variables(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            if node.kind == "variable":
+                name = f"v{len(self.variables)}"
+                self.variables.append(node.value)
+                self.namespace[name] = node.value
+                self._variable_names[node.outputs[0]] = name
+                self._say(f"{_local(node.outputs[0])} = {name}._value._array")
+
+    def _store(self, stored: list[Any]) -> None:
+        """Give variables what was assigned; those that were written in place have it."""
+        for i, slot in enumerate(stored):
+            self.namespace[f"s{i}"] = slot.variable
+            value = _local(slot.now)
+            store = f"s{i}._take({value})"
+            if slot.now in self._in_place:
+                store = f"if {value} is not {_local(slot.first)}: {store}"
+            self._say(store)
+
+    # ------------------------------------------------------------------ operations
+
+    @staticmethod
+    def _last_uses(nodes: list[Node], results: list[GraphTensor]) -> dict[Node, list[str]]:
+        """For each node the locals that nothing after it uses."""
+        kept = set(results)
+        user: dict[GraphTensor, Node] = {}
+        for node in nodes:
+            for x in node.inputs:
+                if isinstance(x, GraphTensor) and x.node.kind == "op":
+                    user[x] = node
+        dropped: dict[Node, list[str]] = {}
+        for x, node in user.items():
+            if x not in kept:
+                dropped.setdefault(node, []).append(_local(x))
+        return dropped
+
+    def _write(self, node: Node) -> None:
+        kernel = f"k{len(self._lines)}"
+        bound = bound_kernel(node, self._on_gpu)
+        self.namespace[kernel] = bound if self._watched is None else self._watched(node, bound)
+        values = ", ".join(
+            _local(x) if isinstance(x, GraphTensor) else self._literal(x) for x in node.inputs
+        )
+        targets = ", ".join(_local(y) for y in node.outputs)
+        if node.many:
+            targets += ","
+        called = f"{kernel}({values})"
+        self._say(f"{targets} = {called}" if targets.strip(",") else called, 2)
+        self.line_nodes[len(self._lines)] = node
+
+    def _write_fused(
+        self, node: Node, stored: list[Any], nodes: list[Node], dropped: list[str]
+    ) -> None:
+        """The call of compiled code, with the memory that it is to write to."""
+        kernel: FusedKernel = node.primitive
+        number = len(self._lines)
+        self.namespace[f"f{number}"] = kernel.compile()
+        self.namespace[f"p{number}"] = kernel.interpreted
+        reused = self._reused(node, stored, nodes)
+        reused |= self._dying_inputs(node, reused, dropped)
+        for i, y in enumerate(node.outputs):
+            self.namespace[f"e{number}_{i}"] = kernel.code.makers[i]
+            made = f"e{number}_{i}()"
+            if y in reused:
+                made = f"{_local(reused[y])} if {self._free(reused[y])} else {made}"
+            self._say(f"{_local(y)} = {made}", 2)
+        given = [_local(x) for x in node.inputs]
+        arguments = [*given, *self._constants(kernel, number), *map(_local, node.outputs)]
+        targets = ", ".join(map(_local, node.outputs)) + ","
+        if kernel.code.scratch:
+            arguments.append(f"m{number}")
+            self.namespace[f"q{number}"] = kernel.scratch
+            self.namespace[f"n{number}"] = kernel.new_scratch
+            self._say(f"m{number} = q{number}.pop() if q{number} else n{number}()", 2)
+        self._say(f"if not f{number}({', '.join(arguments)}):", 2)
+        self.line_nodes[len(self._lines)] = node
+        self._say(f"{targets} = p{number}({', '.join(given)})", 3)
+        self.line_nodes[len(self._lines)] = node
+        if kernel.code.scratch:
+            self._say(f"q{number}.append(m{number})", 2)
+
+    def _constants(self, kernel: FusedKernel, number: int) -> list[str]:
+        names = [f"c{number}_{i}" for i in range(len(kernel.code.constants))]
+        self.namespace.update(zip(names, kernel.code.constants, strict=True))
+        return names
+
+    def _free(self, first: GraphTensor) -> str:
+        """A condition: nobody but this program, and the variable, holds the array."""
+        of_tensor, of_array, of_local = _counts()
+        name, value = self._variable_names.get(first), _local(first)
+        own = f"type({value}) is ndarray and {value}.base is None and getrefcount({value})"
+        if name is None:
+            return f"{own} == {of_local}"
+        return f"{own} == {of_array} and getrefcount({name}._value) == {of_tensor}"
+
+    @staticmethod
+    def _dying_inputs(
+        node: Node, reused: dict[GraphTensor, GraphTensor], dropped: list[str]
+    ) -> dict[GraphTensor, GraphTensor]:
+        """Outputs that may be written over results of earlier nodes that nothing needs later."""
+        found: dict[GraphTensor, GraphTensor] = {}
+        for made, source in sorted(node.primitive.code.reusable):
+            y, x = node.outputs[made], node.inputs[source]
+            taken = y in reused or y in found or any(x is z for z in found.values())
+            if not taken and _local(x) in dropped:
+                found[y] = x
+        return found
+
+    def _reused(
+        self, node: Node, stored: list[Any], nodes: list[Node]
+    ) -> dict[GraphTensor, GraphTensor]:
+        """Outputs that are new values of variables, and may be written over the old ones.
+
+        Nothing after this node can fail, and no other node has seen the old value, so nothing
+        but the variable can refer to it; whether anything does is asked when it runs.
+        """
+        outputs = {y: i for i, y in enumerate(node.outputs)}
+        given = {x: i for i, x in enumerate(node.inputs)}
+        # by identity: tensors compare element by element
+        results = [id(y) for y in (*self.graph.outputs, *(slot.now for slot in stored))]
+        found: dict[GraphTensor, GraphTensor] = {}
+        for slot in stored:
+            pair = (outputs.get(slot.now), given.get(slot.first))
+            if pair not in node.primitive.code.reusable or id(slot.first) in results:
+                continue
+            users = [n for n in nodes if any(x is slot.first for x in n.inputs)]
+            fused = all(isinstance(n.primitive, FusedKernel) for n in users)
+            if fused and results.count(id(slot.now)) == 1:
+                found[slot.now] = slot.first
+        self._in_place |= set(found)
+        return found
+
+    def _literal(self, x: Any) -> str:
+        if x is None or type(x) in (int, bool) or (type(x) is float and np.isfinite(x)):
+            return repr(x)
+        name = f"c{len(self.namespace)}"
+        self.namespace[name] = x
+        return name
+
+
+def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
+    """The kernel of a node with its settings, as a function of arrays alone."""
+    primitive = node.primitive
+    inputs = [x for x in node.inputs if isinstance(x, GraphTensor)]
+    if on_gpu and primitive.facets.reads.get(0) == NUMBER:
+        return functools.partial(_run_controlled, primitive, node.settings, _known(node.inputs[0]))
+    if on_gpu or any(x.dtype is bfloat16 for x in inputs):
+        return functools.partial(_run, primitive, node.settings)
+    if any(x.dtype is string for x in inputs):
+        return functools.partial(_run_on_text, primitive, node.settings)
+    if primitive.is_ufunc:
+        kernel: Callable[..., Any] = primitive.kernel
+        wanted = node.outputs[0].dtype.dtype
+        return kernel if _dtype_given(node) == wanted else functools.partial(_cast, kernel, wanted)
+    if primitive.facets.semantics is PRODUCT and _is_plain_product(inputs):
+        return np.matmul
+    if node.settings:
+        return functools.partial(primitive.kernel, np, **node.settings)
+    return functools.partial(primitive.kernel, np)
+
+
+def _is_plain_product(inputs: list[GraphTensor]) -> bool:
+    """Whether a product of these is NumPy's own: two matrices of a type that is not widened."""
+    return all(
+        len(x.shape) == 2 and x.dtype.name in ("float32", "float64", "int32", "int64")
+        for x in inputs
+    )
+
+
+def _known(x: Any) -> Any:
+    """The number that a constant is, read once, so that no call waits for it; else `None`."""
+    constant = isinstance(x, GraphTensor) and x.node.kind == "constant"
+    return devices.to_numpy(x.node.value._array).item() if constant else None
+
+
+def _run_controlled(
+    primitive: Any, settings: dict[str, Any], known: Any, first: Any, *arrays: Any
+) -> Any:
+    if known is not None:
+        first = known
+    elif devices.is_host_number(first):
+        first = first.item()
+    return primitive.run([first, *devices.on_one_device(arrays)], settings)
+
+
+def _run(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
+    return primitive.run(devices.on_one_device(arrays), settings)
+
+
+def _run_on_text(primitive: Any, settings: dict[str, Any], *arrays: Any) -> Any:
+    result = primitive.run(arrays, settings)
+    return tuple(map(as_text, result)) if isinstance(result, tuple) else as_text(result)
+
+
+def _cast(kernel: Any, dtype: Any, *arrays: Any) -> Any:
+    return kernel(*arrays).astype(dtype)
+
+
+def _dtype_given(node: Node) -> Any:
+    """The dtype that NumPy's own function gives on inputs like those of `node`."""
+    like = [np.ones((), x.dtype.dtype) if isinstance(x, GraphTensor) else x for x in node.inputs]
+    try:
+        with np.errstate(all="ignore"):
+            return node.primitive.kernel(*like).dtype
+    except KERNEL_ERRORS as error:  # NumPy's function has nothing for these types
+        told = InvalidArgumentError(f"{node.primitive.name}: {error}\n{describe(node.inputs)}")
+        raise located(told, node) from error

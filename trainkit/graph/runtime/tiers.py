@@ -1,0 +1,104 @@
+"""The executor: which program of a graph runs, and when it is replaced by a faster one."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit.core import devices
+from trainkit.graph.ir.graph import ABOVE, Graph
+from trainkit.graph.ir.passes import optimised
+from trainkit.graph.runtime.program import Program
+from trainkit.kernels.jit import kernel_family
+
+if TYPE_CHECKING:
+    from trainkit.graph.gpu.gpu_program import GpuProgram
+
+_MODULES = sys.modules
+
+START_SECONDS = 0.05
+"""Time spent in a program after which its loops are compiled, in the background."""
+
+
+class HotProgram:
+    """A program that is interpreted at first, then replaced by one with fused loops when used much.
+
+    Both give the same bits, so it does not matter when the change comes.
+    """
+
+    def __init__(self, graph: Graph, jit_compile: bool | None) -> None:
+        self.graph = optimised(graph)
+        self.plain = Program(self.graph)
+        self.fused: Program | None = None
+        self.gpu: GpuProgram | None = None
+        self._spent = 0.0
+        self._fuses_on_gpu = bool(
+            jit_compile or (jit_compile is None and kernel_family.mode() != "off")
+        )
+        self._captures_on_gpu = jit_compile is not False
+        self._waiting = jit_compile is not False and kernel_family.mode() != "off"
+        if jit_compile or (jit_compile is None and kernel_family.mode() == "eager"):
+            self._fuse()
+
+    @property
+    def source(self) -> str:
+        """The generated Python text that runs at present."""
+        return (self.fused or self.plain).source
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        """Run on arrays; assigned variables are stored."""
+        if "cupy" in _MODULES and self._is_on_gpu(arrays):
+            if self.gpu is None:
+                self.gpu = self._for_gpu()
+            return self.gpu(arrays)
+        if self.fused is not None:
+            return self.fused(arrays)
+        if not self._waiting:
+            return self.plain(arrays)
+        start = time.perf_counter()
+        results = self.plain(arrays)
+        self._spent += time.perf_counter() - start
+        if self._spent > START_SECONDS:
+            self._waiting = False
+            threading.Thread(target=self._fuse, name="trainkit-compile").start()
+        return results
+
+    def _is_on_gpu(self, arrays: list[Any]) -> bool:
+        held = [v._value._array for v in self.plain.variables]
+        return any(devices.XP_OF[type(a)] is not np for a in [*arrays, *held])
+
+    def _for_gpu(self) -> GpuProgram:
+        """The program for a GPU."""
+        from trainkit.graph.gpu.gpu_program import GpuProgram
+
+        return GpuProgram(self.graph, self._fuses_on_gpu, self._captures_on_gpu)
+
+    def _fuse(self) -> None:
+        """Make the program with fused loops, compiled."""
+        from trainkit.graph.runtime.fusion import fuse, warm
+
+        self._waiting = False
+        graph = fuse(self.graph)
+        if graph is self.graph:
+            return
+        if not warm(graph):
+            return
+        self.fused = Program(graph)
+
+
+def compile_graph(graph: Graph, jit_compile: bool | None = None) -> HotProgram:
+    """Optimise `graph` and write its program.
+
+    Args:
+        graph: stays as it is.
+        jit_compile: `True` compiles fused loops at once, `False` never, `None` when the program is
+            used much.
+    """
+    return HotProgram(graph, jit_compile)
+
+
+ABOVE.program = compile_graph

@@ -1,0 +1,1 @@
+"""From a Python function to graphs: arguments, cache keys, traces, effects."""

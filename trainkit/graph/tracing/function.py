@@ -1,0 +1,522 @@
+"""`function`: a Python function traced into a graph once per signature, and replayed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core import nest
+from trainkit.core.dispatch import trace_state
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import TensorShape
+from trainkit.core.tensor import (
+    Tensor,
+    convert_to_tensor,
+    short_text,
+)
+from trainkit.core.user_frames import user_line
+from trainkit.graph.autograph.convert import converted, with_reason
+from trainkit.graph.autograph.source_map import in_user_terms, placed
+from trainkit.graph.ir.graph import Graph, GraphTensor
+from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
+from trainkit.graph.tracing.signature import (
+    Arguments,
+    Differs,
+    is_spec,
+    is_tensor_like,
+    joined,
+    key_of,
+    places_in,
+    takes,
+    with_signature,
+)
+from trainkit.graph.tracing.traced_arguments import (
+    as_result,
+    contents,
+    fits,
+    has_no_rank,
+    shown_argument,
+    tensors_in,
+)
+from trainkit.graph.tracing.variable_creation import hearing_of_variables
+
+_TAPES = trace_state.TAPES
+_THREAD = trace_state.THREAD
+
+
+class _Switch:
+    eagerly = False
+
+
+_SWITCH = _Switch()
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Let all traced functions run as plain Python (True) or as graphs (False), to debug them."""
+    _SWITCH.eagerly = bool(run_eagerly)
+
+
+def functions_run_eagerly() -> bool:
+    """Whether traced functions run as plain Python at present."""
+    return _SWITCH.eagerly
+
+
+class Function:
+    """What `tk.function` makes of a Python function.
+
+    Attributes:
+        python_function: the Python function itself.
+        input_signature: the nest of `TensorSpec`s it was made with, or `None`.
+    """
+
+    def __init__(
+        self,
+        python_function: Callable[..., Any],
+        input_signature: Any = None,
+        autograph: bool = True,
+        jit_compile: bool | None = None,
+        reduce_retracing: bool = False,
+        verify: int = 0,
+        name: str | None = None,
+    ) -> None:
+        self.python_function = python_function
+        self.input_signature = None if input_signature is None else tuple(input_signature)
+        self._autograph = autograph
+        self._jit_compile = jit_compile
+        self._reduce_retracing = reduce_retracing
+        self._verify = verify
+        self._arguments = Arguments(python_function)
+        self._concrete: dict[Any, ConcreteFunction] = {}
+        self._history: list[tuple[Any, Any]] = []
+        self._lock = threading.RLock()
+        self._traces = 0
+        self._instance: Callable[[], Any] | None = None
+        # graphs for calls with tensors alone, by their shapes and NumPy's numbers of their dtypes
+        self._ready: dict[Any, ConcreteFunction] = {}
+        self._tracing: list[Any] = []
+        self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
+        self._name: str = name or str(getattr(python_function, "__name__", "function"))
+        functools.update_wrapper(self, python_function)
+
+    # ------------------------------------------------------------------ methods
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A method: each instance has graphs of its own."""
+        if instance is None:
+            return self
+        try:
+            bound = self._bound.get(instance)
+            if bound is None:
+                bound = self._bound[instance] = self._for_instance(weakref.ref(instance))
+        except TypeError:  # the instance can't be referred to weakly, or not be hashed
+            bound = self._for_instance(lambda: instance)
+        return BoundFunction(bound, instance)
+
+    def _for_instance(self, reference: Callable[[], Any]) -> Function:
+        function = self.python_function
+        signature = inspect.signature(function)
+        rest = list(signature.parameters.values())[1:]
+
+        @functools.wraps(function)
+        def method(*args: Any, **kwargs: Any) -> Any:
+            called = converted(function) if _THREAD.traces and self._autograph else function
+            return called(reference(), *args, **kwargs)
+
+        method.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        method._do_not_convert = True  # type: ignore[attr-defined]
+        bound = Function(
+            method,
+            self.input_signature,
+            self._autograph,
+            self._jit_compile,
+            self._reduce_retracing,
+            self._verify,
+            self._name,
+        )
+        bound._instance = reference
+        return bound
+
+    def bound_to(self) -> tuple[Any, ...]:
+        """The object whose method this is, or nothing."""
+        return () if self._instance is None else (self._instance(),)
+
+    # ------------------------------------------------------------------ calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph for these arguments; make it first if there is none."""
+        if self._ready and not (kwargs or _TAPES or _THREAD.traces or _SWITCH.eagerly):
+            try:  # tensors alone, of shapes and dtypes seen before
+                arrays = [x._array for x in args]
+                known = self._ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
+            except AttributeError:
+                known = None
+            if known is not None:
+                return known.run_arrays(arrays)
+        if _SWITCH.eagerly:
+            return self.python_function(*args, **kwargs)
+        args, kwargs = self._arguments.canonical(args, kwargs)
+        if self.input_signature is not None:
+            args, kwargs = self._signed(args, kwargs)
+        key = self._key(args, kwargs)
+        concrete = self._concrete.get(key)
+        if concrete is None or (concrete.closed and not concrete.reachable()):
+            concrete = self._concrete_for(key, args, kwargs)
+        if self._verify:
+            return self._verified(concrete, args, kwargs)
+        if not (kwargs or concrete.closed) and all(type(x) is Tensor for x in args):
+            self._ready[tuple([(x._array.shape, x._array.dtype.num) for x in args])] = concrete
+        return concrete.run(tensors_in(args, kwargs))
+
+    @staticmethod
+    def _key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        key = tuple([key_of(x) for x in args])
+        if kwargs:
+            key = (*key, tuple((k, key_of(v)) for k, v in kwargs.items()))
+        return key
+
+    def _signed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Arguments converted to the input signature.
+
+        Raises:
+            TypeError: they don't fit it.
+        """
+        assert self.input_signature is not None
+        specs = self.input_signature
+        given = [*args, *kwargs.values()]
+        if len(given) < len(specs):
+            raise TypeError(
+                f"{self._name}: the input signature has {len(specs)} arguments, {len(given)} "
+                "were given"
+            )
+        names = self._arguments.names
+        ready = [
+            self._fitted(x, spec, names[min(i, len(names) - 1)])
+            for i, (x, spec) in enumerate(zip(given, specs, strict=False))
+        ]
+        return (*ready, *given[len(specs) :]), {}
+
+    def _fitted(self, x: Any, spec: Any, name: str) -> Any:
+        """One argument as its part of the input signature asks for it, nested like that."""
+        if nest.is_nested(spec):
+            try:
+                # the leaves of the signature may stand for lists
+                return nest.map_structure(lambda s, v: self._fitted(v, s, name), spec, x)
+            except ValueError:
+                raise TypeError(
+                    f"{self._name}: the input signature asks for {name!r} nested as {spec!r}, "
+                    f"given is {short_text(x)}"
+                ) from None
+        try:
+            known = is_spec(x) or isinstance(x, Tensor)
+            tensor = x if known else convert_to_tensor(x, dtype_hint=spec.dtype)
+        except ValueError as error:
+            raise TypeError(f"{self._name}: {name!r}: {error}") from None
+        fits = TensorShape(spec.shape).is_compatible_with(tensor.shape)
+        if tensor.dtype != spec.dtype or not fits:
+            raise TypeError(
+                f"{self._name}: the input signature asks for {name!r} of shape "
+                f"{spec.shape} and dtype "
+                f"{spec.dtype.name}, given is shape {tensor.shape} and dtype "
+                f"{tensor.dtype.name}; convert it, "
+                "or widen the signature with None"
+            )
+        return tensor
+
+    # ------------------------------------------------------------------ tracing
+
+    def get_concrete_function(
+        self, *args: Any, **kwargs: Any
+    ) -> ConcreteFunction | AnyRankFunction:
+        """The graph for arguments of this kind, traced if there is none; nothing is run.
+
+        For a `TensorSpec` of unknown rank it is made when the rank is known.
+
+        Args:
+            *args: tensors, `TensorSpec`s in their place, and Python values.
+            **kwargs: the same by name.
+        """
+        if self.input_signature is not None and not args and not kwargs:
+            args = self.input_signature
+        args, kwargs = self._arguments.canonical(args, kwargs)
+        if self.input_signature is not None:
+            args, kwargs = self._signed(args, kwargs)
+        if any(map(has_no_rank, nest.flatten((args, kwargs)))):
+            labels = self._arguments.labels(args, kwargs)
+            return AnyRankFunction(self, (tuple(args), dict(kwargs)), labels)
+        key = self._key(args, kwargs)
+        with self._lock:
+            return self._concrete.get(key) or self._trace(key, args, kwargs)
+
+    def _concrete_for(self, key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
+        with self._lock:
+            found = self._concrete.get(key) or self._wider(key)
+            if found is None or (found.closed and not found.reachable()):
+                found = self._trace(key, args, kwargs)
+            return found
+
+    def _wider(self, key: Any) -> ConcreteFunction | None:
+        """A graph made for shapes with unknown sizes that takes these arguments too."""
+        for other, concrete in self._concrete.items():
+            if takes(other, key):
+                self._concrete[key] = concrete
+                return concrete
+        return None
+
+    def _trace(self, key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
+        traced_key = key
+        if self.input_signature is not None:
+            traced_key = with_signature(key, self.input_signature)
+        elif self._reduce_retracing:
+            traced_key = self._relaxed(key)
+        if key in self._tracing:
+            raise InvalidArgumentError(
+                f"{self._name!r} calls itself with arguments of the same signature, so its graph "
+                "would never end; use "
+                "a while loop over tensors, or recur over a Python value"
+            )
+        self._warn_of_many(key)
+        self._tracing.append(key)
+        try:
+            return self._traced(key, traced_key, args, kwargs)
+        finally:
+            self._tracing.remove(key)
+
+    def _traced(self, key: Any, traced_key: Any, args: Any, kwargs: Any) -> ConcreteFunction:
+        called_at = user_line()
+        graph, symbols, result, made = self._graph_of(traced_key, args, kwargs, again=False)
+        if made:
+            graph, symbols, result, _ = self._graph_of(traced_key, args, kwargs, again=True)
+        for hear in trace_state.GRAPH_LISTENERS:
+            hear(graph)
+        self._traces += 1
+        graph.outputs = [y for y in nest.flatten(result) if isinstance(y, GraphTensor)]
+        labels = self._arguments.labels(args, kwargs)
+        shown = nest.map_structure(shown_argument, (tuple(symbols[0]), symbols[1]))
+        concrete = ConcreteFunction(self._name, graph, shown, result, labels)
+        self._concrete[traced_key] = concrete
+        self._concrete[key] = concrete
+        concrete.called_at = called_at
+        self._history.append((key, concrete))
+        return concrete
+
+    def _graph_of(self, key: Any, args: Any, kwargs: Any, again: bool) -> Any:
+        """The graph, its symbolic arguments and results, and whether variables were made."""
+        graph = Graph(self._name)
+        graph.may_create_variables = self._traces == 0
+        graph.jit_compile = self._jit_compile
+        symbols = self._placeholders(graph, key, args, kwargs)
+        function = converted(self.python_function) if self._autograph else self.python_function
+        graph.caller = _THREAD.traces[-1] if _THREAD.traces else None
+        try:
+            with hearing_of_variables(self._name, again) as making, graph, trace_state.silence():
+                before = contents(symbols)
+                result = function(*symbols[0], **symbols[1])
+                self._check_unchanged(before, symbols)
+                result = nest.map_structure(lambda y: as_result(graph, y), result)
+        except Exception as error:
+            raise in_user_terms(with_reason(placed(error))) from error.__cause__
+        graph.caller = None
+        return graph, symbols, result, making.made
+
+    def _placeholders(self, graph: Graph, key: Any, args: Any, kwargs: Any) -> Any:
+        """Arguments with a symbolic tensor in place of each tensor."""
+        places = iter(places_in(key))
+        names = self._arguments.names
+
+        def symbol(name: str) -> Callable[[Any], Any]:
+            def make(x: Any) -> Any:
+                if not is_tensor_like(x):
+                    return x
+                place = next(places)
+                return graph.add_input(place.spec, place.name or name)
+
+            return make
+
+        positional = []
+        for i, x in enumerate(args):
+            name = names[i] if i < len(names) and self._arguments.simple else f"arg_{i}"
+            positional.append(nest.map_structure(symbol(name), x))
+        by_name = {k: nest.map_structure(symbol(k), v) for k, v in kwargs.items()}
+        return positional, by_name
+
+    def _check_unchanged(self, before: Any, symbols: Any) -> None:
+        """Refuse that a function adds to its arguments, which are copies of the caller's.
+
+        Raises:
+            ValueError: one of them holds other items than before.
+        """
+        labels = self._arguments.labels(*symbols)
+        after = contents(symbols)
+        changed = [
+            label
+            for label, (key, tensors), (was, held) in zip(labels, after, before, strict=True)
+            if not fits(was, key) or [id(x) for x in tensors] != [id(x) for x in held]
+        ]
+        if changed:
+            raise ValueError(
+                f"{self._name!r} changes its argument {', '.join(map(repr, changed))}. A traced "
+                "function is given copies of lists and dicts, so its caller would not see that: "
+                "change a copy, and return it"
+            )
+
+    def _relaxed(self, key: Any) -> Any:
+        """`key` with unknown sizes where an earlier call of the same structure had other ones."""
+        for earlier, _ in self._history:
+            with contextlib.suppress(Differs):
+                key = joined(earlier, key)
+        return key
+
+    # ------------------------------------------------------------------ looking
+
+    def concrete_functions(self) -> list[ConcreteFunction]:
+        """All graphs, in the order in which they were made."""
+        seen: list[ConcreteFunction] = []
+        for _, concrete in self._history:
+            if concrete not in seen:
+                seen.append(concrete)
+        return seen
+
+    def experimental_get_tracing_count(self) -> int:
+        """How many graphs have been traced."""
+        return self._traces
+
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        """The signatures of all graphs, an empty line between them."""
+        parts = [c.pretty_printed_signature(verbose) for c in self.concrete_functions()]
+        return "\n\n".join(parts)
+
+    def explain(self) -> str:
+        """A table of the traces: what was new about each call, and how to avoid the trace.
+
+        After calls on a GPU also how each graph runs there: as a CUDA graph, or why not.
+        """
+        from trainkit.graph.tracing.retracing import table
+
+        keys = [key for key, _ in self._history]
+        places = [concrete.called_at for _, concrete in self._history]
+        on_gpu = [concrete.graph.told_of_gpu() for _, concrete in self._history]
+        return table(self._name, self._arguments, keys, places, on_gpu)
+
+    def _warn_of_many(self, key: Any) -> None:
+        if len(self._history) == 4:
+            from trainkit.graph.tracing.retracing import difference
+
+            reason = difference(self._arguments, [k for k, _ in self._history], key)
+            file, line, _ = user_line() or ("<unknown>", 0, "")
+            warnings.warn_explicit(
+                f"{self._name!r} is being traced for the 5th time: {reason} Call .explain() on "
+                "it for all traces.",
+                UserWarning,
+                file,
+                line,
+            )
+
+    def _verified(self, concrete: ConcreteFunction, args: Any, kwargs: Any) -> Any:
+        from trainkit.graph.tracing.verify import compare
+
+        self._verify -= 1
+        return compare(self, concrete, args, kwargs, tensors_in(args, kwargs))
+
+    def __repr__(self) -> str:
+        return f"<tk.function {self._name!r}, {self._traces} traces>"
+
+
+class BoundFunction:
+    """A traced method with its object, which it keeps alive; all else is that of the `Function`."""
+
+    __slots__ = ("__wrapped__", "_instance")
+
+    def __init__(self, function: Function, instance: Any) -> None:
+        self.__wrapped__ = function
+        self._instance = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph for these arguments; make it first if there is none."""
+        return self.__wrapped__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: dict[str, Any] | None = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    verify: bool | int = False,
+) -> Any:
+    """Make a graph of a Python function, once for each kind of arguments; also a decorator.
+
+    Tensors count by dtype and shape, Python values by value, other objects by identity. `if`,
+    `while` and `for`
+    over tensors become part of the graph. Variables may be created on the first call only, and only
+    once: where a trace has made some, a second one follows in which it may not.
+
+    Args:
+        func: the function.
+        input_signature: nest of `TensorSpec`s; one graph serves all calls, sizes may be `None`.
+        autograph: rewrite the control flow.
+        jit_compile: `True` fuses all that can be fused, `False` nothing; by default what is worth
+            it.
+        reduce_retracing: a size that differs between calls becomes unknown instead of tracing anew.
+        experimental_implements: a name for the function that other compilers look for; there are
+            none here.
+        experimental_autograph_options: features of `autograph.experimental.Feature`, all of which
+            every conversion has.
+        experimental_attributes: attributes that other compilers look for; there are none here.
+        experimental_relax_shapes: the older name of `reduce_retracing`.
+        experimental_compile: the older name of `jit_compile`.
+        experimental_follow_type_hints: not used by TensorFlow any more.
+        verify: run the first calls (`True`: three) also as plain Python, compare, and report lost
+            side effects.
+
+    Returns:
+        A `Function`, or a decorator that makes one.
+
+    Raises:
+        TypeError: `func` is not callable, or `input_signature` has more entries than it has
+            parameters.
+
+    >>> @tk.function
+    ... def double(x):
+    ...     return x + x
+    >>> int(double(tk.constant(3)))
+    6
+    """
+    if experimental_relax_shapes is not None:
+        reduce_retracing = experimental_relax_shapes
+    if experimental_compile is not None:
+        jit_compile = experimental_compile
+    rounds = 3 if verify is True else int(verify)
+
+    def make(python_function: Callable[..., Any]) -> Function:
+        if not callable(python_function):
+            raise TypeError(f"tk.function: {python_function!r} is not callable")
+        made = Function(
+            python_function, input_signature, autograph, jit_compile, reduce_retracing, rounds
+        )
+        if input_signature is not None and len(made.input_signature or ()) > made._arguments.count:
+            if not made._arguments.variable:
+                raise TypeError(
+                    f"tk.function: the input signature has {len(input_signature)} entries, "
+                    f"{made._name!r} has {made._arguments.count} parameters"
+                )
+        return made
+
+    return make if func is None else make(func)

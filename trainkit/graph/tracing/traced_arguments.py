@@ -1,0 +1,77 @@
+"""What goes in and out of a traced function: tensors among arguments, results, what may change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.shapes import TensorShape
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.graph.ir.graph import Graph
+from trainkit.graph.tracing.signature import (
+    VALUES,
+    ById,
+    Differs,
+    is_spec,
+    is_tensor_like,
+    joined,
+    key_of,
+)
+
+
+def tensors_in(args: Any, kwargs: dict[str, Any]) -> list[Any]:
+    """The tensors among the arguments, in the order of the graph's inputs."""
+    found = []
+    for x in args:
+        if type(x) is Tensor:
+            found.append(x)
+        elif not isinstance(x, bool | int | float | str):
+            found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
+    for x in kwargs.values():
+        found += [_tensor(leaf) for leaf in nest.flatten(x) if is_tensor_like(leaf)]
+    return found
+
+
+def has_no_rank(x: Any) -> bool:
+    """Whether `x` describes tensors of any rank."""
+    return is_spec(x) and TensorShape(x.shape).rank is None
+
+
+def contents(symbols: Any) -> list[tuple[Any, list[Any]]]:
+    """For each argument its key and the tensors in it."""
+    args, kwargs = symbols
+    return [
+        (key_of(x), [t for t in nest.flatten(x) if is_tensor(t)]) for x in (*args, *kwargs.values())
+    ]
+
+
+def fits(before: Any, after: Any) -> bool:
+    """Whether two keys differ in sizes at most, of which `set_shape` may tell more."""
+    try:
+        joined(before, after)
+    except Differs:
+        return False
+    return True
+
+
+def _tensor(x: Any) -> Any:
+    return x if isinstance(x, Tensor) else convert_to_tensor(x)
+
+
+def as_result(graph: Graph, y: Any) -> Any:
+    """A leaf of the result: what holds numbers as a symbolic tensor, the rest as it is."""
+    if is_tensor(y):
+        return graph.lift(y)
+    if isinstance(y, bool | int | float | complex | np.ndarray | np.generic):
+        return graph.lift(y)
+    if isinstance(y, TensorShape):
+        return graph.lift(convert_to_tensor(list(y), dtype_hint="int32"))
+    return y
+
+
+def shown_argument(x: Any) -> Any:
+    """An argument as a signature keeps it: objects without keeping them alive."""
+    kept = is_tensor(x) or isinstance(x, VALUES)
+    return x if kept else ById(x)

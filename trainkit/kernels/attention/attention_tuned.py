@@ -1,0 +1,102 @@
+"""When compiled attention pays, and how arrays are laid out for it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.threads import pools
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+
+_F32 = np.dtype(np.float32)
+ATTENTION = kernel_family.Family("attention", "attention.attention_compiled", "attention")
+GRADIENT = kernel_family.Family(
+    "attention_gradient", "attention.attention_compiled", "attention_gradient"
+)
+
+_NONE = np.zeros((0, 0, 0, 0), np.uint8)
+_NANOSECONDS = 0.03
+"""What a compiled kernel takes for a product and its sum, with its share of the softmax."""
+_SCORE_BYTES = 40
+"""What the plain version reads and writes for each score."""
+_PARTS_EACH = 4
+"""Parts for each thread: with few of them one would wait for another, and each has its own room."""
+
+
+def _products(q: Array, k: Array, v: Array) -> int:
+    batch, targets, heads, size = q.shape
+    return batch * targets * heads * k.shape[1] * (size + v.shape[3])
+
+
+def _found(family: kernel_family.Family, q: Array, k: Array, v: Array, *others: Array) -> Any:
+    if any(a.dtype is not _F32 or not a.size for a in (q, k, v, *others)):
+        return None
+    scores = math.prod(q.shape[:3]) * k.shape[1]
+    flops = 2 * _products(q, k, v) * (3 if others else 1)
+    moved = _SCORE_BYTES * scores * (2 if others else 1)
+    return family.find(
+        (), flops / kernel_family.FLOPS_PER_SECOND + moved / kernel_family.BYTES_PER_SECOND
+    )
+
+
+def _turned(mask: Array | None, sources: int) -> Array:
+    """The mask, which broadcasts with (batch, heads, targets, sources), as the kernels take it."""
+    if mask is None:
+        return _NONE
+    full = np.broadcast_to(mask, (*mask.shape[:3], sources))
+    return owned(full.swapaxes(2, 3)).view(np.uint8)
+
+
+def _work(products: int, k: Array, v: Array) -> tuple[int, int, Array]:
+    """`team`, `parts`, and room for the parts."""
+    from trainkit.kernels.attention.attention_compiled import room_shape
+
+    team, parts = shared(_NANOSECONDS * products)
+    parts = min(parts, _PARTS_EACH * pools.planned_threads())
+    shape, zeros = room_shape(parts, k.shape[1], max(k.shape[3], v.shape[3]))
+    room = np.empty(shape, np.float32)
+    room[:, -zeros:] = 0
+    return team, parts, room
+
+
+def attention(
+    q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool
+) -> Array | None:
+    """What each query sees of the values, or `None` where the plain version is to do it.
+
+    Args:
+        q: (batch, targets, heads, size).
+        k: (batch, sources, key heads, size).
+        v: (batch, sources, key heads, value size).
+        mask: bool, of four axes, broadcasts to (batch, heads, targets, sources); or `None`.
+        scale: of the scores.
+        causal: a query sees sources up to its own position.
+    """
+    run = _found(ATTENTION, q, k, v)
+    if run is None:
+        return None
+    y = np.empty((*q.shape[:3], v.shape[3]), np.float32)
+    team, parts, room = _work(_products(q, k, v), k, v)
+    arrays = (*map(owned, (q, k, v)), _turned(mask, k.shape[1]))
+    run(team, parts, *arrays, np.float32(scale), causal, y, room)
+    return y
+
+
+def attention_gradient(
+    g: Array, q: Array, k: Array, v: Array, mask: Array | None, scale: float, causal: bool
+) -> tuple[Array, Array, Array] | None:
+    """Gradients by q, k and v, or `None` where the plain version is to do it."""
+    run = _found(GRADIENT, q, k, v, g)
+    if run is None:
+        return None
+    by_q, by_k, by_v = (np.empty(x.shape, np.float32) for x in (q, k, v))
+    team, parts, room = _work(3 * _products(q, k, v), k, v)
+    arrays = (*map(owned, (g, q, k, v)), _turned(mask, k.shape[1]))
+    run(team, parts, *arrays, np.float32(scale), causal, by_q, by_k, by_v, room)
+    return by_q, by_k, by_v

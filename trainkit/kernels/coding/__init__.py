@@ -1,0 +1,1 @@
+"""Rows of PNG files, and the beam search over label sequences."""

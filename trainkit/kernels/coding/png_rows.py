@@ -1,0 +1,138 @@
+"""Rows of PNG files: bytes from differences to their neighbours at the left and above.
+
+Source: the PNG specification, ISO/IEC 15948, section 9.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from trainkit.kernels.jit import kernel_family
+
+Array = Any
+
+PNG_ROWS = kernel_family.Family(
+    "png_rows", "coding.png_rows_compiled", "png_rows", exact=True, alone=True
+)
+
+NONE, LEFT, ABOVE, MEAN, NEAREST = range(5)
+"""The filters of a row; the last is Paeth's: left, above or the corner between them."""
+BLOCK = 512
+"""Rows that are walked together."""
+_ROW_SECONDS, _DIAGONAL_SECONDS, _BYTE_SECONDS = 5e-6, 4e-5, 6e-7
+"""What the plain version takes for a row by itself, for a diagonal, and for a byte by itself."""
+_FEW = _DIAGONAL_SECONDS / _BYTE_SECONDS
+"""With fewer bytes a diagonal is not worth its calls."""
+
+
+def unfiltered(lines: Array, step: int) -> Array:
+    """The bytes of rows.
+
+    Args:
+        lines: uint8 (rows, 1 + bytes of a row): the filter, 0 to 4, then differences.
+        step: bytes from a pixel to the next one, at least 1.
+
+    Returns:
+        uint8 (rows, bytes of a row).
+    """
+    rows, length = len(lines), lines.shape[1] - 1
+    run = PNG_ROWS.find((), _plain_seconds(lines, step))
+    if run is not None:
+        found = np.empty((rows, length), np.uint8)
+        run(np.ascontiguousarray(lines), found, step)
+        return found
+    return _plain(lines, step)
+
+
+def _plain_seconds(lines: Array, step: int) -> float:
+    rows, pixels = len(lines), -(-(lines.shape[1] - 1) // step)
+    if not (lines[:, 0] >= MEAN).any():
+        return _ROW_SECONDS * rows
+    block = min(BLOCK, rows)
+    if min(block, pixels) * step < _FEW:
+        return _BYTE_SECONDS * lines.size
+    return _DIAGONAL_SECONDS * (rows / block) * (pixels + block)
+
+
+def _plain(lines: Array, step: int) -> Array:
+    """The same over NumPy."""
+    rows, length = len(lines), lines.shape[1] - 1
+    pixels = -(-length // step)
+    # a row of zeros before the first, and a pixel of zeros before each row
+    found = np.zeros((rows + 1, (pixels + 1) * step), np.uint8)
+    for start in range(0, rows, BLOCK):
+        part = np.zeros((min(BLOCK, rows - start), pixels * step), np.uint8)
+        part[:, :length] = lines[start : start + BLOCK, 1:]
+        kinds = lines[start : start + BLOCK, 0]
+        target = found[start : start + len(part) + 1]
+        if kinds.max() < MEAN:
+            _by_rows(kinds, part, target, step)
+        elif min(len(part), pixels) * step < _FEW:
+            _by_bytes(kinds, part, target, step)
+        else:
+            _by_diagonals(kinds, part, target, step)
+    return found[1:, step : step + length]
+
+
+def _by_rows(kinds: Array, values: Array, found: Array, step: int) -> None:
+    for k, (kind, row) in enumerate(zip(kinds.tolist(), values, strict=True)):
+        if kind == LEFT:
+            row = row.reshape(-1, step).cumsum(axis=0, dtype=np.uint8).reshape(-1)
+        elif kind == ABOVE:
+            row = row + found[k, step:]
+        found[k + 1, step:] = row
+
+
+def _by_bytes(kinds: Array, values: Array, found: Array, step: int) -> None:
+    above = found[0].tolist()
+    for k, (kind, row) in enumerate(zip(kinds.tolist(), values.tolist(), strict=True)):
+        out = [0] * step
+        for i, value in enumerate(row):
+            left, up, corner = out[i], above[i + step], above[i]
+            if kind == NEAREST:
+                a, b, c = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
+                guess = left if a <= b and a <= c else up if b <= c else corner
+            else:
+                guess = (0, left, up, (left + up) // 2)[kind]
+            out.append((value + guess) & 255)
+        found[k + 1] = above = out
+
+
+def _by_diagonals(kinds: Array, values: Array, found: Array, step: int) -> None:
+    """All rows at a time, each a pixel behind the one above, whose bytes are known by then."""
+    rows, pixels = len(values), values.shape[1] // step
+    shape = pixels + rows, rows, step
+    given = as_strided(values, shape, (step, values.shape[1] - step, 1))
+    target = as_strided(found[1:, step:], shape, (step, found.shape[1] - step, 1))
+    first = found[0, step:].reshape(pixels, step)
+    masks = [(kind, (kinds == kind)[:, None]) for kind in range(NEAREST) if (kinds == kind).any()]
+    # three diagonals, by row, from the one above all on
+    now, last, before = (np.zeros((rows + 1, step), np.int16) for _ in range(3))
+    last[0] = first[0]
+    for t in range(pixels + rows - 1):
+        some = slice(max(0, t - pixels + 1), min(rows, t + 1))
+        below = slice(some.start + 1, some.stop + 1)
+        left, up, corner = last[below], last[some], before[some]
+        guess = _nearest(left, up, corner)
+        others: tuple[Array, ...] = (0, left, up, (left + up) >> 1) if masks else ()
+        for kind, mask in masks:
+            np.copyto(guess, others[kind], where=mask[some])
+        guess += given[t, some]
+        guess &= 255
+        now[below] = guess
+        target[t, some] = guess
+        if t + 1 < pixels:
+            now[0] = first[t + 1]
+        now, last, before = before, now, last
+
+
+def _nearest(left: Array, up: Array, corner: Array) -> Array:
+    """Which of the three is nearest to left + up - corner; in doubt the first."""
+    down, right = up - corner, left - corner
+    a, b, c = np.abs(down), np.abs(right), np.abs(down + right)
+    guess: Array = np.where(b <= c, up, corner)
+    np.copyto(guess, left, where=a <= np.minimum(b, c))
+    return guess

@@ -1,1 +1,0 @@
-"""Bodies that Numba compiles; only `kernels.registry` imports them, when that pays."""

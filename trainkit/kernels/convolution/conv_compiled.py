@@ -1,0 +1,389 @@
+"""Convolution in two dimensions, by tiles of sums that stay in registers.
+
+The kernels take tables that say where pixels and taps lie, in bytes, so that each of them serves
+all windows, strides, dilations and numbers of channels; `conv_plans` makes the tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, int64, prange, void
+from numba.core.types import UniTuple
+
+from trainkit.kernels.convolution.conv_microkernels import (
+    clear_floats,
+    copy_floats,
+    pixel_tile,
+    tiling,
+    turn_square,
+    weight_tile,
+)
+from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.threads.parallel_for import (
+    TEAM,
+    WITHOUT_TEAM,
+    spread,
+    stretch,
+)
+
+_LINES = float32[:, :, ::1]
+_TABLE = int64[:, ::1]
+_LANES = tiling(1)[2]
+_PARTS = 16
+_MOST_ALONE = 1 << 16
+"""So many packed weights take no longer than a helper takes to come."""
+
+
+@compiled(parallel=False)
+def _fill(source, slot, first, lines, x, n, left):
+    """Lines of image `n` of `x` into `source[slot]` from line `first` on, with zeros around.
+
+    `lines` says for each line of the padded image which one of the image it is, or -1; number 0 of
+    these goes to number `left`.
+    """
+    height, width, numbers = x.shape[1], x.shape[2], source.shape[2]
+    start = min(max(left, 0), numbers)
+    stop = max(min(width + left, numbers), start)
+    target = source.ctypes.data + 4 * numbers * (slot * source.shape[1] + first)
+    image = x.ctypes.data + 4 * width * n * height
+    for i in range(len(lines)):
+        if lines[i] < 0 or start == stop:
+            clear_floats(target, numbers)
+        else:
+            clear_floats(target, start)
+            at = image + 4 * (lines[i] * width + start - left)
+            copy_floats(target + 4 * start, at, stop - start)
+            clear_floats(target + 4 * stop, numbers - stop)
+        target += 4 * numbers
+
+
+@compiled(parallel=False)
+def _fill_part(part, parts, source, lines, x, left):
+    """Some of all images, `source.shape[1] // len(lines)` of which go into each slot."""
+    group = source.shape[1] // len(lines)
+    start, stop = stretch(part, parts, x.shape[0], 1)
+    for number in range(start, stop):
+        n = np.int64(number)
+        _fill(source, n // group, n % group * len(lines), lines, x, n, left)
+
+
+@compiled(parallel=False)
+def _pack_part(part, parts, kernel, taps, blocks, packed):
+    """Blocks of filters side by side, zeros beyond their ends; some rows of some taps.
+
+    packed[b, k, f] = kernel[taps[k // inside] * inside + k % inside, blocks[b, 1] // 4 + f]
+    """
+    count, width, filters = packed.shape[1], packed.shape[2], kernel.shape[1]
+    inside = count // len(taps)
+    source, target = kernel.ctypes.data, packed.ctypes.data
+    start, stop = stretch(part, parts, count, 1)
+    for number in range(start, stop):
+        k = np.int64(number)
+        row = taps[k // inside] * inside + k % inside
+        for b in range(len(blocks)):
+            to = target + 4 * width * (b * count + k)
+            copy_floats(to, source + 4 * row * filters + blocks[b, 1], blocks[b, 2])
+            clear_floats(to + 4 * blocks[b, 2], width - blocks[b, 2])
+
+
+@compiled(parallel=False)
+def _turn(kernel, tap, packed, block, b, first, some):
+    """`some` filters of a block of channels of one tap, from the filter of row `first` on."""
+    channels, filters, width = kernel.shape[1], kernel.shape[2], packed.shape[2]
+    own = packed.shape[1]
+    c0, f0 = block[1] // 4 % channels, block[0] // 4 + first[1]
+    row, inside = first[0] + first[1], block[2]
+    whole = inside // _LANES * _LANES if some == _LANES else 0
+    source = kernel.ctypes.data + 4 * (filters * (tap * channels + c0) + f0)
+    target = packed.ctypes.data + 4 * width * (b * own + row)
+    for c in range(0, whole, _LANES):
+        turn_square(_LANES, source + 4 * c * filters, 4 * filters, target + 4 * c, 4 * width)
+    for f in range(some):
+        for c in range(whole, inside):
+            packed[b, row + f, c] = kernel[tap, c0 + c, f0 + f]
+        for c in range(inside, width):
+            packed[b, row + f, c] = 0
+
+
+@compiled(parallel=False)
+def _pack_turned_part(part, parts, kernel, taps, blocks, packed):
+    """As `_pack_part`, of kernel (taps, channels, filters), channels for filters.
+
+    packed[b, t * filters + f, c] = kernel[taps[t], blocks[b, 1] // 4 % channels + c,
+    blocks[b, 0] // 4 + f], with as many filters as a group has
+    """
+    filters = packed.shape[1] // len(taps)
+    pieces = (filters + _LANES - 1) // _LANES
+    start, stop = stretch(part, parts, len(taps) * pieces, 1)
+    for number in range(start, stop):
+        t, f0 = np.int64(number) // pieces, np.int64(number) % pieces * _LANES
+        some = min(_LANES, filters - f0)
+        for b in range(len(blocks)):
+            _turn(kernel, taps[t], packed, blocks[b], b, (t * filters, f0), some)
+
+
+@compiled(parallel=False)
+def _pixels_part(
+    part, parts, x, source, lines, packed, blocks, bias, y, at, to, runs, chunks, counts,
+    numbers, low, tile_rows, vectors, lanes, by_channel,
+):  # fmt: skip
+    length, group, splits, each, left, fill = numbers[:6]
+    width = vectors * lanes
+    images, depth = x.shape[0], packed.shape[1]
+    groups = (images + group - 1) // group
+    tasks = (len(blocks) // each) * groups * splits
+    x_at, y_at, at_at, to_at = x.ctypes.data, y.ctypes.data, at.ctypes.data, to.ctypes.data
+    runs_at, packed_at, bias_at = runs.ctypes.data, packed.ctypes.data, bias.ctypes.data
+    source_at = source.ctypes.data
+    x_image, y_image = 4 * x.shape[1] * x.shape[2], 4 * y.shape[1]
+    slot_bytes, table_bytes = 4 * source.shape[1] * source.shape[2], 8 * at.shape[1]
+    lowest = np.float32(-np.inf)
+    worker = np.int64(part)
+    for task in range(worker, tasks, parts):
+        share, place = task % splits, task // splits % groups
+        block = task // splits // groups * each
+        base = x_at + place * group * x_image
+        if fill == 1:
+            base = source_at + worker * slot_bytes
+            for i in range(min(group, images - place * group)):
+                first_line = i * len(lines)
+                _fill(source, worker, first_line, lines, x, place * group + i, left)
+        elif fill == 2:
+            base = source_at + place * slot_bytes
+        row = at.shape[0] - 1 if place == groups - 1 else 0
+        count = counts[row]
+        for b in range(block, block + each):
+            for c in range(chunks.shape[0]):
+                first_run, some, first, some_numbers = chunks[c]
+                done = c == chunks.shape[0] - 1
+                for tile in range(share * count // splits, (share + 1) * count // splits):
+                    where = row * table_bytes + 8 * tile_rows * tile
+                    pixel_tile(
+                        tile_rows,
+                        vectors,
+                        lanes,
+                        by_channel,
+                        base + blocks[b, 0] + 4 * first,
+                        at_at + where,
+                        runs_at + 8 * first_run,
+                        some,
+                        some_numbers,
+                        packed_at + 4 * width * (b * depth + first_run * length + first),
+                        bias_at + blocks[b, 1],
+                        y_at + place * group * y_image + blocks[b, 1],
+                        to_at + where,
+                        c == 0,
+                        blocks[b, 2],
+                        low if done else lowest,
+                    )
+
+
+def pixels(sixteens: int, by_channel: int) -> Any:
+    """`run(team, ...)`: sums for tiles of pixels, 16 * sixteens filters at a time.
+
+    `by_channel` is 1 where each filter has its channel.
+
+    Its arguments:
+        x: (images, lines, numbers of a line).
+        source: (slots, lines, numbers of a line), where images are padded.
+        lines: which line of an image is at each line of a padded one, or -1.
+        kernel: (1, numbers of a window, filters), or (taps, channels, filters) to be turned.
+        taps: which taps of it are seen.
+        packed: (blocks, numbers of a window, width), or the kernel itself.
+        blocks: rows of (where the channels of a block start from a pixel of the source, where its
+            filters start from a pixel of the result, how many there are).
+        bias: (filters,).
+        y: (images, numbers of an image).
+        at: where pixels of a group of images start in the source; the last row for the
+            last group.
+        to: where they start in y, as at.
+        runs: where runs of the source start from a pixel.
+        chunks: rows of (first run, runs, first number, numbers), added up one after the other.
+        counts: of tiles, for each row of at.
+        numbers: (numbers of a run, images of a group, parts that a group's tiles are split in,
+            blocks of a task, left, how to fill, how to pack). To fill: 0 not, 1 by the task that
+            needs it, 2 before. To pack: 0 not, 1 as it is, 2 turned.
+        low: the smallest result.
+    """
+    tile_rows, vectors, lanes = tiling(sixteens)
+
+    @compiled(parallel=WITHOUT_TEAM)
+    def run(
+        team,
+        x,
+        source,
+        lines,
+        kernel,
+        taps,
+        packed,
+        blocks,
+        bias,
+        y,
+        at,
+        to,
+        runs,
+        chunks,
+        counts,
+        numbers,
+        low,
+    ):
+        group, splits, each, left, fill, pack = numbers[1:]
+        together = team if packed.size > _MOST_ALONE else 0
+        if pack == 1:
+            spread(together, _PARTS, _pack_part, (kernel[0], taps, blocks, packed))
+        elif pack == 2:
+            spread(together, _PARTS, _pack_turned_part, (kernel, taps, blocks, packed))
+        if fill == 2:
+            spread(team, x.shape[0], _fill_part, (source, lines, x, left))
+        tasks = (len(blocks) // each) * ((x.shape[0] + group - 1) // group) * splits
+        workers = source.shape[0] if fill == 1 else tasks
+        if WITHOUT_TEAM:
+            for part in prange(workers):
+                _pixels_part(
+                    part, workers, x, source, lines, packed, blocks, bias, y, at, to, runs, chunks,
+                    counts, numbers, low, tile_rows, vectors, lanes, by_channel,
+                )  # fmt: skip
+        else:
+            given = (
+                x, source, lines, packed, blocks, bias, y, at, to, runs, chunks,
+                counts, numbers, low, tile_rows, vectors, lanes, by_channel,
+            )  # fmt: skip
+            spread(team, workers, _pixels_part, given)
+
+    run.compile(
+        void(
+            TEAM[0],
+            _LINES,
+            _LINES,
+            int64[::1],
+            _LINES,
+            int64[::1],
+            _LINES,
+            _TABLE,
+            float32[::1],
+            float32[:, ::1],
+            _TABLE,
+            _TABLE,
+            int64[::1],
+            _TABLE,
+            int64[::1],
+            UniTuple(int64, 7),
+            float32,
+        )
+    )
+    return run
+
+
+@compiled(parallel=False)
+def _weights_part(
+    part, parts, x, source, g, y, blocks, at, to, pieces, groups, numbers,
+    tile_rows, vectors, lanes, by_channel,
+):  # fmt: skip
+    planes, out_h, out_w, by_plane, by_line, by_point, deep, high = numbers[:8]
+    images, filters, shares = x.shape[0], g.shape[2], y.shape[0]
+    x_at, x_image = x.ctypes.data, 4 * x.shape[1] * x.shape[2]
+    if source.shape[0] > 0:
+        x_at, x_image = source.ctypes.data, 4 * source.shape[1] * source.shape[2]
+    g_at, y_at, at_at, to_at = g.ctypes.data, y.ctypes.data, at.ctypes.data, to.ctypes.data
+    g_point, g_image, share_bytes = 4 * filters, 4 * g.shape[1] * filters, 4 * y[0].size
+    first, last = stretch(part, parts, len(blocks) * len(groups) * shares, 1)
+    for number in range(first, last):
+        task = np.int64(number)
+        share, block = task % shares, task // shares // len(groups)
+        group = task // shares % len(groups)
+        start, stop = share * images // shares, (share + 1) * images // shares
+        source_shift, shift, inside = blocks[block]
+        steps = np.array([x_image, by_line, by_point, g_image, out_w * g_point, g_point])
+        steps_at = steps.ctypes.data
+        for n in range(start, stop, deep):
+            for plane in range(planes):
+                for line in range(0, out_h, high):
+                    for p in range(groups[group, 0], groups[group, 1]):
+                        tile_0, tile_1, plane_0, plane_1 = pieces[p, :4]
+                        line_0, line_1, point_0, point_1 = pieces[p, 4:]
+                        i0, i1 = max(line, line_0), min(line + high, line_1)
+                        if i0 >= i1 or plane < plane_0 or plane >= plane_1:
+                            continue
+                        begun = n > start or plane > plane_0 or i0 > line_0
+                        point = (plane * out_h + i0) * out_w + point_0
+                        seen = plane * by_plane + i0 * by_line + point_0 * by_point
+                        for tile in range(tile_0, tile_1):
+                            where = 8 * tile_rows * tile
+                            weight_tile(
+                                tile_rows,
+                                vectors,
+                                lanes,
+                                by_channel,
+                                x_at + n * x_image + seen + source_shift,
+                                at_at + where,
+                                g_at + n * g_image + point * g_point + shift,
+                                min(deep, stop - n),
+                                i1 - i0,
+                                point_1 - point_0,
+                                steps_at,
+                                y_at + share * share_bytes + shift,
+                                to_at + where,
+                                not begun,
+                                inside,
+                            )
+
+
+def weights(sixteens: int, by_channel: int) -> Any:
+    """`run(team, ...)`: sums for tiles of weights, 16 * sixteens filters at a time.
+
+    `by_channel` is 1 where each filter has its channel.
+
+    Its arguments:
+        x: (images, lines, numbers of a line).
+        source: the same, with room for padding, or empty.
+        lines: as for `pixels`.
+        g: (images, pixels, filters).
+        y: (shares, weights, filters), of one share of the images each.
+        blocks: as for `pixels`.
+        at: where weights start from a pixel in x.
+        to: where their rows start in y.
+        pieces: rows of (first tile, after the last, first plane, after the last, first line, after
+            the last, first point, after the last): the windows that these tiles see.
+        groups: rows of (first piece, after the last) of a task.
+        numbers: (planes of windows, lines of a plane, points of a line, bytes in x from plane to
+            plane, from line to line, from point to point, images of a step, lines of a step, left).
+    """
+    tile_rows, vectors, lanes = tiling(sixteens)
+
+    @compiled(parallel=WITHOUT_TEAM)
+    def run(team, x, source, lines, g, y, blocks, at, to, pieces, groups, numbers):
+        if source.shape[0] > 0:
+            spread(team, x.shape[0], _fill_part, (source, lines, x, numbers[8]))
+        tasks = len(blocks) * len(groups) * y.shape[0]
+        if WITHOUT_TEAM:
+            for part in prange(tasks):
+                _weights_part(
+                    part, tasks, x, source, g, y, blocks, at, to, pieces, groups, numbers,
+                    tile_rows, vectors, lanes, by_channel,
+                )  # fmt: skip
+        else:
+            given = (
+                x, source, g, y, blocks, at, to, pieces, groups, numbers,
+                tile_rows, vectors, lanes, by_channel,
+            )  # fmt: skip
+            spread(team, tasks, _weights_part, given)
+
+    run.compile(
+        void(
+            TEAM[0],
+            _LINES,
+            _LINES,
+            int64[::1],
+            _LINES,
+            _LINES,
+            _TABLE,
+            int64[::1],
+            int64[::1],
+            _TABLE,
+            _TABLE,
+            UniTuple(int64, 9),
+        )
+    )
+    return run

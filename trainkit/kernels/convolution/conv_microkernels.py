@@ -1,0 +1,263 @@
+"""Register tiles: the innermost loops of convolutions, written in LLVM's vectors.
+
+A tile is a few rows of `vectors * lanes` sums that stay in registers while products are added to
+them: each step loads one row of weights, which serves all rows of the tile, and one number for each
+row, which serves the whole row. Written as scalar loops it would be up to LLVM's vectorizer whether
+the sums stay in registers. Addresses and distances are in bytes.
+Source: Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"; Dukhan
+2019, "The indirect convolution algorithm", arXiv:1907.02129.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from llvmlite import binding, ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from trainkit.kernels.jit.simd import (
+    BYTES,
+    I64,
+    Loop,
+    Tile,
+    literal,
+)
+
+
+@lru_cache
+def tiling(sixteens: int) -> tuple[int, int, int]:
+    """(rows, vectors, lanes) of a tile for rows of 16, 32, 48 or 64 numbers.
+
+    As many sums as registers allow, with some left for weights: with fewer than 8 vectors of sums
+    the processor would wait for each product before it can add the next. Where the registers do
+    not suffice for wider rows these are cut to 16 numbers.
+    """
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return {1: 12, 2: 12, 3: 8, 4: 6}[sixteens], sixteens, 16
+    if features.get("avx"):
+        return 6, 2, 8  # 16 registers
+    return 6, 4, 4
+
+
+@intrinsic(prefer_literal=True)
+def pixel_tile(
+    typing,
+    rows,
+    vectors,
+    lanes,
+    by_channel,
+    x,
+    at,
+    runs,
+    run_count,
+    length,
+    w,
+    start,
+    y,
+    to,
+    first,
+    count,
+    low,
+):
+    """One row of sums for each of `rows` pixels: products of runs of the input with weights.
+
+    sums[q] = start + sum over runs r and l below `length` of x[at[q] + runs[r] + 4 * l] * w[r, l]
+
+    By channel, each number of a row is multiplied with a number of its own, from there on.
+
+    Args:
+        typing: Numba's.
+        rows: pixels; a literal.
+        vectors: of a row; a literal.
+        lanes: numbers of a vector; a literal.
+        by_channel: 1 or 0; a literal.
+        x: address of the input.
+        at: address of int64: for each pixel, where it starts in x.
+        runs: address of int64: for each run, where it starts from a pixel.
+        run_count: at least 1.
+        length: numbers of a run, at least 1.
+        w: address of the weights, rows of vectors * lanes.
+        start: address of the row that sums start from where `first`; else they start from y.
+        y: address of the results.
+        to: address of int64: for each pixel, where its row starts in y.
+        first: whether sums start from `start`.
+        count: numbers of a row that are in y.
+        low: results below it are replaced by it.
+    """
+    literals = rows, vectors, lanes, by_channel
+    *sizes, apart = (literal(kind) for kind in literals)
+    words = (types.intp,) * 9
+    signature = types.void(*literals, *words, types.boolean, types.intp, types.float32)
+
+    def codegen(context, builder, signature, arguments):
+        x, at, runs, run_count, length, w, start, y, to, first, count, low = arguments[4:]
+        tile = Tile(builder, *sizes)
+        bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
+        targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
+        masks = tile.masks(count)
+        sums = []
+        for target in targets:
+            sums += tile.masked_row(builder.select(first, start, target), masks)
+        outer = Loop(builder, run_count, [runs, w, *sums])
+        run, weight, *sums = outer.values
+        offset = builder.load(builder.inttoptr(run, I64.as_pointer()))
+        inner = Loop(builder, length, [offset, weight, *sums])
+        offset, weight, *sums = inner.values
+        row = tile.weights(weight)
+        own = masks if apart else None
+        numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
+        sums = tile.add_products(sums, numbers, row)
+        step = tile.vectors * tile.width
+        _, weight, *sums = inner.close([tile.plus(offset, BYTES), tile.plus(weight, step), *sums])
+        _, _, *sums = outer.close([tile.plus(run, 8), weight, *sums])
+        least = tile.spread(low)
+        for i, total in enumerate(sums):
+            value = builder.select(builder.fcmp_ordered("<", total, least), least, total)
+            place = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
+            tile.masked_store(value, place, masks[i % tile.vectors])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def weight_tile(
+    typing,
+    rows,
+    vectors,
+    lanes,
+    by_channel,
+    x,
+    at,
+    g,
+    images,
+    lines,
+    points,
+    steps,
+    y,
+    to,
+    first,
+    count,
+):
+    """One row of sums for each of `rows` weights: products of inputs with rows of gradients.
+
+    sums[q] = sum over n below images, i below lines and j below points of
+    x[at[q] + n * steps[0] + i * steps[1] + j * steps[2]]
+    * g[n * steps[3] + i * steps[4] + j * steps[5]]
+
+    By channel, each number of a row is multiplied with a number of its own, from there on.
+
+    Args:
+        typing: Numba's.
+        rows: weights; a literal.
+        vectors: of a row; a literal.
+        lanes: numbers of a vector; a literal.
+        by_channel: 1 or 0; a literal.
+        x: address of the input.
+        at: address of int64: for each weight, where it starts in x.
+        g: address of the gradients.
+        images: at least 1.
+        lines: of an image, at least 1.
+        points: of a line, at least 1.
+        steps: address of six int64.
+        y: address of the results.
+        to: address of int64: for each weight, where its row starts in y.
+        first: whether sums start from 0; else from y.
+        count: numbers of a row that are in g and y.
+    """
+    literals = rows, vectors, lanes, by_channel
+    *sizes, apart = (literal(kind) for kind in literals)
+    signature = types.void(*literals, *(types.intp,) * 9, types.boolean, types.intp)
+
+    def codegen(context, builder, signature, arguments):
+        x, at, g, images, lines, points, steps, y, to, first, count = arguments[4:]
+        tile = Tile(builder, *sizes)
+        bases = [tile.plus(x, tile.table(at, q)) for q in range(tile.rows)]
+        targets = [tile.plus(y, tile.table(to, q)) for q in range(tile.rows)]
+        by_x = [tile.table(steps, i) for i in range(3)]
+        by_g = [tile.table(steps, 3 + i) for i in range(3)]
+        masks = tile.masks(count)
+        sums = []
+        zeros = ir.Constant(tile.vector, [0.0] * tile.lanes)
+        for target in targets:
+            for old in tile.masked_row(target, masks):
+                sums.append(builder.select(first, zeros, old))
+        loops = []
+        offset, slope = tile.word(0), g
+        for rounds in (images, lines, points):
+            loops.append(Loop(builder, rounds, [offset, slope, *sums]))
+            offset, slope, *sums = loops[-1].values
+        row = tile.masked_row(slope, masks)
+        own = masks if apart else None
+        numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
+        sums = tile.add_products(sums, numbers, row)
+        for loop, x_step, g_step in zip(
+            reversed(loops), reversed(by_x), reversed(by_g), strict=True
+        ):
+            offset, slope = loop.values[:2]
+            _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(slope, g_step), *sums])
+        for i, total in enumerate(sums):
+            place = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
+            tile.masked_store(total, place, masks[i % tile.vectors])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def copy_floats(typing, target, source, count):
+    """Copy `count` numbers between addresses that do not overlap."""
+
+    def codegen(context, builder, signature, arguments):
+        target, source, count = arguments
+        byte = ir.IntType(8).as_pointer()
+        to, at = builder.inttoptr(target, byte), builder.inttoptr(source, byte)
+        cgutils.raw_memcpy(builder, to, at, count, BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp), codegen
+
+
+@intrinsic
+def clear_floats(typing, target, count):
+    """Set `count` numbers to 0."""
+
+    def codegen(context, builder, signature, arguments):
+        target, count = arguments
+        size = builder.mul(count, ir.Constant(I64, BYTES))
+        cgutils.memset(builder, builder.inttoptr(target, ir.IntType(8).as_pointer()), size, 0)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), codegen
+
+
+@intrinsic(prefer_literal=True)
+def turn_square(typing, lanes, source, source_step, target, target_step):
+    """Write the transpose of a square of `lanes` rows of `lanes` numbers.
+
+    Args:
+        typing: Numba's.
+        lanes: a power of two; a literal.
+        source: address of the first row.
+        source_step: bytes from one row to the next.
+        target: address of the result.
+        target_step: bytes from one of its rows to the next.
+    """
+    count = literal(lanes)
+    signature = types.void(lanes, *(types.intp,) * 4)
+
+    def codegen(context, builder, signature, arguments):
+        source, source_step, target, target_step = arguments[1:]
+        tile = Tile(builder, 1, 1, count)
+        rows = []
+        for _ in range(count):
+            rows.append(tile.weights(source)[0])
+            source = builder.add(source, source_step)
+        for row in tile.turned(rows):
+            tile.store(row, target)
+            target = builder.add(target, target_step)
+        return context.get_dummy_value()
+
+    return signature, codegen

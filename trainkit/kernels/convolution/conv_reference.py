@@ -1,0 +1,179 @@
+"""Convolution and its two gradients over `xp`: columns of windows, then one matrix product.
+
+The reference that tuned kernels are compared with, and what runs when there is none. Arrays are
+`(batch, spatial..., channels)`, kernels `(window..., channels // groups, filters)`; float16 and
+bfloat16 are summed in float32.
+Source: Chellapilla, Puri and Simard 2006, "High performance convolutional neural networks for
+document processing" (columns of windows).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.matmul.matmul_gpu import matmul
+
+Array = Any
+
+COLUMN_BYTES = 1 << 22
+"""Columns are made for so many images at a time that they take about this much memory."""
+
+
+def _wide(xp: Any, dtype: Any) -> Any:
+    """The dtype to sum in."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind in "fV" else dtype
+
+
+def _factor(xp: Any, dtype: Any) -> Any:
+    """The dtype to multiply matrices in: cuBLAS sums short floats as float32 by itself."""
+    return _wide(xp, dtype) if xp is np else dtype
+
+
+def _chunks(xp: Any, batch: int, bytes_each: int) -> Iterator[slice]:
+    step = batch if xp is not np else max(1, COLUMN_BYTES // max(bytes_each, 1))
+    for start in range(0, batch, max(step, 1)):
+        yield slice(start, min(start + step, batch))
+
+
+def _columns(xp: Any, w: Windows, padded: Array, group: slice) -> Array:
+    """Windows of some images as a matrix (images * out, window * channels of the group)."""
+    view = w.view(xp, padded)[..., group]
+    rows = view.shape[0] * math.prod(w.out)
+    return view.reshape(rows, math.prod(w.window) * view.shape[-1])
+
+
+def _is_pointwise(w: Windows) -> bool:
+    return math.prod(w.window) == 1 and math.prod(w.strides) == 1 and not w.has_padding
+
+
+def _groups(kernel: Array, groups: int) -> Iterator[tuple[slice, slice]]:
+    """(input channels, filters) of each group."""
+    inside, filters = kernel.shape[-2], kernel.shape[-1] // groups
+    for i in range(groups):
+        yield slice(i * inside, (i + 1) * inside), slice(i * filters, (i + 1) * filters)
+
+
+def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
+    """Cross-correlation of `x` with `kernel`, (batch, out..., filters)."""
+    dtype = x.dtype
+    by_channel = groups > 1 and kernel.shape[-2] == 1
+    worked = _wide(xp, dtype) if by_channel else _factor(xp, dtype)
+    x, kernel = x.astype(worked, copy=False), kernel.astype(worked, copy=False)
+    y = xp.empty((x.shape[0], *w.out, kernel.shape[-1]), worked)
+    if by_channel:
+        _depthwise(xp, w, x, kernel, y)
+        return y.astype(dtype, copy=False)
+    taps = math.prod(w.window)
+    each = math.prod(w.out) * taps * kernel.shape[-2] * x.itemsize
+    for part in _chunks(xp, x.shape[0], each):
+        padded = w.pad(xp, x[part])
+        for inputs, filters in _groups(kernel, groups):
+            columns = _columns(xp, w, padded, inputs)
+            matrix = kernel[..., filters].reshape(columns.shape[1], -1)
+            if groups == 1:
+                matmul(xp, columns, matrix, out=y[part].reshape(-1, kernel.shape[-1]))
+            else:
+                made = matmul(xp, columns, matrix)
+                y[part][..., filters] = made.reshape(*y[part].shape[:-1], -1)
+    return y.astype(dtype, copy=False)
+
+
+def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: int) -> Array:
+    """What `conv` sends back to its input: each output spread over its window."""
+    dtype = g.dtype
+    by_channel = groups > 1 and kernel.shape[-2] == 1
+    wide = _wide(xp, dtype)
+    worked = wide if by_channel else _factor(xp, dtype)
+    g, kernel = g.astype(worked, copy=False), kernel.astype(worked, copy=False)
+    channels = kernel.shape[-2] * groups
+    result = xp.empty((g.shape[0], *w.sizes, channels), wide)
+    if by_channel:
+        _depthwise_back(xp, w, g, kernel, result)
+        return result.astype(dtype, copy=False)
+    taps = math.prod(w.window)
+    each = math.prod(w.out) * taps * kernel.shape[-2] * g.itemsize
+    for part in _chunks(xp, g.shape[0], each):
+        for inputs, filters in _groups(kernel, groups):
+            matrix = kernel[..., filters].reshape(taps * kernel.shape[-2], -1)
+            rows = g[part][..., filters].reshape(-1, matrix.shape[1])
+            columns = matmul(xp, rows, matrix.T).astype(wide, copy=False)
+            if _is_pointwise(w):
+                result[part][..., inputs] = columns.reshape(*g[part].shape[:-1], -1)
+                continue
+            columns = columns.reshape(-1, *w.out, *w.window, kernel.shape[-2])
+            result[part][..., inputs] = _summed_windows(xp, w, columns)
+    return result.astype(dtype, copy=False)
+
+
+def _summed_windows(xp: Any, w: Windows, columns: Array) -> Array:
+    """Add up windows (batch, out..., window..., channels) where they overlap, less padding."""
+    rank = len(w.window)
+    padded = xp.zeros((columns.shape[0], *w.padded, columns.shape[-1]), columns.dtype)
+    outs = (slice(None),) * (rank + 1)
+    for position in product(*map(range, w.window)):
+        padded[w.tap(position)] += columns[(*outs, *position)]
+    return padded[w.interior]
+
+
+def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -> Array:
+    """What `conv` sends back to its kernel: (window..., channels // groups, filters)."""
+    dtype = x.dtype
+    inside = x.shape[-1] // groups
+    by_channel = groups > 1 and inside == 1
+    worked = _wide(xp, dtype) if by_channel else _factor(xp, dtype)
+    x, g = x.astype(worked, copy=False), g.astype(worked, copy=False)
+    result = xp.zeros((*w.window, inside, g.shape[-1]), worked)
+    if by_channel:
+        _depthwise_kernel(xp, w, x, g, result)
+        return result.astype(dtype, copy=False)
+    taps = math.prod(w.window)
+    for part in _chunks(xp, x.shape[0], math.prod(w.out) * taps * inside * x.itemsize):
+        padded = w.pad(xp, x[part])
+        for inputs, filters in _groups(result, groups):
+            columns = _columns(xp, w, padded, inputs)
+            matrix = g[part][..., filters].reshape(columns.shape[0], -1)
+            made = matmul(xp, columns.T, matrix)
+            result[..., filters] += made.reshape(*w.window, inside, -1)
+    return result.astype(dtype, copy=False)
+
+
+# ------------------------------------------------------------------ one channel for each group
+
+
+def _multiplied(kernel: Array, channels: int) -> Array:
+    """A kernel (window..., 1, channels * multiplier) as (window..., channels, multiplier)."""
+    return kernel.reshape(*kernel.shape[:-2], channels, -1)
+
+
+def _depthwise(xp: Any, w: Windows, x: Array, kernel: Array, y: Array) -> None:
+    padded = w.pad(xp, x)
+    taps = _multiplied(kernel, x.shape[-1])
+    total = y.reshape(*y.shape[:-1], *taps.shape[-2:])
+    total[...] = 0
+    for position in product(*map(range, w.window)):
+        total += padded[w.tap(position)][..., None] * taps[position]
+
+
+def _depthwise_back(xp: Any, w: Windows, g: Array, kernel: Array, result: Array) -> None:
+    taps = _multiplied(kernel, result.shape[-1])
+    wide = g.reshape(*g.shape[:-1], *taps.shape[-2:])
+    padded = xp.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
+    for position in product(*map(range, w.window)):
+        padded[w.tap(position)] += (wide * taps[position]).sum(axis=-1)
+    result[...] = padded[w.interior]
+
+
+def _depthwise_kernel(xp: Any, w: Windows, x: Array, g: Array, result: Array) -> None:
+    padded = w.pad(xp, x)
+    channels = x.shape[-1]
+    wide = g.reshape(*g.shape[:-1], channels, -1)
+    outer = tuple(range(wide.ndim - 2))
+    for position in product(*map(range, w.window)):
+        seen = padded[w.tap(position)][..., None]
+        result[(*position, 0)] = (seen * wide).sum(axis=outer).reshape(-1)

@@ -1,0 +1,262 @@
+"""When compiled convolutions pay, and how arrays are laid out for them."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.convolution import conv_layout, depthwise_tuned
+from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.threads import pools
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+
+_F32 = np.dtype(np.float32)
+PIXELS = kernel_family.Family("conv_pixels", "convolution.conv_compiled", "pixels")
+WEIGHTS = kernel_family.Family("conv_weights", "convolution.conv_compiled", "weights")
+
+COPY_RATE = 2e9
+"""Bytes of windows that the plain version copies in a second."""
+
+FEWEST_CHANNELS = 2
+"""Gradients by the input are summed for 16 channels at a time: for a single one that is in vain."""
+STEPS_SECONDS = 1e-4
+"""What the plain version takes for the smallest convolution."""
+_NANOSECONDS = 0.02
+"""What the compiled version takes for a product on one core."""
+
+_AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
+
+
+# Compiled kernels take zeros for what is outside of an array, or leave its taps out; the plain ones
+# take zeros in the padding alone. For finite numbers that is the same, for 0 * NaN it is not.
+
+
+def _finite(*arrays: Array) -> bool:
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def _finite_cheaply(result: Array, *inputs: Array) -> bool:
+    """Whether zeros met finite numbers only, from what is smaller.
+
+    What is not finite stays so in any sum, so finite results come of finite numbers.
+    """
+    small = sum(array.size for array in inputs) < result.size
+    return _finite(*inputs) if small else _finite(result)
+
+
+@lru_cache(maxsize=1024)
+def _has_blind_windows(w: Windows) -> bool:
+    """Whether some windows lie wholly in the padding, so that results say nothing of them."""
+    facts = zip(w.sizes, w.out, w.window, w.strides, w.dilation, w.pads, strict=True)
+    return any(
+        not any(0 <= at * s + tap * d - before < size for tap in range(k))
+        for size, out, k, s, d, (before, _) in facts
+        for at in range(out)
+    )
+
+
+def _sixteens(filters: int, most: int = 4) -> int:
+    """How many times 16 filters are summed at a time: a number that wastes few of them."""
+    total = -(-filters // 16)
+    return next(n for n in (4, 3, 2, 1) if n <= most and total % n == 0)
+
+
+def _fits(w: Windows, *arrays: Array) -> bool:
+    return (
+        len(w.window) < 4
+        and all(type(a) is np.ndarray and a.dtype is _F32 and a.size for a in arrays)
+        and all(n > 0 for n in w.out)
+    )
+
+
+def _plain_seconds(w: Windows, batch: int, channels: int, filters: int, groups: int) -> float:
+    """Estimate for the plain version: its steps, its products and the windows that it copies."""
+    outputs, columns = batch * math.prod(w.out), math.prod(w.window) * channels
+    each = 2 * filters / groups / kernel_family.FLOPS_PER_SECOND + 4 / COPY_RATE
+    return groups * STEPS_SECONDS + outputs * columns * each
+
+
+def _by_channel(channels: int, filters: int, groups: int) -> bool:
+    return 1 < groups == channels == filters
+
+
+def _three(values: tuple[int, ...], first: int = 1) -> tuple[int, ...]:
+    """Facts along three axes: `first` for those more than there are."""
+    return (first,) * (3 - len(values)) + values
+
+
+@lru_cache(maxsize=1024)
+def _geometry(
+    w: Windows, batch: int, channels: int, filters: int, groups: int, sixteens: int, cores: int
+) -> Geometry:
+    """The convolution with three spatial axes."""
+    from trainkit.kernels.convolution.conv_microkernels import tiling
+
+    rows, vectors, lanes = tiling(sixteens)
+    return Geometry(
+        batch,
+        _three(w.sizes),
+        channels,
+        _three(w.out),
+        filters,
+        _three(w.window),
+        _three(w.strides),
+        _three(w.dilation),
+        _three(tuple(pair[0] for pair in w.pads), 0),
+        groups,
+        (rows, vectors * lanes),
+        cores,
+    )
+
+
+def _team(w: Windows, batch: int, channels: int, filters: int, groups: int) -> int:
+    """The team for a convolution, 0 for one that is short."""
+    products = batch * math.prod(w.out) * math.prod(w.window) * channels * filters / groups
+    return shared(_NANOSECONDS * products)[0]
+
+
+def forward(
+    w: Windows, x: Array, kernel: Array, bias: Array | None, rectify: bool, groups: int
+) -> Array | None:
+    """Convolution, bias and rectifier compiled, or `None` where that does not pay.
+
+    Weights that are infinite or NaN are left to the plain version where compiled kernels leave out
+    taps, those in the padding of depthwise convolutions.
+    """
+    if not _fits(w, x, kernel):
+        return None
+    batch, channels, filters = x.shape[0], x.shape[-1], kernel.shape[-1]
+    seconds = _plain_seconds(w, batch, channels, filters, groups)
+    if depthwise_tuned.serves(w, channels, filters, groups):
+        if w.has_padding and not _finite(kernel):
+            return None
+        return depthwise_tuned.forward(w, x, kernel, bias, rectify, seconds)
+    each = _by_channel(channels, filters, groups)
+    sixteens = _sixteens(filters if each else filters // groups)
+    run = PIXELS.find((sixteens, int(each)), seconds)
+    if run is None:
+        return None
+    g = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
+    y = np.empty((batch, *w.out, filters), np.float32)
+    plan = conv_layout.forward(g)
+    matrix = kernel_family.owned(kernel).reshape(1, plan.depth, filters)
+    pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
+    shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
+    low = np.float32(0 if rectify else -np.inf)
+    work = run, _team(w, batch, channels, filters, groups)
+    _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], low)
+    return y
+
+
+def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
+    """The gradient by the input, or `None` where the plain version is to make it.
+
+    That is where compiling does not pay, and where infinite weights may have met zeros.
+    """
+    found = _input_gradient(w, g, kernel, groups)
+    return found if found is None or _finite_cheaply(found, kernel) else None
+
+
+def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
+    """Sums for the pixels of the input, over taps that cover them."""
+    if not _fits(w, g, kernel):
+        return None
+    inside, filters = kernel.shape[-2:]
+    batch, channels = g.shape[0], inside * groups
+    if channels < FEWEST_CHANNELS:
+        return None
+    seconds = _plain_seconds(w, batch, channels, filters, groups)
+    if depthwise_tuned.serves(w, channels, filters, groups):
+        return depthwise_tuned.input_gradient(w, g, kernel, channels, seconds)
+    each = _by_channel(channels, filters, groups)
+    sixteens = _sixteens(channels if each else inside)
+    run = PIXELS.find((sixteens, int(each)), seconds)
+    if run is None:
+        return None
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
+    plans, complete = conv_layout.backward(geometry)
+    shape = (batch, *w.sizes, channels)
+    y = np.empty(shape, np.float32) if complete else np.zeros(shape, np.float32)
+    turned = kernel_family.owned(kernel).reshape(
+        (1, -1, filters) if each else (-1, inside, filters)
+    )
+    none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
+    slopes, pack = _lines(g, geometry.out), _PACKED if each else _TURNED
+    work = run, _team(w, batch, channels, filters, groups)
+    for plan in plans:
+        _run_pixels(work, plan, slopes, turned, pack, none, y, geometry.tile[1], low)
+    return y
+
+
+def _lines(images: Array, sizes: tuple[int, ...]) -> Array:
+    """(batch, lines, numbers of a line), in row-major order."""
+    return kernel_family.owned(images).reshape(images.shape[0], sizes[0] * sizes[1], -1)
+
+
+def _run_pixels(
+    work: tuple[Any, int],
+    plan: PixelPlan,
+    x: Array,
+    kernel: Array,
+    pack: int,
+    bias: Array,
+    y: Array,
+    width: int,
+    low: Any,
+) -> None:
+    packed = kernel
+    if pack != _AS_IT_IS:
+        packed = np.empty((len(plan.blocks), plan.depth, width), np.float32)
+    source = np.empty(plan.source, np.float32)
+    tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
+    flat = y.reshape(y.shape[0], -1)
+    given = kernel, plan.taps, packed, plan.blocks, bias, flat
+    run, team = work
+    run(team, x, source, plan.lines, *given, *tables, (*plan.numbers, pack), low)
+
+
+def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
+    """The gradient by the kernel, or `None` where the plain version is to make it.
+
+    That is where compiling does not pay, and where infinite numbers may have met zeros.
+    """
+    found = _kernel_gradient(w, x, g, groups)
+    if found is None or not _finite_cheaply(found, x, g):
+        return None
+    return None if w.has_padding and _has_blind_windows(w) and not _finite(g) else found
+
+
+def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
+    """Sums for the weights, over what each of them saw."""
+    if not _fits(w, x, g):
+        return None
+    batch, channels, filters = x.shape[0], x.shape[-1], g.shape[-1]
+    seconds = _plain_seconds(w, batch, channels, filters, groups)
+    if depthwise_tuned.serves(w, channels, filters, groups):
+        return depthwise_tuned.kernel_gradient(w, x, g, seconds)
+    each = _by_channel(channels, filters, groups)
+    # by channel a tile has a row for each tap, of which there are seldom more than 9
+    sixteens = _sixteens(filters, 2) if each else _sixteens(filters // groups)
+    run = WEIGHTS.find((sixteens, int(each)), seconds)
+    if run is None:
+        return None
+    geometry = _geometry(w, batch, channels, filters, groups, sixteens, pools.planned_threads())
+    plan = conv_layout.weights(geometry)
+    inside = channels // groups
+    shape = (plan.parts, math.prod(w.window) * inside, filters)
+    y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)
+    slopes = kernel_family.owned(g).reshape(batch, -1, filters)
+    source = np.empty(plan.source, np.float32)
+    tables = plan.blocks, plan.at, plan.to, plan.pieces, plan.groups
+    images = _lines(x, geometry.sizes)
+    team = _team(w, batch, channels, filters, groups)
+    run(team, images, source, plan.lines, slopes, y, *tables, plan.numbers)
+    result = y.sum(axis=0) if plan.parts > 1 else y[0]
+    return result.reshape(*w.window, inside, filters)

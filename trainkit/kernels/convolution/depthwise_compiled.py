@@ -1,0 +1,306 @@
+"""Depthwise convolution in one or two dimensions, line by line.
+
+A line of results needs a few lines of the source, which stay in the cache of a core from one line
+to the next. Nothing is padded: tiles at the edges check what they read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, int64, prange, void
+from numba.core.types import UniTuple
+
+from trainkit.kernels.convolution.conv_microkernels import tiling
+from trainkit.kernels.convolution.depthwise_microkernels import line_tile, seen_by, tap_tile
+from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.threads.parallel_for import (
+    TEAM,
+    WITHOUT_TEAM,
+    spread,
+    stretch,
+)
+
+_LINES, _MATRIX, _VECTOR = float32[:, :, ::1], float32[:, ::1], float32[::1]
+_TABLE = int64[:, ::1]
+_LANES = tiling(1)[2]
+
+
+@compiled(parallel=False)
+def _lines_part(
+    part,
+    parts,
+    x,
+    kernel,
+    bias,
+    y,
+    table,
+    numbers,
+    low,
+    reach,
+    pixels,
+    window,
+    stride,
+    dilation,
+    back,
+    each,
+):
+    first_seen, last_seen, step = reach
+    inside, outside, filters, width, y_width, position, place, x_lines, w_rows, bands = numbers
+    zeros = np.zeros(_LANES, np.float32)
+    zeros_at, bias_at = zeros.ctypes.data, bias.ctypes.data
+    x_at, w_at, y_at = x.ctypes.data, kernel.ctypes.data, y.ctypes.data
+    x_step, y_step, w_tap = 4 * inside, 4 * outside, 4 * filters
+    x_line, y_line, w_line = 4 * x.shape[2], 4 * y.shape[2], w_tap * window
+    x_row, w_row = x_lines * x_line, w_rows * w_line
+    lanes = _LANES
+    x_lanes, y_lanes = (lanes, lanes // each) if back else (lanes // each, lanes)
+    blocks = (y_width - place + pixels - 1) // pixels
+    vectors, whole = (filters + lanes - 1) // lanes, filters // lanes
+    start, stop = stretch(part, parts, x.shape[0] * bands, 1)
+    for number in range(start, stop):
+        task = np.int64(number)
+        n, band = task // bands, task % bands
+        for i in range(band * len(table) // bands, (band + 1) * len(table) // bands):
+            first, rows, tap = table[i]
+            ahead = max(rows * x_row, x_line)  # the line after the last that is read here
+            seen_width, some = (width, rows) if rows > 0 else (0, 1)
+            source = x_at + (n * x.shape[1] + first) * x_line
+            target = y_at + (n * y.shape[1] + i) * y_line
+            weights = w_at + tap * w_line
+            for block in range(blocks):
+                at, to = position + block * step, place + block * pixels
+                x0, y0 = source + at * x_step, target + to * y_step
+                full = at + first_seen >= 0 and at + last_seen < seen_width
+                free = whole if full and to >= 0 and to + pixels <= y_width else 0
+                for c in range(free):
+                    line_tile(
+                        pixels,
+                        window,
+                        stride,
+                        dilation,
+                        back,
+                        each,
+                        lanes,
+                        0,
+                        x0 + 4 * c * x_lanes,
+                        x_row,
+                        x_step,
+                        at,
+                        width,
+                        ahead,
+                        weights + 4 * c * lanes,
+                        w_row,
+                        w_tap,
+                        rows,
+                        bias_at + 4 * c * lanes,
+                        y0 + 4 * c * y_lanes,
+                        y_step,
+                        to,
+                        y_width,
+                        y_line,
+                        lanes,
+                        zeros_at,
+                        low,
+                    )
+                for c in range(free, vectors):
+                    line_tile(
+                        pixels,
+                        window,
+                        stride,
+                        dilation,
+                        back,
+                        each,
+                        lanes,
+                        1,
+                        x0 + 4 * c * x_lanes,
+                        x_row,
+                        x_step,
+                        at,
+                        seen_width,
+                        ahead,
+                        weights + 4 * c * lanes,
+                        w_row,
+                        w_tap,
+                        some,
+                        bias_at + 4 * c * lanes,
+                        y0 + 4 * c * y_lanes,
+                        y_step,
+                        to,
+                        y_width,
+                        y_line,
+                        filters - c * lanes,
+                        zeros_at,
+                        low,
+                    )
+
+
+def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each: int) -> Any:
+    """`run(team, parts, ...)`: results, or the gradient by the input, some of a line at a time.
+
+    Its arguments:
+        x: (images, lines, numbers of a line): the input, or the gradients of windows.
+        kernel: (rows of the kernel, window * filters).
+        bias: (filters,); going back it is not read.
+        y: (images, lines, numbers of a line).
+        table: for each line of y the first line of x that it sees, how many it sees, and the row
+            of the kernel under which the first lies.
+        numbers: (channels of x, channels of y, filters, pixels of a line of x, of y, position in x
+            and place in y of the first tile, lines of x from one seen line to the next, rows of
+            the kernel from one to the next, bands that the lines of y are split in).
+        low: the smallest result.
+    """
+    seen = seen_by(pixels, window, stride, dilation, back)
+    step = pixels // stride if back else pixels * stride
+    reach = seen[0][0], seen[-1][0], step
+
+    @compiled(parallel=WITHOUT_TEAM)
+    def run(team, parts, x, kernel, bias, y, table, numbers, low):
+        given = (
+            x, kernel, bias, y, table, numbers, low, reach,
+            pixels, window, stride, dilation, back, each,
+        )  # fmt: skip
+        if WITHOUT_TEAM:
+            for part in prange(parts):
+                _lines_part(
+                    part, parts, x, kernel, bias, y, table, numbers, low, reach,
+                    pixels, window, stride, dilation, back, each,
+                )  # fmt: skip
+        else:
+            spread(team, parts, _lines_part, given)
+
+    run.compile(
+        void(
+            *TEAM,
+            _LINES,
+            float32[:, ::1],
+            float32[::1],
+            _LINES,
+            _TABLE,
+            UniTuple(int64, 10),
+            float32,
+        )
+    )
+    return run
+
+
+@compiled(parallel=False)
+def _taps_part(part, parts, x, g, y, table, numbers, reach, pixels, window, stride, dilation, each):
+    last_seen, step = reach
+    channels, filters, width, g_width, position, x_lines, chunk = numbers
+    lanes = _LANES
+    x_lanes = lanes // each
+    zeros = np.zeros(_LANES, np.float32)
+    zeros_at = zeros.ctypes.data
+    x_at, g_at, y_at = x.ctypes.data, g.ctypes.data, y.ctypes.data
+    x_step, g_step, y_row = 4 * channels, 4 * filters, 4 * filters * window
+    x_line, g_line = 4 * x.shape[2], 4 * g.shape[2]
+    x_row = x_lines * x_line
+    shares, height = y.shape[0], len(table)
+    total, blocks = x.shape[0] * height, (g_width + pixels - 1) // pixels
+    vectors = (filters + lanes - 1) // lanes
+    chunks = (vectors + chunk - 1) // chunk
+    start, stop = stretch(part, parts, shares * chunks, 1)
+    for number in range(start, stop):
+        task = np.int64(number)
+        share, c0 = task // chunks, task % chunks * chunk
+        c1 = min(c0 + chunk, vectors)
+        whole = max(c0, min(c1, filters // lanes))
+        for line in range(share * total // shares, (share + 1) * total // shares):
+            n, i = line // height, line % height
+            first, rows, tap = table[i]
+            if rows == 0:
+                continue
+            source = x_at + (n * x.shape[1] + first) * x_line
+            slopes = g_at + (n * g.shape[1] + i) * g_line
+            sums = y_at + share * y.shape[1] * g_step + tap * y_row
+            for block in range(blocks):
+                at, to = position + block * step, block * pixels
+                x0, g0 = source + at * x_step, slopes + to * g_step
+                full = at >= 0 and at + last_seen < width and to + pixels <= g_width
+                free = whole if full else c0
+                for c in range(c0, free):
+                    tap_tile(
+                        pixels,
+                        window,
+                        stride,
+                        dilation,
+                        each,
+                        lanes,
+                        0,
+                        x0 + 4 * c * x_lanes,
+                        x_row,
+                        x_step,
+                        at,
+                        width,
+                        rows * x_row,
+                        g0 + 4 * c * lanes,
+                        g_step,
+                        to,
+                        g_width,
+                        g_line,
+                        sums + 4 * c * lanes,
+                        y_row,
+                        g_step,
+                        rows,
+                        lanes,
+                        zeros_at,
+                    )
+                for c in range(free, c1):
+                    tap_tile(
+                        pixels,
+                        window,
+                        stride,
+                        dilation,
+                        each,
+                        lanes,
+                        1,
+                        x0 + 4 * c * x_lanes,
+                        x_row,
+                        x_step,
+                        at,
+                        width,
+                        rows * x_row,
+                        g0 + 4 * c * lanes,
+                        g_step,
+                        to,
+                        g_width,
+                        g_line,
+                        sums + 4 * c * lanes,
+                        y_row,
+                        g_step,
+                        rows,
+                        filters - c * lanes,
+                        zeros_at,
+                    )
+
+
+def taps(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:
+    """`run(team, parts, ...)`: the gradient by the kernel, some windows of a line at a time.
+
+    Its arguments:
+        x: (images, lines, numbers of a line).
+        g: (images, lines of windows, numbers of a line).
+        y: (shares, taps, filters), zeros, to which each share of all lines adds its sums.
+        table: as for `lines`.
+        numbers: (channels, filters, pixels of a line that any window sees, windows of a line,
+            position of the first window, lines of x from one seen line to the next, vectors of
+            filters of a task).
+    """
+    reach = seen_by(pixels, window, stride, dilation, 0)[-1][0], pixels * stride
+
+    @compiled(parallel=WITHOUT_TEAM)
+    def run(team, parts, x, g, y, table, numbers):
+        given = x, g, y, table, numbers, reach, pixels, window, stride, dilation, each
+        if WITHOUT_TEAM:
+            for part in prange(parts):
+                _taps_part(
+                    part, parts, x, g, y, table, numbers, reach,
+                    pixels, window, stride, dilation, each,
+                )  # fmt: skip
+        else:
+            spread(team, parts, _taps_part, given)
+
+    run.compile(void(*TEAM, _LINES, _LINES, _LINES, _TABLE, UniTuple(int64, 7)))
+    return run

@@ -1,0 +1,365 @@
+"""Register tiles of depthwise convolutions: some pixels of a line, a vector of filters of each.
+
+All taps of a kernel's row that see a pixel are added while it is in a register, so a pixel is read
+once for a row of taps and not once for each of them. What remains is reading memory: a tile asks
+for what the tile below it will need, which keeps more reads under way than the processor's own
+guesses do. Addresses and distances are in bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from trainkit.kernels.jit.simd import (
+    I32,
+    Loop,
+    Tile,
+    literal,
+)
+
+Seen = list[tuple[int, int, int]]
+_TO_READ, _TO_WRITE = 0, 1
+
+
+def seen_by(pixels: int, window: int, stride: int, dilation: int, back: int) -> Seen:
+    """What some results of a line see of the source's line.
+
+    Args:
+        pixels: results, side by side.
+        window: taps of a row of the kernel.
+        stride: positions between windows.
+        dilation: positions between taps.
+        back: 0 where results are windows; 1 where they are positions under windows, of which the
+            first lies under tap 0 of window 0.
+
+    Returns:
+        Triples (position or window of the source, result, tap), in ascending order.
+    """
+    found = []
+    for q in range(pixels):
+        for b in range(window):
+            place = q - b * dilation
+            if not back:
+                found.append((q * stride + b * dilation, q, b))
+            elif place % stride == 0:
+                found.append((place // stride, q, b))
+    return sorted(found)
+
+
+class _Line(Tile):
+    """Emits code for vectors of filters, `each` of which share a channel.
+
+    Args:
+        builder: LLVM's.
+        lanes: filters of a vector.
+        each: filters of a channel.
+        count: filters that there are; `None` for all lanes.
+    """
+
+    def __init__(self, builder: Any, lanes: int, each: int, count: Any) -> None:
+        super().__init__(builder, 1, 1, lanes)
+        self.each = each
+        self.few = Tile(builder, 1, 1, lanes // each)
+        self.masks_of: dict[Tile, Any] = {}
+        if count is not None:
+            channels = builder.sdiv(count, self.word(each))
+            self.masks_of = {self.few: self.few.masks(channels)[0], self: self.masks(count)[0]}
+
+    def read(self, at: Any, tile: Tile | None = None) -> Any:
+        """A vector of filters, or of as many numbers as `tile` has lanes."""
+        tile = tile or self
+        mask = self.masks_of.get(tile)
+        return tile.weights(at)[0] if mask is None else tile.masked_load(at, mask)
+
+    def read_channels(self, at: Any) -> Any:
+        """The vector in which each filter finds its channel."""
+        found = self.read(at, self.few)
+        if self.each == 1:
+            return found
+        order = self._lanes([i // self.each for i in range(self.lanes)])
+        return self.builder.shuffle_vector(found, ir.Constant(found.type, ir.Undefined), order)
+
+    def write(self, value: Any, at: Any) -> None:
+        """A vector of filters, or of channels."""
+        tile = self if value.type == self.vector else self.few
+        mask = self.masks_of.get(tile)
+        if mask is None:
+            tile.store(value, at)
+        else:
+            tile.masked_store(value, at, mask)
+
+    def channels(self, value: Any) -> Any:
+        """Sums over the filters of each channel."""
+        while value.type.count > self.few.lanes:
+            nothing, half = ir.Constant(value.type, ir.Undefined), value.type.count // 2
+            even, odd = (
+                self.builder.shuffle_vector(value, nothing, self._lanes(order))
+                for order in ([2 * i for i in range(half)], [2 * i + 1 for i in range(half)])
+            )
+            value = self.builder.fadd(even, odd)
+        return value
+
+    def _lanes(self, numbers: list[int]) -> Any:
+        constants = [ir.Constant(I32, n) for n in numbers]
+        return ir.Constant(ir.VectorType(I32, len(numbers)), constants)
+
+    def along(self, base: Any, step: Any, number: int) -> Any:
+        """Address of an item of a row whose items are `step` bytes apart."""
+        return self.builder.add(base, self.builder.mul(step, self.word(number)))
+
+    def inside(self, position: Any, number: int, size: Any) -> Any:
+        """Whether item `number` from `position` on is one of `size`."""
+        return self.builder.icmp_unsigned("<", self.plus(position, number), size)
+
+    def least(self, value: Any, low: Any) -> Any:
+        """`value`, with `low` in place of what is less; NaN stays."""
+        below = self.builder.fcmp_ordered("<", value, low)
+        return self.builder.select(below, low, value)
+
+    def product(self, one: Any, two: Any, total: Any = None) -> Any:
+        """A product of vectors, added to `total` if there is one."""
+        if total is None:
+            return self.builder.fmul(one, two)
+        fused = self.intrinsic("llvm.fma", self.vector, [self.vector] * 3)
+        return self.builder.call(fused, [one, two, total])
+
+    def fetch(self, base: Any, step: Any, items: int, use: int) -> None:
+        """Bring the cache lines of some items of a row near the processor, without waiting."""
+        byte = ir.IntType(8).as_pointer()
+        name, kinds = "llvm.prefetch.p0", [byte, I32, I32, I32]
+        module = self.builder.module
+        known = module.globals.get(name)
+        fetch = known or ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
+        how = [ir.Constant(I32, n) for n in (use, 3, 1)]  # to all caches, as data
+        for number in range(items):
+            at = self.builder.inttoptr(self.along(base, step, number), byte)
+            self.builder.call(fetch, [at, *how])
+
+
+class _Source:
+    """Reads pixels of a line, each once; zeros for those outside."""
+
+    def __init__(self, line: _Line, seen: Seen, step: Any) -> None:
+        self.line = line
+        self.offsets = {j: line.along(line.word(0), step, j) for j, _, _ in seen}
+        self.valid: dict[int, Any] = {}
+
+    def check(self, position: Any, width: Any) -> None:
+        """Let pixels be outside of a line of `width`; the first is at `position`."""
+        self.valid = {j: self.line.inside(position, j, width) for j in self.offsets}
+
+    def pixel(self, row: Any, j: int, zeros: Any) -> Any:
+        """Address of a pixel, or of zeros."""
+        at = self.line.plus(row, self.offsets[j])
+        return self.line.builder.select(self.valid[j], at, zeros) if self.valid else at
+
+
+@intrinsic(prefer_literal=True)
+def line_tile(
+    typing,
+    pixels,
+    window,
+    stride,
+    dilation,
+    back,
+    each,
+    lanes,
+    careful,
+    x,
+    x_row,
+    x_step,
+    position,
+    width,
+    x_ahead,
+    w,
+    w_row,
+    w_tap,
+    rows,
+    start,
+    y,
+    y_step,
+    place,
+    y_width,
+    y_ahead,
+    count,
+    zeros,
+    low,
+):
+    """A vector of sums for each of `pixels` results of a line; `seen_by` says what they see.
+
+    y[q] = start + sum over rows r and (j, q, b) of seen_by of x[r, j] * w[r, b], no less than low
+
+    Going back, sums start from 0 and are added up over the filters of each channel.
+
+    Args:
+        typing: Numba's.
+        pixels: a literal.
+        window: taps of a row; a literal.
+        stride: a literal.
+        dilation: a literal.
+        back: 1 or 0; a literal.
+        each: filters of a channel, a power of two that is at most lanes; a literal.
+        lanes: filters of a vector; a literal.
+        careful: 1 where pixels may be outside, or lanes too many; a literal.
+        x: address of the first row of the source, at item 0 of seen_by.
+        x_row: from one row to the next.
+        x_step: from one pixel to the next.
+        position: of item 0 in its line.
+        width: pixels of a line of the source.
+        x_ahead: from x to the first row that will be read later.
+        w: address of the weights of the first row.
+        w_row: from one row to the next.
+        w_tap: from one tap to the next.
+        rows: at least 1.
+        start: address of the vector that sums start from.
+        y: address of the first result.
+        y_step: from one result to the next.
+        place: of the first result in its line.
+        y_width: results of a line.
+        y_ahead: from y to what will be written later.
+        count: filters that there are.
+        zeros: address of a vector of zeros.
+        low: a number.
+    """
+    literals = pixels, window, stride, dilation, back, each, lanes, careful
+    facts = [literal(kind) for kind in literals]
+    signature = types.void(*literals, *(types.intp,) * 18, types.float32)
+
+    def codegen(context, builder, signature, arguments):
+        pixels, window, stride, dilation, back, each, lanes, careful = facts
+        x, x_row, x_step, position, width, x_ahead, w, w_row, w_tap, rows = arguments[8:18]
+        start, y, y_step, place, y_width, y_ahead, count, zeros, low = arguments[18:]
+        line = _Line(builder, lanes, each, count if careful else None)
+        seen = seen_by(pixels, window, stride, dilation, back)
+        source = _Source(line, seen, x_step)
+        if careful:
+            source.check(position, width)
+        for number in range(1 if back else stride):
+            row = line.plus(line.along(x, x_row, number), x_ahead)
+            line.fetch(row, x_step, pixels // stride if back else pixels * stride, _TO_READ)
+        line.fetch(line.plus(y, y_ahead), y_step, pixels, _TO_WRITE)
+        first = ir.Constant(line.vector, [0.0] * lanes) if back else line.read(start)
+        loop = Loop(builder, rows, [x, w, *[first] * pixels])
+        row, weights, *sums = loop.values
+        taps = [line.read(line.along(weights, w_tap, b)) for b in range(window)]
+        found = {}
+        for j, q, b in seen:
+            if j not in found:
+                at = source.pixel(row, j, zeros)
+                found[j] = line.read(at) if back else line.read_channels(at)
+            sums[q] = line.product(found[j], taps[b], sums[q])
+        loop.close([line.plus(row, x_row), line.plus(weights, w_row), *sums])
+        least = line.spread(low)
+        for q, total in enumerate(sums):
+            value = line.channels(total) if back else line.least(total, least)
+            at = line.along(y, y_step, q)
+            if careful:
+                with builder.if_then(line.inside(place, q, y_width)):
+                    line.write(value, at)
+            else:
+                line.write(value, at)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic(prefer_literal=True)
+def tap_tile(
+    typing,
+    pixels,
+    window,
+    stride,
+    dilation,
+    each,
+    lanes,
+    careful,
+    x,
+    x_row,
+    x_step,
+    position,
+    width,
+    x_ahead,
+    g,
+    g_step,
+    place,
+    g_width,
+    g_ahead,
+    y,
+    y_row,
+    y_tap,
+    rows,
+    count,
+    zeros,
+):
+    """Add to the gradients of taps what `pixels` windows of a line give them.
+
+    y[r, b] += sum over (j, q, b) of seen_by of x[r, j] * g[q]
+
+    Args:
+        typing: Numba's.
+        pixels: windows; a literal.
+        window: taps of a row; a literal.
+        stride: a literal.
+        dilation: a literal.
+        each: filters of a channel, a power of two that is at most lanes; a literal.
+        lanes: filters of a vector; a literal.
+        careful: 1 where pixels may be outside, or lanes too many; a literal.
+        x: address of the first row of the source, at tap 0 of the first window.
+        x_row: from one row to the next.
+        x_step: from one pixel to the next.
+        position: of tap 0 of the first window in its line.
+        width: pixels of a line that any window sees.
+        x_ahead: from x to the first row that will be read later.
+        g: address of the first window's gradients.
+        g_step: from one window to the next.
+        place: of the first window in its line.
+        g_width: windows of a line.
+        g_ahead: from g to what will be read later.
+        y: address of the first row of taps.
+        y_row: from one row to the next.
+        y_tap: from one tap to the next.
+        rows: at least 1.
+        count: filters that there are.
+        zeros: address of a vector of zeros.
+    """
+    literals = pixels, window, stride, dilation, each, lanes, careful
+    facts = [literal(kind) for kind in literals]
+    signature = types.void(*literals, *(types.intp,) * 17)
+
+    def codegen(context, builder, signature, arguments):
+        pixels, window, stride, dilation, each, lanes, careful = facts
+        x, x_row, x_step, position, width, x_ahead, g, g_step, place = arguments[7:16]
+        g_width, g_ahead, y, y_row, y_tap, rows, count, zeros = arguments[16:]
+        line = _Line(builder, lanes, each, count if careful else None)
+        seen = seen_by(pixels, window, stride, dilation, 0)
+        source = _Source(line, seen, x_step)
+        if careful:
+            source.check(position, width)
+        for number in range(stride):
+            row = line.plus(line.along(x, x_row, number), x_ahead)
+            line.fetch(row, x_step, pixels * stride, _TO_READ)
+        line.fetch(line.plus(g, g_ahead), g_step, pixels, _TO_READ)
+        slopes = []
+        for q in range(pixels):
+            at = line.along(g, g_step, q)
+            if careful:
+                at = builder.select(line.inside(place, q, g_width), at, zeros)
+            slopes.append(line.read(at))
+        loop = Loop(builder, rows, [x, y])
+        row, target = loop.values
+        found, sums = {}, {}
+        for j, q, b in seen:
+            if j not in found:
+                found[j] = line.read_channels(source.pixel(row, j, zeros))
+            sums[b] = line.product(found[j], slopes[q], sums.get(b))
+        for b, total in sums.items():
+            at = line.along(target, y_tap, b)
+            line.write(builder.fadd(line.read(at), total), at)
+        loop.close([line.plus(row, x_row), line.plus(target, y_row)])
+        return context.get_dummy_value()
+
+    return signature, codegen

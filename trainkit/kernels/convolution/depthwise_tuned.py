@@ -1,0 +1,181 @@
+"""Which depthwise convolutions have compiled kernels of their own, and tables for them.
+
+Arrays are `(batch, spatial..., channels)`, kernels `(window..., 1, channels * multiplier)`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.threads import pools
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+
+LINES = kernel_family.Family("depthwise_lines", "convolution.depthwise_compiled", "lines")
+TAPS = kernel_family.Family("depthwise_taps", "convolution.depthwise_compiled", "taps")
+
+MULTIPLIERS = (1, 2, 4)
+"""Filters of a channel that divide the lanes of each processor's registers."""
+WIDEST, LONGEST_STRIDE = 9, 4
+"""With wider windows a row of weights and the sums of a tile need more registers than there are."""
+PARTS = 8
+"""Parts of the lines whose gradients are summed apart: shapes alone decide on the bits."""
+CHUNK = 8
+"""Vectors of filters whose gradients stay in the first-level cache."""
+TABLES = 256
+_STEP_NANOSECONDS, _NANOSECONDS = 0.03, 0.03
+"""What one core takes for a product, and for an element that it reads or writes."""
+
+
+def serves(w: Windows, channels: int, filters: int, groups: int) -> bool:
+    """Whether there are kernels for such windows."""
+    return (
+        1 < groups == channels
+        and filters in [channels * each for each in MULTIPLIERS]
+        and len(w.window) < 3
+        and w.window[-1] <= WIDEST
+        and w.strides[-1] <= LONGEST_STRIDE
+        and all(s == 1 or d == 1 for s, d in zip(w.strides, w.dilation, strict=True))
+    )
+
+
+def _pixels(width: int, stride: int = 1) -> int:
+    """Results of a tile: multiples of `stride`, enough for sums that need not wait for another."""
+    if width % (7 * stride) == 0 and width % 8 and stride < 3:
+        return 7 * stride
+    return stride * -(-8 // stride)
+
+
+def _two(values: tuple[Any, ...], first: Any = 1) -> tuple[Any, ...]:
+    """Facts along two axes: `first` for the one that is missing."""
+    return (first,) * (2 - len(values)) + values
+
+
+def _vertical(w: Windows) -> tuple[int, int, int, int, int, int]:
+    """(lines, lines of windows, rows of the kernel, stride, dilation, padding before)."""
+    facts = w.sizes, w.out, w.window, w.strides, w.dilation
+    size, out, window, stride, dilation = (_two(fact)[0] for fact in facts)
+    return size, out, window, stride, dilation, _two(w.pads, (0, 0))[0][0]
+
+
+@lru_cache(maxsize=TABLES)
+def forward_table(w: Windows) -> Array:
+    """For each line of windows the first line that it sees, how many, and the first one's tap."""
+    size, out, window, stride, dilation, before = _vertical(w)
+    lines = [[(o * stride + a * dilation - before, a) for a in range(window)] for o in range(out)]
+    return _table(lines, size)
+
+
+@lru_cache(maxsize=TABLES)
+def backward_table(w: Windows) -> Array:
+    """For each line the first line of windows that sees it, how many do, and the first one's tap.
+
+    They are ordered by taps, so those of windows come from below.
+    """
+    size, out, window, stride, dilation, before = _vertical(w)
+    shifts = [[(i + before - a * dilation, a) for a in range(window)] for i in range(size)]
+    lines = [[(s // stride, a) for s, a in line if s % stride == 0] for line in shifts]
+    return _table(lines, out)
+
+
+def _table(lines: list[list[tuple[int, int]]], size: int) -> Array:
+    inside = [[pair for pair in line if 0 <= pair[0] < size] for line in lines]
+    firsts = [line[0] if line else (0, 0) for line in inside]
+    rows = zip(firsts, inside, strict=True)
+    return np.array([(first, len(line), tap) for (first, tap), line in rows], np.int64)
+
+
+def _bands(batch: int, lines: int) -> int:
+    """Parts of an image, so that there is work for all threads."""
+    return min(lines, -(-4 * pools.planned_threads() // batch))
+
+
+def _work(w: Windows, x: Array, y: Array) -> tuple[int, int]:
+    """The team for a convolution between two arrays, and parts, from what one core takes."""
+    steps = min(x.size, y.size) * math.prod(w.window)
+    return shared(_STEP_NANOSECONDS * steps + _NANOSECONDS * (x.size + y.size))
+
+
+def _lines(images: Array, count: int) -> Array:
+    """(batch, lines, numbers of a line), in row-major order."""
+    return kernel_family.owned(images).reshape(images.shape[0], count, -1)
+
+
+def forward(
+    w: Windows, x: Array, kernel: Array, bias: Array | None, rectify: bool, seconds: float
+) -> Array | None:
+    """Convolution, bias and rectifier compiled, or `None` where that does not pay.
+
+    Args:
+        w: the windows.
+        x: input.
+        kernel: weights.
+        bias: (filters,), or `None`.
+        rectify: whether what is less than 0 becomes 0.
+        seconds: estimate of what the plain version takes.
+    """
+    channels, filters = x.shape[-1], kernel.shape[-1]
+    width, dilation = w.out[-1], w.dilation[-1]
+    key = (_pixels(width), w.window[-1], w.strides[-1], dilation, 0, filters // channels)
+    run = LINES.find(key, seconds)
+    if run is None:
+        return None
+    size, out, window, _, x_lines, _ = _vertical(w)
+    y = np.empty((len(x), *w.out, filters), np.float32)
+    shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
+    places = w.sizes[-1], width, -w.pads[-1][0], 0
+    numbers = channels, filters, filters, *places, x_lines, 1, _bands(len(x), out)
+    low = np.float32(0 if rectify else -np.inf)
+    weights = kernel_family.owned(kernel).reshape(window, -1)
+    given = _lines(x, size), weights, shift, _lines(y, out), forward_table(w), numbers, low
+    run(*_work(w, x, y), *given)
+    return y
+
+
+def input_gradient(
+    w: Windows, g: Array, kernel: Array, channels: int, seconds: float
+) -> Array | None:
+    """The gradient by the input, or `None` where the compiled kernel does not pay."""
+    filters, width, stride = kernel.shape[-1], w.sizes[-1], w.strides[-1]
+    each = filters // channels
+    key = (_pixels(width, stride), w.window[-1], stride, w.dilation[-1], 1, each)
+    run = LINES.find(key, seconds)
+    if run is None:
+        return None
+    size, out, window, down, apart, _ = _vertical(w)
+    y = np.empty((len(g), *w.sizes, channels), np.float32)
+    start = w.pads[-1][0]
+    places = w.out[-1], width, start // stride, -(start % stride)
+    numbers = filters, channels, filters, *places, -apart, down, _bands(len(g), size)
+    none, low = np.zeros(0, np.float32), np.float32(-np.inf)
+    weights = kernel_family.owned(kernel).reshape(window, -1)
+    given = _lines(g, out), weights, none, _lines(y, size), backward_table(w), numbers, low
+    run(*_work(w, g, y), *given)
+    return y
+
+
+def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | None:
+    """The gradient by the kernel, or `None` where the compiled kernel does not pay."""
+    channels, filters, dilation = x.shape[-1], g.shape[-1], w.dilation[-1]
+    width, stride = w.out[-1], w.strides[-1]
+    key = (_pixels(width), w.window[-1], stride, dilation, filters // channels)
+    run = TAPS.find(key, seconds)
+    if run is None:
+        return None
+    size, out, window, _, x_lines, _ = _vertical(w)
+    parts = min(PARTS, len(x) * out)
+    y = np.zeros((parts, window * w.window[-1], filters), np.float32)
+    start = w.pads[-1][0]
+    end = (width - 1) * stride + (w.window[-1] - 1) * dilation + 1 - start
+    numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, CHUNK
+    team, shares = _work(w, x, g)
+    shares = min(shares, max(PARTS, pools.planned_threads()))  # few, so each reads whole lines
+    run(team, shares, _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
+    return y.sum(axis=0).reshape(*w.window, 1, filters)

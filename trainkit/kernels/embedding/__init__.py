@@ -1,0 +1,1 @@
+"""Rows gathered from a table, and added back to it."""

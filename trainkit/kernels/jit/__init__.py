@@ -1,0 +1,1 @@
+"""Compiled kernels: when one takes over, how it is compiled, where it is kept."""

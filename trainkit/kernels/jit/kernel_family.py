@@ -1,0 +1,257 @@
+"""When a compiled kernel takes over from the plain one.
+
+A kernel is compiled for one signature, such as a number of filters. Compiling takes a second or two
+the first time, so it happens only for signatures on which a process spends its time: once the plain
+version has worked for about `START_SECONDS` a thread compiles in the background (or loads what an
+earlier process has left on disk), and once it has worked for about `SWITCH_SECONDS` the compiled
+kernel takes over. Both are counted in estimated work, not by the clock, so the change comes at the
+same call of every run, and one run is like another to the last bit. `KernelChoice` lets a
+checkpoint carry the counts, so that a run which goes on changes where the one that was never
+stopped did.
+
+The environment variable `TRAINKIT_JIT` decides: "0" never compiles, "eager" compiles at the first
+call, anything else does as said above.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.trackable import Trackable
+from trainkit.kernels.threads import pools
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Kernel = Callable[..., Any]
+Key = tuple[Any, ...]
+
+START_SECONDS = 0.01
+SWITCH_SECONDS = 0.1
+"""Compiling takes a second or two, once on a machine; loading what lies on disk, a tenth of one."""
+SMALLEST_SECONDS = 5e-5
+"""A call on which the plain version spends less is left to it: waking threads takes a half."""
+FLOPS_PER_SECOND = 5e10
+"""What plain versions reach, for estimates of the time that they take."""
+BYTES_PER_SECOND = 5e9
+"""What plain versions read and write, for estimates of the time that they take."""
+
+MODES = ("off", "hot", "eager")
+
+
+def _mode_of(text: str) -> str:
+    if text.strip().lower() in ("0", "off", "false", "no"):
+        return "off"
+    return "eager" if text.strip().lower() == "eager" else "hot"
+
+
+class _State:
+    """The mode, and all families, so that a change of mode reaches them."""
+
+    mode = _mode_of(os.environ.get("TRAINKIT_JIT", ""))
+    families: tuple[Family, ...] = ()
+
+
+def mode() -> str:
+    """Which kernels are compiled: "off", "hot" or "eager"; at first what `TRAINKIT_JIT` says."""
+    return _State.mode
+
+
+def set_mode(name: str) -> None:
+    """Choose which kernels are compiled, and let all of them start anew.
+
+    Args:
+        name: "off" for none, "hot" for those that are used much, "eager" for each at its first
+            call.
+
+    Raises:
+        InvalidArgumentError: it is none of these.
+    """
+    if name not in MODES:
+        raise InvalidArgumentError(f"the mode of compiled kernels is one of {MODES}, not {name!r}")
+    _State.mode = name
+    for family in _State.families:
+        family.forget()
+
+
+def cache_folder() -> Path:
+    """Where notes on what has been compiled lie; Numba keeps the code itself."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    from pathlib import Path
+
+    return Path(os.environ.get("TRAINKIT_CACHE") or os.path.join(base, "trainkit")) / "kernels"
+
+
+def owned(array: Any) -> Any:
+    """`array` itself if it is writeable and in row-major order, or a copy that is."""
+    return array if array.flags.carray else np.array(array, order="C")
+
+
+class Family:
+    """Kernels of one kind, one for each signature.
+
+    Args:
+        name: what it is called on disk and in warnings.
+        file: the module in `kernels.compiled` that holds `builder`; it is imported when first
+            needed.
+        builder: the name of the function that compiles the kernel of a key, given as arguments.
+        exact: the kernels give the bits of the plain version, so they may take over at any call;
+            no call waits for them.
+        alone: the kernels wake no threads, so they pay in short calls too.
+    """
+
+    def __init__(
+        self, name: str, file: str, builder: str, exact: bool = False, alone: bool = False
+    ) -> None:
+        self.name = name
+        self.exact = exact
+        self.alone = alone
+        self.file = file
+        self.builder = builder
+        self._ready: dict[Key, Any] = {}
+        self._spent: dict[Key, float] = {}
+        self._threads: dict[Key, threading.Thread] = {}
+        self._built: dict[Key, Any] = {}
+        _State.families += (self,)
+
+    def find(self, key: Key, seconds: float) -> Any:
+        """The compiled kernel for `key` if it is to be used in this call, else `None`.
+
+        Args:
+            key: numbers and names that the kernel is compiled for.
+            seconds: estimate of what this call takes without it.
+        """
+        kernel = self._ready.get(key)
+        if kernel is not None:
+            return kernel or None
+        if seconds < SMALLEST_SECONDS and not self.alone and _State.mode != "eager":
+            return None
+        return self._warm(key, seconds)
+
+    def forget(self) -> None:
+        """Start anew, as in a fresh process."""
+        for thread in self._threads.values():
+            thread.join()
+        for table in (self._ready, self._spent, self._threads, self._built):
+            table.clear()
+
+    # ------------------------------------------------------------------ compiling
+
+    def _warm(self, key: Key, seconds: float) -> Any:
+        if _State.mode == "off":
+            return None
+        spent = self._spent.get(key)
+        if spent is None:
+            if _State.mode == "eager":
+                self._compile(key)
+                return self._take(key)
+            spent = _RESTORED.pop(f"{self.name}{key!r}", 0.0)
+        spent += seconds
+        self._spent[key] = spent
+        if spent >= START_SECONDS and key not in self._threads:
+            self._begin(key)
+        done = self.exact and key in self._threads and not self._threads[key].is_alive()
+        if spent >= SWITCH_SECONDS or done:
+            self._threads[key].join()
+            return self._take(key)
+        return None
+
+    def _begin(self, key: Key) -> None:
+        """Compile in a thread, which others may join as soon as they find it."""
+        with _BEGINNING:  # Dataset.map calls kernels in several threads
+            if key not in self._threads:
+                thread = threading.Thread(target=self._compile, args=(key,), daemon=True)
+                thread.start()
+                self._threads[key] = thread
+
+    def _take(self, key: Key) -> Any:
+        kernel = self._built.get(key, False)
+        self._ready[key] = kernel
+        return kernel or None
+
+    def _compile(self, key: Key) -> None:
+        try:
+            pools.calm()
+            module = importlib.import_module(f"trainkit.kernels.{self.file}")
+            self._built[key] = _guarded(getattr(module, self.builder)(*key))
+        except Exception as error:  # without it everything still works, only slower
+            warnings.warn(
+                f"the kernel {self.name}{key} can't be compiled, the plain version goes on: "
+                f"{type(error).__name__}: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return
+
+
+_RESTORED: dict[str, float] = {}
+"""Work that a restored run had done with kernels that this process has not met yet."""
+
+
+class KernelChoice(Trackable):
+    """How far each kernel is on its way to the compiled version, as a part of a checkpoint.
+
+    `BackupAndRestore` stores one with the run. A custom loop that wants to go on to the last bit
+    names one in its checkpoint: `tk.train.Checkpoint(model=model, kernels=KernelChoice())`.
+    """
+
+    def state_arrays(self) -> dict[str, Any]:
+        """The estimated seconds of work by kernel, as JSON in bytes."""
+        work = dict(_RESTORED)
+        for family in _State.families:
+            if not family.exact:
+                work |= {f"{family.name}{key!r}": s for key, s in family._spent.items()}
+        import json
+
+        text = json.dumps({name: min(s, SWITCH_SECONDS) for name, s in sorted(work.items())})
+        return {"work": np.frombuffer(text.encode(), np.uint8).copy()}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        """Go on with the counts of the run that wrote them, in this process.
+
+        Raises:
+            ValueError: the array does not hold such counts; nothing is changed then.
+        """
+        import json
+
+        try:
+            work = json.loads(bytes(np.asarray(arrays["work"], np.uint8)).decode())
+            counts = {str(name): float(seconds) for name, seconds in work.items()}
+        except (KeyError, ValueError, AttributeError, TypeError) as error:
+            raise ValueError(f"the counts of kernels can't be read: {error!r}") from None
+        for family in _State.families:
+            if not family.exact:
+                family.forget()
+        _RESTORED.clear()
+        _RESTORED.update(counts)
+
+
+_LAUNCH, _BEGINNING = threading.Lock(), threading.Lock()
+
+
+def _guarded(kernel: Any) -> Kernel:
+    """`kernel` behind a lock where Numba's threads can serve only one caller at a time."""
+    import numba
+
+    kernel.disable_compile()
+    found: Kernel = kernel
+    try:
+        layer = numba.threading_layer()
+    except ValueError:  # nothing has run in parallel yet
+        return found
+    if layer != "workqueue":
+        return found
+
+    def locked(*args: Any) -> Any:
+        with _LAUNCH:
+            return kernel(*args)
+
+    return locked

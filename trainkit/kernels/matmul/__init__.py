@@ -1,0 +1,1 @@
+"""Matrix products that BLAS is not asked for."""

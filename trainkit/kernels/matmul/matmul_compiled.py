@@ -1,0 +1,128 @@
+"""Small products of matrices, by register tiles, between addresses."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from llvmlite import binding
+from numba.core import types
+from numba.extending import intrinsic
+
+from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.simd import Loop, Tile, literal
+
+
+@lru_cache
+def product_tiling() -> tuple[int, int, int]:
+    """(rows, vectors, lanes) of a tile of `product_tile`; its rows divide 8."""
+    features = binding.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 8, 2, 16
+    return (4, 3, 8) if features.get("avx") else (4, 2, 4)
+
+
+_ROWS, _VECTORS, _LANES = product_tiling()
+WIDE = _VECTORS * _LANES
+"""Columns of a tile."""
+
+
+@intrinsic(prefer_literal=True)
+def product_tile(
+    typing,
+    rows,
+    vectors,
+    lanes,
+    x,
+    x_step,
+    x_next,
+    w,
+    w_step,
+    depth,
+    start,
+    start_step,
+    last,
+    y,
+    y_step,
+    count,
+):
+    """Some rows and columns of a matrix product, added to what is there.
+
+    y[q] = start[q] + sum over k below depth of x[q, k] * w[k], for rows q up to `last`
+
+    Args:
+        typing: Numba's.
+        rows: a literal; those after `last` are copies of it.
+        vectors: of a row; a literal.
+        lanes: numbers of a vector; a literal.
+        x: address of the rows' numbers; may not lie in y.
+        x_step: bytes from one row of x to the next.
+        x_next: bytes from one number of a row of x to the next.
+        w: address of the weights.
+        w_step: bytes from one row of weights to the next.
+        depth: numbers of a row of x, at least 1.
+        start: address of the rows that sums start from; it may be y.
+        start_step: bytes from one of them to the next.
+        last: the last row that there is, at least 0.
+        y: address of the results.
+        y_step: bytes from one row of results to the next.
+        count: how many numbers of a row there are in w, start and y.
+    """
+    literals = rows, vectors, lanes
+    sizes = [literal(kind) for kind in literals]
+    signature = types.void(*literals, *(types.intp,) * 12)
+
+    def codegen(context, builder, signature, arguments):
+        x, x_step, x_next, w, w_step, depth, start, start_step, last, y, y_step, count = arguments[
+            3:
+        ]
+        tile = Tile(builder, *sizes)
+        masks = tile.masks(count)
+        numbered = []
+        for q in map(tile.word, range(tile.rows)):
+            numbered.append(builder.select(builder.icmp_signed("<", q, last), q, last))
+        sums = []
+        for q in numbered:
+            sums += tile.masked_row(tile.plus(start, builder.mul(q, start_step)), masks)
+        apart = [builder.mul(q, x_step) for q in numbered]
+        loop = Loop(builder, depth, [x, w, *sums])
+        at, weight, *sums = loop.values
+        row = tile.masked_row(weight, masks)
+        numbers = [[tile.number(tile.plus(at, a))] * tile.vectors for a in apart]
+        sums = tile.add_products(sums, numbers, row)
+        following = [tile.plus(at, x_next), tile.plus(weight, w_step)]
+        _, _, *sums = loop.close([*following, *sums])
+        for i, total in enumerate(sums):
+            row = builder.mul(numbered[i // tile.vectors], y_step)
+            place = tile.plus(y, row, i % tile.vectors * tile.width)
+            tile.masked_store(total, place, masks[i % tile.vectors])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@compiled(parallel=False)
+def add_product(x, x_step, x_next, w, w_step, depth, start, start_step, rows, y, y_step, width):
+    """Write start + x @ w to y, all given by addresses and the bytes from row to row.
+
+    `x_next` are the bytes from one number of a row of x to the next. `start` has as many rows as
+    y; it may be y itself, or with a step of 0 one row for all.
+    """
+    for f in range(0, width, WIDE):
+        for q in range(0, rows, _ROWS):
+            product_tile(
+                _ROWS,
+                _VECTORS,
+                _LANES,
+                x + q * x_step,
+                x_step,
+                x_next,
+                w + 4 * f,
+                w_step,
+                depth,
+                start + q * start_step + 4 * f,
+                start_step,
+                rows - 1 - q,
+                y + q * y_step + 4 * f,
+                y_step,
+                width - f,
+            )

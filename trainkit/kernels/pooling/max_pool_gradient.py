@@ -1,0 +1,63 @@
+"""The gradient of a largest value, written in LLVM's vectors: a few channels of a window at a time.
+
+What is left of the gradient stays in a register while the places of the window are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from trainkit.kernels.jit.simd import Loop, Tile, literal
+
+
+@intrinsic(prefer_literal=True)
+def give_to_first(typing, lanes, cut, x, result, y, g, rows, columns, line, pixel, count):
+    """Add g to `result` at the first place of a window whose x equals y, for some channels.
+
+    Args:
+        typing: Numba's.
+        lanes: channels; a literal.
+        cut: 1 where only the first `count` channels are there, else 0; a literal.
+        x: address of the first place in the input.
+        result: address of that place in the result.
+        y: address of the window's largest value.
+        g: address of its gradient.
+        rows: of the window, at least 1.
+        columns: of the window, at least 1.
+        line: bytes from one row to the next.
+        pixel: bytes from one place of a row to the next.
+        count: see `cut`.
+    """
+    literals = lanes, cut
+    size, masked = (literal(kind) for kind in literals)
+    signature = types.void(*literals, *(types.intp,) * 9)
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, result, y, g, rows, columns, line, pixel, count = arguments[2:]
+        tile = Tile(builder, 1, 1, size)
+        mask = tile.masks(count)[0] if masked else None
+
+        def read(at: Any) -> Any:
+            return tile.masked_load(at, mask) if masked else tile.weights(at)[0]
+
+        def write(value: Any, at: Any) -> None:
+            tile.masked_store(value, at, mask) if masked else tile.store(value, at)
+
+        none = ir.Constant(tile.vector, [0.0] * size)
+        largest = read(y)
+        outer = Loop(builder, rows, [x, result, read(g)])
+        inner = Loop(builder, columns, outer.values)
+        here, there, left = inner.values
+        found = builder.fcmp_ordered("==", read(here), largest)
+        write(builder.fadd(read(there), builder.select(found, left, none)), there)
+        left = builder.select(found, none, left)
+        inner.close([tile.plus(here, pixel), tile.plus(there, pixel), left])
+        here, there = outer.values[:2]
+        outer.close([tile.plus(here, line), tile.plus(there, line), left])
+        return context.get_dummy_value()
+
+    return signature, codegen

@@ -1,0 +1,212 @@
+"""Pooling in two dimensions and rectified gradients, compiled once for all shapes.
+
+The channels lie side by side, so that all loops over them become vector instructions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, int64, void
+from numba.core.types import UniTuple
+
+from trainkit.kernels.convolution.conv_microkernels import tiling
+from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.pooling.max_pool_gradient import give_to_first
+from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+
+_IMAGES = float32[:, :, :, ::1]
+_WINDOW = UniTuple(int64, 6)
+_LANES = tiling(1)[2]
+
+
+@compiled(parallel=False, exact=True)
+def _max_pool_part(part, parts, x, y, window):
+    start_n, stop_n = stretch(part, parts, x.shape[0], 1)
+    rows, columns, stride_h, stride_w, top, left = window
+    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
+    for n in range(start_n, stop_n):
+        best = np.empty(channels, np.float32)
+        for i in range(y.shape[1]):
+            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            for j in range(y.shape[2]):
+                start, stop = (
+                    max(j * stride_w - left, 0),
+                    min(j * stride_w - left + columns, width),
+                )
+                for c in range(channels):
+                    best[c] = -np.inf
+                for a in range(first, last):
+                    for b in range(start, stop):
+                        for c in range(channels):
+                            value = x[n, a, b, c]
+                            # as in NumPy, NaN is larger than all others
+                            larger = value > best[c] or value != value
+                            best[c] = value if larger else best[c]
+                for c in range(channels):
+                    y[n, i, j, c] = best[c]
+
+
+def max_pool() -> Any:
+    """`run(team, parts, x, y, window)`: the largest of each window.
+
+    `window` is (rows, columns, stride_h, stride_w, top, left).
+    """
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y, window):
+        spread(team, parts, _max_pool_part, (x, y, window))
+
+    run.compile(void(*TEAM, _IMAGES, _IMAGES, _WINDOW))
+    return run
+
+
+@compiled(parallel=False, exact=True)
+def _max_pool_gradient_part(part, parts, g, x, y, result, window):
+    start_n, stop_n = stretch(part, parts, x.shape[0], 1)
+    rows, columns, stride_h, stride_w, top, left = window
+    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
+    high, wide = y.shape[1], y.shape[2]
+    pixel = 4 * channels
+    whole, vectors = channels // _LANES, (channels + _LANES - 1) // _LANES
+    for number in range(start_n, stop_n):
+        n = np.int64(number)
+        for a in range(height):
+            for b in range(width):
+                for c in range(channels):
+                    result[n, a, b, c] = 0
+        for i in range(high):
+            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            for j in range(wide):
+                start = max(j * stride_w - left, 0)
+                stop = min(j * stride_w - left + columns, width)
+                if first >= last or start >= stop:
+                    continue
+                place = pixel * ((n * height + first) * width + start)
+                here, there = x.ctypes.data + place, result.ctypes.data + place
+                place = pixel * ((n * high + i) * wide + j)
+                largest, given = y.ctypes.data + place, g.ctypes.data + place
+                tall, long, line = last - first, stop - start, pixel * width
+                for v in range(vectors):  # no unpacked tuples: they would hide the literals
+                    c = 4 * _LANES * v
+                    if v < whole:
+                        give_to_first(
+                            _LANES, 0, here + c, there + c, largest + c, given + c,
+                            tall, long, line, pixel, _LANES,
+                        )  # fmt: skip
+                    else:
+                        give_to_first(
+                            _LANES, 1, here + c, there + c, largest + c, given + c,
+                            tall, long, line, pixel, channels - _LANES * v,
+                        )  # fmt: skip
+
+
+def max_pool_gradient() -> Any:
+    """`run(team, parts, g, x, y, result, window)`: each g added to the first maximum."""
+
+    @compiled(parallel=False)
+    def run(team, parts, g, x, y, result, window):
+        spread(team, parts, _max_pool_gradient_part, (g, x, y, result, window))
+
+    run.compile(void(*TEAM, _IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW))
+    return run
+
+
+@compiled(parallel=False, exact=True)
+def _average_pool_part(part, parts, x, y, window):
+    start_n, stop_n = stretch(part, parts, x.shape[0], 1)
+    rows, columns, stride_h, stride_w, top, left = window
+    height, width, channels = x.shape[1], x.shape[2], x.shape[3]
+    for n in range(start_n, stop_n):
+        total = np.empty(channels, np.float32)
+        for i in range(y.shape[1]):
+            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            for j in range(y.shape[2]):
+                start, stop = (
+                    max(j * stride_w - left, 0),
+                    min(j * stride_w - left + columns, width),
+                )
+                share = np.float32(1) / np.float32((last - first) * (stop - start))
+                for c in range(channels):
+                    total[c] = 0
+                for a in range(first, last):
+                    for b in range(start, stop):
+                        for c in range(channels):
+                            total[c] += x[n, a, b, c]
+                for c in range(channels):
+                    y[n, i, j, c] = total[c] * share
+
+
+def average_pool() -> Any:
+    """`run(team, parts, x, y, window)`: the mean of what each window covers of the image."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y, window):
+        spread(team, parts, _average_pool_part, (x, y, window))
+
+    run.compile(void(*TEAM, _IMAGES, _IMAGES, _WINDOW))
+    return run
+
+
+@compiled(parallel=False, exact=True)
+def _average_pool_gradient_part(part, parts, g, result, window):
+    start_n, stop_n = stretch(part, parts, g.shape[0], 1)
+    rows, columns, stride_h, stride_w, top, left = window
+    height, width, channels = result.shape[1], result.shape[2], result.shape[3]
+    for n in range(start_n, stop_n):
+        for a in range(height):
+            for b in range(width):
+                for c in range(channels):
+                    result[n, a, b, c] = 0
+        for i in range(g.shape[1]):
+            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            for j in range(g.shape[2]):
+                start, stop = (
+                    max(j * stride_w - left, 0),
+                    min(j * stride_w - left + columns, width),
+                )
+                share = np.float32(1) / np.float32((last - first) * (stop - start))
+                for a in range(first, last):
+                    for b in range(start, stop):
+                        for c in range(channels):
+                            result[n, a, b, c] += g[n, i, j, c] * share
+
+
+def average_pool_gradient() -> Any:
+    """`run(team, parts, g, result, window)`: each g shared by what its window covers."""
+
+    @compiled(parallel=False)
+    def run(team, parts, g, result, window):
+        spread(team, parts, _average_pool_gradient_part, (g, result, window))
+
+    run.compile(void(*TEAM, _IMAGES, _IMAGES, _WINDOW))
+    return run
+
+
+@compiled(parallel=False)
+def _rectified_gradient_part(part, parts, g, y, result, sums):
+    start_n, stop_n = stretch(part, parts, sums.shape[0], 1)
+    rows, features, workers = g.shape[0], g.shape[1], sums.shape[0]
+    step = (rows + workers - 1) // workers
+    for number in range(start_n, stop_n):
+        worker = np.int64(number)
+        for f in range(features):
+            sums[worker, f] = 0
+        for row in range(worker * step, min((worker + 1) * step, rows)):
+            for f in range(features):
+                value = g[row, f] if y[row, f] > 0 else np.float32(0)
+                result[row, f] = value
+                sums[worker, f] += value
+
+
+def rectified_gradient() -> Any:
+    """`run(team, parts, g, y, result, sums)`: g where y > 0, and its sums over rows in shares."""
+
+    @compiled(parallel=False)
+    def run(team, parts, g, y, result, sums):
+        spread(team, parts, _rectified_gradient_part, (g, y, result, sums))
+
+    matrix = float32[:, ::1]
+    run.compile(void(*TEAM, matrix, matrix, matrix, matrix))
+    return run

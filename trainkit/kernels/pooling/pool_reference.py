@@ -1,0 +1,106 @@
+"""Pooling and its gradients over `xp`, a tap of all windows at a time.
+
+The reference that tuned kernels are compared with, and what runs when there is none. Arrays are
+`(batch, spatial..., channels)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.convolution.sliding_windows import Windows
+
+Array = Any
+
+
+def lowest(dtype: Any) -> Any:
+    """The value below which nothing of `dtype` lies."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min
+    return False if dtype.kind == "b" else -math.inf
+
+
+def _taps(w: Windows) -> Iterator[tuple[Any, ...]]:
+    return (w.tap(position) for position in product(*map(range, w.window)))
+
+
+def max_pool(xp: Any, w: Windows, x: Array) -> Array:
+    """The largest value of each window, (batch, out..., channels)."""
+    padded = w.pad(xp, x, lowest(x.dtype))
+    result: Array | None = None
+    for tap in _taps(w):
+        if result is None:
+            result = padded[tap].copy()
+        else:
+            xp.maximum(result, padded[tap], out=result)
+    return result
+
+
+def _firsts(xp: Any, w: Windows, x: Array, y: Array) -> Iterator[tuple[Any, Array]]:
+    """(tap, mask): where a tap is the first of its window to equal the maximum `y`."""
+    padded = w.pad(xp, x, lowest(x.dtype))
+    still_open = xp.ones(y.shape, bool)
+    for tap in _taps(w):
+        here = padded[tap] == y
+        here &= still_open
+        still_open ^= here
+        yield tap, here
+
+
+def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Array:
+    """`g` at the first maximum of each window, 0 elsewhere; overlaps add up."""
+    total = xp.zeros((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
+    for tap, here in _firsts(xp, w, x, y):
+        total[tap] += xp.where(here, g, g.dtype.type(0))
+    return xp.ascontiguousarray(total[w.interior])
+
+
+def max_pool_pick(xp: Any, w: Windows, values: Array, x: Array, y: Array) -> Array:
+    """`values` at the position of the first maximum of `x` in each window."""
+    padded = w.pad(xp, values)
+    result = xp.zeros(y.shape, values.dtype)
+    for tap, here in _firsts(xp, w, x, y):
+        xp.copyto(result, padded[tap], where=here)
+    return result
+
+
+def _counts(xp: Any, w: Windows, dtype: Any) -> Array:
+    """How many positions of each window lie inside the array, (out..., 1)."""
+    count = np.ones((*w.out, 1), np.float64)
+    for axis, (n, k, s, d, (before, _)) in enumerate(
+        zip(w.sizes, w.window, w.strides, w.dilation, w.pads, strict=True)
+    ):
+        at = np.arange(w.out[axis])[:, None] * s - before + np.arange(k) * d
+        inside = ((at >= 0) & (at < n)).sum(axis=1)
+        count *= inside.reshape(-1, *(1,) * (count.ndim - 1 - axis))
+    return xp.asarray(count.astype(dtype))
+
+
+def average_pool(xp: Any, w: Windows, x: Array) -> Array:
+    """The mean of each window over what lies inside the array, (batch, out..., channels)."""
+    padded = w.pad(xp, x)
+    total: Array | None = None
+    for tap in _taps(w):
+        if total is None:
+            total = padded[tap].copy()
+        else:
+            total += padded[tap]
+    if w.has_padding:
+        return total / _counts(xp, w, x.dtype)
+    return total * x.dtype.type(1 / math.prod(w.window))
+
+
+def average_pool_gradient(xp: Any, w: Windows, g: Array) -> Array:
+    """Each `g` shared equally by what its window covers of the array."""
+    share = (
+        g / _counts(xp, w, g.dtype) if w.has_padding else g * g.dtype.type(1 / math.prod(w.window))
+    )
+    total = xp.zeros((g.shape[0], *w.padded, g.shape[-1]), g.dtype)
+    for tap in _taps(w):
+        total[tap] += share
+    return xp.ascontiguousarray(total[w.interior])

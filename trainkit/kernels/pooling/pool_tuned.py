@@ -1,0 +1,117 @@
+"""When compiled pooling pays, and how arrays are laid out for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+
+_F32 = np.dtype(np.float32)
+MAX_POOL = kernel_family.Family("max_pool", "pooling.pool_compiled", "max_pool")
+MAX_POOL_GRADIENT = kernel_family.Family(
+    "max_pool_gradient", "pooling.pool_compiled", "max_pool_gradient"
+)
+AVERAGE_POOL = kernel_family.Family("average_pool", "pooling.pool_compiled", "average_pool")
+AVERAGE_POOL_GRADIENT = kernel_family.Family(
+    "average_pool_gradient", "pooling.pool_compiled", "average_pool_gradient"
+)
+RECTIFIED_GRADIENT = kernel_family.Family(
+    "rectified_gradient", "pooling.pool_compiled", "rectified_gradient"
+)
+
+_NANOSECONDS = 0.15
+"""What the compiled kernels take for an element that they read or write, on one core."""
+WORKERS = 8
+"""How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
+
+
+def _found(family: kernel_family.Family, w: Windows, passes: int, *arrays: Array) -> Any:
+    """The compiled kernel for these arrays, or `None`."""
+    if len(w.window) > 2 or any(a.dtype is not _F32 or not a.size for a in arrays):
+        return None
+    largest = max(a.nbytes for a in arrays)
+    return family.find((), passes * largest / kernel_family.BYTES_PER_SECOND)
+
+
+def _work(*arrays: Array) -> tuple[int, int]:
+    """The team, and one part for each image."""
+    team, parts = shared(_NANOSECONDS * sum(a.size for a in arrays))
+    return team, len(arrays[0]) if parts > 1 else 1
+
+
+def _window(w: Windows) -> tuple[int, ...]:
+    """(rows, columns, stride_h, stride_w, top, left)."""
+    if len(w.window) == 1:
+        return 1, w.window[0], 1, w.strides[0], 0, w.pads[0][0]
+    return (*w.window, *w.strides, w.pads[0][0], w.pads[1][0])
+
+
+def _image(array: Array, rank: int) -> Array:
+    """(batch, height, width, channels) in row-major order."""
+    array = owned(array)
+    return array if rank == 2 else array.reshape(array.shape[0], 1, *array.shape[1:])
+
+
+def max_pool(w: Windows, x: Array) -> Array | None:
+    """The largest value of each window, or `None` where the plain version is to do it."""
+    run = _found(MAX_POOL, w, 3, x)
+    if run is None:
+        return None
+    y = np.empty((x.shape[0], *w.out, x.shape[-1]), np.float32)
+    run(*_work(x, y), _image(x, len(w.window)), _image(y, len(w.window)), _window(w))
+    return y
+
+
+def max_pool_gradient(w: Windows, g: Array, x: Array, y: Array) -> Array | None:
+    """`g` at the first maximum of each window, or `None` where the plain version is to do it."""
+    run = _found(MAX_POOL_GRADIENT, w, 6, g, x, y)
+    if run is None:
+        return None
+    result = np.empty(x.shape, np.float32)
+    rank = len(w.window)
+    run(*_work(x, x, y, g), *(_image(a, rank) for a in (g, x, y, result)), _window(w))
+    return result
+
+
+def average_pool(w: Windows, x: Array) -> Array | None:
+    """The mean of each window, or `None` where the plain version is to do it."""
+    run = _found(AVERAGE_POOL, w, 3, x)
+    if run is None:
+        return None
+    y = np.empty((x.shape[0], *w.out, x.shape[-1]), np.float32)
+    run(*_work(x, y), _image(x, len(w.window)), _image(y, len(w.window)), _window(w))
+    return y
+
+
+def average_pool_gradient(w: Windows, g: Array) -> Array | None:
+    """Each `g` shared by its window, or `None` where the plain version is to do it."""
+    run = _found(AVERAGE_POOL_GRADIENT, w, 6, g)
+    if run is None:
+        return None
+    result = np.empty((g.shape[0], *w.sizes, g.shape[-1]), np.float32)
+    images = _image(g, len(w.window)), _image(result, len(w.window))
+    run(*_work(result, g), *images, _window(w))
+    return result
+
+
+def rectified_gradient(g: Array, y: Array) -> tuple[Array, Array] | None:
+    """`g` where `y` is above 0 and its sum for each feature, or `None`."""
+    if g.dtype is not _F32 or y.dtype is not _F32 or not g.size:
+        return None
+    run = RECTIFIED_GRADIENT.find((), 4 * g.nbytes / kernel_family.BYTES_PER_SECOND)
+    if run is None:
+        return None
+    features = g.shape[-1]
+    result = np.empty(g.shape, np.float32)
+    sums = np.empty((WORKERS, features), np.float32)
+    team, parts = shared(_NANOSECONDS * g.size)
+    matrices = (owned(a).reshape(-1, features) for a in (g, y, result))
+    run(team, min(parts, WORKERS), *matrices, sums)
+    return result, sums.sum(axis=0)

@@ -1,0 +1,191 @@
+"""LSTM and GRU over whole sequences, forward and backward, over `xp`.
+
+The reference that tuned kernels are compared with, and what runs when there is none. The inputs'
+share of the gates is given for all steps, (batch, steps, gates * units); 16-bit floats are the
+caller's to widen.
+Source: Hochreiter and Schmidhuber 1997, "Long short-term memory"; Cho et al. 2014, arXiv:1406.1078.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.kernels.matmul.matmul_gpu import matmul
+
+Array = Any
+
+
+def before(xp: Any, first: Array, states: Array) -> Array:
+    """The state before each step, (batch, steps, units)."""
+    return xp.concatenate([first[:, None], states[:, :-1]], axis=1)
+
+
+def rows(x: Array) -> Array:
+    """All but the last axis as one."""
+    return x.reshape(-1, x.shape[-1])
+
+
+# ------------------------------------------------------------------ LSTM
+
+
+def lstm(xp: Any, projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ...]:
+    """(hidden, memory, gates) of all steps; gates are i, f, g, o side by side."""
+    batch, steps, width = projected.shape
+    units = width // 4
+    gates = xp.empty(projected.shape, projected.dtype)
+    hidden = xp.empty((batch, steps, units), projected.dtype)
+    memory = xp.empty_like(hidden)
+    # sigma(x) = tanh(x / 2) / 2 + 1 / 2, so that all four gates take one tanh
+    half = xp.full(width, 0.5, projected.dtype)
+    half[2 * units : 3 * units] = 1
+    shift = 1 - half
+    for t in range(steps):
+        z = matmul(xp, h, kernel)
+        z += projected[:, t]
+        z *= half
+        xp.tanh(z, out=z)
+        z *= half
+        z += shift
+        gates[:, t] = z
+        c = z[:, units : 2 * units] * c
+        c += z[:, :units] * z[:, 2 * units : 3 * units]
+        h = xp.tanh(c)
+        h *= z[:, 3 * units :]
+        memory[:, t], hidden[:, t] = c, h
+    return hidden, memory, gates
+
+
+def lstm_gradient(
+    xp: Any,
+    by_hidden: Array,
+    by_memory: Array | None,
+    h: Array,
+    c: Array,
+    kernel: Array,
+    hidden: Array,
+    memory: Array,
+    gates: Array,
+) -> tuple[Array, Array, Array, Array]:
+    """Gradients by the projected inputs, the first h and c, and the recurrent kernel.
+
+    Without `by_memory` nothing comes back through c but from the step after.
+    """
+    units = hidden.shape[-1]
+    slopes = xp.empty(gates.shape, gates.dtype)
+    turned = xp.ascontiguousarray(kernel.T)
+    earlier = before(xp, c, memory)
+    by_h, by_c = xp.zeros_like(h), xp.zeros_like(c)
+    for t in range(hidden.shape[1] - 1, -1, -1):
+        i, f, g, o = (gates[:, t, n * units : (n + 1) * units] for n in range(4))
+        by_h = by_h + by_hidden[:, t]
+        squashed = xp.tanh(memory[:, t])
+        by_c = by_c + by_h * o * (1 - squashed * squashed)
+        if by_memory is not None:
+            by_c += by_memory[:, t]
+        z = slopes[:, t]
+        z[:, :units] = by_c * g * i * (1 - i)
+        z[:, units : 2 * units] = by_c * earlier[:, t] * f * (1 - f)
+        z[:, 2 * units : 3 * units] = by_c * i * (1 - g * g)
+        z[:, 3 * units :] = by_h * squashed * o * (1 - o)
+        by_c = by_c * f
+        by_h = matmul(xp, z, turned)
+    by_kernel = matmul(xp, rows(before(xp, h, hidden)).T, rows(slopes))
+    return slopes, by_h, by_c, by_kernel
+
+
+# ------------------------------------------------------------------ GRU
+
+
+def gru(
+    xp: Any, projected: Array, h: Array, kernel: Array, bias: Array | None, reset_after: bool
+) -> tuple[Array, Array]:
+    """(hidden, gates) of all steps; gates are z, r, the candidate and the state's share of it.
+
+    With `reset_after` that share is a product, which r multiplies, else r times the state.
+    """
+    batch, steps, width = projected.shape
+    units = width // 3
+    hidden = xp.empty((batch, steps, units), projected.dtype)
+    gates = xp.empty((batch, steps, 4 * units), projected.dtype)
+    for t in range(steps):
+        inner = matmul(xp, h, kernel if reset_after else kernel[:, : 2 * units])
+        if bias is not None:
+            inner += bias
+        both = projected[:, t, : 2 * units] + inner[:, : 2 * units]
+        both *= 0.5
+        xp.tanh(both, out=both)
+        both *= 0.5
+        both += 0.5
+        update, reset = both[:, :units], both[:, units:]
+        share = inner[:, 2 * units :] if reset_after else reset * h
+        kept = reset * share if reset_after else matmul(xp, share, kernel[:, 2 * units :])
+        new = xp.tanh(projected[:, t, 2 * units :] + kept)
+        h = new + update * (h - new)
+        hidden[:, t] = h
+        gates[:, t, : 2 * units] = both
+        gates[:, t, 2 * units : 3 * units] = new
+        gates[:, t, 3 * units :] = share
+    return hidden, gates
+
+
+def gru_gradient(
+    xp: Any,
+    by_hidden: Array,
+    h: Array,
+    kernel: Array,
+    hidden: Array,
+    gates: Array,
+    reset_after: bool,
+) -> tuple[Array, Array, Array, Array]:
+    """Gradients by the projected inputs, the first h, the recurrent kernel and its bias."""
+    whole = _after_gradient if reset_after else _before_gradient
+    found: tuple[Array, Array, Array, Array] = whole(xp, by_hidden, h, kernel, hidden, gates)
+    return found
+
+
+def _after_gradient(
+    xp: Any, by_hidden: Array, h: Array, kernel: Array, hidden: Array, gates: Array
+) -> Any:
+    batch, steps, units = hidden.shape
+    slopes = xp.empty((batch, steps, 3 * units), gates.dtype)
+    inner = xp.empty_like(slopes)
+    turned = xp.ascontiguousarray(kernel.T)
+    earlier = before(xp, h, hidden)
+    by_h = xp.zeros_like(h)
+    for t in range(steps - 1, -1, -1):
+        z, r, new, share = (gates[:, t, n * units : (n + 1) * units] for n in range(4))
+        by_h = by_h + by_hidden[:, t]
+        by_new = by_h * (1 - z) * (1 - new * new)
+        slopes[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
+        slopes[:, t, units : 2 * units] = by_new * share * r * (1 - r)
+        slopes[:, t, 2 * units :] = by_new
+        inner[:, t, : 2 * units] = slopes[:, t, : 2 * units]
+        inner[:, t, 2 * units :] = by_new * r
+        by_h = by_h * z + matmul(xp, inner[:, t], turned)
+    by_kernel = matmul(xp, rows(earlier).T, rows(inner))
+    return slopes, by_h, by_kernel, rows(inner).sum(axis=0)
+
+
+def _before_gradient(
+    xp: Any, by_hidden: Array, h: Array, kernel: Array, hidden: Array, gates: Array
+) -> Any:
+    """No bias takes part, so its gradient is 0."""
+    batch, steps, units = hidden.shape
+    slopes = xp.empty((batch, steps, 3 * units), gates.dtype)
+    by_gates, by_new = (
+        xp.ascontiguousarray(part.T) for part in (kernel[:, : 2 * units], kernel[:, 2 * units :])
+    )
+    earlier = before(xp, h, hidden)
+    by_h = xp.zeros_like(h)
+    for t in range(steps - 1, -1, -1):
+        z, r, new = (gates[:, t, n * units : (n + 1) * units] for n in range(3))
+        by_h = by_h + by_hidden[:, t]
+        slopes[:, t, 2 * units :] = by_h * (1 - z) * (1 - new * new)
+        by_share = matmul(xp, slopes[:, t, 2 * units :], by_new)
+        slopes[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
+        slopes[:, t, units : 2 * units] = by_share * earlier[:, t] * r * (1 - r)
+        by_h = by_h * z + by_share * r + matmul(xp, slopes[:, t, : 2 * units], by_gates)
+    flat = rows(slopes)
+    parts = [matmul(xp, rows(earlier).T, flat[:, : 2 * units])]
+    parts.append(matmul(xp, rows(gates)[:, 3 * units :].T, flat[:, 2 * units :]))
+    return slopes, by_h, xp.concatenate(parts, axis=1), xp.zeros(3 * units, gates.dtype)

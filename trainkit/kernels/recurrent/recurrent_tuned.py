@@ -1,0 +1,159 @@
+"""When compiled LSTM and GRU pay, and how arrays are laid out for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.kernel_family import owned
+from trainkit.kernels.recurrent.recurrent_reference import before, rows
+from trainkit.kernels.reductions.reductions_tuned import leading_sum
+
+Array = Any
+
+_F32 = np.dtype(np.float32)
+LSTM = kernel_family.Family("lstm", "recurrent.lstm_compiled", "lstm")
+LSTM_GRADIENT = kernel_family.Family("lstm_gradient", "recurrent.lstm_compiled", "lstm_gradient")
+GRU = {
+    True: kernel_family.Family("gru", "recurrent.gru_compiled", "gru"),
+    False: kernel_family.Family("gru_reset_before", "recurrent.gru_compiled", "gru_reset_before"),
+}
+"""By whether the reset gate multiplies after the state's product."""
+GRU_GRADIENT = {
+    True: kernel_family.Family("gru_gradient", "recurrent.gru_compiled", "gru_gradient"),
+    False: kernel_family.Family(
+        "gru_reset_before_gradient", "recurrent.gru_compiled", "gru_reset_before_gradient"
+    ),
+}
+
+LARGEST_KERNEL_BYTES = 1 << 22
+"""The recurrent kernel is read at each step, so it has to stay in a cache."""
+SAMPLES = 8
+"""How many samples a worker takes, a multiple of 8. More of them gain a tenth at most."""
+STEP_SECONDS = 3e-5
+"""What the calls of NumPy take for one step, whatever its size."""
+
+
+def _found(
+    family: kernel_family.Family, steps: int, batch: int, kernel: Array, *arrays: Array
+) -> Any:
+    if kernel.nbytes > LARGEST_KERNEL_BYTES:
+        return None
+    if any(a.dtype is not _F32 or not a.size for a in (kernel, *arrays)):
+        return None
+    flops = 2 * batch * steps * kernel.size
+    seconds = steps * STEP_SECONDS + flops / kernel_family.FLOPS_PER_SECOND
+    return family.find((kernel.shape[0],), seconds)
+
+
+def _room(batch: int, *sizes: int) -> list[Array]:
+    """Zeros (workers, samples, size) for each size."""
+    return [np.zeros((-(-batch // SAMPLES), SAMPLES, size), np.float32) for size in sizes]
+
+
+def _by_worker(states: Array) -> Array:
+    """States (batch, units) in such an array, zeros where there are no more samples."""
+    (result,) = _room(*states.shape)
+    result.reshape(-1, states.shape[1])[: len(states)] = states
+    return result
+
+
+def _joined(by_worker: Array, batch: int) -> Array:
+    """The opposite of `_by_worker`."""
+    return by_worker.reshape(-1, by_worker.shape[-1])[:batch].copy()
+
+
+# ------------------------------------------------------------------ LSTM
+
+
+def lstm(projected: Array, h: Array, c: Array, kernel: Array) -> tuple[Array, ...] | None:
+    """(hidden, memory, gates) of all steps, or `None` where the plain version is to do it."""
+    batch, steps, _ = projected.shape
+    run = _found(LSTM, steps, batch, kernel, projected, h, c)
+    if run is None:
+        return None
+    units = kernel.shape[0]
+    hidden = np.empty((batch, steps, units), np.float32)
+    memory, gates = np.empty_like(hidden), np.empty(projected.shape, np.float32)
+    state, cell = _by_worker(h), _by_worker(c)
+    (z,) = _room(batch, 4 * units)
+    run(owned(projected), owned(kernel), hidden, memory, gates, state, cell, z)
+    return hidden, memory, gates
+
+
+def lstm_gradient(
+    by_hidden: Array,
+    by_memory: Array | None,
+    h: Array,
+    c: Array,
+    kernel: Array,
+    hidden: Array,
+    memory: Array,
+    gates: Array,
+) -> tuple[Array, ...] | None:
+    """Gradients by projected inputs, first h and c, and recurrent kernel, or `None`."""
+    batch, steps, units = hidden.shape
+    given = (by_hidden, c, memory, gates, *(() if by_memory is None else (by_memory,)))
+    run = _found(LSTM_GRADIENT, steps, batch, kernel, *given)
+    if run is None:
+        return None
+    if by_memory is None:
+        by_memory = np.empty((0, steps, units), np.float32)
+    slopes = np.empty(gates.shape, np.float32)
+    dh, dc, z, room = _room(batch, units, units, 4 * units, units)
+    arrays = (by_hidden, by_memory, c, kernel.T, memory, gates)
+    run(*map(owned, arrays), slopes, dh, dc, z, room, np.zeros(units, np.float32))
+    by_kernel = rows(before(np, h, hidden)).T @ rows(slopes)
+    return slopes, _joined(dh, batch), _joined(dc, batch), by_kernel
+
+
+# ------------------------------------------------------------------ GRU
+
+
+def gru(
+    projected: Array, h: Array, kernel: Array, bias: Array | None, reset_after: bool
+) -> tuple[Array, Array] | None:
+    """(hidden, gates) of all steps, or `None` where the plain version is to do it."""
+    batch, steps, _ = projected.shape
+    given = (projected, h) if bias is None else (projected, h, bias)
+    run = _found(GRU[reset_after], steps, batch, kernel, *given)
+    if run is None:
+        return None
+    units = kernel.shape[0]
+    hidden = np.empty((batch, steps, units), np.float32)
+    gates = np.empty((batch, steps, 4 * units), np.float32)
+    state = _by_worker(h)
+    z, kept = _room(batch, 3 * units, units)
+    if reset_after:
+        offsets = np.zeros(3 * units, np.float32) if bias is None else owned(bias)
+        run(owned(projected), owned(kernel), offsets, hidden, gates, state, z)
+    else:
+        run(owned(projected), owned(kernel), hidden, gates, state, z, kept)
+    return hidden, gates
+
+
+def gru_gradient(
+    by_hidden: Array, h: Array, kernel: Array, hidden: Array, gates: Array, reset_after: bool
+) -> tuple[Array, ...] | None:
+    """Gradients by projected inputs, first h, recurrent kernel and its bias, or `None`."""
+    batch, steps, units = hidden.shape
+    run = _found(GRU_GRADIENT[reset_after], steps, batch, kernel, by_hidden, h, hidden, gates)
+    if run is None:
+        return None
+    slopes = np.empty((batch, steps, 3 * units), np.float32)
+    dh, z, room, kept = _room(batch, units, 3 * units, units, units)
+    arrays = tuple(map(owned, (by_hidden, h, kernel.T, hidden, gates)))
+    earlier, by_gates = rows(before(np, h, hidden)), rows(slopes)[:, : 2 * units]
+    if reset_after:
+        shares = np.empty(hidden.shape, np.float32)
+        run(*arrays, slopes, shares, dh, z, room)
+        by_new = earlier.T @ rows(shares)
+        by_bias = np.concatenate([leading_sum(slopes, 2)[: 2 * units], leading_sum(shares, 2)])
+    else:
+        run(*arrays, slopes, dh, z, room, kept, np.zeros(units, np.float32))
+        by_new = rows(gates)[:, 3 * units :].T @ rows(slopes)[:, 2 * units :]
+        by_bias = np.zeros(3 * units, np.float32)
+    by_kernel = np.concatenate([earlier.T @ by_gates, by_new], axis=1)
+    return slopes, _joined(dh, batch), by_kernel, by_bias

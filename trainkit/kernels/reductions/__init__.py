@@ -1,0 +1,1 @@
+"""Extremes, sums and running sums."""

@@ -1,0 +1,202 @@
+"""Extremes and running sums of float32, shared out to the team."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, void
+
+from trainkit.kernels.jit.options import compiled, inlined
+from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+
+_MATRIX, _CUBE = float32[:, ::1], float32[:, :, ::1]
+_SIGN, _INFINITE = np.int32(31), np.int32(0x7F800000)
+_ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
+_COLUMNS = 256
+"""Columns that are worked on at a time: they stay in the first-level cache."""
+
+
+@inlined
+def rank(x):
+    """An int32 that is the greater the greater the number is: negative ones turn their bits' order.
+
+    LLVM takes extremes of integers in vectors, of floats it does not.
+    """
+    bits = np.float32(x).view(np.int32)
+    return bits ^ ((bits >> _SIGN) & _ALL_BUT_SIGN)
+
+
+@inlined
+def number_of(rank):
+    """The float32 of a rank."""
+    return np.int32(rank ^ ((rank >> _SIGN) & _ALL_BUT_SIGN)).view(np.float32)
+
+
+@inlined
+def _is_nan(x):
+    return (np.float32(x).view(np.int32) & _ALL_BUT_SIGN) > _INFINITE
+
+
+@compiled(parallel=False, exact=True)
+def _row_max_part(part, parts, x, y):
+    start, stop = stretch(part, parts, x.shape[0], 1)
+    for row in range(start, stop):
+        top = rank(x[row, 0])
+        for c in range(x.shape[1]):
+            top = max(top, _ALL_BUT_SIGN if _is_nan(x[row, c]) else rank(x[row, c]))
+        y[row] = number_of(top)
+
+
+def row_max() -> Any:
+    """`run(team, parts, x, y)`: the greatest number of each row; NaN wins."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y):
+        spread(team, parts, _row_max_part, (x, y))
+
+    run.compile(void(*TEAM, _MATRIX, float32[::1]))
+    return run
+
+
+@compiled(parallel=False, exact=True)
+def _row_min_part(part, parts, x, y):
+    start, stop = stretch(part, parts, x.shape[0], 1)
+    for row in range(start, stop):
+        least = rank(x[row, 0])
+        for c in range(x.shape[1]):
+            least = min(least, ~_ALL_BUT_SIGN if _is_nan(x[row, c]) else rank(x[row, c]))
+        y[row] = number_of(least)
+
+
+def row_min() -> Any:
+    """`run(team, parts, x, y)`: the smallest number of each row; NaN wins."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y):
+        spread(team, parts, _row_min_part, (x, y))
+
+    run.compile(void(*TEAM, _MATRIX, float32[::1]))
+    return run
+
+
+@inlined
+def _columns_of(number, inner):
+    """Which block, and from where to where the columns go, of task `number`."""
+    task = np.int64(number)
+    each = (inner + _COLUMNS - 1) // _COLUMNS
+    first = task % each * _COLUMNS
+    return np.uintp(task // each), np.uintp(first), np.uintp(min(first + _COLUMNS, inner))
+
+
+@compiled(parallel=False, exact=True)
+def _column_max_part(part, parts, x, y):
+    outer, size, inner = x.shape
+    start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    for number in range(start, stop):
+        block, first, last = _columns_of(number, inner)
+        for c in range(first, last):
+            y[block, c] = x[block, 0, c]
+        for i in range(1, size):
+            for c in range(first, last):
+                top, z = y[block, c], x[block, i, c]
+                y[block, c] = z if z > top or z != z else top
+
+
+def column_max() -> Any:
+    """`run(team, parts, x, y)`: the greatest numbers along the middle axis; NaN wins."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y):
+        spread(team, parts, _column_max_part, (x, y))
+
+    run.compile(void(*TEAM, _CUBE, _MATRIX))
+    return run
+
+
+@compiled(parallel=False, exact=True)
+def _column_min_part(part, parts, x, y):
+    outer, size, inner = x.shape
+    start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    for number in range(start, stop):
+        block, first, last = _columns_of(number, inner)
+        for c in range(first, last):
+            y[block, c] = x[block, 0, c]
+        for i in range(1, size):
+            for c in range(first, last):
+                least, z = y[block, c], x[block, i, c]
+                y[block, c] = z if z < least or z != z else least
+
+
+def column_min() -> Any:
+    """`run(team, parts, x, y)`: the smallest numbers along the middle axis; NaN wins."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y):
+        spread(team, parts, _column_min_part, (x, y))
+
+    run.compile(void(*TEAM, _CUBE, _MATRIX))
+    return run
+
+
+@compiled(parallel=False, exact=True)
+def _running_rows_part(part, parts, x, y):
+    count, size = x.shape
+    start, stop = stretch(part, parts, count, 8)
+    for first in range(start, stop, 8):
+        if first + 8 > count:
+            for row in range(first, count):
+                total = np.float32(0)
+                for c in range(size):
+                    total = total + x[row, c] if c else x[row, c]
+                    y[row, c] = total
+            continue
+        t0, t1, t2, t3 = x[first, 0], x[first + 1, 0], x[first + 2, 0], x[first + 3, 0]
+        t4, t5, t6, t7 = x[first + 4, 0], x[first + 5, 0], x[first + 6, 0], x[first + 7, 0]
+        for c in range(size):
+            if c:
+                t0 += x[first, c]
+                t1 += x[first + 1, c]
+                t2 += x[first + 2, c]
+                t3 += x[first + 3, c]
+                t4 += x[first + 4, c]
+                t5 += x[first + 5, c]
+                t6 += x[first + 6, c]
+                t7 += x[first + 7, c]
+            y[first, c], y[first + 1, c], y[first + 2, c], y[first + 3, c] = t0, t1, t2, t3
+            y[first + 4, c], y[first + 5, c], y[first + 6, c], y[first + 7, c] = t4, t5, t6, t7
+
+
+def running_rows() -> Any:
+    """`run(team, parts, x, y)`: sums of a row up to each number; eight rows share the wait."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y):
+        spread(team, parts, _running_rows_part, (x, y))
+
+    run.compile(void(*TEAM, _MATRIX, _MATRIX))
+    return run
+
+
+@compiled(parallel=False, exact=True)
+def _running_columns_part(part, parts, x, y):
+    outer, size, inner = x.shape
+    start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    for number in range(start, stop):
+        block, first, last = _columns_of(number, inner)
+        for c in range(first, last):
+            y[block, 0, c] = x[block, 0, c]
+        for i in range(1, size):
+            for c in range(first, last):
+                y[block, i, c] = y[block, i - 1, c] + x[block, i, c]
+
+
+def running_columns() -> Any:
+    """`run(team, parts, x, y)`: sums along the middle axis, of all numbers up to each."""
+
+    @compiled(parallel=False)
+    def run(team, parts, x, y):
+        spread(team, parts, _running_columns_part, (x, y))
+
+    run.compile(void(*TEAM, _CUBE, _CUBE))
+    return run

@@ -1,0 +1,199 @@
+"""When compiled extremes and running sums pay, and sums by BLAS."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.threads.thread_pool import shared
+
+Array = Any
+Sizes = tuple[int, ...]
+
+_F32 = np.dtype(np.float32)
+ROW_EXTREMES = {
+    "max": kernel_family.Family("row_max", "reductions.reductions_compiled", "row_max"),
+    "min": kernel_family.Family("row_min", "reductions.reductions_compiled", "row_min"),
+}
+COLUMN_EXTREMES = {
+    "max": kernel_family.Family("column_max", "reductions.reductions_compiled", "column_max"),
+    "min": kernel_family.Family("column_min", "reductions.reductions_compiled", "column_min"),
+}
+RUNNING_ROWS = kernel_family.Family(
+    "running_rows", "reductions.reductions_compiled", "running_rows", exact=True
+)
+RUNNING_COLUMNS = kernel_family.Family(
+    "running_columns", "reductions.reductions_compiled", "running_columns", exact=True
+)
+
+FEWEST = 1 << 14
+"""Smaller arrays are left to NumPy without a further look."""
+FEWEST_OF_ALL = 1 << 21
+"""The largest of fewer elements NumPy finds by one core as fast."""
+_WHOLE = 64
+"""Rows that an array is divided into, of which all elements are reduced."""
+_NANOSECONDS, _RUNNING_NANOSECONDS = 0.12, 0.4
+"""What compiled extremes and running sums take for an element."""
+
+
+class _Cube(NamedTuple):
+    """How an array is reduced along axes that lie side by side.
+
+    Attributes:
+        outer: elements before these axes.
+        size: in them.
+        inner: after them.
+        rows: there are axes before them and none after.
+        short: shape of the result without these axes.
+        kept: its shape with them.
+    """
+
+    outer: int
+    size: int
+    inner: int
+    rows: bool
+    short: Sizes
+    kept: Sizes
+
+
+@lru_cache(maxsize=1024)
+def _cube(shape: Sizes, axis: Any) -> _Cube | None:
+    """The facts of a reduction; `None` where the axes don't lie side by side."""
+    rank = len(shape)
+    given = range(rank) if axis is None else axis if type(axis) is tuple else (axis,)
+    if not given or not all(-rank <= a < rank for a in given):
+        return None
+    axes = sorted(a % rank for a in given)
+    first, after = axes[0], axes[-1] + 1
+    if axes != list(range(first, after)):
+        return None
+    before, between, behind = shape[:first], shape[first:after], shape[after:]
+    sizes = math.prod(before), math.prod(between), math.prod(behind)
+    kept = (*before, *(1,) * len(between), *behind)
+    return _Cube(*sizes, bool(before) and not behind, (*before, *behind), kept)
+
+
+def _is_ready(x: Array) -> bool:
+    return type(x) is np.ndarray and x.dtype is _F32 and x.flags.c_contiguous
+
+
+def axis_extreme(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None:
+    """The "max" or "min" along axes, or `None` where NumPy is to find it."""
+    if not _is_ready(x) or not x.size:
+        return None
+    cube = _cube(x.shape, axis)
+    if cube is None:
+        return None
+    outer, size, inner, _, short, kept = cube
+    if inner > 1:
+        found = _column_extreme(name, x.reshape(outer, size, inner))
+    elif outer == 1:
+        found = _whole_extreme(name, x.reshape(-1)) if size >= FEWEST_OF_ALL else None
+    else:
+        found = _row_extreme(name, x.reshape(outer, size))
+    return found if found is None else found.reshape(kept if keepdims else short)
+
+
+def _row_extreme(name: str, x: Array) -> Array | None:
+    # NumPy's call for each row counts where rows are short.
+    run = ROW_EXTREMES[name].find((), (0.2 * x.size + 40 * len(x)) * 1e-9)
+    if run is None:
+        return None
+    y = np.empty(len(x), np.float32)
+    run(*shared(_NANOSECONDS * x.size), x, y)
+    return y
+
+
+def _whole_extreme(name: str, x: Array) -> Array | None:
+    end = x.size // _WHOLE * _WHOLE
+    rows = _row_extreme(name, x[:end].reshape(_WHOLE, -1))
+    if rows is None:
+        return None
+    return getattr(np, name)(np.concatenate([rows, x[end:]]))
+
+
+def _column_extreme(name: str, x: Array) -> Array | None:
+    outer, size, inner = x.shape
+    run = COLUMN_EXTREMES[name].find((), (0.2 * x.size + 20 * outer * size) * 1e-9)
+    if run is None:
+        return None
+    y = np.empty((outer, inner), np.float32)
+    run(*shared(_NANOSECONDS * x.size), x, y)
+    return y
+
+
+def running_sum(x: Array, axis: int) -> Array | None:
+    """Sums of all elements up to each along `axis`, or `None` where NumPy is to make them."""
+    if not _is_ready(x) or not x.size:
+        return None
+    axis %= x.ndim
+    size, inner = x.shape[axis], math.prod(x.shape[axis + 1 :])
+    family = RUNNING_ROWS if inner == 1 else RUNNING_COLUMNS
+    run = family.find((), 2e-9 * x.size)
+    if run is None:
+        return None
+    y = np.empty(x.shape, np.float32)
+    dims = (-1, size) if inner == 1 else (-1, size, inner)
+    run(*shared(_RUNNING_NANOSECONDS * x.size), x.reshape(dims), y.reshape(dims))
+    return y
+
+
+def leading_sum(x: Array, count: int) -> Array:
+    """Sums over the first `count` axes.
+
+    Those of large arrays of floats are a product with ones, for which BLAS uses all cores.
+    """
+    if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return np.add.reduce(x, 0 if count == 1 else tuple(range(count)))
+    kept = x.shape[count:]
+    flat = x.reshape(-1, math.prod(kept))
+    return (np.ones(len(flat), x.dtype) @ flat).reshape(kept)
+
+
+_RUN = 256
+"""Elements of a whole sum that are added up one after the other, in the lanes of a register."""
+_SMALLEST = 512
+"""Elements of a matrix whose rows are added up, for which calling BLAS pays."""
+
+
+def axis_sum(x: Array, axis: Any, keepdims: bool) -> Array | None:
+    """Sums of large arrays of floats along axes that lie side by side, else `None`.
+
+    They are products with ones, for which BLAS uses all cores. The errors are those of NumPy's
+    sums or smaller. Sums of rows are left to NumPy's own loop, which compiled graphs call too.
+    """
+    if x.size < FEWEST or x.dtype.char not in "fd" or not x.flags.c_contiguous:
+        return None
+    cube = _cube(x.shape, axis)
+    if cube is None or cube.rows:
+        return None
+    outer, size, inner, _, short, kept = cube
+    if outer == inner == 1:
+        total = _whole_sum(x.reshape(-1))
+        # The axes that stay may be there, each of size 1.
+        shape = kept if keepdims else short
+        return np.full(shape, total) if shape else total
+    if outer == 1:
+        total = np.ones(size, x.dtype) @ x.reshape(size, inner)
+    elif inner > 1 and size * inner >= _SMALLEST:
+        total = np.matmul(np.ones((1, size), x.dtype), x.reshape(outer, size, inner))
+    else:
+        return None
+    return total.reshape(kept if keepdims else short)
+
+
+def _whole_sum(x: Array) -> Any:
+    """The sum of all elements: NumPy adds up the sums of runs in pairs, so the error is small."""
+    end = x.size // _RUN * _RUN
+    total = (x[:end].reshape(-1, _RUN) @ np.ones(_RUN, x.dtype)).sum()
+    return total + x[end:].sum() if end < x.size else total
+
+
+def may_use_blas(rank: int, axis: Any) -> bool:
+    """Whether the sum or mean of an array of so many axes along `axis` may be products."""
+    cube = _cube((2,) * rank, axis)
+    return cube is not None and not cube.rows

@@ -1,0 +1,1 @@
+"""Softmax, cross-entropy, and their gradients."""

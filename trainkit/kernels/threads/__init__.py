@@ -1,0 +1,1 @@
+"""Threads: the pool for machine code, the sizes of all pools, memory that is kept."""

@@ -1,0 +1,1 @@
+"""What every layer is: calls, weights, configs, masks, dtype policies."""

@@ -1,0 +1,65 @@
+"""Casts between the dtype in which weights are kept and that in which a layer computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.dtypes import DType
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.variable import Variable
+from trainkit.layers.base import mask_propagation
+from trainkit.layers.base.call_spec import FRAME
+from trainkit.ops.math.elementwise import cast
+
+
+class AutocastVariable(Variable):
+    """A weight that layer calls read in the compute dtype of its layer, and all others as it is."""
+
+    compute_dtype: DType
+
+    def _read(self) -> Tensor:
+        kept = super()._read()
+        return kept if FRAME.entry is None else cast(kept, self.compute_dtype)
+
+
+def to_input(x: Any, dtype: DType | None) -> Any:
+    """An argument of a layer call as the layer sees it.
+
+    Arrays and variables become tensors; floating tensors are cast to `dtype` unless it is `None`.
+    All else stays.
+    """
+    if not isinstance(x, Tensor):
+        if isinstance(x, np.ndarray | np.generic) and x.dtype.kind not in "OUS":
+            x = convert_to_tensor(x)
+        elif is_tensor(x):
+            x = x.value()
+        elif hasattr(x, "iloc"):  # a table or column of pandas
+            x = convert_to_tensor(x)
+        else:
+            return x
+    if dtype is None or not x.dtype.is_floating or x.dtype == dtype:
+        return x
+    y = cast(x, dtype)
+    if mask_propagation.any_held():
+        mask_propagation.set_mask(y, mask_propagation.mask_of(x))
+    return y
+
+
+def first_input(x: Any) -> Any:
+    """A nested list of numbers as one tensor; all else as it is."""
+    if isinstance(x, list | tuple) and x:
+        leaves = nest.flatten(x)
+        if leaves and all(isinstance(leaf, int | float) for leaf in leaves):
+            return convert_to_tensor(x)
+    return x
+
+
+def symbol_in(args: Any, kwargs: Any) -> Any:
+    """The first argument leaf that hands layer calls over to a model being drawn up, or `None`."""
+    for leaf in nest.flatten((args, kwargs)):
+        if isinstance(leaf, SymbolicTensor) and hasattr(leaf, "apply_layer"):
+            return leaf
+    return None

@@ -1,0 +1,62 @@
+"""Building layers whole: at once, even while a graph is traced, and undone when it fails."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core.dispatch import eval_shape, trace_state
+from trainkit.layers.base import tracking
+from trainkit.layers.base.paths import current_path, scope
+from trainkit.layers.base.weights import WeightHolder
+
+
+def marking_built(build: Callable[..., None]) -> Callable[..., None]:
+    """`build` made to run at once even inside a trace; a failure leaves the layer as it was."""
+
+    @functools.wraps(build)
+    def build_whole(self: Any, *args: Any, **kwargs: Any) -> None:
+        before = state_of(self)
+        names = self._facts.build_names
+        shapes = {**dict(zip(names, args, strict=False)), **kwargs}
+        inside = self.__dict__.get("_in_build", False)  # `super().build()` of a subclass's build
+        self.__dict__["_in_build"] = True
+        try:
+            with eval_shape.eagerly(), trace_state.silence(), scope(self):
+                self.__dict__["_path"] = current_path()
+                build(self, *args, **kwargs)
+        except BaseException:
+            put_back([(self, before)])
+            raise
+        self.built = True
+        self.__dict__.update(
+            _build_shapes=shapes, _in_build=inside, _locked=self._locks and not inside
+        )
+        for name, part in type(self).parts(self).items():
+            if name not in self.__dict__:  # weights that no attribute holds
+                self._part_added(name, part)
+
+    return build_whole
+
+
+def state_of(layer: Any) -> dict[str, Any]:
+    """What `layer` is made of now."""
+    return {**layer.__dict__, "_own": list(layer._own), "_losses": list(layer._losses)}
+
+
+def state_of_all(layer: Any) -> list[tuple[Any, dict[str, Any]]]:
+    """What `layer` and the layers inside are made of now."""
+    return [(each, state_of(each)) for each in tracking.all_layers(layer, WeightHolder)]
+
+
+def put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
+    """Make layers what they were when `state_of_all` looked."""
+    for layer, state in states:
+        layer.__dict__.clear()
+        layer.__dict__.update(state)
+
+
+def all_built(layer: Any) -> bool:
+    """Whether all layers inside are built."""
+    return all(inner.built for inner in tracking.all_layers(layer, WeightHolder)[1:])

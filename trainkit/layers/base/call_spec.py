@@ -1,0 +1,125 @@
+"""What a layer class's signatures say, read once per class; the state of a call under way."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import Any
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.base.nested_shapes import has_shape, shapes_of
+
+_FAR = 1 << 30
+
+
+class CallFacts:
+    """What `__call__` must know of `call` and `build`.
+
+    Attributes:
+        names: the parameters of `call` by position.
+        takes_training: whether `call` has the argument `training`.
+        training_position: its place among the positional arguments.
+        training_default: its default, `None` when there is none.
+        mask_names: the parameters of `call` that want masks.
+        mask_position: the place of `mask` among the positional arguments.
+        build_names: the parameters of `build`.
+        shape_names: the parameters of `compute_output_shape`.
+        own_output_shape: whether a class of the user says the shape of the output itself.
+        own_output_spec: whether one says shape and dtype itself.
+        makes_masks: whether the class has a `compute_mask` of its own.
+    """
+
+    def __init__(self, kind: type, base: type) -> None:
+        call: Any = kind.call  # type: ignore[attr-defined]
+        parameters = list(inspect.signature(call).parameters.values())[1:]
+        positional = [
+            p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        self.names = [p.name for p in positional]
+        keywords = {p.name: p for p in parameters if p.kind is not p.VAR_KEYWORD}
+        self.takes_anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self.takes_training = "training" in keywords
+        self.training_position = self.names.index("training") if "training" in self.names else _FAR
+        default = keywords["training"].default if self.takes_training else None
+        self.training_default = None if default is inspect.Parameter.empty else default
+        self.mask_names = [n for n in keywords if n == "mask" or n.endswith("_mask")]
+        self.mask_position = self.names.index("mask") if "mask" in self.names else _FAR
+        self.build_names = _names_of(kind.build)  # type: ignore[attr-defined]
+        self.shape_names = _names_of(kind.compute_output_shape)  # type: ignore[attr-defined]
+        self.own_output_shape = _is_of_user(kind, "compute_output_shape")
+        self.own_output_spec = _is_of_user(kind, "compute_output_spec")
+        self.makes_masks = kind.compute_mask is not base.compute_mask  # type: ignore[attr-defined]
+
+    def by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by their names, those given by position first."""
+        return {**dict(zip(self.names, args, strict=False)), **kwargs}
+
+    def named_mask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The mask that a call was given or had filled in, `None` if there is none."""
+        if len(args) > self.mask_position:
+            return args[self.mask_position]
+        return kwargs.get("mask")
+
+    def shapes_for(
+        self, method: str, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The shapes of a call's tensors as arguments of `build` or `compute_output_shape`.
+
+        One parameter gets the shape of the first tensor. Several are named after parameters of
+        `call`: `query_shape` gets that of `query`.
+
+        Args:
+            method: name of the method.
+            layer: whose method it is.
+            args: of the call.
+            kwargs: of the call.
+
+        Raises:
+            InvalidArgumentError: one of several parameters is not named so.
+        """
+        names = self.build_names if method == "build" else self.shape_names
+        given = self.by_name(args, kwargs)
+        known = {n: shapes_of(x) for n, x in given.items() if n != "mask" and has_shape(x)}
+        if len(names) < 2:
+            return {name: next(iter(known.values()), None) for name in names}
+        for name in names:
+            source = name.removesuffix("_shape")
+            if source == name or (source not in self.names and source not in given):
+                raise InvalidArgumentError(
+                    f"{type(layer).__name__}.{method} has several arguments, so each must be named "
+                    f"after one of call's, with '_shape' at its end; {name!r} is not. call has "
+                    f"{', '.join(self.names)}"
+                )
+        pairs = ((name, known.get(name.removesuffix("_shape"))) for name in names)
+        return {name: shape for name, shape in pairs if shape is not None}
+
+
+def _names_of(method: Any) -> list[str]:
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+
+
+def _is_of_user(kind: type, method: str) -> bool:
+    """Whether the class that defines `method` for `kind` is none of this package."""
+    first = next(base for base in kind.__mro__ if method in base.__dict__)
+    return not first.__module__.startswith("trainkit.")
+
+
+class CallFrame(threading.local):
+    """The layer call under way in this thread.
+
+    Attributes:
+        entry: the outermost layer, `None` outside of calls.
+        training: what the innermost call that says so runs for.
+        built: the layers that the outermost call has built, with what they were before.
+        scopes: the layers that are being built, outer ones first.
+    """
+
+    def __init__(self) -> None:
+        self.entry: Any = None
+        self.training: Any = None
+        self.built: list[tuple[Any, dict[str, Any]]] | None = None
+        self.scopes: list[Any] = []
+
+
+FRAME = CallFrame()

@@ -1,0 +1,67 @@
+"""Errors of operations, with the layer in which they happened."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+from trainkit.core import nest
+from trainkit.core.errors import OpError
+from trainkit.core.tensor import is_tensor
+from trainkit.core.trackable import walk
+from trainkit.layers.base import tracking
+
+_MOST_WEIGHTS = 4
+
+
+def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
+    """Add to an operation's error the innermost layer, its inputs and its weights.
+
+    Args:
+        layer: whose call raised it.
+        error: changed in place; errors of other kinds are left alone.
+        args: of the call.
+    """
+    if not isinstance(error, OpError) or getattr(error, "_names_layer", False):
+        return
+    error._names_layer = True  # type: ignore[attr-defined]
+    text = str(error.args[0]) if error.args else ""
+    head, colon, tail = text.partition(": ")
+    where = f"layer {layer.name!r} ({type(layer).__name__})"
+    text = f"{head} in {where}: {tail}" if colon and " " not in head else f"{where}: {text}"
+    inputs = [x for x in nest.flatten(args) if is_tensor(x)]
+    lines = [f"  input  {tuple(x.shape)} {x.dtype.name}" for x in inputs]
+    weights = tracking.own_variables(layer)[:_MOST_WEIGHTS]
+    lines += [f"  {w._name}  {tuple(w.shape)}" for w in weights]
+    error.args = ("\n".join([text, f"{where} was called with", *lines]), *error.args[1:])
+
+
+def nearest_argument(kind: type, name: str) -> str:
+    """A hint at the argument of a layer's constructor that `name` may stand for, or nothing."""
+    known: set[str] = set()
+    for base in kind.__mro__:
+        if "__init__" in vars(base):
+            known |= set(inspect.signature(vars(base)["__init__"]).parameters)
+    known -= {"self", "args", "kwargs"}
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
+    """What to say of a layer that failed since it was given `None`; nothing if it was not.
+
+    Args:
+        layer: that failed.
+        outer: the model whose call is under way, `None` outside.
+        args: of the call.
+    """
+    if not args or args[0] is not None:
+        return ""
+    parts: list[Any] = [] if outer is None else [part for _, part in walk(outer)]
+    guilty = [p for p in parts if p is not layer and p.__dict__.get("_gave_none")]
+    text = f"layer {layer.name!r} ({type(layer).__name__}) was called on None"
+    if not guilty:
+        return f"{text}: the layer before it gave nothing; does its call end with `return`?"
+    named = ", ".join(f"{p.name!r} ({type(p).__name__})" for p in guilty)
+    return f"{text}: {named} gave nothing; does its call end with `return`?"

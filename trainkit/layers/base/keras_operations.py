@@ -1,0 +1,82 @@
+"""Operations in the configs of functional models that Keras wrote, as calls of functions of `ops`.
+
+Keras has a class for each operation, such as `keras.src.ops.numpy.Multiply`; here the function of
+that name is called. It is only called on symbols, so that a config makes no arrays by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import nest
+from trainkit.core.errors import ConfigError
+from trainkit.core.registry import FOREIGN
+from trainkit.layers.base.keras_tensor import KerasTensor, Operation
+
+_MODULE = "keras.src.ops."
+_PLACES = ("", "nn", "numpy", "linalg", "image")
+
+
+class KerasOperation:
+    """A function of `ops` with settings, to be called on symbols.
+
+    Args:
+        function: of `ops`.
+        settings: its other arguments by name.
+        name: of the operation in the model.
+    """
+
+    def __init__(self, function: Any, settings: dict[str, Any], name: str) -> None:
+        self.function, self.settings, self.name = function, settings, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(x, KerasTensor) for x in nest.flatten((args, kwargs))):
+            raise ConfigError(f"the config calls {self.name!r} on no tensor of the model")
+        try:
+            found = self.function(*args, **self.settings, **kwargs)
+        except TypeError as error:
+            raise ConfigError(f"the operation {self.name!r} can't be called: {error}") from error
+        made = found.node if isinstance(found, KerasTensor) else None
+        if made is not None and type(made.operation) is Operation:
+            made.operation.name = self.name
+        return found
+
+
+def _item(x: Any, key: Any) -> Any:
+    """A part of a tensor; JSON has made a list of the tuple of positions."""
+    return x[tuple(key) if isinstance(key, list) else key]
+
+
+def _found(config: dict[str, Any]) -> KerasOperation | None:
+    """The operation of a config, if it is one of Keras's."""
+    module, kind = config.get("module"), config.get("class_name")
+    if not (isinstance(module, str) and module.startswith(_MODULE) and isinstance(kind, str)):
+        return None
+    function = _item if kind == "GetItem" else _function(kind)
+    settings = config.get("config")
+    if function is None or not isinstance(settings, dict):
+        return None
+    settings = {key: _tuples(value) for key, value in settings.items()}
+    name = str(settings.pop("name", kind))
+    settings.pop("dtype" if settings.get("dtype") is None else "", None)
+    return KerasOperation(function, settings, name)
+
+
+def _function(kind: str) -> Any:
+    wanted = kind.lower()
+    for place in _PLACES:
+        space = getattr(ops, place, None) if place else ops
+        for name in getattr(space, "__all__", None) or dir(space or ()):
+            if name.replace("_", "") == wanted:
+                found = getattr(space, name)
+                if callable(found) and not isinstance(found, type):
+                    return found
+    return None
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+FOREIGN.append(_found)

@@ -1,0 +1,486 @@
+"""`Layer`: weights made at the first call, a `call` made of operations, and a config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit import constraints, initializers, ops, regularizers
+from trainkit.core import dtypes, nest
+from trainkit.core.dispatch import eval_shape
+from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgumentError
+from trainkit.core.registry import Family, deserialize_object, serialize_object
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text
+from trainkit.core.variable import Variable
+from trainkit.layers.base import mask_propagation, tracking, weight_budget
+from trainkit.layers.base.autocast import first_input, symbol_in, to_input
+from trainkit.layers.base.building import (
+    all_built,
+    marking_built,
+    put_back,
+    state_of_all,
+)
+from trainkit.layers.base.call_spec import FRAME, CallFacts
+from trainkit.layers.base.config import (
+    accepted,
+    arguments_of,
+    own_get_config,
+    written_by_users,
+)
+from trainkit.layers.base.dtype_policy import DTypePolicy, described_policy, policy_of
+from trainkit.layers.base.error_context import called_on_none, explain, nearest_argument
+from trainkit.layers.base.input_spec import InputSpec, check_inputs, check_positional
+from trainkit.layers.base.naming import name_for
+from trainkit.layers.base.nested_shapes import known_sizes, specs_of, tuples_of
+from trainkit.layers.base.output_specs import SpecsByRunning
+from trainkit.layers.base.paths import current_path, path_in, scope
+from trainkit.layers.base.weight_arguments import check_options, placed, set_autocast
+from trainkit.layers.base.weights import check_unlocked
+
+LAYERS = Family("layers", "layer")
+_HELD = mask_propagation.HELD
+
+
+class Layer(SpecsByRunning):
+    """A function with weights; the base of all layers and models.
+
+    A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with
+    `add_weight`, and does its math in `call(inputs)`. `build` runs by itself at the first call. If
+    `call` has an argument `training`, it is what the caller says, else what the enclosing layer
+    runs for, else its default.
+
+    Args:
+        activity_regularizer: function of the output whose result, divided by the batch size, counts
+            as a loss.
+        trainable: whether the weights are trained.
+        dtype: dtype or `DTypePolicy` of weights and arithmetic; by default float32.
+        autocast: whether floating inputs are cast to the compute dtype.
+        name: by default the class name in snake case, numbered.
+
+    Raises:
+        UnknownArgumentError: an argument that no layer has; a `TypeError` and a `ValueError`.
+        ValueError: `trainable` is no bool, or `name` no name.
+    """
+
+    _without_state = False  # whether objects count as built from the start
+    _allow_non_tensor_positional_args = False
+    _warns_of_lost_masks = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        layer = object.__new__(cls)
+        layer.__dict__.update(
+            _facts=_facts_of(cls),
+            _init_arguments=(args, kwargs),
+            _own=[],
+            _losses=[],
+            _losses_held=False,
+            _found=None,
+            _symbolic_call=None,
+            _ready_shape=None,
+            _ready_dtype=None,
+            _path=None,
+            _locked=False,
+            built=cls._without_state and cls.build is _BASE_BUILD,
+        )
+        return layer
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "build" in cls.__dict__:
+            cls.build = marking_built(cls.__dict__["build"])  # type: ignore[method-assign]
+        if cls.__module__.startswith("trainkit.") and not cls.__name__.startswith("_"):
+            LAYERS.add(cls)
+
+    def __init__(
+        self,
+        *,
+        activity_regularizer: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        autocast: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        input_shape = _input_shape_in(kwargs)
+        if kwargs:
+            raise UnknownArgumentError(
+                f"{type(self).__name__} got arguments that it does not have: "
+                + ", ".join(name + nearest_argument(type(self), name) for name in sorted(kwargs))
+            )
+        if not isinstance(trainable, bool | np.bool_):
+            raise ValueError(f"{type(self).__name__}: trainable must be a bool, got {trainable!r}")
+        if name is not None and (not isinstance(name, str) or "/" in name):
+            raise ValueError(
+                f"{type(self).__name__}: name must be a string without '/', got {name!r}"
+            )
+        self.name = name_for(type(self)) if name is None else name
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        self.dtype_policy = policy_of(dtype)
+        self.autocast = autocast
+        self.supports_masking = self._facts.makes_masks
+        self.input_spec: Any = None
+        self._trainable = bool(trainable)
+        if input_shape is not None:
+            self._input_shape_argument = input_shape
+
+    # ------------------------------------------------------------------ for subclasses
+
+    def build(self, input_shape: Any) -> None:
+        """Make the weights for inputs of this shape (`None` for the batch size).
+
+        A layer made of other layers needs none of its own: those are built by running `call` on
+        shapes.
+        """
+        runs = type(self).call is not Layer.call and input_shape is not None
+        if runs and tracking.sublayers(self, Layer) and not all_built(self):
+            eval_shape.result_specs(self.call, specs_of(input_shape, self.compute_dtype))
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output from the inputs."""
+        raise NotImplementedError(f"{type(self).__name__} has no method call(self, inputs)")
+
+    def add_weight(
+        self,
+        *args: Any,
+        shape: Any = None,
+        initializer: Any = None,
+        dtype: Any = None,
+        trainable: bool = True,
+        autocast: bool = True,
+        regularizer: Any = None,
+        constraint: Any = None,
+        aggregation: str | None = "none",
+        overwrite_with_gradient: bool = False,
+        name: str | None = None,
+    ) -> Variable:
+        """Make a weight of this layer.
+
+        Args:
+            *args: shape, initializer and dtype may be given by position. A name may stand before
+                them, as in TensorFlow 2.
+            shape: sizes; a scalar by default.
+            initializer: object or name; by default `"glorot_uniform"` for floats, else `"zeros"`.
+            dtype: by default that in which the layer keeps weights.
+            trainable: whether optimizers train it.
+            autocast: whether calls of a mixed-precision layer see it in the compute dtype.
+            regularizer: function of the weight whose result counts as a loss.
+            constraint: function that puts the weight back into bounds after each optimizer step.
+            aggregation: how replicas of it would be joined; kept as its attribute.
+            overwrite_with_gradient: must be false.
+            name: such as `"kernel"`.
+
+        Raises:
+            TypeError: too many arguments by position.
+            ValueError: an argument is given twice, a size is not known, a name is that of no
+                initializer, regularizer, constraint, or the layer is built already.
+        """
+        name, shape, initializer, dtype = placed(args, name, shape, initializer, dtype)
+        check_unlocked(self)
+        wanted = dtypes.as_dtype(dtype or self.variable_dtype)
+        label = name or "variable"
+        sizes = known_sizes(self, label, () if shape is None else shape)
+        weight_budget.spend(self, label, sizes, wanted)
+        default = "glorot_uniform" if wanted.is_floating else "zeros"
+        make = initializers.get(default if initializer is None else initializer)
+        check_options(self, aggregation, overwrite_with_gradient)
+        variable = Variable(make(sizes, dtype=wanted.name), name=label, dtype=wanted)
+        set_autocast(variable, self if autocast else None)
+        variable.path = path_in(self, label)
+        variable.trainable = bool(trainable)
+        variable.aggregation = "none" if aggregation is None else aggregation
+        variable.regularizer = regularizers.get(regularizer)
+        variable.constraint = constraints.get(constraint)
+        if not self._trainable:
+            tracking.set_trainable(variable, False)
+        self._own.append(variable)
+        self.__dict__["_found"] = None
+        return variable
+
+    add_variable = add_weight
+
+    def add_loss(self, loss: Any) -> None:
+        """Count the scalar tensor `loss`, or each of a list of them, as a loss of the current call.
+
+        Raises:
+            InvalidArgumentError: it is no scalar tensor.
+        """
+        for one in nest.flatten(loss):
+            if not is_tensor(one) or len(one.shape) > 0:
+                raise InvalidArgumentError(
+                    f"layer {self.name!r}: add_loss takes scalar tensors, got {short_text(one)}; "
+                    "reduce it with ops.mean or ops.sum"
+                )
+            self._losses.append(one)
+        self.__dict__["_losses_held"] = True
+        if FRAME.entry is not None:
+            FRAME.entry.__dict__["_losses_held"] = True
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """The mask of the output; by default that of the inputs."""
+        return previous_mask
+
+    # ------------------------------------------------------------------ calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        frame, facts, told = FRAME, self._facts, False
+        if not (
+            len(args) == 1
+            and not _HELD
+            and type(x := args[0]) is Tensor
+            and x._array.shape == self._ready_shape
+            and x._array.dtype is self._ready_dtype
+            and (not kwargs or (len(kwargs) == 1 and "training" in kwargs))
+        ):
+            symbol = symbol_in(args, kwargs)
+            if symbol is not None:
+                return symbol.apply_layer(self, args, kwargs)
+            if not self.built:
+                return self._first_call(args, kwargs)
+            args, kwargs = self._prepare(args, kwargs)
+            told = mask_propagation.any_held() or "mask" in kwargs
+        entry, outer = frame.entry, frame.training
+        training = outer
+        if kwargs and "training" in kwargs:
+            training = outer if kwargs["training"] is None else kwargs["training"]
+            if not facts.takes_training:
+                del kwargs["training"]
+        elif len(args) > facts.training_position and args[facts.training_position] is not None:
+            training = args[facts.training_position]
+        if facts.takes_training:
+            if training is None:
+                training = facts.training_default
+            if len(args) > (place := facts.training_position):
+                args = (*args[:place], training, *args[place + 1 :])
+            else:
+                kwargs["training"] = training
+        frame.training = training
+        if entry is None:
+            frame.entry = self
+            if self._losses_held:
+                self._clear_losses()
+        try:
+            y = self.call(*args, **kwargs)
+            if self.activity_regularizer is not None:
+                self._regularize_activity(y)
+        except Exception as error:
+            explain(self, error, args)
+            raise
+        finally:
+            frame.entry, frame.training = entry, outer
+        if told or _HELD or (facts.makes_masks and self.supports_masking):
+            mask_propagation.pass_on(self, args, kwargs, y)
+        return y
+
+    def _first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Build and call; a failure leaves this layer and those inside as they were."""
+        kept = state_of_all(self) if FRAME.entry is None else []
+        try:
+            with scope(self):
+                args, kwargs = self._prepare(args, kwargs)
+                self.__dict__.update(built=True, _path=current_path(), _locked=self._locks)
+                y = self(*args, **kwargs)
+                if y is None:
+                    self.__dict__["_gave_none"] = True
+                return y
+        except BaseException as error:
+            missing = (
+                called_on_none(self, FRAME.entry, args) if isinstance(error, Exception) else ""
+            )
+            put_back(kept)
+            if missing:
+                raise ValueError(missing) from error
+            raise
+
+    def _prepare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The arguments converted, checked and completed; the layer built."""
+        if "dtype_policy" not in self.__dict__:
+            raise RuntimeError(
+                f"{type(self).__name__} is not set up: call super().__init__() first in its "
+                "__init__"
+            )
+        dtype = dtypes.as_dtype(self.compute_dtype) if self.autocast else None
+        if args:
+            args = (first_input(args[0]), *args[1:])
+        args = tuple(nest.map_structure(lambda x: to_input(x, dtype), a) for a in args)
+        kwargs = {k: nest.map_structure(lambda x: to_input(x, dtype), v) for k, v in kwargs.items()}
+        if len(args) > 1 and not self._allow_non_tensor_positional_args:
+            check_positional(self, args[1:])
+        if self.input_spec is not None and (args or kwargs):
+            check_inputs(self, self.input_spec, args[0] if args else next(iter(kwargs.values())))
+        if not self.built:
+            self._build_for(args, kwargs)
+        if mask_propagation.any_held() and self._facts.mask_names:
+            kwargs = mask_propagation.filled_in(self._facts, args, kwargs)
+        if len(args) == 1 and type(args[0]) is Tensor:
+            array = args[0]._array
+            self.__dict__.update(_ready_shape=array.shape, _ready_dtype=array.dtype)
+        return args, kwargs
+
+    def _build_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Build for the shapes of these arguments."""
+        if type(self).build is _BASE_BUILD:
+            return  # the call that follows builds the layers inside
+        self.build(**self._facts.shapes_for("build", self, args, kwargs))
+
+    def _get_ready(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Check and build for arguments with `Spec`s, for a class that says its output shape."""
+        kept = [] if self.built else state_of_all(self)
+        try:
+            with scope(self):
+                args, kwargs = self._prepare(args, kwargs)
+                if not self.built:
+                    shapes = self._facts.shapes_for("build", self, args, kwargs)
+                    self.build(*list(shapes.values())[:1])
+        except BaseException:
+            put_back(kept)
+            raise
+
+    def _regularize_activity(self, y: Any) -> None:
+        for out in nest.flatten(y):
+            if is_tensor(out):
+                penalty = convert_to_tensor(self.activity_regularizer(out))
+                batch = ops.shape(out)[0] if len(out.shape) else 1
+                self.add_loss(ops.divide_no_nan(penalty, ops.cast(batch, penalty.dtype)))
+
+    # ------------------------------------------------------------------ dtypes
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype in which weights are kept."""
+        return self.dtype_policy.variable_dtype
+
+    @property
+    def variable_dtype(self) -> str:
+        """Name of the dtype in which weights are kept."""
+        return self.dtype_policy.variable_dtype
+
+    @property
+    def compute_dtype(self) -> str:
+        """Name of the dtype of the arithmetic, to which floating inputs are cast."""
+        return self.dtype_policy.compute_dtype
+
+    @property
+    def input_dtype(self) -> str:
+        """Name of the dtype to which floating inputs are cast."""
+        return self.compute_dtype
+
+    @property
+    def path(self) -> str | None:
+        """Names of the layers around it while it was built and its own; `None` before."""
+        path: str | None = self._path
+        return path
+
+    # ------------------------------------------------------------------ config
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make a layer like this one, as plain values."""
+        config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
+        config["dtype"] = described_policy(self.dtype_policy)
+        if self.activity_regularizer is not None:
+            config["activity_regularizer"] = serialize_object(self.activity_regularizer)
+        kind: Any = type(self)
+        if not own_get_config(kind):
+            taken = accepted(kind)
+            config = {name: value for name, value in config.items() if name in taken}
+        return {**config, **arguments_of(self, self._init_arguments)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """A new layer made by what `get_config` gave.
+
+        Dicts among the arguments that describe objects are read for layers of this package, and
+        for classes that leave `get_config` to it. A class with a `get_config` of its own is given
+        its arguments as they stand in the config.
+        """
+        raw = written_by_users(cls)  # type: ignore[arg-type]
+        given = {k: v if k in raw else _argument(k, v) for k, v in config.items()}
+        if given.get("quantization_config", 0) is None:  # Keras notes that it has none
+            del given["quantization_config"]
+        try:
+            return cls(**given)
+        except ValueError as error:
+            raise ConfigError(
+                f"{cls.__name__} can't be made from its config: {error}\n  config  {config}"
+            ) from error
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """What the layer was built for, `None` before.
+
+        Returns:
+            `{"input_shape": shape}`, or `{"shapes_dict": shapes}` by the names of `build`'s
+            arguments where it takes several.
+        """
+        shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
+        if not shapes:
+            return None
+        if len(shapes) == 1:
+            return {"input_shape": next(iter(shapes.values()))}
+        return {"shapes_dict": dict(shapes)}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Build with the shapes that `get_build_config` gave."""
+        if not config or self.built:
+            return
+        shapes = config.get("shapes_dict", config)
+        if list(shapes) == ["input_shape"]:
+            self.build(tuples_of(shapes["input_shape"]))
+        else:
+            self.build(**{name: tuples_of(shape) for name, shape in shapes.items()})
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} name={self.name}, built={self.built}>"
+
+
+def _input_shape_in(kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The shape of a batch that the old arguments `input_shape` or `input_dim` give."""
+    if "input_dim" in kwargs:
+        return (None, kwargs.pop("input_dim"))
+    if "batch_input_shape" in kwargs:
+        return tuple(kwargs.pop("batch_input_shape"))
+    if "input_shape" in kwargs:
+        return (None, *kwargs.pop("input_shape"))
+    return None
+
+
+def _facts_of(kind: type) -> CallFacts:
+    facts = kind.__dict__.get("_call_facts")
+    if facts is None:
+        facts = CallFacts(kind, Layer)
+        kind._call_facts = facts  # type: ignore[attr-defined]
+    return facts
+
+
+_BASE_BUILD = Layer.build = marking_built(Layer.build)  # type: ignore[method-assign]
+
+
+def _argument(key: str, value: Any) -> Any:
+    """An argument from a config: a layer or policy where a dict describes one."""
+    if key == "dtype":
+        return policy_of(value) if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        return deserialize_object(value)
+    return value
+
+
+def get(identifier: Any) -> Any:
+    """A layer from its config, class, name, or itself."""
+    return LAYERS.get(identifier)
+
+
+def serialize(layer: Any) -> dict[str, Any]:
+    """A layer as a dict that `deserialize` reads."""
+    described: dict[str, Any] = serialize_object(layer)
+    return described
+
+
+def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
+    """The layer that `serialize` described, with new weights.
+
+    Raises:
+        ValueError: the config names an unknown class.
+    """
+    return LAYERS.deserialize(config, custom_objects)
+
+
+__all__ = ["DTypePolicy", "InputSpec", "Layer", "deserialize", "get", "serialize"]

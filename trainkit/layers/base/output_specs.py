@@ -1,0 +1,124 @@
+"""`SpecsByRunning`: the half of a layer that knows the shapes of results without values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainkit.core import nest
+from trainkit.core.dispatch import eval_shape
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor
+from trainkit.layers.base.building import put_back, state_of_all
+from trainkit.layers.base.call_spec import CallFacts
+from trainkit.layers.base.nested_shapes import is_shape, specs_of
+from trainkit.layers.base.weights import WeightHolder
+
+
+def described(x: Any) -> Any:
+    """The `Spec` of a symbolic tensor; all else as it is."""
+    return Spec(x.shape, x.dtype) if isinstance(x, SymbolicTensor) else x
+
+
+class SpecsByRunning(WeightHolder):
+    """Shapes and dtypes of results, from what a subclass says or from running `call` on shapes."""
+
+    _facts: CallFacts
+
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """`Spec`s of the result of a call, found without computing it.
+
+        They are what `compute_output_shape` says, in the compute dtype, if a class of the user
+        defines it; else `call` is run on shapes, for which the layer gets built.
+
+        Args:
+            *args: arguments of the call, with `Spec`s or symbolic tensors for tensors.
+            **kwargs: those given by keyword.
+        """
+        if not self._facts.own_output_shape:
+            return self._specs_by_running(*args, **kwargs)
+        shapes = self._facts.shapes_for("compute_output_shape", self, args, kwargs)
+        result = self.compute_output_shape(**shapes)
+        if not isinstance(result, list | tuple | dict):
+            result = tuple(result)
+        elif is_shape(result):
+            result = tuple(result)
+        return _specs_like(result, self.compute_dtype)
+
+    def _specs_by_running(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = nest.map_structure(described, args), nest.map_structure(described, kwargs)
+        try:
+            return eval_shape.result_specs(self, *args, **kwargs)
+        finally:
+            if self._losses_held:
+                self._clear_losses()
+
+    def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
+        """The shape of the output for inputs of these shapes; nothing is built or changed.
+
+        Args:
+            *input_shapes: one for each argument of `call`; a tuple with `None` for sizes that are
+                not known, or a list or dict of them.
+            **more: shapes by keyword, counted after the others.
+        """
+        shapes = list(input_shapes) + list(more.values())
+        specs = [specs_of(shape, self.compute_dtype) for shape in shapes]
+        kept = state_of_all(self)
+        own = self._facts.own_output_spec
+        try:
+            result = (self.compute_output_spec if own else self._specs_by_running)(*specs)
+        finally:
+            put_back(kept)
+        return nest.map_structure(
+            lambda y: tuple(y.shape) if isinstance(y, Spec | Tensor) else y, result
+        )
+
+    def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
+        """`compute_output_spec`, under Keras's other name."""
+        return self.compute_output_spec(*args, **kwargs)
+
+    def _note_symbolic_call(self, inputs: Any, outputs: Any) -> int:
+        """Remember the symbolic tensors of the first call in a model; how many went before."""
+        first, last, calls = self._symbolic_call or (inputs, outputs, 0)
+        object.__setattr__(self, "_symbolic_call", (first, last, calls + 1))
+        return calls
+
+    @property
+    def input(self) -> Any:
+        """The symbolic input of the layer's first call in a functional model.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return self._symbolic(0)
+
+    @property
+    def output(self) -> Any:
+        """The symbolic output of the layer's first call in a functional model.
+
+        Raises:
+            AttributeError: it was never called on symbolic tensors.
+        """
+        return self._symbolic(1)
+
+    def _symbolic(self, which: int) -> Any:
+        if self._symbolic_call is None:
+            raise AttributeError(
+                f"layer {self.name!r} has no input or output yet: it was never called on the "
+                "symbolic tensors of a functional model"
+            )
+        return self._symbolic_call[which]
+
+
+def _specs_like(shapes: Any, dtype: str) -> Any:
+    """`Spec`s for nested shapes that a `compute_output_shape` gave."""
+    if isinstance(shapes, dict):
+        return {key: _specs_like(value, dtype) for key, value in shapes.items()}
+    if is_shape(shapes):
+        return Spec(tuple(shapes), dtype)
+    if hasattr(shapes, "_fields"):
+        return type(shapes)(*(_specs_like(item, dtype) for item in shapes))
+    return type(shapes)(_specs_like(item, dtype) for item in shapes)

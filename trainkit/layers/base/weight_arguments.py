@@ -1,0 +1,79 @@
+"""The arguments of `add_weight`, and what they make of a variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.variable import Variable
+from trainkit.layers.base.autocast import AutocastVariable
+
+_BY_POSITION = ("shape", "initializer", "dtype")
+_AGGREGATIONS = (None, "none", "mean", "sum", "only_first_replica")
+
+
+def placed(args: tuple[Any, ...], name: Any, *given: Any) -> tuple[Any, Any, Any, Any]:
+    """Name, shape, initializer and dtype of a weight from arguments by position and by keyword.
+
+    Args:
+        args: those by position: shape, initializer, dtype, a name before them or not.
+        name: the one given by keyword.
+        *given: shape, initializer and dtype given by keyword.
+
+    Raises:
+        TypeError: there are too many by position.
+        ValueError: one is given twice.
+    """
+    if args and (args[0] is None or isinstance(args[0], str)):
+        if name is not None:
+            raise ValueError(f"add_weight: the name is given twice, {args[0]!r} and {name!r}")
+        name, args = args[0], args[1:]
+    if len(args) > len(_BY_POSITION):
+        raise TypeError(
+            "add_weight takes shape, initializer and dtype by position (and a name before them); "
+            f"got {len(args)} such arguments: {args!r}"
+        )
+    values = dict(zip(_BY_POSITION, given, strict=True))
+    for which, value in zip(_BY_POSITION, args, strict=False):
+        if values[which] is not None:
+            raise ValueError(f"add_weight: {which} is given twice, {value!r} and {values[which]!r}")
+        values[which] = value
+    return name, *values.values()
+
+
+def check_options(layer: Any, aggregation: Any, overwrite_with_gradient: bool) -> None:
+    """Refuse what no weight can do.
+
+    Raises:
+        InvalidArgumentError: `aggregation` is none of Keras's.
+        UnimplementedError: `overwrite_with_gradient` is true.
+    """
+    if aggregation not in _AGGREGATIONS:
+        raise InvalidArgumentError(
+            f"layer {layer.name!r}: aggregation must be one of {_AGGREGATIONS}, got {aggregation!r}"
+        )
+    if overwrite_with_gradient:
+        raise UnimplementedError(
+            f"layer {layer.name!r}: overwrite_with_gradient=True is not supported; assign the "
+            "gradient in a train_step of your own"
+        )
+
+
+def set_autocast(variable: Variable, layer: Any) -> None:
+    """Let calls of `layer` see a floating weight in its compute dtype; `None` for never."""
+    if layer is None or not layer.autocast or not variable.dtype.is_floating:
+        return
+    variable._autocasts = True  # type: ignore[attr-defined]
+    follow_policy(variable, layer)
+
+
+def follow_policy(variable: Variable, layer: Any) -> None:
+    """Make a weight what the dtype policy of its layer asks for now."""
+    if not getattr(variable, "_autocasts", False):
+        return
+    if layer.compute_dtype == layer.variable_dtype:
+        variable.__class__ = Variable
+        return
+    variable.__class__ = AutocastVariable
+    variable.compute_dtype = dtypes.as_dtype(layer.compute_dtype)  # type: ignore[attr-defined]

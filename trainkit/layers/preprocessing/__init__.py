@@ -1,0 +1,1 @@
+"""Layers that prepare data: texts, categories, features, images."""

@@ -1,0 +1,165 @@
+"""Layers that bring features into range: Normalization, Rescaling."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core import shapes
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.preprocessing.categorical import batches_of
+
+
+class Normalization(Layer):
+    """(x - mean) / sqrt(variance), with mean and variance given or learned from data by `adapt`.
+
+    Args:
+        axis: axes that keep a mean of their own; `None` for one mean of all.
+        mean, variance: numbers or arrays that broadcast along `axis`; both or neither.
+        invert: whether to do the opposite, x * sqrt(variance) + mean.
+
+    Raises:
+        InvalidArgumentError: only one of mean and variance is given.
+        ShapeError: a size along `axis` is not known.
+    """
+
+    def __init__(
+        self,
+        axis: Any = -1,
+        mean: Any = None,
+        variance: Any = None,
+        invert: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if (mean is None) != (variance is None):
+            raise InvalidArgumentError("Normalization: give both mean and variance, or neither")
+        axes = () if axis is None else axis if isinstance(axis, list | tuple) else (axis,)
+        self.axis = tuple(axes)
+        self.invert = invert
+        self.supports_masking = True
+        self._given = None if mean is None else (np.array(mean), np.array(variance))
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        config["axis"] = list(self.axis) if self.axis else None
+        for name, i in (("mean", 0), ("variance", 1)):
+            config[name] = None if self._given is None else self._given[i].tolist()
+        return config
+
+    def build(self, input_shape: Any) -> None:
+        rank = len(input_shape)
+        kept = shapes.canonical_axes(self.axis, rank, "Normalization") if self.axis else ()
+        sizes = tuple(input_shape[i] for i in sorted(kept))
+        if None in sizes:
+            raise ShapeError(
+                f"Normalization {self.name!r}: axes {self.axis} must have known sizes, the input "
+                f"has shape {tuple(input_shape)}"
+            )
+        self._reduced = tuple(i for i in range(rank) if i not in kept)
+        all_sizes = tuple(input_shape[i] if i in kept else 1 for i in range(rank))
+        self._broadcast = all_sizes if kept else ()  # one mean of all serves inputs of any rank
+        if self._given is None:
+            frozen: dict[str, Any] = {"trainable": False, "autocast": False}
+            self.adapt_mean = self.add_weight("mean", sizes, "zeros", **frozen)
+            self.adapt_variance = self.add_weight("variance", sizes, "ones", **frozen)
+            self.count = self.add_weight("count", (), "zeros", dtype="int32", **frozen)
+        else:
+            for value in self._given:
+                np.broadcast_shapes(value.shape, sizes)
+        axes = {i: input_shape[i] for i in kept if i}
+        self.input_spec = InputSpec(ndim=rank, axes=axes) if kept else None
+
+    @property
+    def mean(self) -> Any:
+        """The mean, shaped to broadcast with the input."""
+        return self._moment(0)
+
+    @property
+    def variance(self) -> Any:
+        """The variance, shaped to broadcast with the input."""
+        return self._moment(1)
+
+    def _moment(self, which: int) -> Any:
+        if self._given is None:
+            learned = self.adapt_variance if which else self.adapt_mean
+            return ops.reshape(learned.value(), self._broadcast)
+        sizes = tuple(n for n in self._broadcast if n != 1)
+        value = self._given[which]
+        if value.size not in (1, math.prod(sizes)):
+            value = np.broadcast_to(value, sizes)
+        shape = self._broadcast if value.size > 1 else (1,) * len(self._broadcast)
+        return ops.cast(ops.reshape(value, shape), self.compute_dtype)
+
+    def adapt(self, data: Any, steps: int | None = None) -> None:
+        """Learn mean and variance from `data`; what was learned before is forgotten.
+
+        Args:
+            data: an array or tensor, or an iterable of batches.
+            steps: how many batches to look at; all by default.
+
+        Raises:
+            InvalidArgumentError: mean and variance were given.
+        """
+        if self._given is not None:
+            raise InvalidArgumentError(
+                f"Normalization {self.name!r} was given mean and variance, it has nothing to adapt"
+            )
+        total, mean, variance = 0, np.float64(0.0), np.float64(0.0)
+        for item in batches_of(data, steps):
+            batch = np.asarray(item, np.float64)
+            if not self.built:
+                self.build((None, *batch.shape[1:]))
+            count = math.prod(batch.shape[i] for i in self._reduced)
+            new_mean, new_variance = batch.mean(self._reduced), batch.var(self._reduced)
+            whole = total + count
+            joined = (mean * total + new_mean * count) / whole
+            variance = (
+                (variance + (mean - joined) ** 2) * total
+                + (new_variance + (new_mean - joined) ** 2) * count
+            ) / whole
+            mean, total = joined, whole
+        if not total:
+            raise InvalidArgumentError(f"Normalization {self.name!r}: adapt was given no data")
+        self.adapt_mean.assign(np.asarray(mean))
+        self.adapt_variance.assign(np.asarray(variance))
+        self.count.assign(np.int32(min(total, 2**31 - 1)))
+
+    def call(self, inputs: Any) -> Any:
+        inputs = ops.cast(inputs, self.compute_dtype)
+        scale = ops.maximum(ops.sqrt(self.variance), 1e-7)
+        mean = ops.cast(self.mean, inputs.dtype)
+        scale = ops.cast(scale, inputs.dtype)
+        if self.invert:
+            return ops.add(mean, ops.multiply(inputs, scale))
+        return ops.divide(ops.subtract(inputs, mean), scale)
+
+
+class Rescaling(Layer):
+    """x * scale + offset; integers become floats.
+
+    Args:
+        scale: number, or numbers for the channels.
+        offset: number, or numbers for the channels.
+    """
+
+    def __init__(self, scale: Any, offset: Any = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scale = scale
+        self.offset = offset
+        self.supports_masking = True
+
+    def call(self, inputs: Any) -> Any:
+        x = ops.cast(inputs, self.compute_dtype)
+        scale, offset = self._numbers(self.scale, x), self._numbers(self.offset, x)
+        return ops.add(ops.multiply(x, scale), offset)
+
+    def _numbers(self, value: Any, x: Any) -> Any:
+        if isinstance(value, int | float):
+            return value
+        return ops.cast(np.asarray(value), x.dtype)

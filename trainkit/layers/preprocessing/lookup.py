@@ -1,0 +1,393 @@
+"""Layers that number texts and integers by a vocabulary: StringLookup, IntegerLookup."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.core.text_arrays import as_bytes
+from trainkit.layers.base.arguments import one_of
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.preprocessing.categorical import batches_of, encoded
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+
+MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
+
+
+_OLDER_MODES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
+
+
+def mode_of(name: str) -> str:
+    """An output mode by its name, older names included."""
+    return _OLDER_MODES.get(name, name)
+
+
+def _numbered_spec(a: Bound) -> Spec:
+    lookup = a["lookup"]
+    return like(a["inputs"], lookup.token_dtype if lookup.invert else "int64")
+
+
+@needs_values("inputs", gives=_numbered_spec)
+def numbered(inputs: Any, lookup: Any) -> Any:
+    """The numbers of tokens, or with `invert` the tokens of numbers."""
+    array = np.asarray(convert_to_tensor(inputs)._array)
+    if lookup.invert:
+        return lookup._tokens_of(array)
+    return convert_to_tensor(lookup._indices_of(array))
+
+
+class Lookup(Layer):
+    """What `StringLookup` and `IntegerLookup` share; the arguments are described there."""
+
+    token_dtype = "string"
+
+    def __init__(
+        self,
+        max_tokens: int | None,
+        num_oov_indices: int,
+        mask_token: Any,
+        oov_token: Any,
+        vocabulary: Any,
+        idf_weights: Any,
+        invert: bool,
+        output_mode: str,
+        sparse: bool,
+        pad_to_max_tokens: bool,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._wanted = None if kwargs.get("dtype") is None else self.compute_dtype
+        self.output_mode = one_of(self, "output_mode", mode_of(output_mode), MODES)
+        self.num_oov_indices = one_of(self, "num_oov_indices", num_oov_indices, (0, 1))
+        self.sparse = one_of(self, "sparse", bool(sparse), (False,))
+        self.max_tokens, self.invert = max_tokens, bool(invert)
+        self.mask_token, self.oov_token = mask_token, oov_token
+        self.pad_to_max_tokens = bool(pad_to_max_tokens)
+        if invert and output_mode != "int":
+            raise InvalidArgumentError(f"{self._who()}: invert=True needs output_mode='int'")
+        if pad_to_max_tokens and max_tokens is None:
+            raise InvalidArgumentError(f"{self._who()}: pad_to_max_tokens needs max_tokens")
+        if max_tokens is not None and max_tokens <= len(self._special()):
+            raise InvalidArgumentError(
+                f"{self._who()}: max_tokens {max_tokens} leaves no room besides {self._special()}"
+            )
+        self.reset_state()
+        if vocabulary is not None:
+            self.set_vocabulary(vocabulary, idf_weights)
+        elif idf_weights is not None:
+            raise InvalidArgumentError(f"{self._who()}: idf_weights go with a vocabulary")
+
+    def _who(self) -> str:
+        return f"{type(self).__name__} {self.name!r}"
+
+    def _special(self) -> list[Any]:
+        """The tokens before those of the vocabulary."""
+        masked = self.mask_token is not None and self.output_mode == "int"
+        return [self.mask_token] * masked + [self.oov_token] * self.num_oov_indices
+
+    def _key(self, token: Any) -> Any:
+        """A token as the table has it."""
+        raise NotImplementedError
+
+    def _shown(self, token: Any) -> Any:
+        """A token as users see it."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ the vocabulary
+
+    def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
+        """Take a vocabulary in place of what was there.
+
+        Args:
+            vocabulary: tokens by their number, with or without the special ones before them; or the
+                path of a text file with one token a line.
+            idf_weights: weight of each, for `output_mode="tf_idf"`.
+
+        Raises:
+            InvalidArgumentError: a token comes twice or there are too many, or weights are missing.
+        """
+        tokens = [self._shown(self._key(token)) for token in _listed(vocabulary)]
+        special = self._special()
+        weights = None if idf_weights is None else np.asarray(idf_weights, np.float32)
+        if special and tokens[: len(special)] == special:
+            tokens = tokens[len(special) :]
+            weights = None if weights is None else weights[len(special) :]
+        twice = [t for t, n in collections.Counter(tokens).items() if n > 1]
+        if twice or set(tokens) & set(special):
+            raise InvalidArgumentError(
+                f"{self._who()}: the vocabulary must have each token once, and the special ones "
+                f"{special} only at its start; see {twice[:5] or special}"
+            )
+        room = self._room()
+        if room is not None and len(tokens) > room:
+            raise InvalidArgumentError(
+                f"{self._who()}: {len(tokens)} tokens, max_tokens {self.max_tokens} has room for "
+                f"{room} besides {special}"
+            )
+        if self.output_mode == "tf_idf" and (weights is None or len(weights) != len(tokens)):
+            raise InvalidArgumentError(
+                f"{self._who()}: output_mode='tf_idf' needs idf_weights, one for each of "
+                f"{len(tokens)} tokens"
+            )
+        self._install(tokens, weights)
+
+    def _install(self, tokens: list[Any], weights: Any) -> None:
+        first = len(self._special())
+        self._tokens = tuple(tokens)
+        self._table = {self._key(token): first + i for i, token in enumerate(tokens)}
+        if self.mask_token is not None and self.output_mode == "int":
+            self._table[self._key(self.mask_token)] = 0
+        self._oov = first - 1 if self.num_oov_indices else None
+        self._weights: Any = None
+        if weights is not None:
+            mean = [weights.mean() if weights.size else 1.0] * first
+            self._weights = np.concatenate([np.asarray(mean, np.float32), weights])
+
+    def _room(self) -> int | None:
+        return None if self.max_tokens is None else self.max_tokens - len(self._special())
+
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
+        """The tokens by their number, behind the special ones unless these are left out."""
+        return (self._special() if include_special_tokens else []) + list(self._tokens)
+
+    def vocabulary_size(self) -> int:
+        """How many tokens there are, special ones included."""
+        return len(self._special()) + len(self._tokens)
+
+    # ------------------------------------------------------------------ learning it
+
+    def reset_state(self) -> None:
+        """Forget what was learned."""
+        self._counts: Any = collections.Counter()
+        self._documents: Any = collections.Counter()
+        self._rows = 0
+        self._install([], None)
+
+    def adapt(self, data: Any, steps: int | None = None) -> None:
+        """Learn the vocabulary from data, the most frequent tokens first.
+
+        Args:
+            data: an array or tensor, or an iterable of batches.
+            steps: how many batches to look at; all by default.
+        """
+        self.reset_state()
+        for batch in batches_of(data, steps):
+            self.update_state(batch)
+        self.finalize_state()
+
+    def update_state(self, data: Any) -> None:
+        """Count the tokens of a batch."""
+        array = np.asarray(convert_to_tensor(data)._array)
+        rows = array.reshape(len(array), -1) if array.ndim > 1 else array.reshape(-1, 1)
+        for row in rows.tolist():
+            self._counts.update(row)
+            self._documents.update(set(row))
+        self._rows += len(rows)
+
+    def finalize_state(self) -> None:
+        """Make the vocabulary of what was counted; of equal counts the later token comes first."""
+        left_out = {
+            self._key(token) for token in (self.mask_token, self.oov_token) if token is not None
+        }
+        counted = [(n, token) for token, n in self._counts.items() if token not in left_out]
+        keys = [token for _, token in sorted(counted, reverse=True)][: self._room()]
+        weights = None
+        if self.output_mode == "tf_idf":
+            seen = np.array([self._documents[key] for key in keys], np.float32)
+            weights = np.log(1 + self._rows / (1 + seen))
+        self._install([self._shown(key) for key in keys], weights)
+
+    # ------------------------------------------------------------------ looking up
+
+    def _indices_of(self, array: Any) -> Any:
+        """The numbers of the tokens in an array."""
+        wanted_text = self.token_dtype == "string"
+        if (array.dtype == object) != wanted_text:
+            raise InvalidArgumentError(
+                f"{self._who()}: takes {'text' if wanted_text else 'integers'}, got "
+                f"{as_dtype(array.dtype).name}"
+            )
+        table, oov = self._table, self._oov
+        items = array.ravel().tolist()
+        found = [table.get(item, oov) for item in items]
+        if oov is None and None in found:
+            raise InvalidArgumentError(
+                f"{self._who()}: {items[found.index(None)]!r} is not in the vocabulary, and "
+                "num_oov_indices is 0"
+            )
+        return np.array(found, np.int64).reshape(array.shape)
+
+    def _tokens_of(self, array: Any) -> Any:
+        """The tokens with the numbers in an array."""
+        known = [self._key(token) for token in self.get_vocabulary()]
+        other = self._key(self.oov_token)
+        found = [known[i] if 0 <= i < len(known) else other for i in array.ravel().tolist()]
+        out = np.empty(len(found), as_dtype(self.token_dtype).dtype)
+        for i, token in enumerate(found):
+            out[i] = token
+        return string_results(out.reshape(array.shape))
+
+    def call(self, inputs: Any) -> Any:
+        if not self._tokens and not self.invert and self.output_mode != "int":
+            raise InvalidArgumentError(f"{self._who()}: has no vocabulary; call adapt first")
+        return self._encoded(numbered(inputs, self))
+
+    def _encoded(self, indices: Any) -> Any:
+        if self.output_mode == "int":
+            return indices
+        most = self.max_tokens if self.pad_to_max_tokens else None
+        depth = self.vocabulary_size() if most is None else most
+        dtype = self._wanted or ("float32" if self.output_mode == "tf_idf" else "int64")
+        mode = "count" if self.output_mode == "tf_idf" else self.output_mode
+        vectors = encoded(indices, mode, depth, dtype)
+        if self.output_mode != "tf_idf" or self._weights is None:
+            return vectors
+        weights = np.zeros(depth, np.float32)
+        weights[: len(self._weights)] = self._weights
+        return ops.multiply(vectors, ops.cast(weights, dtype))
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert",
+                 "output_mode", "sparse", "pad_to_max_tokens")  # fmt: skip
+        weights = None
+        if self._weights is not None:
+            weights = self._weights[len(self._special()) :].tolist()
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "vocabulary": list(self._tokens) or None,
+            "idf_weights": weights,
+        }
+
+
+def _listed(vocabulary: Any) -> list[Any]:
+    """A vocabulary, or the lines of its file, as a list."""
+    if isinstance(vocabulary, str):
+        with open(vocabulary, encoding="utf-8") as file:
+            return [line.rstrip("\n") for line in file]
+    if hasattr(vocabulary, "numpy"):
+        vocabulary = vocabulary.numpy()
+    return vocabulary.tolist() if hasattr(vocabulary, "tolist") else list(vocabulary)
+
+
+class StringLookup(Lookup):
+    """Texts as numbers, by their place in a vocabulary; or as vectors.
+
+    Shapes: input any shape of text; output the same shape of int64, or with vectors behind it.
+
+    Args:
+        max_tokens: most tokens of the vocabulary, special ones included.
+        num_oov_indices: 1 for a number that all unknown texts have, 0 to refuse them.
+        mask_token: a text whose number is 0, none by default.
+        oov_token: what unknown texts are called.
+        vocabulary: tokens by their number, or the path of a file; `adapt` learns it otherwise.
+        idf_weights: weight of each token, for `output_mode="tf_idf"`.
+        invert: whether numbers are turned into texts instead.
+        output_mode: `"int"`, `"one_hot"`, `"multi_hot"`, `"count"` or `"tf_idf"`.
+        pad_to_max_tokens: whether vectors have `max_tokens` places, not as many as are in use.
+        sparse: must be false: there are only dense tensors.
+        encoding: of texts; UTF-8 is the only one.
+
+    Raises:
+        InvalidArgumentError: a setting is none of these, or the vocabulary has a token twice.
+    """
+
+    def __init__(
+        self,
+        max_tokens: int | None = None,
+        num_oov_indices: int = 1,
+        mask_token: str | None = None,
+        oov_token: str = "[UNK]",
+        vocabulary: Any = None,
+        idf_weights: Any = None,
+        invert: bool = False,
+        output_mode: str = "int",
+        pad_to_max_tokens: bool = False,
+        sparse: bool = False,
+        encoding: str = "utf-8",
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            max_tokens, num_oov_indices, mask_token, oov_token, vocabulary, idf_weights, invert,
+            output_mode, sparse, pad_to_max_tokens, name=name, **kwargs,
+        )  # fmt: skip
+        self.encoding = one_of(self, "encoding", encoding, ("utf-8",))
+
+    def _key(self, token: Any) -> Any:
+        return as_bytes(token)
+
+    def _shown(self, token: Any) -> Any:
+        return token.decode()
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "encoding": self.encoding}
+
+
+class IntegerLookup(Lookup):
+    """Integers as numbers, by their place in a vocabulary; or as vectors.
+
+    The arguments are those of `StringLookup`, with integers as tokens.
+
+    Args:
+        max_tokens: as there, as are the others that are not named here.
+        num_oov_indices: the same.
+        mask_token: an integer whose number is 0, none by default.
+        oov_token: what numbers of no token are turned into by `invert`.
+        vocabulary: integers by their number.
+        vocabulary_dtype: int64 or int32.
+        idf_weights: the same.
+        invert: the same.
+        output_mode: the same.
+        sparse: must be false.
+        pad_to_max_tokens: the same.
+    """
+
+    token_dtype = "int64"
+
+    def __init__(
+        self,
+        max_tokens: int | None = None,
+        num_oov_indices: int = 1,
+        mask_token: int | None = None,
+        oov_token: int = -1,
+        vocabulary: Any = None,
+        vocabulary_dtype: str = "int64",
+        idf_weights: Any = None,
+        invert: bool = False,
+        output_mode: str = "int",
+        sparse: bool = False,
+        pad_to_max_tokens: bool = False,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            max_tokens, num_oov_indices, mask_token, oov_token, vocabulary, idf_weights, invert,
+            output_mode, sparse, pad_to_max_tokens, name=name, **kwargs,
+        )  # fmt: skip
+        self.token_dtype = one_of(
+            self, "vocabulary_dtype", as_dtype(vocabulary_dtype).name, ("int64", "int32")
+        )
+
+    def _key(self, token: Any) -> Any:
+        return int(token)
+
+    def _shown(self, token: Any) -> Any:
+        return int(token)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "vocabulary_dtype": self.token_dtype}
+
+
+def tokens_in(rows: Iterable[Any]) -> int:
+    """The most tokens that one of some rows has."""
+    return max(map(len, rows), default=0)

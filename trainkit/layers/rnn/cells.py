@@ -1,0 +1,460 @@
+"""The cells of recurrent layers: what one step does with an input and a state.
+
+A cell's step is split in two: `project` needs the inputs alone, so a layer does it for all steps at
+once; `step` needs the state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import activations, initializers, ops
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.base.arguments import keep, share, whole
+from trainkit.layers.base.layer import Layer
+from trainkit.ops.neural.recurrence import gru, lstm
+from trainkit.ops.sampling import random
+
+
+class Cell(Layer):
+    """What the cells of this package share: dropout masks that stay the same through a sequence."""
+
+    gates = 1
+    units: Any
+    dropout: Any
+    recurrent_dropout: Any
+
+    def _set_up(self) -> None:
+        """Check the settings, kept as they were given."""
+        self.units = whole(self, "units", self.units)
+        self.dropout = share(self, "dropout", self.dropout)
+        self.recurrent_dropout = share(self, "recurrent_dropout", self.recurrent_dropout)
+        if self.dropout or self.recurrent_dropout:
+            self.seed_generator = random.SeedGenerator(self.seed)
+        self.output_size = self.units
+        self._masks: Any = None
+
+    @property
+    def state_size(self) -> Any:
+        """The length of the state, or one for each of its tensors."""
+        return self.units
+
+    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+        """Zeros, one tensor (batch_size, size) for each tensor of the state."""
+        size = self.state_size
+        lengths = [size] if isinstance(size, int) else list(size)
+        return [zeros_for(batch_size, n, self.compute_dtype) for n in lengths]
+
+    def begin_sequence(self) -> None:
+        """Draw new dropout masks at the next step, and keep them until `end_sequence`."""
+        self.__dict__["_masks"] = {}
+
+    def end_sequence(self) -> None:
+        """Draw new dropout masks at each call again."""
+        self.__dict__["_masks"] = None
+
+    def _dropped(
+        self, which: str, rate: float, x: Any, training: Any, over_time: bool = False
+    ) -> Any:
+        """`x` with dropout; with `over_time` one mask serves all steps, the second axis."""
+        if not training or not rate:
+            return x
+        masks = self._masks
+        if masks is None or which not in masks:
+            dims = ops.shape(x)
+            shape = (dims[0], 1, *dims[2:]) if over_time else dims
+            mask = random.bernoulli_mask(
+                shape, rate, 1 / (1 - rate) if rate < 1 else 0.0, x.dtype, self.seed_generator
+            )
+            if masks is not None:
+                masks[which] = mask
+        else:
+            mask = masks[which]
+        return ops.multiply(x, mask)
+
+    def build(self, input_shape: Any) -> None:
+        self._add("kernel", (input_shape[-1], self.gates * self.units), "kernel")
+        self._add("recurrent_kernel", (self.units, self.gates * self.units), "recurrent")
+        self.bias = None
+        if self.use_bias:
+            self._add_bias()
+
+    def _add_bias(self) -> None:
+        self._add("bias", (self.gates * self.units,), "bias")
+
+    def _add(self, name: str, shape: tuple[int, ...], family: str, initializer: Any = None) -> None:
+        weight = self.add_weight(
+            name,
+            shape,
+            initializer=initializer or getattr(self, f"{family}_initializer"),
+            regularizer=getattr(self, f"{family}_regularizer"),
+            constraint=getattr(self, f"{family}_constraint"),
+        )
+        setattr(self, name, weight)
+
+    def project(self, inputs: Any, training: Any = False) -> Any:
+        """The inputs' share of the gates: of (batch, features), or of (batch, steps, features)."""
+        over_time = len(inputs.shape) == 3
+        x = self._dropped("input", self.dropout, inputs, training, over_time)
+        return ops.dense(x, self.kernel.value(), self._input_bias())
+
+    def _input_bias(self) -> Any:
+        return None if self.bias is None else self.bias.value()
+
+    def step(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
+        """The output and the new state, from what `project` gave for this step."""
+        raise NotImplementedError(f"{type(self).__name__} has no method step")
+
+    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
+        """The outputs (batch, steps, units) and the last state in one operation.
+
+        `None` where the cell's settings need its steps one by one.
+        """
+        return None
+
+    def call(self, inputs: Any, states: Any, training: Any = False) -> Any:
+        listed = isinstance(states, list | tuple)
+        output, new = self.step(
+            self.project(inputs, training), list(states) if listed else [states], training
+        )
+        return output, new if listed else new[0]
+
+
+class SimpleRNNCell(Cell):
+    """h' = activation(x @ kernel + h @ recurrent_kernel + bias); the output is h'.
+
+    Shapes: inputs (batch, features), state (batch, units), kernel (features, units),
+    recurrent_kernel (units, units), bias (units,).
+
+    Args:
+        units: length of the state.
+        activation: function or its name.
+        use_bias: whether to add a bias.
+        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
+        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
+        dropout: share of the inputs that is dropped while training.
+        recurrent_dropout: share of the state that is.
+        seed: int for the dropout, by default derived from `set_seed`.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        keep(self, locals())
+        self._set_up()
+
+    def step(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
+        before = self._dropped("state", self.recurrent_dropout, states[0], training)
+        total = ops.add(projected, ops.matmul(before, self.recurrent_kernel.value()))
+        output = self.activation(total)
+        return output, [output]
+
+
+def _is_standard(cell: Any) -> bool:
+    """Whether the gates are sigmoids and the rest tanh, as `lstm` and `gru` have them."""
+    return cell.activation is activations.tanh and cell.recurrent_activation is activations.sigmoid
+
+
+class GRUCell(Cell):
+    """z = sigma(.), r = sigma(.), c = activation(x_c + r * h_c), h' = z * h + (1 - z) * c.
+
+    Each dot and x_c, h_c is the inputs' and the state's product with a third of the kernels, plus
+    bias. With `reset_after=False` r multiplies the state before its product, as in the paper.
+    Source: Cho et al. 2014, arXiv:1406.1078.
+    Shapes: inputs (batch, features), state (batch, units), kernel (features, 3 units),
+    recurrent_kernel (units, 3 units), bias (2, 3 units), or (3 units,) with `reset_after=False`;
+    thirds in the order z, r, c.
+
+    Args:
+        units: length of the state.
+        activation, recurrent_activation: functions or their names.
+        use_bias: whether to add biases.
+        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
+        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
+        dropout: share of the inputs that is dropped while training.
+        recurrent_dropout: share of the state that is.
+        reset_after: where r multiplies.
+        seed: int for the dropout, by default derived from `set_seed`.
+    """
+
+    gates = 3
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        reset_after: bool = True,
+        seed: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        keep(self, locals())
+        self._set_up()
+
+    def _add_bias(self) -> None:
+        wide = self.gates * self.units
+        self._add("bias", (2, wide) if self.reset_after else (wide,), "bias")
+
+    def _input_bias(self) -> Any:
+        if self.bias is None or not self.reset_after:
+            return super()._input_bias()
+        return self.bias.value()[0]
+
+    def step(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
+        before = states[0]
+        used = self._dropped("state", self.recurrent_dropout, before, training)
+        kernel, sigma = self.recurrent_kernel.value(), self.recurrent_activation
+        x_update, x_reset, x_new = ops.split(projected, 3, axis=-1)
+        if self.reset_after:
+            inner = ops.matmul(used, kernel)
+            if self.bias is not None:
+                inner = ops.add(inner, self.bias.value()[1])
+            h_update, h_reset, h_new = ops.split(inner, 3, axis=-1)
+            update = sigma(ops.add(x_update, h_update))
+            kept = ops.multiply(sigma(ops.add(x_reset, h_reset)), h_new)
+        else:
+            gates_kernel, new_kernel = ops.split(kernel, [2 * self.units], axis=-1)
+            h_update, h_reset = ops.split(ops.matmul(used, gates_kernel), 2, axis=-1)
+            update = sigma(ops.add(x_update, h_update))
+            reset = sigma(ops.add(x_reset, h_reset))
+            kept = ops.matmul(ops.multiply(reset, used), new_kernel)
+        new = self.activation(ops.add(x_new, kept))
+        output = ops.add(ops.multiply(update, before), ops.multiply(ops.subtract(1.0, update), new))
+        return output, [output]
+
+    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
+        if not _is_standard(self) or (training and self.recurrent_dropout):
+            return None
+        bias = None
+        if self.reset_after and self.bias is not None:
+            bias = self.bias.value()[1]
+        hidden = gru(
+            projected, states[0], self.recurrent_kernel.value(), bias, bool(self.reset_after)
+        )
+        return hidden, [hidden[:, -1]]
+
+
+class LSTMCell(Cell):
+    """i, f, o = sigma(.), c' = f * c + i * activation(.), h' = o * activation(c'), the output.
+
+    Each dot is x @ kernel + h @ recurrent_kernel + bias for a quarter of the columns.
+    Source: Hochreiter and Schmidhuber 1997, "Long short-term memory"; forget gate: Gers et al.
+    2000.
+    Shapes: inputs (batch, features), state h and c (batch, units), kernel (features, 4 units),
+    recurrent_kernel (units, 4 units), bias (4 units,); quarters in the order i, f, c, o.
+
+    Args:
+        units: length of h and c.
+        activation, recurrent_activation: functions or their names.
+        use_bias: whether to add a bias.
+        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
+        unit_forget_bias: whether the bias of f starts with 1.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
+        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
+        dropout: share of the inputs that is dropped while training.
+        recurrent_dropout: share of h that is.
+        seed: int for the dropout, by default derived from `set_seed`.
+    """
+
+    gates = 4
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        keep(self, locals())
+        self._set_up()
+
+    @property
+    def state_size(self) -> Any:
+        """The lengths of h and c."""
+        return [self.units, self.units]
+
+    def _add_bias(self) -> None:
+        def with_ones(shape: Any, dtype: Any = None) -> Any:
+            given, units = self.bias_initializer, self.units
+            ones = initializers.Ones()((units,), dtype)
+            rest = given((2 * units,), dtype=dtype)
+            return ops.concatenate([given((units,), dtype=dtype), ones, rest])
+
+        start = with_ones if self.unit_forget_bias else None
+        self._add("bias", (4 * self.units,), "bias", start)
+
+    def step(
+        self, projected: Any, states: list[Any], training: Any = False
+    ) -> tuple[Any, list[Any]]:
+        hidden = self._dropped("state", self.recurrent_dropout, states[0], training)
+        total = ops.add(projected, ops.matmul(hidden, self.recurrent_kernel.value()))
+        parts = ops.split(total, 4, axis=-1)
+        in_gate, forget, out = (self.recurrent_activation(parts[i]) for i in (0, 1, 3))
+        new = self.activation(parts[2])
+        memory = ops.add(ops.multiply(forget, states[1]), ops.multiply(in_gate, new))
+        output = ops.multiply(out, self.activation(memory))
+        return output, [output, memory]
+
+    def sequence(self, projected: Any, states: list[Any], training: Any = False) -> Any:
+        if not _is_standard(self) or (training and self.recurrent_dropout):
+            return None
+        h, c = states
+        hidden, memory = lstm(projected, h, c, self.recurrent_kernel.value())
+        return hidden, [hidden[:, -1], memory[:, -1]]
+
+
+class StackedRNNCells(Layer):
+    """Cells of which each takes the output of the one before; together they are one cell.
+
+    The state is the list of the cells' states, each in that cell's own form: what its
+    `get_initial_state` gives, else a tensor or a list of them as its `state_size` is.
+
+    Args:
+        cells: cells, from the input on.
+
+    Raises:
+        InvalidArgumentError: one of them is no cell.
+    """
+
+    def __init__(self, cells: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        for cell in cells:
+            if not hasattr(cell, "state_size") or not callable(cell):
+                raise InvalidArgumentError(
+                    f"StackedRNNCells: a cell has state_size and call(inputs, states), got {cell!r}"
+                )
+        self.cells = list(cells)
+
+    @property
+    def state_size(self) -> list[Any]:
+        """The state sizes of the cells."""
+        return [cell.state_size for cell in self.cells]
+
+    @property
+    def output_size(self) -> Any:
+        """The output size of the last cell."""
+        last = self.cells[-1]
+        size = getattr(last, "output_size", None)
+        return size if size is not None else _first(last.state_size)
+
+    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+        """What each cell begins with, in that cell's own form; zeros where it does not say."""
+        return [_own_state(cell, batch_size, self.compute_dtype) for cell in self.cells]
+
+    def begin_sequence(self) -> None:
+        """Tell the cells that a sequence begins."""
+        for cell in self.cells:
+            getattr(cell, "begin_sequence", _nothing)()
+
+    def end_sequence(self) -> None:
+        """Tell the cells that the sequence is over."""
+        for cell in self.cells:
+            getattr(cell, "end_sequence", _nothing)()
+
+    def build(self, input_shape: Any) -> None:
+        for cell in self.cells:
+            if isinstance(cell, Layer) and not cell.built:
+                cell.build(input_shape)
+            size = getattr(cell, "output_size", None)
+            input_shape = (input_shape[0], size if size is not None else _first(cell.state_size))
+
+    def call(self, inputs: Any, states: Any, training: Any = False) -> Any:
+        new_states = []
+        for cell, state in zip(self.cells, states, strict=True):
+            listed = isinstance(state, list | tuple)
+            inputs, new = call_cell(cell, inputs, list(state) if listed else [state], training)
+            new_states.append(new if listed or len(new) != 1 else new[0])
+        return inputs, new_states
+
+
+def _nothing() -> None:
+    """Stand in for a method that a user's cell does not have."""
+
+
+def zeros_for(batch_size: Any, size: Any, dtype: str) -> Any:
+    """Zeros (batch_size, size) or (batch_size, *size); the batch size may be a scalar tensor."""
+    dims = tuple(size) if isinstance(size, list | tuple) else (size,)
+    if isinstance(batch_size, int):
+        return ops.zeros((batch_size, *dims), dtype)
+    return ops.broadcast_to(ops.zeros((1, *dims), dtype), (batch_size, *dims))
+
+
+def _first(sizes: Any) -> Any:
+    return sizes[0] if isinstance(sizes, list | tuple) else sizes
+
+
+def initial_state(cell: Any, batch_size: Any, dtype: str) -> list[Any]:
+    """The state before the first step, as a list."""
+    state = _own_state(cell, batch_size, dtype)
+    return list(state) if isinstance(state, list | tuple) else [state]
+
+
+def _own_state(cell: Any, batch_size: Any, dtype: str) -> Any:
+    """The state before the first step, in the form that the cell gives it."""
+    if hasattr(cell, "get_initial_state"):
+        return cell.get_initial_state(batch_size=batch_size)
+    size = cell.state_size
+    if isinstance(size, list | tuple):
+        return [zeros_for(batch_size, n, dtype) for n in size]
+    return zeros_for(batch_size, size, dtype)
+
+
+def call_cell(cell: Any, inputs: Any, states: list[Any], training: Any) -> tuple[Any, list[Any]]:
+    """One step of any cell, its state as a list."""
+    takes_training = isinstance(cell, Layer) and cell._facts.takes_training
+    more = {"training": training} if takes_training else {}
+    output, new = cell(inputs, states, **more)
+    return output, list(new) if isinstance(new, list | tuple) else [new]

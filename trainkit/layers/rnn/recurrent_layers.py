@@ -1,0 +1,230 @@
+"""SimpleRNN, GRU and LSTM: `RNN` with the cell of that name."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import Any
+
+from trainkit.layers.base.arguments import one_of
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.rnn.cells import GRUCell, LSTMCell, SimpleRNNCell
+from trainkit.layers.rnn.rnn import RNN
+
+
+@cache
+def _cell_arguments(kind: Any) -> frozenset[str]:
+    names = inspect.signature(kind).parameters
+    return frozenset(names) - {"kwargs"}
+
+
+class OfCell(RNN):
+    """What the three share: the cell is made of the layer's arguments, and lends them back."""
+
+    cell_class: Any
+
+    def _set_up(self, arguments: dict[str, Any]) -> None:
+        """Make the cell and the base from `locals()` of `__init__`."""
+        names = _cell_arguments(self.cell_class)
+        settings = {k: v for k, v in arguments.items() if k in names}
+        own = {
+            k: v
+            for k, v in arguments.items()
+            if k not in names and k not in ("self", "kwargs", "__class__", "use_cudnn")
+        }
+        kwargs = arguments["kwargs"]
+        implementation = kwargs.pop("implementation", 2)
+        dtype = kwargs.get("dtype")
+        cell = self.cell_class(**settings, dtype=dtype, trainable=kwargs.get("trainable", True))
+        super().__init__(cell, **own, **kwargs)
+        self.implementation = one_of(self, "implementation", implementation, (0, 1, 2))
+
+    def __getattr__(self, name: str) -> Any:
+        cell = self.__dict__.get("cell")
+        kind: Any = type(cell)
+        if cell is not None and name in _cell_arguments(kind):
+            return getattr(cell, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        config.pop("cell", None)
+        return config
+
+
+class SimpleRNN(OfCell):
+    """h' = activation(x @ kernel + h @ recurrent_kernel + bias) along a sequence.
+
+    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
+    steps, units) with `return_sequences`; with `return_state` a tuple of the output and the last h.
+
+    Args:
+        units: length of the state.
+        activation: function or its name.
+        use_bias: whether to add a bias.
+        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
+        dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
+        seed: int for the dropout.
+        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
+            `RNN`.
+        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
+    """
+
+    cell_class = SimpleRNNCell
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        zero_output_for_mask: bool = False,
+        seed: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        self._set_up(locals())
+
+
+def _checked_cudnn(layer: Layer, use_cudnn: Any) -> Any:
+    return one_of(layer, "use_cudnn", use_cudnn, ("auto", True, False))
+
+
+class GRU(OfCell):
+    """A gated recurrent unit along a sequence; see `GRUCell` for the formula.
+
+    Source: Cho et al. 2014, arXiv:1406.1078.
+    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
+    steps, units) with `return_sequences`; with `return_state` a tuple of the output and the last
+    state.
+
+    Args:
+        units: length of the state.
+        activation, recurrent_activation: functions or their names.
+        use_bias: whether to add biases.
+        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
+        dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
+        seed: int for the dropout.
+        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
+            `RNN`.
+        reset_after: where the reset gate multiplies.
+        use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
+            implementation.
+        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
+    """
+
+    cell_class = GRUCell
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        reset_after: bool = True,
+        zero_output_for_mask: bool = False,
+        use_cudnn: Any = "auto",
+        **kwargs: Any,
+    ) -> None:
+        self._set_up(locals())
+        self.use_cudnn = _checked_cudnn(self, use_cudnn)
+
+
+class LSTM(OfCell):
+    """Long short-term memory along a sequence; see `LSTMCell` for the formula.
+
+    Source: Hochreiter and Schmidhuber 1997, "Long short-term memory".
+    Shapes: input (batch, steps, features), mask (batch, steps), output (batch, units), or (batch,
+    steps, units) with `return_sequences`; with `return_state` a tuple of the output and the last h
+    and c.
+
+    Args:
+        units: length of h and c.
+        activation, recurrent_activation: functions or their names.
+        use_bias: whether to add a bias.
+        kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.
+        unit_forget_bias: whether the bias of the forget gate starts with 1.
+        kernel_regularizer, recurrent_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, recurrent_constraint, bias_constraint: bounds on the weights.
+        dropout, recurrent_dropout: shares of inputs and state that are dropped while training.
+        seed: int for the dropout.
+        return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
+            `RNN`.
+        use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
+            implementation.
+        **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
+    """
+
+    cell_class = LSTMCell
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: Any = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        zero_output_for_mask: bool = False,
+        use_cudnn: Any = "auto",
+        **kwargs: Any,
+    ) -> None:
+        self._set_up(locals())
+        self.use_cudnn = _checked_cudnn(self, use_cudnn)

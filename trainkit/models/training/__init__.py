@@ -1,0 +1,1 @@
+"""The training loop: data to batches, one step, many epochs."""

@@ -1,0 +1,396 @@
+"""Where the batches of each epoch come from: arrays, data sets, generators and sequences.
+
+Feeds of arrays are `tk.data` pipelines, so their order and position are stored with a run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import wrap_on_device
+from trainkit.core.tensor_spec import TensorSpec
+from trainkit.core.trackable import Trackable
+from trainkit.data import Dataset
+from trainkit.models.training import data_adapters, limits
+from trainkit.models.training.py_dataset import PyDataset, ahead
+
+_PASSES, _SEEN = "passes", "seen"
+
+
+class Feed(Trackable):
+    """Gives the batches of epochs. A subclass gives an iterator over those of a pass.
+
+    Args:
+        steps: how many batches make an epoch, which then goes on where the last one ended; by
+            default an epoch is a whole pass.
+        length: how many batches a pass has, `None` if that is not known before its end.
+        class_weight: weights of the samples by class, a third part of each batch.
+
+    Attributes:
+        steps: how many batches an epoch has, `None` if that is not known before its end.
+        whole_passes: each epoch begins the data anew, rather than go on where the last one ended.
+        begun_again: whether `begin` was called more than once.
+    """
+
+    _untracked = frozenset({"iterator", "class_weight"})
+    iterator: Any
+    class_weight: Any
+
+    def __init__(self, steps: int | None, length: int | None, class_weight: Any = None) -> None:
+        self.whole_passes = steps is None
+        self.steps = length if steps is None else steps
+        self.length = length
+        self.passes = self.seen = self.given = self.epochs = 0
+        self.__dict__.update(iterator=None, class_weight=class_weight)
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    def fresh(self) -> Iterator[Any] | None:
+        """An iterator over the next pass; `None` if there is none any more."""
+        raise NotImplementedError
+
+    def batch(self, taken: Any) -> Any:
+        """A batch, of tensors, from what the iterator gave."""
+        return taken
+
+    def spec(self) -> Any:
+        """The nest of `TensorSpec`s of a batch, if it is known."""
+        return None
+
+    def end(self) -> None:
+        """An epoch is over."""
+
+    def missing_numbers(self) -> str:
+        """Where the data has NaN, in words, if that can be seen at once."""
+        return ""
+
+    # ------------------------------------------------------------------ epochs
+
+    @property
+    def spent(self) -> bool:
+        """Whether there is nothing left, now and in later epochs."""
+        return False
+
+    @property
+    def begun_again(self) -> bool:
+        return self.epochs > 1
+
+    def begin(self, anew: bool = False) -> Iterator[Any]:
+        """An iterator over the batches of the next epoch.
+
+        Args:
+            anew: begin the data anew in any case, if it can be.
+        """
+        passed = self.length is not None and self.seen >= self.length
+        if self.iterator is None or self.whole_passes or anew or passed:
+            self._next_pass()
+        self.given = 0
+        self.epochs += 1
+        return self
+
+    def more(self) -> bool:
+        """Whether there may be more batches in this epoch."""
+        if self.length is not None and self.seen >= self.length:
+            return False
+        return self.steps is None or self.given < self.steps
+
+    def _next_pass(self) -> bool:
+        found = self.fresh()
+        if found is None:
+            return False
+        self.__dict__["iterator"] = found
+        self.passes, self.seen = self.passes + 1, 0
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.iterator is None:
+            raise StopIteration
+        try:
+            taken = next(self.iterator)
+        except StopIteration:
+            # the pass ended with the last epoch, which nobody knew
+            if self.given or not self.seen or not self._next_pass():
+                self.__dict__["iterator"] = None
+                raise
+            taken = next(self.iterator)
+        self.seen += 1
+        self.given += 1
+        batch = self.batch(taken)
+        return batch if not self.class_weight else self._weighted(batch)
+
+    def _weighted(self, batch: Any) -> Any:
+        x, y, weight = data_adapters.unpack(batch)
+        return x, y, wrap_on_device(data_adapters.weights_of_classes(y, weight, self.class_weight))
+
+    # ------------------------------------------------------------------ positions
+
+    def position(self, within: bool) -> dict[str, Any]:
+        """Where the data stands, `within` an epoch or between two."""
+        here: dict[str, Any] = {_PASSES: np.int64(self.passes)}
+        if self.iterator is not None and (within or not self.whole_passes):
+            here |= {_SEEN: np.int64(self.seen), **self.stored()}
+        return here
+
+    def go_to(self, arrays: dict[str, Any], step: int) -> Iterator[Any] | None:
+        """Stand where `position` was taken, at a step of the epoch.
+
+        Between epochs that begin the data anew it is `None`.
+        """
+        arrays = dict(arrays)
+        passes = int(arrays.pop(_PASSES, 0))
+        seen = arrays.pop(_SEEN, None)
+        if not arrays:
+            self.passes = passes
+            return None
+        self.passes = max(passes - 1, 0)
+        self._next_pass()
+        self.restore(arrays)
+        self.seen = int(seen) if seen is not None else self.seen
+        self.given = step
+        return self
+
+    def stored(self) -> dict[str, Any]:
+        """Where the iterator stands."""
+        return {}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        """Put the iterator where `stored` was asked."""
+
+
+class DatasetFeed(Feed):
+    """Batches of a data set; see `Feed`.
+
+    Raises:
+        ValueError: the data set has no end and `steps` is not given.
+    """
+
+    def __init__(
+        self, dataset: Dataset, steps: int | None = None, class_weight: Any = None
+    ) -> None:
+        count = dataset.node.count()
+        if steps is None and count == -1:
+            raise ValueError(
+                "the data set has no end: say how many batches make an epoch, by steps"
+            )
+        super().__init__(steps, count if count >= 0 else None, class_weight)
+        self.dataset = dataset
+
+    def spec(self) -> Any:
+        return self.dataset.element_spec
+
+    def fresh(self) -> Iterator[Any]:
+        return iter(self.dataset)
+
+    def stored(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.iterator.state_arrays()
+        return found
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        self.iterator.load_state_arrays(arrays)
+
+
+class ArrayFeed(DatasetFeed):
+    """Batches of arrays.
+
+    Args:
+        parts: (x, y, sample_weight), nests of arrays of one first size; `None` where missing.
+        batch_size: samples in a batch; the last one may be smaller.
+        shuffle: `True` for samples in random order, `"batch"` for batches in random order.
+        steps: batches of an epoch; by default all.
+    """
+
+    _untracked = Feed._untracked | {"parts_given"}
+    parts_given: Any
+
+    def __init__(self, parts: Any, batch_size: int, shuffle: Any, steps: int | None = None) -> None:
+        leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
+        samples = data_adapters.sample_count(leaves)
+        if batch_size < 1:
+            raise InvalidArgumentError(f"batch_size must be at least 1, got {batch_size}")
+        dataset = Dataset.from_tensor_slices(tuple(leaves))
+        if shuffle == "batch":
+            count = -(-samples // batch_size)
+            dataset = dataset.batch(batch_size).shuffle(max(count, 1))
+        elif shuffle:
+            dataset = dataset.shuffle(max(samples, 1)).batch(batch_size)
+        else:
+            dataset = dataset.batch(batch_size)
+        super().__init__(dataset, steps)
+        self.__dict__.update(batch=data_adapters.packer(parts), parts_given=parts)
+
+    def missing_numbers(self) -> str:
+        """Which of the arrays hold NaN, in words; nothing if none does."""
+        found = []
+        for name, part in zip(("x", "y", "sample_weight"), self.parts_given, strict=True):
+            for array in nest.flatten(part):
+                if array is None or not np.issubdtype(array.dtype, np.floating):
+                    continue
+                bad = np.argwhere(np.isnan(array))
+                if len(bad):
+                    first = ", ".join(map(str, bad[0].tolist()))
+                    found.append(
+                        f"{name} has NaN in {len(bad)} of {array.size} places, [{first}] first"
+                    )
+        return "; ".join(found)
+
+    def spec(self) -> Any:
+        return self.batch(self.dataset.element_spec)
+
+
+class IterableFeed(Feed):
+    """Batches of a Python generator, of a sequence of batches, or of anything that can be iterated.
+
+    To take up a position it is iterated again up to there, so it should give the same each time.
+
+    Args:
+        source: an iterator, or what can be iterated anew for each epoch. If it has methods
+            `on_epoch_begin` and `on_epoch_end`, they are called.
+        steps: batches of an epoch; needed if `source` has no end.
+        shuffle: whether the batches of a `PyDataset` come in random order.
+        class_weight: see `Feed`.
+    """
+
+    _untracked = Feed._untracked | {"source", "waiting"}
+    source: Any
+    waiting: Any
+
+    def __init__(
+        self, source: Any, steps: int | None, shuffle: Any = False, class_weight: Any = None
+    ) -> None:
+        self.indexed = isinstance(source, PyDataset)
+        if self.indexed:
+            length = source.num_batches
+        else:
+            length = len(source) if hasattr(source, "__len__") else None
+        if length == 0:
+            raise ValueError(f"{type(source).__name__} has no batches")
+        super().__init__(steps, length, class_weight)
+        self.once = not self.indexed and hasattr(source, "__iter__") and iter(source) is source
+        self.shuffle = bool(shuffle)
+        self.__dict__.update(source=source, waiting=None)
+        self.within = False
+
+    def spec(self) -> Any:
+        if self.indexed:
+            first = self.source[0]
+        else:
+            waiting = self._all() if self.waiting is None else self.waiting
+            first = next(waiting, None)
+            if first is None:
+                return None
+            self.__dict__["waiting"] = itertools.chain([first], waiting)
+        parts = self.batch(first)
+        return nest.map_structure(lambda x: None if x is None else TensorSpec.from_tensor(x), parts)
+
+    def fresh(self) -> Iterator[Any] | None:
+        waiting, self.__dict__["waiting"] = self.waiting, None
+        if waiting is not None:  # a look at the first batch has begun it
+            return waiting
+        if self.once and self.passes:
+            return None
+        return self._all()
+
+    @property
+    def spent(self) -> bool:
+        return self.once and self.epochs > 0 and self.iterator is None
+
+    def _all(self) -> Iterator[Any]:
+        source = self.source
+        if self.indexed:
+            return self._by_index()
+        if hasattr(source, "__iter__"):
+            return iter(source)
+        return (source[i] for i in range(len(source)))
+
+    def _by_index(self) -> Iterator[Any]:
+        source = self.source
+        if source.num_batches is None:
+            return ahead(source, itertools.count())
+        order = list(range(source.num_batches))
+        if self.shuffle:  # by the number of the pass alone, as Keras does
+            random.Random(self.passes + 1).shuffle(order)
+        return ahead(source, order)
+
+    def begin(self, anew: bool = False) -> Iterator[Any]:
+        self._tell("on_epoch_begin")
+        self.within = True
+        return super().begin(anew and not self.once)
+
+    def end(self) -> None:
+        if self.within:
+            self.within = False
+            self._tell("on_epoch_end")
+
+    def _tell(self, method: str) -> None:
+        hook = getattr(self.source, method, None)
+        if hook is not None:
+            hook()
+
+    def batch(self, taken: Any) -> Any:
+        return data_adapters.of_tensors(taken)
+
+    def stored(self) -> dict[str, Any]:
+        return {"taken": np.int64(self.seen)}
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        self.seen = int(arrays["taken"])
+        for _ in range(self.seen):
+            next(self.iterator)
+        if not self.within:
+            self._tell("on_epoch_begin")
+            self.within = True
+
+
+def feed(
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    batch_size: int | None = None,
+    shuffle: Any = False,
+    steps: int | None = None,
+    class_weight: dict[int, float] | None = None,
+) -> Feed:
+    """The feed for what `fit`, `evaluate` and `predict` may be given as `x`.
+
+    Args:
+        x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
+        y: targets; part of the batches if `x` gives these.
+        sample_weight: weights; the same.
+        batch_size: samples in a batch of arrays, 32 by default; not for what gives batches itself.
+        shuffle: whether arrays are shuffled, or `"batch"`.
+        steps: batches of an epoch.
+        class_weight: weights by class.
+
+    Raises:
+        ValueError: an argument that does not go with the kind of `x`.
+        TypeError: `x` is no data.
+    """
+    steps = limits.steps(steps)
+    if data_adapters.is_arrays(x):
+        parts = tuple(data_adapters.as_arrays(part) for part in (x, y, sample_weight))
+        if class_weight:
+            weight = data_adapters.weights_of_classes(parts[1], parts[2], class_weight)
+            parts = (parts[0], parts[1], weight)
+        return ArrayFeed(parts, 32 if batch_size is None else batch_size, shuffle, steps)
+    kind = type(x).__name__
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise ValueError(f"{name} must be part of the batches when x is a {kind}")
+    if batch_size is not None and isinstance(x, Dataset):
+        raise ValueError("batch_size does not go with a Dataset: use dataset.batch(size)")
+    if isinstance(x, Dataset):
+        return DatasetFeed(x, steps, class_weight)
+    if hasattr(x, "__iter__") or (hasattr(x, "__getitem__") and hasattr(x, "__len__")):
+        return IterableFeed(x, steps, shuffle, class_weight)
+    raise TypeError(f"x must be arrays, a Dataset, a generator or a sequence, got {x!r}")

@@ -1,0 +1,207 @@
+"""Batches for training, from arrays, data sets, generators and sequences.
+
+A batch has as many parts as the user gave: x, (x, y) or (x, y, sample_weight).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices, dtypes, nest
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.foreign_arrays import require_room
+from trainkit.core.tensor import Tensor, is_tensor, wrap_on_device
+from trainkit.core.text_arrays import may_be_text, text_array
+from trainkit.data import Dataset, DatasetIterator
+
+
+def unpack(data: Any) -> tuple[Any, Any, Any]:
+    """A batch as x, y and sample weights; what is not there is `None`.
+
+    Args:
+        data: x, (x,), (x, y) or (x, y, sample_weight); a list is taken as a tuple.
+
+    Raises:
+        ValueError: it has more than three parts, or none.
+    """
+    if not isinstance(data, tuple | list):
+        return data, None, None
+    if not 1 <= len(data) <= 3:
+        raise ValueError(
+            f"a batch is x, (x,), (x, y) or (x, y, sample_weight); got {len(data)} parts"
+        )
+    return (*data, None, None)[:3]
+
+
+def pack(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    """Inputs, targets and weights as the one thing that a step is given; see `unpack`.
+
+    Without targets it is the inputs alone, which stand in a tuple if they are a list or a tuple.
+    """
+    if y is None:
+        return (x,) if isinstance(x, list | tuple) else x
+    return (x, y) if sample_weight is None else (x, y, sample_weight)
+
+
+def pack_given(x: Any, y: Any, sample_weight: Any) -> Any:
+    """The same, but for weights without targets, which a step of the user's own may want."""
+    lone = y is None and sample_weight is not None
+    return (x, None, sample_weight) if lone else pack(x, y, sample_weight)
+
+
+# ---------------------------------------------------------------------- arrays
+
+
+def _is_many(x: Any) -> bool:
+    """Whether a list holds arrays, of several inputs, rather than numbers."""
+    return isinstance(x, list | tuple) and any(hasattr(item, "shape") for item in x)
+
+
+def as_arrays(x: Any) -> Any:
+    """A nest of arrays and lists of numbers as arrays, floats in the default float type."""
+    if isinstance(x, dict):
+        return {key: as_arrays(value) for key, value in x.items()}
+    if _is_many(x):
+        return nest.like(x, [as_arrays(item) for item in x])
+    if x is None:
+        return None
+    if isinstance(x, Tensor):
+        array = devices.to_numpy(x._array)
+    elif is_tensor(x):
+        array = x.numpy()
+    else:
+        require_room(x)
+        array = np.asarray(x.to_numpy() if hasattr(x, "to_numpy") else x)
+    array = dtypes.native(array)
+    if may_be_text(array):
+        texts = text_array(array)
+        if texts is not None:
+            return texts
+        raise InvalidArgumentError(
+            "the data has rows of different lengths, or objects; pad it to one shape first"
+        )
+    if array.dtype == np.float64:
+        array = array.astype(dtypes.as_dtype(dtypes.floatx()).dtype)
+    return array
+
+
+def sample_count(leaves: list[Any]) -> int:
+    """The first size that all arrays have.
+
+    Raises:
+        InvalidArgumentError: there are none, or their sizes differ.
+    """
+    if not leaves:
+        raise InvalidArgumentError("there is no data")
+    sizes = [leaf.shape[0] if leaf.ndim else None for leaf in leaves]
+    if len(set(sizes)) > 1 or sizes[0] is None:
+        listed = ", ".join(str(leaf.shape) for leaf in leaves)
+        raise InvalidArgumentError(
+            f"x, y and sample_weight need the same number of samples, their shapes are {listed}"
+        )
+    return int(sizes[0])
+
+
+def packer(parts: Any) -> Callable[[tuple[Any, ...]], Any]:
+    """A function from leaves to a batch that is nested as the parts (x, y, sample_weight) are."""
+    batch = pack_given(*parts)
+    if not _nested(batch):
+        return lambda leaves: leaves[0]
+    if not any(part is None or _nested(part) for part in batch) and not isinstance(batch, dict):
+        return tuple
+    flat = nest.flatten(batch)
+    there = [i for i, leaf in enumerate(flat) if leaf is not None]
+
+    def packed(leaves: tuple[Any, ...]) -> Any:
+        filled: list[Any] = [None] * len(flat)
+        for i, leaf in zip(there, leaves, strict=True):
+            filled[i] = leaf
+        return nest.pack(batch, filled)
+
+    return packed
+
+
+def _nested(x: Any) -> bool:
+    return isinstance(x, dict | list | tuple)
+
+
+def split_arrays(parts: Any, share: float) -> tuple[Any, Any]:
+    """The first and the last samples of arrays, `share` of them in the second part.
+
+    Raises:
+        ValueError: `share` is not between 0 and 1, or leaves one part empty.
+    """
+    leaves = [leaf for leaf in nest.flatten(parts) if leaf is not None]
+    count = sample_count(leaves)
+    cut = int(count * (1.0 - share)) if 0 < share < 1 else 0
+    if not 0 < cut < count:
+        raise ValueError(
+            f"validation_split={share} of {count} samples leaves no samples to train on, or none "
+            f"to validate with"
+        )
+
+    def part(where: slice) -> Any:
+        return nest.map_structure(lambda a: None if a is None else a[where], parts)
+
+    return part(slice(0, cut)), part(slice(cut, None))
+
+
+def checked_class_weight(class_weight: Any) -> dict[int, float]:
+    """Weights by class number.
+
+    Raises:
+        ValueError: it is no dict, or a key is no number.
+    """
+    try:
+        return {int(key): float(weight) for key, weight in class_weight.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            f"class_weight must be a dict of weights by class number, got {class_weight!r}"
+        ) from None
+
+
+def weights_of_classes(y: Any, sample_weight: Any, class_weight: dict[int, float]) -> Any:
+    """A weight for each sample by its class, times `sample_weight`.
+
+    Args:
+        y: class numbers (n,) or (n, 1), or one-hot vectors (n, classes).
+        sample_weight: (n,) or `None`.
+        class_weight: weights by class number; 1 for classes that are not named.
+    """
+    if not hasattr(y, "shape"):
+        raise ValueError("class_weight is for models with a single target")
+    class_weight = checked_class_weight(class_weight)
+    classes = np.asarray(y.numpy() if is_tensor(y) else y)
+    if classes.ndim > 1 and classes.shape[-1] > 1:
+        classes = classes.argmax(axis=-1)
+    classes = classes.reshape(len(classes)).astype(np.int64)
+    known, place = np.unique(classes, return_inverse=True)
+    by_class = np.array([class_weight.get(int(c), 1.0) for c in known], np.float32)
+    weights = by_class[place]
+    if sample_weight is not None:
+        weights = weights * np.asarray(sample_weight, np.float32)
+    return weights
+
+
+def of_tensors(batch: Any) -> Any:
+    """A batch of a generator with its arrays as tensors; a list is (x, y), as a tuple is."""
+
+    def tensor(array: Any) -> Any:
+        return None if array is None else wrap_on_device(np.array(array))
+
+    if isinstance(batch, list | tuple):
+        unpack(batch)  # which refuses too many parts
+        return tuple(nest.map_structure(tensor, as_arrays(part)) for part in batch)
+    return nest.map_structure(tensor, as_arrays(batch))
+
+
+def is_arrays(x: Any) -> bool:
+    """Whether `x` is data in memory, as opposed to something that gives batches."""
+    if isinstance(x, Dataset | DatasetIterator) or x is None:
+        return False
+    if hasattr(x, "shape") or isinstance(x, dict | list | tuple):
+        return True
+    return hasattr(x, "to_numpy") or hasattr(x, "__array__")

@@ -1,0 +1,248 @@
+"""`Looped`: the loops of a model over many batches, and the same for one batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import numbers
+from trainkit.callbacks.callback_list import CallbackList
+from trainkit.callbacks.history import History
+from trainkit.callbacks.progress import LoopBar, ProgressBar
+from trainkit.checkpoints.interruption import Interruption
+from trainkit.core import nest
+from trainkit.models.training import (
+    batch_sources,
+    data_adapters,
+    fit_arguments,
+    limits,
+    training_loop,
+)
+from trainkit.models.training.trainer import Trained
+
+
+class Looped(Trained):
+    """What can be compiled, with `fit`, `evaluate` and `predict` over data; the base of `Model`."""
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: Any = True,
+        class_weight: dict[int, float] | None = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+    ) -> History:
+        """Train the model.
+
+        Ctrl-C and SIGTERM end it after the batch, or after the validation under way:
+        `ModelCheckpoint` and `BackupAndRestore` save, and the history so far is returned, with
+        `interrupted` set. A second signal acts as usual.
+
+        Args:
+            x: arrays, nested for several inputs; or a `Dataset`, generator or sequence of batches.
+            y: targets, for arrays.
+            batch_size: samples in a batch of arrays, 32 by default.
+            epochs: number of the epoch to end with.
+            verbose: 0 for silence, 1 for a bar, 2 for a line per epoch, `"auto"` for 1.
+            callbacks: list of `Callback`s.
+            validation_split: share of the arrays, at their end, that is kept out of training.
+            validation_data: (x, y), (x, y, sample_weight), or a data set.
+            shuffle: whether arrays are shuffled before each epoch; `"batch"` shuffles whole
+                batches.
+            class_weight: weights by class number.
+            sample_weight: a weight for each sample, for arrays.
+            initial_epoch: the epoch to begin with, from 0.
+            steps_per_epoch: batches in an epoch.
+            validation_steps: batches in a validation.
+            validation_batch_size: samples in a batch of it, `batch_size` by default.
+            validation_freq: validate each so many epochs, or after the epochs in a list, from 1.
+
+        Returns:
+            A `History`.
+
+        Raises:
+            ValueError: the model is not compiled, or arguments do not go together.
+        """
+        self._require_compiled("fit")
+        epochs = limits.epochs(epochs)
+        with Interruption() as interruption:
+            if validation_split:
+                if validation_data is not None:
+                    raise ValueError("fit: give either validation_split or validation_data")
+                x, y, sample_weight, validation_data = fit_arguments.split(
+                    x, y, sample_weight, validation_split
+                )
+            feed = batch_sources.feed(
+                x,
+                y,
+                sample_weight,
+                batch_size=batch_size,
+                shuffle=shuffle,
+                steps=steps_per_epoch,
+                class_weight=class_weight,
+            )
+            held = fit_arguments.validation_feed(
+                validation_data, validation_batch_size or batch_size, validation_steps
+            )
+            due = fit_arguments.due_epochs(validation_freq)
+            history = History()
+            params = {
+                "epochs": epochs,
+                "steps": feed.steps,
+                "verbose": fit_arguments.verbosity(verbose),
+                "validation": held is not None,
+            }
+            called = self._callback_list(callbacks, history, ProgressBar, params)
+
+            def validate(epoch: int) -> dict[str, float]:
+                if held is None or not due(epoch):
+                    return {}
+                values = training_loop.run_evaluate(self, held, called)
+                return {f"val_{name}": value for name, value in values.items()}
+
+            self.__dict__["history"] = history
+            return training_loop.run_fit(
+                self, feed, called, history, epochs, initial_epoch, validate, interruption
+            )
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """The loss and metrics on some data.
+
+        Args:
+            x: as for `fit`.
+            y: targets, for arrays.
+            batch_size: samples in a batch of arrays, 32 by default.
+            verbose: 0 for silence, else a bar and a line at the end.
+            sample_weight: a weight for each sample, for arrays.
+            steps: how many batches.
+            callbacks: list of `Callback`s.
+            return_dict: give a dict by names.
+
+        Returns:
+            The loss, or a list of the loss, the metrics and the losses of several outputs, or a
+            dict.
+
+        Raises:
+            ValueError: the model is not compiled, or there is no data.
+        """
+        self._require_compiled("evaluate")
+        feed = batch_sources.feed(x, y, sample_weight, batch_size=batch_size, steps=steps)
+        params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
+        called = self._callback_list(callbacks, None, LoopBar, params)
+        self.__dict__["stop_evaluating"] = False
+        values = training_loop.run_evaluate(self, feed, called)
+        return values if return_dict else fit_arguments.in_order(values, self.metrics)
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = "auto",
+        steps: int | None = None,
+        callbacks: Any = None,
+    ) -> Any:
+        """The outputs for some data, as NumPy arrays.
+
+        Args:
+            x: as for `fit`.
+            batch_size: samples in a batch of arrays, 32 by default.
+            verbose: 0 for silence, else a bar if it takes long.
+            steps: how many batches.
+            callbacks: list of `Callback`s.
+
+        Raises:
+            ValueError: there is no data.
+        """
+        feed = batch_sources.feed(x, batch_size=batch_size, steps=steps)
+        params = {"steps": feed.steps, "verbose": fit_arguments.verbosity(verbose)}
+        called = self._callback_list(callbacks, None, LoopBar, params)
+        self.__dict__["stop_predicting"] = False
+        outputs = training_loop.run_predict(self, feed, called)
+        if len(outputs) == 1:
+            return nest.map_structure(np.array, outputs[0])
+        return nest.map_structure(lambda *parts: np.concatenate(parts), *outputs)
+
+    def _callback_list(self, given: Any, history: Any, bar: Any, params: Any) -> CallbackList:
+        if isinstance(given, CallbackList):
+            given = given.callbacks
+        elif given is None:
+            given = []
+        elif not isinstance(given, list | tuple):
+            given = [given]
+        callbacks: list[Any] = list(given)
+        if history is not None:
+            callbacks.append(history)
+        if params["verbose"]:
+            callbacks.append(bar(params["verbose"]))
+        return CallbackList(callbacks, model=self, **params)
+
+    # ------------------------------------------------------------------ one batch
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: dict[int, float] | None = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """Train on one batch.
+
+        Args:
+            x: inputs.
+            y: targets.
+            sample_weight: a weight for each sample.
+            class_weight: weights by class number.
+            return_dict: give a dict by names.
+
+        Returns:
+            The loss, or a list of the loss and the metrics on this batch, or a dict.
+        """
+        self._require_compiled("train_on_batch")
+        self._clear_metrics()
+        if class_weight:
+            sample_weight = data_adapters.weights_of_classes(
+                data_adapters.as_arrays(y), sample_weight, class_weight
+            )
+        logs = training_loop.on_batch(self, "train", fit_arguments.as_batch(x, y, sample_weight))
+        return self._results(logs, return_dict)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        """Evaluate one batch; the arguments and the result are those of `train_on_batch`."""
+        self._require_compiled("test_on_batch")
+        self._clear_metrics()
+        logs = training_loop.on_batch(self, "test", fit_arguments.as_batch(x, y, sample_weight))
+        return self._results(logs, return_dict)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """The outputs for one batch, as NumPy arrays."""
+        outputs = training_loop.on_batch(self, "predict", fit_arguments.as_batch(x, None, None))
+        return nest.map_structure(np.array, outputs)
+
+    def _results(self, logs: dict[str, Any], return_dict: bool) -> Any:
+        values = numbers(logs)
+        return values if return_dict else fit_arguments.in_order(values, self.metrics)

@@ -1,0 +1,82 @@
+"""What a model's steps need of its tree of layers, looked up once for many steps."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core.trackable import walk
+from trainkit.layers.base.layer import Layer
+from trainkit.metrics import Metric
+
+
+class StepFacts:
+    """Variables, layers and metrics of a model as they are while it is trained on batches.
+
+    A layer that is built later, or a metric made later, is noticed; freezing layers takes effect
+    with the next epoch.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self._forget()
+
+    def _forget(self) -> None:
+        self.variables: list[Any] | None = None
+        self.known: set[int] = set()
+        self.layers: list[Any] = []
+        self.regularized = False
+        self.metrics: list[Any] = []
+        self.compiled = -1
+        self.loss_takes_training = takes_training(self.model.compute_loss)
+
+    def trainable(self, read: Any) -> list[Any]:
+        """The trainable variables; looked up again when `read`, those a tape saw, has new ones."""
+        if self.variables is None or any(id(v) not in self.known for v in read):
+            self._look()
+        assert self.variables is not None
+        return self.variables
+
+    def _look(self) -> None:
+        self.variables = self.model.trainable_variables
+        self.known = {id(v) for v in self.model.variables}
+        self.layers = [part for _, part in walk(self.model) if isinstance(part, Layer)]
+        self.regularized = any(w.regularizer is not None for w in self.variables)
+
+    def losses(self) -> list[Any]:
+        """The losses that layers added in the call just made, and those of regularizers."""
+        if self.variables is None or self.regularized:
+            return self.model.losses
+        if any(layer._losses_held for layer in self.layers):
+            return self.model.losses
+        return []
+
+    def all_metrics(self) -> list[Any]:
+        """The model's metrics."""
+        count = len(self.model._compiled_metrics)
+        if count != self.compiled:
+            self.metrics, self.compiled = self.model.metrics, count
+        return self.metrics
+
+
+def takes_training(function: Callable[..., Any]) -> bool:
+    """Whether a function has an argument `training`, or takes any."""
+    parameters = inspect.signature(function).parameters
+    return "training" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def held_metrics(layer: Any) -> list[Any]:
+    """The metrics held as attributes of a model or of a layer inside, without compiled ones."""
+    hidden: set[int] = set()
+
+    def enter(part: Any) -> bool:
+        compiled = part.__dict__.get("_compiled_metrics")
+        hidden.update(id(metric) for metric in compiled or ())
+        return not isinstance(part, Metric)
+
+    return [
+        part
+        for _, part in walk(layer, enter)
+        if isinstance(part, Metric) and id(part) not in hidden
+    ]

@@ -1,0 +1,92 @@
+"""A model's step as a compiled function, made once the step has been run and seen to pay."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import nest
+from trainkit.core.dispatch import trace_state
+from trainkit.graph.tracing.function import function, functions_run_eagerly
+
+FIRST_EAGER = 2
+"""Steps that run operation by operation, so that all that is made by the first call is there."""
+
+EAGER_PREDICTIONS = 16
+"""The same for predictions, of which so few do not make up for the tracing."""
+
+
+class CompiledStep:
+    """Calls a step eagerly at first, then as a graph; both give the same numbers.
+
+    A step that can't be traced, because it looks at values or leaves the library, goes on eagerly,
+    and a warning says why.
+
+    Args:
+        step: a bound method of the model, `train_step` or `test_step`.
+        jit_compile: `True`, `False`, or `"auto"`.
+        first_eager: how many steps run operation by operation at first.
+    """
+
+    def __init__(
+        self, step: Callable[[Any], Any], jit_compile: Any, first_eager: int = FIRST_EAGER
+    ) -> None:
+        self._step, self._first_eager = step, first_eager
+        self._calls = 0
+        jit = None if jit_compile == "auto" else bool(jit_compile)
+        self._function: Any = function(step, jit_compile=jit)
+
+    def __call__(self, data: Any) -> Any:
+        """One step on a batch."""
+        if self._function is None or functions_run_eagerly() or trace_state.THREAD.traces:
+            return self._step(data)
+        if self._calls < self._first_eager:
+            self._calls += 1
+            return self._step(data)
+        if self._calls == self._first_eager:
+            self._calls += 1
+            try:
+                self._function.get_concrete_function(data)
+            except Exception as error:
+                self._function = None
+                warnings.warn(
+                    f"{getattr(self._step, '__qualname__', 'the step')} can't be compiled and runs "
+                    f"eagerly, which is slower: {type(error).__name__}: {error}\n"
+                    "compile(run_eagerly=True) says that this is meant.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+                return self._step(data)
+        return self._function(data)
+
+
+class StepsInARow:
+    """Takes `steps_per_execution` batches of an iterator, or those that are left, through a step.
+
+    Args:
+        model: says how many.
+        step: a function of a batch, compiled or not.
+        joined: give the results of all one after the other, rather than that of the last.
+    """
+
+    def __init__(self, model: Any, step: Callable[[Any], Any], joined: bool) -> None:
+        self.model, self.step, self.joined = model, step, joined
+
+    def __call__(self, batches: Iterable[Any]) -> Any:
+        """The result; `StopIteration` if there is no batch."""
+        waiting = iter(batches)
+        result = self.step(next(waiting))
+        if self.model.steps_per_execution == 1:
+            return result
+        results = [result]
+        for _ in range(self.model.steps_per_execution - 1):
+            try:
+                batch = next(waiting)
+            except StopIteration:
+                break
+            results = [*(results if self.joined else ()), self.step(batch)]
+        if len(results) == 1:
+            return results[0]
+        return nest.map_structure(lambda *parts: ops.concatenate(parts, axis=0), *results)

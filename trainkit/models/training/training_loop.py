@@ -1,0 +1,367 @@
+"""The loop of `fit`, `evaluate` and `predict`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from trainkit.callbacks.callback import numbers
+from trainkit.callbacks.callback_list import CallbackList
+from trainkit.callbacks.history import History
+from trainkit.checkpoints.interruption import Interruption
+from trainkit.core.registry import snake_case
+from trainkit.core.trackable import Trackable
+from trainkit.models.training.batch_sources import Feed
+from trainkit.ops.sampling.random import global_generator
+
+_ITERATOR = "iterator."
+
+
+class TrainingRun(Trackable):
+    """All that a run of `fit` is made of, for checkpoints: what `BackupAndRestore` stores.
+
+    Attributes:
+        model: with its optimizer and metrics.
+        callbacks: by the name of their class.
+        random: the generator of all random operations without a seed.
+        epoch: the epoch under way, or the next one.
+        step: how many batches of it are done.
+        resumed: whether an earlier run is taken up.
+        first_epoch, first_step: where this process began; steps are those of the optimizer.
+        interruption: tells whether a signal has come.
+    """
+
+    _untracked = frozenset({"feed", "batches"})
+    batches: Any
+
+    def __init__(
+        self,
+        model: Any,
+        feed: Feed,
+        callbacks: Iterable[Any],
+        epoch: int,
+        interruption: Interruption,
+    ) -> None:
+        self.model, self.feed = model, feed
+        self.interruption = interruption
+        self.callbacks = _by_name(callbacks)
+        self.random = global_generator()
+        self.epoch, self.step = epoch, 0
+        self.resumed = False
+        self.first_epoch, self.first_step = epoch, 0
+        self.__dict__.update(_before=[], _after=[], batches=None)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C or SIGTERM has come."""
+        return self.interruption.asked
+
+    def before_training(self, action: Callable[[], Any]) -> None:
+        """Do `action` once all callbacks have begun."""
+        self.__dict__["_before"].append(action)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a callback has asked for something before training."""
+        return bool(self.__dict__["_before"])
+
+    def after_epoch(self, action: Callable[[], Any]) -> None:
+        """Do `action` once all callbacks have heard of the epoch that ends."""
+        self.__dict__["_after"].append(action)
+
+    def run_actions(self, which: str) -> None:
+        """Do and forget what callbacks have asked for."""
+        actions = self.__dict__[which]
+        while actions:
+            actions.pop(0)()
+
+    def begin_epoch(self) -> Any:
+        """The batches of the epoch, or those left of it."""
+        if self.batches is None or self.step == 0:
+            self.__dict__["batches"] = self.feed.begin()
+        return self.batches
+
+    def parts(self) -> dict[str, Trackable]:
+        dataset = getattr(self.feed, "dataset", None)
+        return super().parts() | ({} if dataset is None else {"dataset": dataset})
+
+    def state_arrays(self) -> dict[str, Any]:
+        here = {
+            "epoch": np.int64(self.epoch),
+            "step": np.int64(self.step),
+            "stopped": np.bool_(self.model.stop_training),
+        }
+        position = self.feed.position(within=self.step > 0)
+        return here | {_ITERATOR + name: value for name, value in position.items()}
+
+    def load_state_arrays(self, arrays: dict[str, Any]) -> None:
+        if not {"epoch", "step"} <= set(arrays):
+            raise ValueError(f"a run stores 'epoch' and 'step', the file has {sorted(arrays)}")
+        position = {
+            name.removeprefix(_ITERATOR): value
+            for name, value in arrays.items()
+            if name.startswith(_ITERATOR)
+        }
+        if position:
+            self.__dict__["batches"] = self.feed.go_to(position, int(arrays["step"]))
+        self.epoch, self.step = int(arrays["epoch"]), int(arrays["step"])
+        self.model.stop_training = bool(arrays.get("stopped", False))  # absent in older files
+        self.resumed, self.first_epoch = True, self.epoch
+
+
+def _by_name(callbacks: Iterable[Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for callback in callbacks:
+        if isinstance(callback, Trackable):
+            name, count = snake_case(type(callback).__name__), 1
+            base = name
+            while name in named:
+                name, count = f"{base}_{count}", count + 1
+            named[name] = callback
+    return named
+
+
+def run_fit(
+    model: Any,
+    feed: Feed,
+    callbacks: CallbackList,
+    history: History,
+    epochs: int,
+    initial_epoch: int,
+    validate: Callable[[int], dict[str, float]] | None,
+    interruption: Interruption,
+) -> History:
+    """Train for the epochs from `initial_epoch` up to `epochs`.
+
+    A signal ends it after the batch; in a validation, after the epoch.
+
+    Args:
+        model: compiled.
+        feed: gives the batches of each epoch.
+        callbacks: `history` among them.
+        history: returned.
+        epochs: where training ends.
+        initial_epoch: where it begins.
+        validate: gives the logs of the validation for an epoch, empty when it is not due.
+        interruption: tells whether a signal has come, since before the data was looked at.
+    """
+    run = TrainingRun(model, feed, callbacks.callbacks, initial_epoch, interruption)
+    model.__dict__["training_run"] = run
+    try:
+        _run_epochs(run, callbacks, epochs, validate)
+    finally:
+        history.interrupted = interruption.asked
+        model.__dict__["training_run"] = None
+    return history
+
+
+def _run_epochs(
+    run: TrainingRun,
+    callbacks: CallbackList,
+    epochs: int,
+    validate: Callable[[int], dict[str, float]] | None,
+) -> None:
+    model = run.model
+    model.stop_training = False
+    callbacks.call("on_train_begin", {})
+    if run.waits:
+        model.prepare(run.feed.spec())
+        run.run_actions("_before")
+    run.first_step = int(model.optimizer.iterations) if model.optimizer is not None else 0
+    logs: dict[str, Any] = {}
+    while run.epoch < epochs and (run.step or not model.stop_training) and not run.interrupted:
+        logs = _run_epoch(run, callbacks, validate)
+        if run.feed.spent and not (run.step or run.epoch >= epochs or model.stop_training):
+            _say_data_ran_out(run, "no batches", stops=True)
+    if run.interrupted and run.epoch < epochs and not model.stop_training:
+        callbacks.call("on_train_interrupted", logs)
+    elif model.optimizer is not None and model.optimizer.built:
+        model.optimizer.finalize_variable_values(model.trainable_variables)
+    callbacks.call("on_train_end", logs)
+
+
+def _run_epoch(
+    run: TrainingRun,
+    callbacks: CallbackList,
+    validate: Callable[[int], dict[str, float]] | None,
+) -> dict[str, Any]:
+    model, epoch = run.model, run.epoch
+    batches = run.begin_epoch()
+    if run.step == 0:
+        model.reset_metrics()
+    callbacks.call("on_epoch_begin", epoch, {})
+    ended, logs = _run_steps(run, batches, callbacks)
+    if not ended:
+        return logs
+    values = _of_metrics_or(model, logs)
+    if epoch == run.first_epoch and values.get("loss", 0.0) != values.get("loss", 0.0):
+        where = run.feed.missing_numbers()
+        if where:
+            warnings.warn(f"fit: the loss is NaN, and so is the data: {where}", stacklevel=2)
+    if validate is not None:
+        values.update(validate(epoch))
+    run.epoch, run.step = epoch + 1, 0
+    callbacks.call("on_epoch_end", epoch, values)
+    run.run_actions("_after")
+    return values
+
+
+def _of_metrics_or(model: Any, logs: dict[str, Any]) -> dict[str, Any]:
+    """What the metrics give now, if `logs` are of these; a step of the user's gives what it does.
+
+    Callbacks of the last batch may have changed the metrics.
+    """
+    values = numbers(logs)
+    now = model.get_metrics_result()
+    if set(now) == set(values):
+        values = numbers(now)
+    return dict(sorted(values.items()))
+
+
+def take(batches: Iterator[Any]) -> Any:
+    """The next batch; a function of its own, so that a profile can see how long it takes."""
+    return next(batches)
+
+
+class Portion:
+    """An iterator over so many of the next batches, which counts all that were taken.
+
+    Attributes:
+        done: how many batches were taken so far.
+        left: how many more there are to take.
+    """
+
+    def __init__(self, batches: Iterator[Any], done: int = 0) -> None:
+        self.batches, self.done, self.left = batches, done, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if not self.left:
+            raise StopIteration
+        batch = take(self.batches)
+        self.left -= 1
+        self.done += 1
+        return batch
+
+
+def _run_steps(
+    run: TrainingRun, batches: Iterator[Any], callbacks: CallbackList
+) -> tuple[bool, dict[str, Any]]:
+    """Train on the batches left of an epoch; whether it was finished, and the last logs."""
+    model, feed = run.model, run.feed
+    function, together = _function_of(model, "train"), model.steps_per_execution
+    logs: dict[str, Any] = {}
+    total, begun = feed.steps, run.step
+    portion = Portion(batches, run.step)
+    while feed.more() and not (model.stop_training and portion.done):
+        callbacks.batch_begin("train", begun)
+        portion.left = together
+        try:
+            logs = function(portion)
+        except StopIteration:
+            break
+        run.__dict__["step"] = portion.done
+        begun += together
+        callbacks.batch_end("train", begun - 1, logs)
+        if run.interrupted and feed.more() and not model.stop_training:
+            return False, logs
+    feed.end()
+    done = portion.done
+    if not done and run.epoch == run.first_epoch:
+        raise ValueError("fit: the data has no batches")
+    if not done or (total is not None and done < total and not model.stop_training):
+        of = "no batches" if not done else f"{done} of {total} batches"
+        _say_data_ran_out(run, of, stops=not done or feed.spent)
+    # a run that goes on after the last batch of an epoch has its metrics, and no step to tell them
+    return done > 0, logs or model.get_metrics_result()
+
+
+def _say_data_ran_out(run: TrainingRun, of: str, stops: bool) -> None:
+    warnings.warn(
+        f"fit: the data ran out after {of} of epoch {run.epoch + 1}; make it repeat, or give fewer "
+        "steps_per_epoch or epochs",
+        stacklevel=2,
+    )
+    if stops:
+        run.model.stop_training = True
+
+
+def _function_of(model: Any, mode: str) -> Callable[[Iterator[Any]], Any]:
+    """The function of an iterator over batches, which a subclass may make itself.
+
+    A subclass's `make_train_function` may give the function, or only keep it in `train_function`.
+    """
+    made = getattr(model, f"make_{mode}_function")()
+    function: Callable[[Iterator[Any]], Any] = getattr(model, f"{mode}_function")
+    return made if made is not None else function
+
+
+def on_batch(model: Any, mode: str, batch: Any) -> Any:
+    """The logs or outputs of one batch."""
+    return _function_of(model, mode)(iter([batch]))
+
+
+def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, float]:
+    """The metrics of a whole pass over `feed`; none if it has given its batches before."""
+    model.reset_metrics()
+    callbacks.call("on_test_begin", {})
+    logs: dict[str, Any] = {}
+    done = 0
+    for done, logs in _steps(model, feed, callbacks, "test"):
+        callbacks.batch_end("test", done, logs)
+        if model.stop_evaluating:
+            break
+    if not logs:
+        if not feed.begun_again:
+            raise ValueError("evaluate: the data has no batches")
+        warnings.warn(
+            "evaluate: the data ran out; make it repeat, or give something that can be iterated "
+            "again and again",
+            stacklevel=2,
+        )
+    values = _of_metrics_or(model, logs) if logs else {}
+    callbacks.call("on_test_end", values)
+    return values
+
+
+def _steps(model: Any, feed: Feed, callbacks: CallbackList, mode: str) -> Iterator[tuple[int, Any]]:
+    """The number of the last batch and the result of each execution."""
+    function, together = _function_of(model, mode), model.steps_per_execution
+    portion = Portion(feed.begin(anew=True))
+    begun = 0
+    while feed.more():
+        callbacks.batch_begin(mode, begun)
+        portion.left = together
+        try:
+            result = function(portion)
+        except StopIteration:
+            break
+        begun += together
+        yield begun - 1, result
+    feed.end()
+    if feed.steps is not None and 0 < portion.done < feed.steps:
+        warnings.warn(
+            f"the data ran out after {portion.done} of {feed.steps} batches; make it repeat, or "
+            "ask for fewer steps",
+            stacklevel=2,
+        )
+
+
+def run_predict(model: Any, feed: Feed, callbacks: CallbackList) -> list[Any]:
+    """The outputs for each batch, or for each execution of several, of `feed`."""
+    callbacks.call("on_predict_begin", {})
+    outputs = []
+    for done, found in _steps(model, feed, callbacks, "predict"):
+        outputs.append(found)
+        callbacks.batch_end("predict", done, {"outputs": found})
+        if model.stop_predicting:
+            break
+    if not outputs:
+        raise ValueError("predict: the data has no batches")
+    callbacks.call("on_predict_end", {})
+    return outputs

@@ -1,0 +1,1 @@
+"""Making, shaping, joining, indexing and sorting arrays."""

@@ -1,0 +1,152 @@
+"""Tensors repeated to a larger shape without a copy, and copied to other devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainkit.core import devices, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    ELEMENTWISE,
+    GRADIENT_STEP,
+    IF_ALIKE,
+    LEADING_AXES,
+    VIEW,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Dims, Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.ops.arrays.shaping import filled, sizes_of
+from trainkit.ops.core.vmap import aligned, any_stacks
+
+# ------------------------------------------------------------------ broadcast
+
+
+def _broadcast_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
+    return Spec(_stretched(x.shape, shape), x.dtype)
+
+
+def _stretched(dims: Dims, wanted: Sequence[int | None]) -> Dims:
+    """`wanted`, where -1 keeps the size, if `dims` broadcasts to it.
+
+    Raises:
+        ShapeError: it does not.
+    """
+    extra = len(wanted) - len(dims)
+    kept = tuple(dims[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(wanted))
+    ends = zip(dims, kept[extra:], strict=True) if extra >= 0 else None
+    if ends is None or any(None not in (a, b) and a not in (1, b) for a, b in ends):
+        raise ShapeError(f"broadcast_to: shape {tuple(dims)} does not broadcast to {tuple(wanted)}")
+    return kept
+
+
+@primitive(
+    _broadcast_rule, name="broadcast_to", semantics=VIEW, simplify=IF_ALIKE, text="beside numbers"
+)
+def _broadcast_to(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
+    """Repeat along axes of size 1 and new leading axes, without a copy."""
+    if -1 in shape:
+        shape = _stretched(x.shape, shape)  # type: ignore[assignment]
+    return xp.broadcast_to(x, shape)
+
+
+_broadcast_to.gradients(lambda g, y, x, *, shape: PRIMITIVES["sum_to_like"].op(g, x))
+
+
+@primitive(
+    lambda x, *sizes, shape: Spec(tuple(None if n == -1 else n for n in shape), x.dtype),
+    semantics=VIEW,
+    lowering=Absent("its shape is known when it runs"),
+)
+def broadcast_to_sized(
+    xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]
+) -> Array:
+    """`broadcast_to` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
+    return xp.broadcast_to(x, _stretched(x.shape, filled(shape, sizes)))
+
+
+def _broadcast_to_sized_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any
+) -> Any:
+    return (PRIMITIVES["sum_to_like"].op(g, x), *[None] * len(sizes))
+
+
+broadcast_to_sized.joint_gradient(_broadcast_to_sized_gradient)
+
+
+@_broadcast_to.batch_by
+@broadcast_to_sized.batch_by
+def _broadcast_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, *sizes = inputs
+    if any_stacks(sizes):
+        return NotImplemented
+    shape = settings["shape"]
+    return primitive.op(aligned(x, len(shape)), *sizes, shape=(count, *shape))
+
+
+def broadcast_to(x: Any, shape: Any) -> Tensor:
+    """`x` repeated, without a copy, so that it has the shape `shape`.
+
+    Args:
+        x: tensor whose shape broadcasts to `shape` by NumPy's rule.
+        shape: the sizes of the result; -1 keeps that of `x`.
+
+    Returns:
+        A tensor of shape `shape`.
+
+    Raises:
+        ShapeError: the shape of `x` does not broadcast to `shape`.
+    """
+    sizes, tensors = sizes_of(shape, "broadcast_to")
+    if tensors:
+        dynamic: Tensor = broadcast_to_sized(x, *tensors, shape=sizes)
+        return dynamic
+    result: Tensor = _broadcast_to(x, shape=sizes)
+    return result
+
+
+def broadcast_shapes(*shapes_: Any) -> list[Any]:
+    """The shape to which all of `shapes_` broadcast together, as a list of sizes.
+
+    Raises:
+        ShapeError: two sizes differ and neither is 1.
+
+    >>> broadcast_shapes((2, 1), (3,))
+    [2, 3]
+    """
+    return list(shapes.broadcast_dims(*shapes_, op="broadcast_shapes"))
+
+
+# ------------------------------------------------------------------ devices
+
+
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    lowering=Absent("it moves arrays between devices"),
+    memory="view",
+    export=Absent("the reader has one device"),
+)
+def copy_to_device(xp: ArrayModule, x: Array, *, device: str) -> Array:
+    """The values on the device of that name."""
+    return devices.to_device(x, devices.parse(device))
+
+
+@primitive(
+    lambda g, x: Spec(g.shape, g.dtype),
+    semantics=ELEMENTWISE,
+    lowering=Absent("it moves arrays between devices"),
+    memory="view",
+    export=GRADIENT_STEP,
+)
+def copy_to_device_of(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """The values of `g` on the device of `x`."""
+    return devices.to_device(g, devices.device_of(x))
+
+
+copy_to_device.gradients(lambda g, y, x, *, device: copy_to_device_of(g, x))
+copy_to_device_of.gradients(lambda gg, y, g, x: copy_to_device_of(gg, g), None)
+copy_to_device_of.declare(batch=LEADING_AXES)

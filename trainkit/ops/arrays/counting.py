@@ -1,0 +1,167 @@
+"""How often values occur: bins, histograms of equal bins, confusion matrices, zeros.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.concat_and_split import stack
+from trainkit.ops.arrays.creation import ones_like
+from trainkit.ops.arrays.scattering import scatter
+from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.axis_numbers import plain, reduced
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.math.elementwise import (
+    cast,
+    clip,
+    divide,
+    equal,
+    maximum,
+    not_equal,
+    subtract,
+)
+from trainkit.ops.math.max_and_argmax import max as max_
+from trainkit.ops.math.reductions import mean
+from trainkit.ops.math.reductions import sum as sum_
+from trainkit.ops.math.rounding import floor
+from trainkit.ops.math.statistics import bincount as bincount_
+
+
+def count_nonzero(
+    input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = "int64", name: Any = None
+) -> Tensor:
+    """The number of elements that are not 0."""
+    counted = cast(not_equal(input, 0), dtype)
+    return cast(reduced(sum_, counted, axis, keepdims), dtype)
+
+
+# ---------------------------------------------------------------------- counting, segments
+
+
+def _counts(a: Bound) -> Spec:
+    lead = as_tensor(a["arr"]).shape[:-1] if a["axis"] == -1 else ()
+    sums = a["weights"]
+    return Spec((*lead, None), a["dtype"] if sums is None else as_tensor(sums).dtype)
+
+
+@needs_values("minlength", "maxlength", gives=_counts)
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = "int32",
+    name: Any = None,
+    axis: Any = None,
+    binary_output: bool = False,
+) -> Tensor:
+    """How often each number from 0 on occurs, or the sum of its weights.
+
+    Args:
+        arr: integers, 0 or above.
+        weights: of the shape of `arr`.
+        minlength: the result has at least so many entries.
+        maxlength: numbers from here on are left out.
+        dtype: of the counts.
+        name: not kept.
+        axis: `None` or 0, all elements count together; or -1, each row by itself.
+        binary_output: 1 where a number occurs, in place of the count.
+
+    Raises:
+        ValueError: another `axis`.
+        ShapeError: `axis` is -1 and `arr` has neither one nor two axes.
+    """
+    if axis not in (None, 0, -1):
+        raise ValueError(f"bincount: axis {axis} is not supported; use None, 0 or -1")
+    x = as_tensor(arr) if axis == -1 else reshape(as_tensor(arr), (-1,))
+    sums = None if weights is None else as_tensor(weights)
+    if sums is not None and axis != -1:
+        sums = reshape(sums, (-1,))
+    counts = bincount_(x, weights=sums, minlength=int(plain(minlength) or 0))
+    if maxlength is not None:
+        counts = counts[..., : plain(maxlength)]
+    if binary_output:
+        counts = cast(not_equal(counts, 0), dtype)
+    return counts if weights is not None else cast(counts, dtype)
+
+
+def zero_fraction(value: Any, name: Any = None) -> Tensor:
+    """The share of elements that are 0, in [0, 1]."""
+    return mean(cast(equal(value, 0), dtypes.float32))
+
+
+@needs_values("value_range", "nbins", gives=lambda a: like(a["values"], a["dtype"]))
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: int = 100, dtype: Any = "int32", name: Any = None
+) -> Tensor:
+    """For each value the number of its bin, of `nbins` equal ones; outliers in the outermost.
+
+    Args:
+        values: numbers of any shape.
+        value_range: least and greatest value.
+        nbins: how many bins.
+        dtype: of the result.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the range is empty, or `nbins` is not above 0.
+    """
+    low, high = (float(v) for v in plain(value_range))
+    if not low < high:
+        raise InvalidArgumentError(f"histogram_fixed_width: value_range [{low}, {high}] is empty")
+    if plain(nbins) < 1:
+        raise InvalidArgumentError(f"histogram_fixed_width: nbins must be above 0, got {nbins}")
+    x = convert_to_tensor(values)
+    x = x if x.dtype.is_floating else cast(x, "float64")
+    scaled = floor(divide(subtract(x, low), high - low) * plain(nbins))
+    return cast(clip(scaled, 0, plain(nbins) - 1), dtype)
+
+
+@needs_values("value_range", "nbins", gives=lambda a: Spec((None,), as_dtype(a["dtype"])))
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: int = 100, dtype: Any = "int32", name: Any = None
+) -> Tensor:
+    """How many values lie in each of `nbins` equal bins; see `histogram_fixed_width_bins`."""
+    bins = reshape(histogram_fixed_width_bins(values, value_range, nbins), (-1,))
+    return cast(bincount_(bins, minlength=plain(nbins)), dtype)
+
+
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: int | None = None,
+    weights: Any = None,
+    dtype: Any = "int32",
+    name: Any = None,
+) -> Tensor:
+    """How often label i (row) was predicted as j (column).
+
+    Args:
+        labels: integers (n,).
+        predictions: integers (n,).
+        num_classes: size of the matrix; by default the greatest number plus 1.
+        weights: (n,), by default 1 each.
+        dtype: of the result.
+        name: not kept.
+    """
+    labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
+    if num_classes is None:
+        return _confusion_of_all(labels, predictions, weights, dtype)
+    size = plain(num_classes)
+    ones = ones_like(labels, dtype) if weights is None else cast(weights, dtype)
+    return scatter(stack([labels, predictions], axis=1), ones, (size, size))
+
+
+@needs_values(
+    "labels", "predictions", gives=lambda a: Spec((None, None), dtypes.as_dtype(a["dtype"]))
+)
+def _confusion_of_all(labels: Any, predictions: Any, weights: Any, dtype: Any) -> Tensor:
+    size = 1 + int(maximum(max_(labels), max_(predictions)))
+    return confusion_matrix(labels, predictions, size, weights, dtype)

@@ -1,0 +1,200 @@
+"""Diagonals and triangles of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    ARRANGEMENT,
+    GRADIENT_STEP,
+    LAST_AXES,
+    LEADING_AXES,
+    NOT_YET,
+    SHAPE,
+    VIEW,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.dynamic_shapes import like, needs_values
+from trainkit.ops.core.vmap import later
+from trainkit.ops.math.reductions import sum as sum_
+from trainkit.ops.vmap_rules.shared_rules import with_settings
+
+
+def _length(rows: int | None, columns: int | None, offset: int) -> int | None:
+    if rows is None or columns is None:
+        return None
+    return max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+
+
+def _diagonal_rule(x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
+    rank = len(x.shape)
+    one, two = shapes.canonical_axes((axis1, axis2), rank, "diagonal")
+    rest = [n for i, n in enumerate(x.shape) if i not in (one, two)]
+    return Spec((*rest, _length(x.shape[one], x.shape[two], offset)), x.dtype)
+
+
+@primitive(
+    _diagonal_rule,
+    name="diagonal",
+    semantics=VIEW,
+    recompute="cheap",
+    lowering=Absent("a diagonal is no block of axes"),
+    export=NOT_YET,
+)
+def _diagonal(xp: ArrayModule, x: Array, *, offset: int, axis1: int, axis2: int) -> Array:
+    """The elements on a diagonal of two axes."""
+    return xp.diagonal(x, offset, axis1, axis2)
+
+
+def _put_rule(g: Spec, x: Spec, *, offset: int, axis1: int, axis2: int) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+@primitive(_put_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, export=GRADIENT_STEP)
+def diagonal_put(
+    xp: ArrayModule, g: Array, x: Array, *, offset: int, axis1: int, axis2: int
+) -> Array:
+    """Zeros in the shape of `x`, whose values are not looked at, with `g` on a diagonal."""
+    out = xp.zeros(x.shape, g.dtype)
+    moved = xp.moveaxis(out, (axis1, axis2), (-2, -1))
+    i = np.arange(g.shape[-1])
+    moved[..., i + max(-offset, 0), i + max(offset, 0)] = g
+    return out
+
+
+_diagonal.gradients(lambda g, y, x, **settings: diagonal_put(g, x, **settings))
+diagonal_put.gradients(lambda g, y, gx, x, **settings: _diagonal(g, **settings), None)
+_diagonal.batch_by(
+    with_settings(lambda s, rank, count: {"axis1": later(s["axis1"]), "axis2": later(s["axis2"])})
+)
+diagonal_put.batch_by(_diagonal.primitive.facets.batch)
+
+
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The diagonals of the matrices in two axes of `x`.
+
+    Args:
+        x: tensor of rank 2 at least.
+        offset: how far above (or, negative, below) the main diagonal.
+        axis1: the rows.
+        axis2: the columns.
+
+    Returns:
+        A tensor with the other axes of `x`, then one along the diagonal.
+
+    Raises:
+        ShapeError: the axes are not two different ones that `x` has.
+    """
+    x = as_tensor(x)
+    rank = len(x.shape)
+    if rank < 2:
+        raise ShapeError(f"diagonal: needs two axes at least, got shape {tuple(x.shape)}")
+    one, two = shapes.canonical_axes((axis1, axis2), rank, "diagonal")
+    result: Tensor = _diagonal(x, offset=int(offset), axis1=one, axis2=two)
+    return result
+
+
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The sums along the diagonals of the matrices in two axes of `x`; arguments as in `diagonal`.
+
+    Raises:
+        ShapeError: the axes are not two different ones that `x` has.
+    """
+    return sum_(diagonal(x, offset, axis1, axis2), axis=-1)
+
+
+def _diag_rule(x: Spec, *, k: int) -> Spec:
+    n = None if x.shape[-1] is None else x.shape[-1] + abs(k)
+    return Spec((*x.shape[:-1], n, n), x.dtype)
+
+
+@primitive(_diag_rule, name="diag", semantics=ARRANGEMENT, export=NOT_YET)
+def matrix_with_diagonal(xp: ArrayModule, x: Array, *, k: int) -> Array:
+    """Matrices that are zero but for the diagonal `k`, which is `x` (..., n)."""
+    n = x.shape[-1] + abs(k)
+    out = xp.zeros((*x.shape[:-1], n, n), x.dtype)
+    i = np.arange(x.shape[-1])
+    out[..., i + max(-k, 0), i + max(k, 0)] = x
+    return out
+
+
+matrix_with_diagonal.gradients(
+    lambda g, y, x, *, k: _diagonal(g, offset=k, axis1=len(x.shape) - 1, axis2=len(x.shape))
+)
+matrix_with_diagonal.declare(batch=LEADING_AXES)
+
+
+def diag(x: Any, k: int = 0) -> Tensor:
+    """The matrix with the vector `x` on its diagonal `k`, or the diagonal `k` of the matrix `x`.
+
+    Raises:
+        ShapeError: `x` is neither a vector nor a matrix.
+    """
+    x = as_tensor(x)
+    if len(x.shape) == 1:
+        result: Tensor = matrix_with_diagonal(x, k=int(k))
+        return result
+    if len(x.shape) == 2:
+        return diagonal(x, offset=k)
+    raise ShapeError(f"diag: takes a vector or a matrix, got shape {tuple(x.shape)}")
+
+
+def diagflat(x: Any, k: int = 0) -> Tensor:
+    """The matrix with all elements of `x`, in row-major order, on its diagonal `k`."""
+    result: Tensor = matrix_with_diagonal(reshape(x, (-1,)), k=int(k))
+    return result
+
+
+def _triangle_rule(x: Spec, *, k: int) -> Spec:
+    if len(x.shape) < 2:
+        raise ShapeError(f"tril, triu: need two axes at least, got shape {tuple(x.shape)}")
+    return Spec(x.shape, x.dtype)
+
+
+@primitive(_triangle_rule, name="tril", semantics=LAST_AXES, export=NOT_YET)
+def _tril(xp: ArrayModule, x: Array, *, k: int) -> Array:
+    """Zero above the diagonal `k`."""
+    keep = xp.tri(x.shape[-2], x.shape[-1], k, bool)
+    return xp.where(keep, x, xp.zeros((), x.dtype))
+
+
+@primitive(_triangle_rule, name="triu", semantics=LAST_AXES, export=NOT_YET)
+def _triu(xp: ArrayModule, x: Array, *, k: int) -> Array:
+    """Zero below the diagonal `k`."""
+    drop = xp.tri(x.shape[-2], x.shape[-1], k - 1, bool)
+    return xp.where(drop, xp.zeros((), x.dtype), x)
+
+
+_tril.gradients(lambda g, y, x, *, k: _tril(g, k=k))
+_triu.gradients(lambda g, y, x, *, k: _triu(g, k=k))
+
+
+@needs_values("k", gives=lambda a: like(a["x"]))
+def tril(x: Any, k: int = 0) -> Tensor:
+    """The matrices `x` (..., n, m) with zeros above the diagonal `k`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+    """
+    result: Tensor = _tril(x, k=int(k))
+    return result
+
+
+@needs_values("k", gives=lambda a: like(a["x"]))
+def triu(x: Any, k: int = 0) -> Tensor:
+    """The matrices `x` (..., n, m) with zeros below the diagonal `k`.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+    """
+    result: Tensor = _triu(x, k=int(k))
+    return result

@@ -1,0 +1,158 @@
+"""Tensors of given values and shapes, whose sizes may be known only when a graph runs.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.arrays.creation import arange, full
+from trainkit.ops.arrays.creation import eye as eye_
+from trainkit.ops.arrays.creation import one_hot as one_hot_
+from trainkit.ops.arrays.creation import zeros_like as zeros_like_
+from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.arrays.shaping import shape as shape_
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.math.elementwise import cast, where
+from trainkit.ops.math.max_and_argmax import max as max_
+
+
+def _spec(dims: Any, dtype: Any) -> Spec:
+    return Spec(tuple(dims), dtypes.as_dtype(dtype))
+
+
+def _eye_spec(a: Bound) -> Spec:
+    batch = plain(a["batch_shape"])
+    if isinstance(batch, SymbolicTensor):
+        raise InvalidArgumentError(
+            "eye: batch_shape must be known while a graph is traced; give Python ints"
+        )
+    return _spec((None,) * (len(batch or ()) + 2), a["dtype"])
+
+
+def _one_hot_spec(a: Bound) -> Spec:
+    values = [convert_to_tensor(v) for v in (a["on_value"], a["off_value"]) if v is not None]
+    dims: list[Any] = list(convert_to_tensor(a["indices"]).shape)
+    axis = len(dims) if a["axis"] in (None, -1) else a["axis"]
+    dims.insert(axis, None)
+    return _spec(dims, a["dtype"] or (values[0].dtype if values else "float32"))
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None) -> Tensor:
+    """A tensor of the values given.
+
+    Args:
+        value: number, nested list, or array.
+        dtype: element type; by default float32 for Python floats, int32 for ints, that of an array.
+        shape: shape of the result; a single value is repeated.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the list is ragged, or the values don't fill `shape`.
+        TypeError: the values can't be had in `dtype` without rounding.
+    """
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if wanted is not None and hasattr(value, "dtype") and wanted is not dtypes.string:
+        tensor = cast(value, wanted)
+    else:
+        tensor = convert_to_tensor(value, dtype=wanted)
+    if shape is None:
+        return tensor
+    dims = tuple(plain(shape)) if not isinstance(shape, int) else (shape,)
+    if tensor.size == 1:
+        return broadcast_to(reshape(tensor, ()), dims)
+    if tensor.size != int(np.prod(dims)):
+        raise InvalidArgumentError(f"constant: {tensor.size} values don't fill the shape {dims}")
+    return reshape(tensor, dims)
+
+
+def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
+    """Zeros of the shape and dtype given."""
+    return _filled(shape, 0, dtypes.as_dtype(dtype))
+
+
+def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
+    """Ones of the shape and dtype given."""
+    return _filled(shape, 1, dtypes.as_dtype(dtype))
+
+
+def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
+    """`value` repeated to the shape `dims`."""
+    value = convert_to_tensor(value)
+    return _filled(dims, value, value.dtype)
+
+
+def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
+    """A tensor full of `value`; sizes may be known only when the graph runs."""
+    shape = plain(shape)
+    if dtype is dtypes.string:
+        return broadcast_to(convert_to_tensor(value if is_tensor(value) else "", dtype), shape)
+    parts = (shape,) if isinstance(shape, int) else shape
+    live = isinstance(parts, SymbolicTensor) or any(isinstance(n, SymbolicTensor) for n in parts)
+    if live:
+        return broadcast_to(cast(convert_to_tensor(value), dtype), parts)
+    if is_tensor(value):
+        return broadcast_to(value, tuple(parts))
+    filled: Tensor = full(tuple(parts), value, dtype)
+    return filled
+
+
+def zeros_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
+    """Zeros in the shape of `input`, and in its dtype unless another is given."""
+    x = convert_to_tensor(input)
+    if (x.dtype if dtype is None else dtypes.as_dtype(dtype)) is dtypes.string:
+        return broadcast_to(convert_to_tensor(""), shape_(x))
+    return zeros_like_(x, dtype)
+
+
+@needs_values("num_rows", "num_columns", "batch_shape", gives=_eye_spec)
+def eye(
+    num_rows: int,
+    num_columns: int | None = None,
+    batch_shape: Any = None,
+    dtype: Any = "float32",
+    name: Any = None,
+) -> Tensor:
+    """Identity matrices (batch_shape..., num_rows, num_columns)."""
+    matrix = eye_(plain(num_rows), plain(num_columns), dtype=dtype)
+    if batch_shape is None:
+        return matrix
+    return broadcast_to(matrix, tuple(plain(batch_shape)) + tuple(matrix.shape))
+
+
+@needs_values("depth", gives=_one_hot_spec)
+def one_hot(
+    indices: Any,
+    depth: int,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """`on_value` (1) where the place on the new axis is the index, `off_value` (0) elsewhere."""
+    values = [convert_to_tensor(v) for v in (on_value, off_value) if v is not None]
+    wanted = dtypes.as_dtype(dtype or (values[0].dtype if values else "float32"))
+    hot = one_hot_(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
+    on = 1 if on_value is None else on_value
+    off = 0 if off_value is None else off_value
+    return where(hot, cast(on, wanted), cast(off, wanted))  # type: ignore[no-any-return]
+
+
+def sequence_mask(
+    lengths: Any, maxlen: Any = None, dtype: Any = "bool", name: Any = None
+) -> Tensor:
+    """True at the first `lengths[...]` of `maxlen` places of a new last axis."""
+    lengths = convert_to_tensor(lengths)
+    limit = max_(lengths) if maxlen is None else plain(maxlen)
+    places = arange(limit, dtype=lengths.dtype)
+    return cast(places < expand_dims(lengths, -1), dtype)

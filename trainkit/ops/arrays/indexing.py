@@ -1,0 +1,216 @@
+"""`x[...]` for tensors and variables: `get_item`.
+
+The gradient of picking elements puts the gradient where they came from and zeros elsewhere;
+elements that were picked more than once add up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.facets import (
+    GRADIENT_STEP,
+    INDEXING,
+    NO_LAYER,
+    SHAPE,
+    VIEW,
+    one_by_one,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import PositionError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.core.variable import Reading, Variable
+from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.ops.arrays import index_keys
+from trainkit.ops.arrays.index_keys import Key
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.vmap_rules.shared_rules import with_settings
+
+_TAPES = trace_state.TAPES
+_PLAIN = frozenset((int, slice, type(None), type(...)))
+
+# ------------------------------------------------------------------ ints and slices
+
+
+def _get_rule(x: Spec, *, key: Key) -> Spec:
+    return Spec(index_keys.indexed_dims(x.shape, key, ()), x.dtype)
+
+
+@primitive(_get_rule, name="get_item", semantics=VIEW, recompute="cheap", text="beside numbers")
+def _get_item(xp: ArrayModule, x: Array, *, key: Key) -> Array:
+    """Elements picked by ints and slices."""
+    return x[index_keys.plain(key)]
+
+
+@primitive(
+    lambda g, x, *, key: Spec(x.shape, g.dtype),
+    semantics=INDEXING,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
+def put_item(xp: ArrayModule, g: Array, x: Array, *, key: Key) -> Array:
+    """Zeros in the shape of `x`, whose values are not looked at, with `g` at `[key]`."""
+    out = xp.zeros(x.shape, g.dtype)
+    out[index_keys.plain(key)] = g
+    return out
+
+
+_get_item.gradients(lambda g, y, x, *, key: put_item(g, x, key=key))
+put_item.gradients(lambda gg, y, g, x, *, key: _get_item(gg, key=key), None)
+_get_item.batch_by(with_settings(lambda s, rank, count: {"key": (index_keys.ALL, *s["key"])}))
+put_item.batch_by(_get_item.primitive.facets.batch)
+
+# ------------------------------------------------------------------ index tensors
+
+
+def _at_rule(x: Spec, *parts: Spec, key: Key) -> Spec:
+    return Spec(index_keys.indexed_dims(x.shape, key, parts), x.dtype)
+
+
+@primitive(
+    _at_rule,
+    semantics=INDEXING,
+    text="beside numbers",
+    rows=lambda settings: "read" if settings["key"] == ("@0",) else None,
+)
+def get_item_at(xp: ArrayModule, x: Array, *parts: Array, key: Key) -> Array:
+    """Elements picked by index tensors, masks, ints and slices whose bounds may be tensors."""
+    live = index_keys.with_parts(xp, x, key, parts)
+    index_keys.checked(xp, x, live)
+    return x[live]
+
+
+@primitive(
+    lambda g, x, *parts, key: Spec(x.shape, g.dtype),
+    semantics=INDEXING,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
+def put_item_at(xp: ArrayModule, g: Array, x: Array, *parts: Array, key: Key) -> Array:
+    """Zeros in the shape of `x`, to which `g` is added at `[key]`."""
+    out = xp.zeros(x.shape, g.dtype)
+    live = index_keys.with_parts(xp, x, key, parts)
+    if index_keys.distinct(key, parts):
+        out[live] = g
+    else:
+        scatter_at(xp, "add", out, live, g)
+    return out
+
+
+def _get_item_at_gradient(g: Tensor, y: Tensor, x: Tensor, *parts: Tensor, key: Key) -> Any:
+    return (put_item_at(g, x, *parts, key=key), *[None] * len(parts))
+
+
+get_item_at.joint_gradient(_get_item_at_gradient)
+
+
+def _put_item_at_gradient(
+    gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *parts: Tensor, key: Key
+) -> Any:
+    return (get_item_at(gg, *parts, key=key), None, *[None] * len(parts))
+
+
+put_item_at.joint_gradient(_put_item_at_gradient)
+
+
+def get_item(x: Any, key: Any) -> Tensor:
+    """`x[key]`.
+
+    Args:
+        x: tensor of any shape.
+        key: ints, slices, `None` for a new axis, `...`, tensors or arrays of ints (their elements
+            pick), masks of bools (their true elements pick), or a tuple of these, with NumPy's
+            meaning. Negative ints count from the end; bounds of slices may be scalar tensors.
+
+    Returns:
+        A tensor of the dtype of `x`.
+
+    Raises:
+        PositionError: a position is outside its axis, or there are more indices than axes; an
+            `IndexError`, too.
+        InvalidArgumentError: an item is no index.
+    """
+    if type(x) is not Tensor:
+        x = as_tensor(x)
+    kind = type(key)
+    if type(x) is Tensor and (
+        kind is int or kind is slice or (kind is tuple and _PLAIN.issuperset(map(type, key)))
+    ):
+        try:
+            array = x._array[key]
+        except IndexError:
+            raise _why(x, key) from None
+        except TypeError:  # a bound of a slice that has no value yet, or is no number
+            return _general_item(x, key)
+        y = Tensor()
+        y._array = array
+        if _TAPES:
+            settings = {"key": index_keys.compiled(key)[0]}
+            trace_state.record(_GET_ITEM, (x,), y, settings)
+        return y
+    return _general_item(x, key)
+
+
+_GET_ITEM = _get_item.primitive
+
+
+def _general_item(x: Any, key: Any) -> Tensor:
+    items, parts = index_keys.compiled(key)
+    result: Tensor = get_item_at(x, *parts, key=items) if parts else _get_item(x, key=items)
+    return result
+
+
+def _why(x: Tensor, key: Any) -> Exception:
+    items, _ = index_keys.compiled(key)
+    try:
+        index_keys.indexed_dims(tuple(x.shape), items, ())
+    except PositionError as error:
+        return error
+    return PositionError(f"get_item: {key!r} does not index a tensor of shape {x.shape}")
+
+
+def _variable_item(self: Variable, key: Any) -> Tensor:
+    """Elements of the value now; see `get_item`."""
+    return get_item(self.value(), key)
+
+
+Tensor.__getitem__ = get_item  # type: ignore[method-assign]
+Variable.__getitem__ = _variable_item  # type: ignore[method-assign]
+Reading.__getitem__ = _variable_item  # type: ignore[misc]
+
+# ------------------------------------------------------------------ where something is true
+
+
+def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
+    return tuple(Spec((None,), dtype) for _ in x.shape)
+
+
+@primitive(_nonzero_rule, name="nonzero", semantics=INDEXING, export=NO_LAYER)
+def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
+    """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
+    return tuple(found.astype(dtype) for found in xp.nonzero(x))
+
+
+_nonzero.declare(batch=one_by_one("items have different numbers of true elements"))
+
+
+def nonzero(x: Any) -> tuple[Tensor, ...]:
+    """The positions of the elements of `x` that are not 0 or False, in row-major order.
+
+    Args:
+        x: tensor of rank 1 at least.
+
+    Returns:
+        A tuple with an int32 vector for each axis.
+
+    Raises:
+        ShapeError: `x` is a scalar.
+    """
+    tensor = as_tensor(x)
+    if not tensor.shape:
+        raise ShapeError("nonzero: needs one axis at least, got a scalar")
+    found: tuple[Tensor, ...] = _nonzero(tensor, dtype="int32")
+    return found

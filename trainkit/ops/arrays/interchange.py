@@ -1,0 +1,142 @@
+"""Tensors and the arrays of other libraries: DLPack without a copy, the Array API's namespace.
+
+Source: the Python Array API standard, https://data-apis.org/array-api/latest.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import devices
+from trainkit.core.dtypes import BY_NUMPY
+from trainkit.core.errors import DeviceError, InvalidArgumentError
+from trainkit.core.shapes import ShapeError
+from trainkit.core.tensor import Tensor, wrap
+from trainkit.core.variable import Variable
+from trainkit.ops.arrays.broadcasting import copy_to_device
+from trainkit.ops.arrays.shaping import swap_last_axes, transpose
+
+_CPU_KINDS = (1, 3)  # kDLCPU and kDLCUDAHost of dlpack.h
+_CUDA_KINDS = (2, 13)  # kDLCUDA and kDLCUDAManaged
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
+def from_dlpack(x: Any) -> Tensor:
+    """A tensor on the memory of an array of another library, without a copy.
+
+    A tensor never changes, so `x` must not be written to any more.
+
+    Args:
+        x: an object with `__dlpack__` and `__dlpack_device__`, on the CPU or a CUDA device.
+
+    Returns:
+        A tensor on the same device.
+
+    Raises:
+        TypeError: `x` does not speak DLPack.
+        DeviceError: it is on a device that has no array module here.
+        InvalidArgumentError: its element type has no tensor type.
+    """
+    if isinstance(x, Tensor):
+        return x
+    if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
+        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__ and __dlpack_device__")
+    try:
+        kind = int(x.__dlpack_device__()[0])
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise InvalidArgumentError(f"from_dlpack: x gives no device: {error}") from error
+    if kind in _CPU_KINDS:
+        return wrap(_received(np, x))
+    if kind not in _CUDA_KINDS:
+        raise DeviceError(
+            f"from_dlpack: the array is on a device of DLPack's kind {kind}; copy it to the CPU or "
+            "to a CUDA device first"
+        )
+    return wrap(_received(devices.parse("/gpu:0").xp, x))  # raises where there is no GPU
+
+
+def _received(xp: Any, x: Any) -> Any:
+    """The array of `xp` on the memory of `x`."""
+    try:
+        array = xp.from_dlpack(x)
+    except (TypeError, ValueError, BufferError, RuntimeError, LookupError, OverflowError) as error:
+        raise InvalidArgumentError(f"from_dlpack: {error}") from error
+    if array.dtype not in BY_NUMPY:
+        raise InvalidArgumentError(f"from_dlpack: no tensor has elements of {array.dtype}")
+    return array
+
+
+def _dlpack(self: Tensor, **kwargs: Any) -> Any:
+    """A capsule on the memory of the tensor, which its receiver must not write to."""
+    return _full_array(self).__dlpack__(**kwargs)
+
+
+def _dlpack_device(self: Tensor) -> Any:
+    """Kind and number of the device, as DLPack counts them."""
+    return _full_array(self).__dlpack_device__()
+
+
+def _full_array(tensor: Tensor) -> Any:
+    """The array of a tensor; a scalar as an array without axes."""
+    array = tensor._array
+    return np.asarray(array) if isinstance(array, np.generic) else array
+
+
+def _namespace(self: Any, *, api_version: str | None = None) -> Any:
+    """The module with the names of the Array API standard.
+
+    Raises:
+        ValueError: that version of the standard is not known.
+    """
+    if api_version is not None and api_version not in _VERSIONS:
+        raise ValueError(
+            f"__array_namespace__: version {api_version!r} is none of {', '.join(_VERSIONS)}"
+        )
+    return importlib.import_module("trainkit.array_api")
+
+
+def _transposed(self: Any) -> Tensor:
+    """The matrix transposed.
+
+    Raises:
+        ShapeError: it has not two axes; use `mT` for a stack of matrices.
+    """
+    if len(self.shape) != 2:
+        raise ShapeError(f"x.T needs a matrix, got shape {tuple(self.shape)}; use x.mT for a stack")
+    return transpose(self)
+
+
+def _to_device(self: Any, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor on another device; itself if it is there.
+
+    Raises:
+        ValueError: `stream` is given, or there is no such device.
+    """
+    if stream is not None:
+        raise ValueError("to_device: streams can't be chosen; leave stream=None")
+    tensor = self if isinstance(self, Tensor) else self.value()
+    name = devices.parse(str(getattr(device, "name", device))).name
+    if tensor.device == name:
+        return tensor
+    copied: Tensor = copy_to_device(tensor, device=name)
+    return copied
+
+
+def _install() -> None:
+    members: dict[str, Any] = {
+        "__array_namespace__": _namespace,
+        "T": property(_transposed),
+        "mT": property(swap_last_axes, doc="The matrices (..., n, m) as (..., m, n)."),
+        "to_device": _to_device,
+    }
+    for kind in (Tensor, Variable):
+        for name, member in members.items():
+            setattr(kind, name, member)
+    Tensor.__dlpack__ = _dlpack  # type: ignore[method-assign]
+    Tensor.__dlpack_device__ = _dlpack_device  # type: ignore[method-assign]
+
+
+_install()

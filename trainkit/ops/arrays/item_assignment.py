@@ -1,0 +1,104 @@
+"""`v[...].assign(x)`: TensorFlow's assignment to elements of a variable, eagerly and in graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import INDEXING, NOT_YET
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.core.variable import Variable
+from trainkit.ops.arrays import index_keys
+from trainkit.ops.arrays.index_keys import Key
+from trainkit.ops.arrays.indexing import get_item
+
+
+@primitive(lambda x, value, *parts, key: x, name="with_items", semantics=INDEXING, export=NOT_YET)
+def with_items(xp: ArrayModule, x: Array, value: Array, *parts: Array, key: Key) -> Array:
+    """`x` with `value` at `[key]`, which names no element twice."""
+    out = x.copy()
+    live = index_keys.with_parts(xp, x, key, parts) if parts else index_keys.plain(key)
+    if parts:
+        index_keys.checked(xp, x, live)
+    out[live] = value
+    return out
+
+
+def _gradient(g: Tensor, y: Any, x: Tensor, value: Tensor, *parts: Tensor, key: Key) -> Any:
+    zeros = PRIMITIVES["zeros_like"].op(value, dtype=None)
+    picked = PRIMITIVES["get_item_at" if parts else "get_item"].op(g, *parts, key=key)
+    return (with_items(g, zeros, *parts, key=key), picked, *[None] * len(parts))
+
+
+with_items.joint_gradient(_gradient)
+
+
+class _Slice:
+    """What `v[key]` remembers: where its elements came from."""
+
+    __slots__ = ("key", "variable")
+
+    def __init__(self, variable: Variable, key: Any) -> None:
+        self.variable = variable
+        self.key = key
+
+    def _place(self) -> tuple[Key, tuple[Tensor, ...]]:
+        items, parts = index_keys.compiled(self.key)
+        if any(part.shape and part.dtype.is_integer for part in parts):
+            raise InvalidArgumentError(
+                f"variable {self.variable.name!r}: elements picked by a list of positions can't be "
+                "assigned, they may be the same; use scatter_nd_update"
+            )
+        return items, parts
+
+    def store(self, like: Tensor, value: Any, how: str | None) -> Variable:
+        """Assign `value`, or the elements now and `value` combined by the operation `how`."""
+        variable = self.variable
+        tensor = value if isinstance(value, Tensor) else convert_to_tensor(value, variable.dtype)
+        if tensor.dtype != variable.dtype or not tensor.shape.is_compatible_with(like.shape):
+            raise InvalidArgumentError(
+                f"variable {variable.name!r}: the elements to assign have shape "
+                f"{tuple(like.shape)} and dtype {variable.dtype.name}, the value has shape "
+                f"{tuple(tensor.shape)} and dtype {tensor.dtype.name}; give a value of that shape"
+            )
+        now = variable.value()
+        items, parts = self._place()
+        if how is not None:
+            tensor = PRIMITIVES[how].op(get_item(now, self.key), tensor)
+        return variable.assign(with_items(now, tensor, *parts, key=items))
+
+
+def _assigner(how: str | None, name: str) -> property:
+    """The property of tensors that assigns to the elements a tensor was picked from."""
+
+    def found(self: Tensor) -> Any:
+        try:
+            origin = self._origin
+        except AttributeError:
+            raise AttributeError(
+                f"a tensor never changes, so it has no {name!r}; `v[key].{name}(x)` changes "
+                "elements of a tk.Variable, tk.tensor_scatter_nd_update gives a new tensor"
+            ) from None
+
+        def assign(value: Any, use_locking: bool = False, name: Any = None) -> Variable:
+            """Replace the elements of the variable that this tensor was picked from."""
+            result: Variable = origin.store(self, value, how)
+            return result
+
+        return assign
+
+    return property(found)
+
+
+def _variable_item(self: Variable, key: Any) -> Tensor:
+    """Elements of the value now; `v[key].assign(x)` replaces them."""
+    y = get_item(self.value(), key)
+    y._origin = _Slice(self, key)
+    return y
+
+
+Variable.__getitem__ = _variable_item  # type: ignore[method-assign]
+for _name, _how in (("assign", None), ("assign_add", "add"), ("assign_sub", "subtract")):
+    setattr(Tensor, _name, _assigner(_how, _name))

@@ -1,0 +1,142 @@
+"""Order of elements: sorting in either direction, permutations, different values.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.pad_and_tile import flip
+from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.arrays.sorting import argsort as argsort_
+from trainkit.ops.arrays.sorting import sort as sort_
+from trainkit.ops.core.dynamic_shapes import (
+    Bound,
+    like,
+    needs_values,
+    rows,
+)
+from trainkit.ops.math.bitwise import bitwise_not
+from trainkit.ops.math.elementwise import (
+    cast,
+    less,
+    less_equal,
+    negative,
+)
+from trainkit.ops.math.predicates import all as all_
+from trainkit.ops.math.statistics import bincount
+
+
+def argsort(
+    values: Any,
+    axis: int = -1,
+    direction: str = "ASCENDING",
+    stable: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """The int32 positions that sort `values` along `axis`; equal values keep their order."""
+    _direction(direction)
+    x = convert_to_tensor(values)
+    if direction == "DESCENDING":
+        x = _descending_key(x)
+    return cast(argsort_(x, axis=axis), "int32")
+
+
+def _descending_key(x: Tensor) -> Tensor:
+    """What sorts in the opposite order, equal values in theirs."""
+    if x.dtype.is_bool or x.dtype.is_unsigned:
+        x = cast(x, "int64")
+    return bitwise_not(x) if x.dtype.is_integer else negative(x)
+
+
+def _direction(direction: str) -> None:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(f"sort: direction {direction!r}; use 'ASCENDING' or 'DESCENDING'")
+
+
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = None) -> Tensor:
+    """`values` in order along `axis`."""
+    _direction(direction)
+    result = sort_(values, axis=axis)
+    return flip(result, axis) if direction == "DESCENDING" else result
+
+
+@needs_values("x", gives=lambda a: (rows(a["x"]), like(a["x"], a["out_idx"])))
+def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Tensor]:
+    """The different values as they first occur, and the place of each element among them."""
+    values = np.asarray(convert_to_tensor(x).numpy())
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    return (
+        convert_to_tensor(values[np.sort(first)]),
+        cast(convert_to_tensor(places[inverse]), out_idx),
+    )
+
+
+def _counted(a: Bound) -> tuple[Spec, Spec, Spec]:
+    values = rows(a["x"])
+    return values, like(a["x"], a["out_idx"]), Spec(values.shape, as_dtype(a["out_idx"]))
+
+
+def is_non_decreasing(x: Any, name: Any = None) -> Tensor:
+    """Whether no element is less than the one before it, over all elements in row-major order."""
+    flat = reshape(x, (-1,))
+    return all_(less_equal(flat[:-1], flat[1:]))
+
+
+def is_strictly_increasing(x: Any, name: Any = None) -> Tensor:
+    """Whether each element is greater than the one before it, in row-major order."""
+    flat = reshape(x, (-1,))
+    return all_(less(flat[:-1], flat[1:]))
+
+
+def invert_permutation(x: Any, name: Any = None) -> Tensor:
+    """The permutation y with y[x[i]] = i.
+
+    Args:
+        x: integers (n,), each of 0 to n - 1 once.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: a number is missing or out of range, or `x` is no vector of integers.
+    """
+    x = convert_to_tensor(x)
+    if len(x.shape) != 1 or not x.dtype.is_integer:
+        raise InvalidArgumentError(
+            f"invert_permutation: needs a vector of integers, got {tuple(x.shape)} {x.dtype.name}"
+        )
+    if hasattr(x, "_array"):
+        _check_permutation(x.numpy())
+    return cast(argsort_(x), x.dtype)
+
+
+def _check_permutation(values: Any) -> None:
+    found = np.sort(values)
+    if not np.array_equal(found, np.arange(len(found))):
+        raise InvalidArgumentError(
+            f"invert_permutation: {values.tolist()} is no permutation of 0 to {len(found) - 1}"
+        )
+
+
+@needs_values("x", gives=_counted)
+def unique_with_counts(
+    x: Any, out_idx: Any = "int32", name: Any = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The different values in the order of their first place, where each element is, and counts.
+
+    Args:
+        x: vector.
+        out_idx: dtype of places and counts.
+        name: not kept.
+    """
+    values, places = unique(x, out_idx)
+    return values, places, cast(bincount(places), out_idx)

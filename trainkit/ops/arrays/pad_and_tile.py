@@ -1,0 +1,510 @@
+"""Operations that repeat, mirror, shift or surround the elements of a tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    ALONG_AXIS,
+    ARRANGEMENT,
+    AXIS,
+    GRADIENT_STEP,
+    NOT_YET,
+    OVER_AXES,
+    SHAPE,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
+from trainkit.core.text_arrays import OBJECTS, as_bytes
+from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.ops.arrays.shaping import (
+    as_tensor,
+    filled,
+    known_sizes,
+    ravel,
+    sizes_of,
+    transpose,
+)
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.core.vmap import later, reshaped
+from trainkit.ops.vmap_rules.shared_rules import tile_sums, tiles, with_settings
+
+# ------------------------------------------------------------------ tile
+
+
+def _tiled(dims: Any, repeats: Any) -> tuple[Any, Any]:
+    """Shape and repeats with ones in front of the shorter."""
+    extra = len(repeats) - len(dims)
+    return (1,) * extra + tuple(dims), (1,) * -extra + tuple(repeats)
+
+
+def _tiled_dims(dims: Any, repeats: Any) -> list[int]:
+    return [n * r for n, r in zip(*_tiled(dims, repeats), strict=True)]
+
+
+def _tile_rule(x: Spec, *, repeats: tuple[int, ...]) -> Spec:
+    dims, counts = _tiled(x.shape, repeats)
+    if any(r < 0 for r in counts):
+        raise ShapeError(f"tile: repeats must be 0 or more, got {repeats}")
+    return Spec((None if n is None else n * r for n, r in zip(dims, counts, strict=True)), x.dtype)
+
+
+@primitive(_tile_rule, name="tile", semantics=ARRANGEMENT, text="beside numbers")
+def _tile(xp: ArrayModule, x: Array, *, repeats: tuple[int, ...]) -> Array:
+    """The tensor laid side by side."""
+    shapes.bounded("tile", *_tiled_dims(x.shape, repeats))
+    return xp.tile(x, repeats)
+
+
+def _untile_rule(g: Spec, *, repeats: tuple[int, ...], rank: int) -> Spec:
+    dims, counts = _tiled(g.shape, repeats)
+    left = [None if n is None else n // max(r, 1) for n, r in zip(dims, counts, strict=True)]
+    return Spec(left[len(left) - rank :], g.dtype)
+
+
+@primitive(_untile_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
+def tile_sum(xp: ArrayModule, g: Array, *, repeats: tuple[int, ...], rank: int) -> Array:
+    """The sum of the copies that `tile` made of a tensor of `rank` axes."""
+    dims, counts = _tiled(g.shape, repeats)
+    folded: list[int] = []
+    for n, r in zip(dims, counts, strict=True):
+        folded += [r, n // max(r, 1)]
+    total = g.reshape(folded).sum(axis=tuple(range(0, len(folded), 2)), dtype=g.dtype)
+    return total.reshape(total.shape[total.ndim - rank :])
+
+
+def _tile_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: tuple[int, ...]) -> Tensor:
+    if 0 in repeats:
+        zeros: Tensor = PRIMITIVES["zeros_like"].op(x)
+        return zeros
+    result: Tensor = tile_sum(g, repeats=repeats, rank=len(x.shape))
+    return result
+
+
+_tile.gradients(_tile_gradient)
+tile_sum.gradients(lambda g, y, x, *, repeats, rank: _tile(g, repeats=repeats))
+
+
+def _tile_sized_rule(x: Spec, *sizes: Spec, repeats: Any) -> Spec:
+    dims, counts = _tiled(x.shape, repeats)
+    return Spec(
+        (None if None in (n, r) else n * r for n, r in zip(dims, counts, strict=True)), x.dtype
+    )
+
+
+@primitive(_tile_sized_rule, semantics=ARRANGEMENT, export=NOT_YET)
+def tile_sized(xp: ArrayModule, x: Array, *sizes: Array, repeats: Any) -> Array:
+    """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
+    return _tile.primitive.kernel(xp, x, repeats=filled(repeats, sizes))
+
+
+def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, export=GRADIENT_STEP)
+def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: Any) -> Array:
+    """The sum of the copies that `tile_sized` made of `x`."""
+    return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)
+
+
+def _tile_sized_gradient(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, repeats: Any) -> Any:
+    return (tile_sum_sized(g, x, *sizes, repeats=repeats), *[None] * len(sizes))
+
+
+tile_sized.joint_gradient(_tile_sized_gradient)
+
+
+def _tile_sum_sized_gradient(
+    gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *sizes: Tensor, repeats: Any
+) -> Any:
+    return (tile_sized(gg, *sizes, repeats=repeats), None, *[None] * len(sizes))
+
+
+tile_sum_sized.joint_gradient(_tile_sum_sized_gradient)
+
+_tile.batch_by(tiles)
+tile_sized.batch_by(tiles)
+tile_sum.batch_by(tile_sums)
+tile_sum_sized.batch_by(tile_sums)
+
+
+def tile(x: Any, repeats: Any) -> Tensor:
+    """`x` laid side by side `repeats[i]` times along axis i.
+
+    Args:
+        x: tensor of any shape.
+        repeats: an int or one for each axis; the shorter of shape and repeats gets ones in front.
+
+    Returns:
+        A tensor of shape `x.shape * repeats`.
+
+    Raises:
+        ShapeError: a repeat is negative.
+    """
+    counts, tensors = sizes_of(repeats, "tile")
+    if tensors:
+        dynamic: Tensor = tile_sized(x, *tensors, repeats=counts)
+        return dynamic
+    result: Tensor = _tile(x, repeats=counts)
+    return result
+
+
+# ------------------------------------------------------------------ repeat
+
+
+def _repeat_rule(x: Spec, *, repeats: Any, axis: int) -> Spec:
+    place = shapes.canonical_axis(axis, len(x.shape), "repeat")
+    n = x.shape[place]
+    if isinstance(repeats, tuple):
+        if n not in (None, len(repeats)) or min(repeats, default=0) < 0:
+            raise ShapeError(
+                f"repeat: axis {axis} of shape {x.shape} needs {n} repeats >= 0, got {repeats}"
+            )
+        n = sum(repeats)
+    elif repeats < 0:
+        raise ShapeError(f"repeat: repeats must be 0 or more, got {repeats}")
+    else:
+        n = None if n is None else n * repeats
+    return Spec((*x.shape[:place], n, *x.shape[place + 1 :]), x.dtype)
+
+
+@primitive(_repeat_rule, name="repeat", semantics=ARRANGEMENT, text="beside numbers")
+def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
+    """Each slice along an axis several times in a row."""
+    place = shapes.canonical_axis(axis, x.ndim, "repeat")
+    n = sum(repeats) if isinstance(repeats, tuple) else x.shape[place] * repeats
+    shapes.bounded("repeat", *x.shape[:place], n, *x.shape[place + 1 :])
+    return xp.repeat(x, repeats, axis)
+
+
+def _unrepeat_rule(g: Spec, *, repeats: Any, axis: int) -> Spec:
+    place = axis % len(g.shape)
+    n = g.shape[place]
+    if isinstance(repeats, tuple):
+        n = len(repeats)
+    elif n is not None:
+        n //= repeats
+    return Spec((*g.shape[:place], n, *g.shape[place + 1 :]), g.dtype)
+
+
+@primitive(_unrepeat_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
+def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
+    """The sums over the runs that `repeat` made."""
+    place = axis % g.ndim
+    if not isinstance(repeats, tuple):
+        folded = (*g.shape[:place], g.shape[place] // repeats, repeats, *g.shape[place + 1 :])
+        return g.reshape(folded).sum(axis=place + 1, dtype=g.dtype)
+    out = xp.zeros((*g.shape[:place], len(repeats), *g.shape[place + 1 :]), g.dtype)
+    owner = np.repeat(np.arange(len(repeats)), repeats)
+    scatter_at(xp, "add", out, (slice(None),) * place + (xp.asarray(owner),), g)
+    return out
+
+
+def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: Any, axis: int) -> Tensor:
+    if repeats == 0:
+        zeros: Tensor = PRIMITIVES["zeros_like"].op(x)
+        return zeros
+    result: Tensor = repeat_sum(g, repeats=repeats, axis=axis)
+    return result
+
+
+_repeat.gradients(_repeat_gradient)
+_repeat.declare(batch=ALONG_AXIS)
+repeat_sum.gradients(lambda g, y, x, *, repeats, axis: _repeat(g, repeats=repeats, axis=axis))
+repeat_sum.declare(batch=ALONG_AXIS)
+
+
+def _repeated_spec(a: Bound) -> Spec:
+    x = as_tensor(a["x"])
+    if a["axis"] is None:
+        return Spec((None,), x.dtype)
+    dims = list(x.shape)
+    dims[shapes.canonical_axis(a["axis"], len(dims), "repeat")] = None
+    return Spec(dims, x.dtype)
+
+
+@needs_values("repeats", gives=_repeated_spec)
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    """Each element, or each slice along `axis`, several times in a row.
+
+    Args:
+        x: tensor of any shape.
+        repeats: an int, or one for each slice.
+        axis: along which; by default `x` is flattened first.
+
+    Returns:
+        A tensor longer along `axis`.
+
+    Raises:
+        ShapeError: a repeat is negative, or there is not one for each slice.
+    """
+    if axis is None:
+        x, axis = ravel(x), 0
+    if not is_tensor(repeats) and type(repeats) is int:
+        counts: Any = repeats
+    else:
+        counts = tuple(int(r) for r in np.ravel(np.asarray(repeats)))
+        counts = counts[0] if len(counts) == 1 else counts
+    result: Tensor = _repeat(x, repeats=counts, axis=axis)
+    return result
+
+
+# ------------------------------------------------------------------ mirror and shift
+
+
+def _mirror_rule(x: Spec, *, axis: Any) -> Spec:
+    shapes.canonical_axes(axis, len(x.shape), "flip")
+    return Spec(x.shape, x.dtype)
+
+
+@primitive(_mirror_rule, name="flip", semantics=AXIS, text="beside numbers")
+def _flip(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
+    """The elements in reverse order along axes."""
+    return xp.flip(x, axis)
+
+
+_flip.gradients(lambda g, y, x, *, axis: _flip(g, axis=axis))
+_flip.declare(batch=OVER_AXES)
+
+
+def flip(x: Any, axis: Any = None) -> Tensor:
+    """`x` with the elements in reverse order along `axis`.
+
+    Args:
+        x: tensor of any shape.
+        axis: an axis or a sequence of axes; by default all.
+
+    Raises:
+        ShapeError: an axis is out of range.
+    """
+    result: Tensor = _flip(x, axis=tuple(axis) if isinstance(axis, list) else axis)
+    return result
+
+
+def fliplr(x: Any) -> Tensor:
+    """`x`, of rank 2 at least, in reverse order along axis 1.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+    """
+    return flip(x, axis=1)
+
+
+def flipud(x: Any) -> Tensor:
+    """`x`, of rank 1 at least, in reverse order along axis 0.
+
+    Raises:
+        ShapeError: `x` is a scalar.
+    """
+    return flip(x, axis=0)
+
+
+def _roll_rule(x: Spec, *, shift: Any, axis: Any) -> Spec:
+    if axis is not None:
+        for a in axis if isinstance(axis, tuple) else (axis,):
+            shapes.canonical_axis(a, len(x.shape), "roll")
+    return Spec(x.shape, x.dtype)
+
+
+@primitive(_roll_rule, name="roll", semantics=ARRANGEMENT, text="beside numbers")
+def _roll(xp: ArrayModule, x: Array, *, shift: Any, axis: Any) -> Array:
+    """The elements moved along axes; those that leave come back at the other end."""
+    return xp.roll(x, shift, axis)
+
+
+def _roll_gradient(g: Tensor, y: Tensor, x: Tensor, *, shift: Any, axis: Any) -> Tensor:
+    back = tuple(-s for s in shift) if isinstance(shift, tuple) else -shift
+    result: Tensor = _roll(g, shift=back, axis=axis)
+    return result
+
+
+_roll.gradients(_roll_gradient)
+
+
+@_roll.batch_by
+def _roll_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    stack, axis = inputs[0].stacked, settings["axis"]
+    if axis is None:
+        flat = reshaped(stack, (count, -1))
+        rolled = primitive.op(flat, shift=settings["shift"], axis=1)
+        return reshaped(rolled, tuple(stack.shape))
+    places = tuple(map(later, axis)) if isinstance(axis, tuple) else later(axis)
+    return primitive.op(stack, shift=settings["shift"], axis=places)
+
+
+@needs_values("shift", "axis", gives=lambda a: like(a["x"]))
+def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
+    """`x` with its elements moved `shift` places; those that leave come back at the other end.
+
+    Args:
+        x: tensor of any shape.
+        shift: places to move towards higher indices; an int, or one for each of `axis`.
+        axis: an axis or a sequence of axes; by default `x` is moved as if flattened.
+
+    Raises:
+        ShapeError: an axis is out of range.
+        InvalidArgumentError: the numbers of shifts and axes differ.
+    """
+    moves = known_sizes(shift, "roll", "shift")
+    places = None if axis is None else known_sizes(axis, "roll", "the axes")
+    if places is not None and 1 not in (len(moves), len(places)) and len(moves) != len(places):
+        raise InvalidArgumentError(
+            f"roll: {len(moves)} shifts for {len(places)} axes; give one for each, or one for all"
+        )
+    one = len(moves) == 1 and (places is None or len(places) == 1)
+    result: Tensor = _roll(
+        x, shift=moves[0] if one else moves, axis=places[0] if one and places else places
+    )
+    return result
+
+
+def rot90(array: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
+    """`array` turned `k` times by 90 degrees, from the first of two axes towards the second.
+
+    Args:
+        array: tensor of rank 2 at least.
+        k: how many times.
+        axes: the two axes.
+
+    Raises:
+        ShapeError: the axes are not two different ones that the tensor has.
+    """
+    x = as_tensor(array)
+    rank = len(x.shape)
+    if len(axes) != 2:
+        raise ShapeError(f"rot90: needs two axes, got {tuple(axes)}")
+    one, two = shapes.canonical_axes(tuple(axes), rank, "rot90")
+    order = list(range(rank))
+    order[one], order[two] = two, one
+    turns = k % 4
+    if turns == 1:
+        return transpose(flip(x, two), order)
+    if turns == 2:
+        return flip(x, (one, two))
+    return flip(transpose(x, order), two) if turns == 3 else x
+
+
+# ------------------------------------------------------------------ pad
+
+_MODES = ("constant", "reflect", "symmetric", "edge", "wrap")
+
+
+def _pad_rule(x: Spec, *, pad_width: Any, mode: str, value: Any) -> Spec:
+    if len(pad_width) != len(x.shape):
+        raise ShapeError(
+            f"pad: shape {x.shape} has {len(x.shape)} axes, pad_width {pad_width} has not"
+        )
+    for (low, high), n in zip(pad_width, x.shape, strict=True):
+        most = None if n is None else {"reflect": n - 1, "symmetric": n}.get(mode)
+        if min(low, high) < 0 or (most is not None and max(low, high) > most):
+            raise ShapeError(
+                f"pad: shape {x.shape} can't be padded by {pad_width} in mode {mode!r}: "
+                "'reflect' allows "
+                "size - 1 at each end, 'symmetric' the size; none may be negative"
+            )
+    total = (None if n is None else n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True))
+    return Spec(total, x.dtype)
+
+
+@primitive(_pad_rule, name="pad", semantics=ARRANGEMENT, text="beside numbers")
+def _pad(xp: ArrayModule, x: Array, *, pad_width: Any, mode: str, value: Any) -> Array:
+    """More elements at the ends of the axes."""
+    _pad_rule(x, pad_width=pad_width, mode=mode, value=value)
+    shapes.bounded("pad", *(n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)))
+    if mode != "constant":
+        return xp.pad(x, pad_width, mode)
+    dims = [n + a + b for n, (a, b) in zip(x.shape, pad_width, strict=True)]
+    value = as_bytes(value or b"") if x.dtype == OBJECTS else value
+    out = xp.full(dims, value, x.dtype) if value or value == b"" else xp.zeros(dims, x.dtype)
+    out[_inside(x.shape, pad_width)] = x
+    return out
+
+
+def _inside(dims: Any, pad_width: Any) -> Any:
+    return tuple(slice(a, a + n) for n, (a, _) in zip(dims, pad_width, strict=True))
+
+
+def _unpad_rule(g: Spec, *, pad_width: Any, mode: str) -> Spec:
+    left = (None if n is None else n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True))
+    return Spec(left, g.dtype)
+
+
+@primitive(_unpad_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
+def pad_sum(xp: ArrayModule, g: Array, *, pad_width: Any, mode: str) -> Array:
+    """What `pad` put at the ends added to where it came from; constants are dropped."""
+    dims = [n - a - b for n, (a, b) in zip(g.shape, pad_width, strict=True)]
+    if mode == "constant":
+        return g[_inside(dims, pad_width)]
+    for axis, (n, width) in enumerate(zip(dims, pad_width, strict=True)):
+        if width == (0, 0):
+            continue
+        source = np.pad(np.arange(n), width, mode)  # type: ignore[call-overload]
+        out = xp.zeros((*g.shape[:axis], n, *g.shape[axis + 1 :]), g.dtype)
+        scatter_at(xp, "add", out, (slice(None),) * axis + (xp.asarray(source),), g)
+        g = out
+    return g
+
+
+_pad.gradients(
+    lambda g, y, x, *, pad_width, mode, value: pad_sum(g, pad_width=pad_width, mode=mode)
+)
+pad_sum.gradients(
+    lambda g, y, x, *, pad_width, mode: _pad(g, pad_width=pad_width, mode=mode, value=0)
+)
+_pad.batch_by(with_settings(lambda s, rank, count: {"pad_width": ((0, 0), *s["pad_width"])}))
+pad_sum.batch_by(_pad.primitive.facets.batch)
+
+
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Tensor:
+    """`x` with more elements at the ends of its axes.
+
+    Args:
+        x: tensor of any shape.
+        pad_width: `((before, after), ...)` for each axis; `(before, after)` or an int for all axes.
+        mode: `"constant"`, `"reflect"` (mirrored without the edge), `"symmetric"` (with the edge),
+            `"edge"` (the edge repeated) or `"wrap"` (from the other end).
+        constant_values: the number to fill with in mode `"constant"`, 0 by default.
+
+    Returns:
+        A tensor of the dtype of `x`.
+
+    Raises:
+        ValueError: the mode is another one, or `constant_values` is given in another mode.
+        ShapeError: widths are negative, more than the mode allows, or not one pair for each axis.
+
+    >>> pad([1.0, 2.0], 1).numpy().tolist()
+    [0.0, 1.0, 2.0, 0.0]
+    """
+    if mode not in _MODES:
+        raise ValueError(f"pad: mode {mode!r} is none of {', '.join(_MODES)}")
+    if constant_values is not None and mode != "constant":
+        raise ValueError(f"pad: constant_values goes with mode 'constant', the mode is {mode!r}")
+    x = as_tensor(x)
+    widths = _widths(pad_width, len(x.shape))
+    value = 0 if constant_values is None else _plain(constant_values)
+    result: Tensor = _pad(x, pad_width=widths, mode=mode, value=value)
+    return result
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value).item() if is_tensor(value) or hasattr(value, "dtype") else value
+
+
+def _widths(pad_width: Any, rank: int) -> tuple[tuple[int, int], ...]:
+    widths = np.asarray(pad_width)
+    if widths.dtype.kind not in "iu" and widths.size:
+        raise ShapeError(f"pad: widths are whole numbers, got {pad_width!r}")
+    try:
+        pairs = np.broadcast_to(widths, (rank, 2))
+    except ValueError:
+        raise ShapeError(
+            f"pad: pad_width {widths.tolist()} has no pair for each of the {rank} axes"
+        ) from None
+    return tuple((int(a), int(b)) for a, b in pairs)

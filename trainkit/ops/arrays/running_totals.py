@@ -1,0 +1,68 @@
+"""Running sums, products and log-sums along an axis, in either direction.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.creation import full_like
+from trainkit.ops.arrays.pad_and_tile import flip
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import like, needs_values
+from trainkit.ops.math.cumulative import cumprod as cumprod_
+from trainkit.ops.math.cumulative import cumsum as cumsum_
+from trainkit.ops.math.cumulative import cumulative_logsumexp as cumulative_logsumexp_
+from trainkit.ops.math.elementwise import cast
+
+
+@needs_values("axis", gives=lambda a: like(a["x"]))
+def cumsum(
+    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+) -> Tensor:
+    """Running sum along `axis`; `exclusive` leaves out each element, `reverse` goes backwards."""
+    x = as_tensor(x)
+    return _cumulative(cumsum_, x, plain(axis), exclusive, reverse, 0)
+
+
+@needs_values("axis", gives=lambda a: like(a["x"]))
+def cumprod(
+    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+) -> Tensor:
+    """Running product along `axis`, without the element itself if `exclusive`, or backwards."""
+    x = as_tensor(x)
+    return _cumulative(cumprod_, x, plain(axis), exclusive, reverse, 1)
+
+
+@needs_values("axis", gives=lambda a: like(a["x"]))
+def cumulative_logsumexp(
+    x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+) -> Tensor:
+    """Running log(sum(exp(x))) along `axis`."""
+    x = as_tensor(x)
+    least = float(x.dtype.min)
+    return _cumulative(cumulative_logsumexp_, x, plain(axis), exclusive, reverse, least)
+
+
+def _cumulative(
+    running: Any, x: Tensor, axis: int, exclusive: bool, reverse: bool, neutral: Any
+) -> Tensor:
+    if reverse:
+        x = flip(x, axis)
+    if exclusive:
+        size = x.shape[axis]
+        first = full_like(_cut(x, axis, 0, 1), neutral)
+        x = concatenate([first, _cut(x, axis, 0, size - 1)], axis=axis)
+    y = cast(running(x, axis=axis), x.dtype)
+    return flip(y, axis) if reverse else y
+
+
+def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    index: list[Any] = [slice(None)] * len(x.shape)
+    index[axis] = slice(start, stop)
+    piece: Tensor = x[tuple(index)]
+    return piece

@@ -1,0 +1,235 @@
+"""Writing slices into a tensor by rows of positions: scatter, scatter_update and their reductions.
+
+A tensor never changes, so each of these gives a new one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import INDEXING, NO_LAYER, NOT_YET
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Dims, Spec
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.embedding.scatter_reference import scatter_at
+from trainkit.ops.arrays.creation import ones_like, zeros, zeros_like
+from trainkit.ops.arrays.gathering import (
+    add_at,
+    depth_of,
+    gather_nd,
+    positions,
+    rows_as_index,
+)
+from trainkit.ops.arrays.shaping import as_tensor, known_sizes
+from trainkit.ops.core.vmap import as_stack, stacked
+from trainkit.ops.math.elementwise import (
+    cast,
+    divide,
+    equal,
+    multiply,
+    where,
+)
+from trainkit.ops.math.reductions import sum_to_like
+from trainkit.ops.vmap_rules.gather_rules import numbered
+
+
+def _fits(found: Dims, wanted: Dims) -> bool:
+    """Whether `found` broadcasts to `wanted`."""
+    ends = zip(reversed(found), reversed(wanted), strict=False)
+    return len(found) <= len(wanted) and all(a in (1, b) or None in (a, b) for a, b in ends)
+
+
+def _rule(x: Spec, indices: Spec, updates: Spec) -> Spec:
+    depth = depth_of(x, indices, "scatter")
+    wanted = (*indices.shape[:-1], *x.shape[depth:])
+    found = tuple(updates.shape)
+    if not _fits(found, wanted):
+        raise ShapeError(
+            f"scatter: updates of shape {found} do not fit indices of shape {tuple(indices.shape)} "
+            f"and a tensor of shape {tuple(x.shape)}; they need {wanted}"
+        )
+    return Spec(x.shape, x.dtype)
+
+
+def _check(x: Array, indices: Array, updates: Array) -> None:
+    specs = [Spec(a.shape, "float32") for a in (x, indices, updates)]
+    _rule(*specs)
+
+
+@primitive(_rule, semantics=INDEXING, export=NOT_YET)
+def scatter_nd_add(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
+    """`x` with `updates` added at the rows of `indices`; equal rows add up.
+
+    Shapes: `x` (n1, ..., nk, ...), `indices` (..., k) of integers, `updates` (..., the rest of
+    `x`). Raises `InvalidArgumentError` when a row points outside of `x`, `ShapeError` when shapes
+    don't fit.
+    """
+    _check(x, indices, updates)
+    out = xp.array(x, order="C")
+    add_at(xp, out, rows_as_index(xp, x, indices, "scatter_nd_add"), updates)
+    return out
+
+
+scatter_nd_add.gradients(
+    lambda g, y, x, indices, updates: g,
+    None,
+    lambda g, y, x, indices, updates: _like(gather_nd(g, indices), updates),
+)
+
+
+def _like(g: Tensor, updates: Tensor) -> Tensor:
+    """`g` summed over axes along which `updates` were broadcast."""
+    if tuple(g.shape) == tuple(updates.shape):
+        return g
+    return sum_to_like(g, updates)  # type: ignore[no-any-return]
+
+
+@primitive(_rule, name="scatter_update", semantics=INDEXING, export=NOT_YET)
+def _scatter_update(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
+    """`x` with `updates` at the rows of `indices`; of equal rows the last one stays."""
+    _check(x, indices, updates)
+    out = xp.array(x, order="C")
+    out[rows_as_index(xp, x, indices, "scatter_update") or ...] = updates
+    return out
+
+
+_scatter_update.gradients(
+    lambda g, y, x, indices, updates: _scatter_update(g, indices, zeros_like(updates)),
+    None,
+    lambda g, y, x, indices, updates: _like(gather_nd(g, indices), updates),
+)
+
+
+@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
+def scatter_max(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
+    """`x` with the greatest of its own element and `updates` at the rows of `indices`."""
+    _check(x, indices, updates)
+    out = xp.array(x, order="C")
+    where_: Any = rows_as_index(xp, x, indices, "scatter_max") or ...
+    scatter_at(xp, "maximum", out, where_, updates)
+    return out
+
+
+@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
+def scatter_min(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
+    """`x` with the least of its own element and `updates` at the rows of `indices`."""
+    _check(x, indices, updates)
+    out = xp.array(x, order="C")
+    where_: Any = rows_as_index(xp, x, indices, "scatter_min") or ...
+    scatter_at(xp, "minimum", out, where_, updates)
+    return out
+
+
+def _shared(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> Any:
+    """The gradient of an extreme, shared equally among all that reach it."""
+    own = cast(equal(x, y), g.dtype)
+    theirs = cast(equal(updates, gather_nd(y, indices)), g.dtype)
+    count = scatter_nd_add(own, indices, theirs)
+    share = where(equal(count, 0), zeros_like(g), divide(g, where(equal(count, 0), 1, count)))
+    return multiply(own, share), None, _like(multiply(theirs, gather_nd(share, indices)), updates)
+
+
+scatter_max.primitive.joint = _shared
+scatter_min.primitive.joint = _shared
+
+
+@primitive(_rule, semantics=INDEXING, export=NO_LAYER)
+def scatter_multiply(xp: ArrayModule, x: Array, indices: Array, updates: Array) -> Array:
+    """`x` multiplied by `updates` at the rows of `indices`; equal rows multiply."""
+    _check(x, indices, updates)
+    out = xp.array(x, order="C")
+    if xp is np:
+        here: Any = rows_as_index(np, x, indices, "scatter_multiply") or ...
+        np.multiply.at(out, here, updates)
+        return out
+    host = np.array(out.get())
+    there: Any = rows_as_index(np, host, indices.get(), "scatter_multiply") or ...
+    np.multiply.at(host, there, updates.get())
+    return xp.asarray(host)
+
+
+def _multiply_gradient(g: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> Any:
+    factor = scatter_multiply(ones_like(x), indices, updates)
+    gy = multiply(g, y)
+    return multiply(g, factor), None, _like(divide(gather_nd(gy, indices), updates), updates)
+
+
+scatter_multiply.primitive.joint = _multiply_gradient
+
+_REDUCTIONS: dict[str | None, Any] = {
+    None: _scatter_update,
+    "add": scatter_nd_add,
+    "max": scatter_max,
+    "min": scatter_min,
+    "mul": scatter_multiply,
+}
+
+
+def _scatter_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, indices, updates = inputs
+    rank = len(indices.shape) - 1 + len(x.shape) - indices.shape[-1]
+    given = stacked(x, count), numbered(indices, count), as_stack(updates, rank, count)
+    return primitive.op(*given)
+
+
+for _scatter in (scatter_nd_add, _scatter_update, scatter_max, scatter_min, scatter_multiply):
+    _scatter.batch_by(_scatter_stack)
+
+
+def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: str | None = None) -> Tensor:
+    """`inputs` with `updates` written at the rows of `indices`.
+
+    Args:
+        inputs: tensor (n1, ..., nk, ...).
+        indices: integers (..., k); a row names a position along each of the first k axes.
+        updates: new values (..., the rest of `inputs`); cast to the dtype of `inputs`.
+        reduction: how an update joins what is there: `None` replaces it (of equal rows the last one
+            stays), or `"add"`, `"max"`, `"min"`, `"mul"`.
+
+    Returns:
+        A tensor of the shape and dtype of `inputs`, which stay as they are.
+
+    Raises:
+        ValueError: `reduction` is another one.
+        InvalidArgumentError: a row points outside of `inputs`.
+        ShapeError: shapes don't fit.
+    """
+    if reduction not in _REDUCTIONS:
+        raise ValueError(
+            f"scatter_update: reduction {reduction!r} is none of None, 'add', 'max', 'min', 'mul'"
+        )
+    x, where_ = as_tensor(inputs), positions(indices, "scatter_update")
+    result: Tensor = _REDUCTIONS[reduction](x, where_, _of_dtype(updates, x))
+    return result
+
+
+def _of_dtype(updates: Any, x: Tensor) -> Tensor:
+    new = as_tensor(updates)
+    return new if new.dtype == x.dtype else cast(new, x.dtype)
+
+
+def scatter(indices: Any, values: Any, shape: Any) -> Tensor:
+    """Zeros of shape `shape` with `values` added at the rows of `indices`; equal rows add up.
+
+    Args:
+        indices: integers (..., k); a row names a position along each of the first k axes.
+        values: tensor (..., the other axes of `shape`).
+        shape: sizes of the result.
+
+    Returns:
+        A tensor of the dtype of `values`.
+
+    Raises:
+        InvalidArgumentError: a row points outside of `shape`, or `shape` is not known while a graph
+            is traced.
+        ShapeError: shapes don't fit.
+    """
+    new = as_tensor(values)
+    sizes = known_sizes(shape, "scatter", "the shape")
+    empty = zeros(sizes, dtype=new.dtype)
+    result: Tensor = scatter_nd_add(empty, positions(indices, "scatter"), new)
+    return result

@@ -1,0 +1,511 @@
+"""Operations that change a tensor's shape and keep its elements: reshape, transpose, squeeze.
+
+The gradient of each is the operation that undoes it. Where a size is not known while a graph is
+traced, the undoing operation reads the sizes from the arrays when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    ALONG_AXIS,
+    IF_ALIKE,
+    LEADING_AXES,
+    QUERY,
+    SHAPE,
+    VIEW,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Dims, Spec
+from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+
+
+def as_tensor(x: Any) -> Tensor:
+    """`x` itself if it is a tensor, else what it converts to."""
+    return x if isinstance(x, Tensor) else convert_to_tensor(x)
+
+
+def sizes_of(shape: Any, op: str) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
+    """The sizes in `shape`, and tensors for those that are known only when a graph runs.
+
+    Args:
+        shape: an int, a tensor of ints, or a sequence of ints and scalar tensors.
+        op: name of the operation, for errors.
+
+    Returns:
+        The sizes, `None` where a tensor stands, and these tensors in order.
+
+    Raises:
+        InvalidArgumentError: an entry is no whole number.
+    """
+    if type(shape) is tuple and all(type(n) is int for n in shape):
+        return shape, ()
+    entries = _entries(shape, op)
+    sizes: list[int | None] = []
+    tensors: list[Tensor] = []
+    for n in entries:
+        if hasattr(type(n), "_is_variable"):
+            n = n.value()
+        if isinstance(n, SymbolicTensor):
+            sizes.append(None)
+            tensors.append(n)
+        else:
+            sizes.append(_whole(n, op))
+    return tuple(sizes), tuple(tensors)
+
+
+def known_sizes(numbers: Any, op: str, what: str) -> tuple[int, ...]:
+    """The numbers in `numbers`, see `sizes_of`, all of which must be known.
+
+    Raises:
+        InvalidArgumentError: one is known only when a graph runs, or is no whole number.
+    """
+    sizes, unknown = sizes_of(numbers, op)
+    if unknown:
+        raise InvalidArgumentError(
+            f"{op}: {what} must be known while a graph is traced; give Python ints"
+        )
+    return sizes
+
+
+def _entries(shape: Any, op: str) -> Any:
+    if not is_tensor(shape):
+        return shape if hasattr(shape, "__iter__") else (shape,)
+    tensor = as_tensor(shape)
+    if not isinstance(tensor, SymbolicTensor):
+        return np.ravel(tensor.numpy()).tolist()
+    if not tensor.shape:
+        return [tensor]
+    if len(tensor.shape) != 1 or tensor.shape[0] is None:
+        raise ShapeError(
+            f"{op}: the tensor of sizes must have one axis of known length, got {tensor.shape}"
+        )
+    return list(PRIMITIVES["unstack"].op(tensor, axis=0, num=tensor.shape[0]))
+
+
+def _whole(n: Any, op: str) -> int:
+    if n is None:
+        return -1
+    if isinstance(n, float) and n.is_integer():
+        return int(n)
+    try:
+        return int(n.__index__())
+    except (AttributeError, TypeError):
+        raise InvalidArgumentError(f"{op}: sizes are whole numbers, got {n!r}") from None
+
+
+# ------------------------------------------------------------------ sizes as tensors
+
+
+@primitive(
+    lambda x: Spec((len(x.shape),), dtypes.int32),
+    name="shape",
+    semantics=QUERY,
+    text="beside numbers",
+)
+def shape_tensor(xp: ArrayModule, x: Array) -> Array:
+    """The sizes of the axes as an int32 tensor, also those that are known only at run time."""
+    return np.array(x.shape, np.int32)
+
+
+@primitive(lambda x: Spec((), dtypes.int32), name="size", semantics=QUERY, text="beside numbers")
+def _size(xp: ArrayModule, x: Array) -> Array:
+    """The number of elements as an int32 scalar."""
+    return np.int32(x.size)
+
+
+def shape(x: Any) -> tuple[Any, ...]:
+    """The sizes of the axes of `x`.
+
+    Args:
+        x: tensor of any shape.
+
+    Returns:
+        A tuple of ints. While a graph is traced, a size that is not known yet is a scalar int32
+        tensor; in the symbolic tensors of a functional model it is `None`.
+    """
+    tensor = as_tensor(x)
+    sizes = tuple(tensor.shape)
+    if None not in sizes or hasattr(tensor, "apply_primitive"):
+        return sizes
+    live = PRIMITIVES["unstack"].op(shape_tensor(tensor), axis=0, num=len(sizes))
+    return tuple(live[i] if n is None else n for i, n in enumerate(sizes))
+
+
+def size(x: Any) -> Tensor:
+    """The number of elements of `x`, an int32 scalar tensor."""
+    result: Tensor = _size(x)
+    return result
+
+
+def ndim(x: Any) -> int:
+    """The number of axes of `x`, an int."""
+    return len(as_tensor(x).shape)
+
+
+# ------------------------------------------------------------------ reshape
+
+
+def _reshaped(dims: Dims, wanted: Sequence[int | None]) -> Dims:
+    """`wanted` with -1 filled in where that is possible.
+
+    Raises:
+        ShapeError: the number of elements differs, or -1 stands more than once.
+    """
+    if any(n is not None and n < -1 for n in wanted) or list(wanted).count(-1) > 1:
+        raise ShapeError(
+            f"reshape: {tuple(wanted)} is no shape; one size may be -1, the others are >= 0"
+        )
+    total = shapes.size(dims)
+    given = shapes.size([n for n in wanted if n != -1])
+    if -1 not in wanted:
+        if total is not None and given is not None and total != given:
+            raise ShapeError(
+                f"reshape: a tensor of shape {dims} has {total} elements, {tuple(wanted)} needs "
+                f"{given}"
+            )
+        return tuple(wanted)
+    if total is None or given is None:
+        rest = None
+    elif given == 0 or total % given:
+        raise ShapeError(
+            f"reshape: {total} elements of shape {dims} do not divide into {tuple(wanted)}"
+        )
+    else:
+        rest = total // given
+    return tuple(rest if n == -1 else n for n in wanted)
+
+
+def _reshape_rule(x: Spec, *, shape: tuple[int, ...]) -> Spec:
+    return Spec(_reshaped(x.shape, shape), x.dtype)
+
+
+@primitive(_reshape_rule, name="reshape", semantics=VIEW, simplify=IF_ALIKE, text="beside numbers")
+def _reshape(xp: ArrayModule, x: Array, *, shape: tuple[int, ...]) -> Array:
+    """The same elements, in row-major order, in another shape."""
+    if -1 in shape and x.size == 0:
+        shape = _reshaped(x.shape, shape)  # type: ignore[assignment]
+    return x.reshape(shape)
+
+
+_reshape.gradients(lambda g, y, x, *, shape: reshape_like(g, x))
+
+
+def _sized_rule(x: Spec, *sizes: Spec, shape: tuple[int | None, ...]) -> Spec:
+    return Spec(tuple(None if n == -1 else n for n in shape), x.dtype)
+
+
+def filled(shape: Sequence[int | None], sizes: Sequence[Any]) -> tuple[int, ...]:
+    """`shape` with each `None` replaced by the next of `sizes`."""
+    if len(sizes) != sum(n is None for n in shape):
+        raise ShapeError(f"{len(sizes)} sizes are given for those missing in {tuple(shape)}")
+    live = iter(sizes)
+    return tuple(int(next(live)) if n is None else n for n in shape)
+
+
+@primitive(
+    _sized_rule,
+    semantics=VIEW,
+    lowering=Absent("its shape is known when it runs"),
+    text="beside numbers",
+)
+def reshape_sized(xp: ArrayModule, x: Array, *sizes: Array, shape: tuple[int | None, ...]) -> Array:
+    """`reshape` where some sizes are scalar tensors; they stand for the `None`s of `shape`."""
+    return x.reshape(filled(shape, sizes))
+
+
+def _reshape_sized_gradient(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, shape: Any) -> Any:
+    return (reshape_like(g, x), *[None] * len(sizes))
+
+
+reshape_sized.joint_gradient(_reshape_sized_gradient)
+
+
+def _like_rule(x: Spec, like: Spec) -> Spec:
+    return Spec(like.shape, x.dtype)
+
+
+@primitive(_like_rule, name="reshape_like", semantics=VIEW, reads={1: SHAPE}, text="beside numbers")
+def _reshape_like(xp: ArrayModule, x: Array, like: Array) -> Array:
+    """The elements of `x` in the shape of `like`."""
+    return x.reshape(like.shape)
+
+
+_reshape_like.gradients(lambda g, y, x, like: reshape_like(g, x), None)
+_reshape_like.declare(batch=LEADING_AXES)
+
+
+def reshape_like(x: Tensor, like: Tensor) -> Tensor:
+    """The elements of `x` in the shape of `like`, whose values are not looked at."""
+    if type(like) is Tensor:
+        done: Tensor = _reshape(x, shape=like._array.shape)
+        return done
+    dims = tuple(like.shape)
+    if dims.count(None) > 1:
+        result: Tensor = _reshape_like(x, like)
+        return result
+    known: Tensor = _reshape(x, shape=tuple(-1 if n is None else n for n in dims))
+    return known
+
+
+def reshape(x: Any, newshape: Any) -> Tensor:
+    """The elements of `x`, in row-major order, in the shape `newshape`.
+
+    Args:
+        x: tensor of any shape.
+        newshape: sizes with the same product; one may be -1, which stands for what is left.
+
+    Returns:
+        A tensor of shape `newshape`.
+
+    Raises:
+        ShapeError: the number of elements differs.
+
+    >>> reshape([1, 2, 3, 4], (2, -1)).shape.as_list()
+    [2, 2]
+    """
+    sizes, tensors = sizes_of(newshape, "reshape")
+    if tensors:
+        dynamic: Tensor = reshape_sized(x, *tensors, shape=sizes)
+        return dynamic
+    for n in sizes:
+        if n < -1:  # which NumPy would take for -1
+            raise ShapeError(
+                f"reshape: newshape={sizes}: sizes are 0 or more, and at most one is -1, for what "
+                "is left"
+            )
+    result: Tensor = _reshape(x, shape=sizes)
+    return result
+
+
+def ravel(x: Any) -> Tensor:
+    """The elements of `x`, in row-major order, in one axis."""
+    result: Tensor = _reshape(x, shape=(-1,))
+    return result
+
+
+# ------------------------------------------------------------------ order of the axes
+
+
+def _transpose_rule(x: Spec, *, axes: tuple[int, ...] | None = None) -> Spec:
+    return Spec(tuple(x.shape[i] for i in _permutation(axes, len(x.shape))), x.dtype)
+
+
+def _permutation(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    if axes is None:
+        return tuple(range(rank))[::-1]
+    order = shapes.canonical_axes(tuple(axes), rank, "transpose")
+    if len(order) != rank:
+        raise ShapeError(f"transpose: axes {tuple(axes)} must name each of the {rank} axes once")
+    return order
+
+
+@primitive(_transpose_rule, name="transpose", semantics=VIEW, text="beside numbers")
+def _transpose(xp: ArrayModule, x: Array, *, axes: tuple[int, ...] | None = None) -> Array:
+    """The axes in another order."""
+    return x.transpose() if axes is None else x.transpose(axes)
+
+
+def _transpose_gradient(g: Tensor, y: Tensor, x: Tensor, *, axes: Any = None) -> Tensor:
+    if axes is None:
+        result: Tensor = _transpose(g)
+        return result
+    rank = len(axes)
+    inverse = [0] * rank
+    for position, axis in enumerate(axes):
+        inverse[axis % rank] = position
+    back: Tensor = _transpose(g, axes=tuple(inverse))
+    return back
+
+
+_transpose.gradients(_transpose_gradient)
+
+
+def transpose(x: Any, axes: Any = None) -> Tensor:
+    """`x` with its axes in another order.
+
+    Args:
+        x: tensor of any shape.
+        axes: axis `axes[i]` of `x` becomes axis i of the result; by default their order is
+            reversed.
+
+    Returns:
+        A tensor of shape `(x.shape[axes[0]], ...)`.
+
+    Raises:
+        ShapeError: `axes` does not name each axis once.
+    """
+    if axes is None:
+        result: Tensor = _transpose(x)
+    else:
+        order = known_sizes(axes, "transpose", "the axes")
+        result = _transpose(x, axes=order)
+    return result
+
+
+def swap_last_axes(x: Any) -> Tensor:
+    """`x` (..., n, m) as (..., m, n).
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+    """
+    rank = x._array.ndim if type(x) is Tensor else len(as_tensor(x).shape)
+    if rank == 2:
+        result: Tensor = _transpose(x)
+        return result
+    if rank < 2:
+        raise ShapeError(f"matrices have two axes at least, got shape {tuple(as_tensor(x).shape)}")
+    swapped: Tensor = _transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+    return swapped
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+    """`x` with `axis1` and `axis2` exchanged.
+
+    Raises:
+        ShapeError: an axis is out of range.
+    """
+    x = as_tensor(x)
+    rank = len(x.shape)
+    order = list(range(rank))
+    one = shapes.canonical_axis(axis1, rank, "swapaxes")
+    two = shapes.canonical_axis(axis2, rank, "swapaxes")
+    order[one], order[two] = two, one
+    result: Tensor = _transpose(x, axes=tuple(order))
+    return result
+
+
+def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+    """`x` with the axes `source` moved to the positions `destination`; the others keep their order.
+
+    Args:
+        x: tensor of any shape.
+        source: an axis or a sequence of axes.
+        destination: as many positions.
+
+    Raises:
+        ShapeError: an axis is out of range or named twice, or the numbers of axes differ.
+    """
+    x = as_tensor(x)
+    rank = len(x.shape)
+    come = shapes.canonical_axes(source, rank, "moveaxis")
+    go = shapes.canonical_axes(destination, rank, "moveaxis")
+    if len(come) != len(go):
+        raise ShapeError(f"moveaxis: {len(come)} axes to move, {len(go)} places for them")
+    order = [axis for axis in range(rank) if axis not in come]
+    for place, axis in sorted(zip(go, come, strict=True)):
+        order.insert(place, axis)
+    result: Tensor = _transpose(x, axes=tuple(order))
+    return result
+
+
+# ------------------------------------------------------------------ axes of size 1
+
+
+def _axes(axis: Any) -> tuple[int, ...]:
+    return (axis,) if type(axis) is int else tuple(int(a) for a in np.ravel(axis))
+
+
+def _expand_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
+    return Spec(_expanded(x.shape, axis), x.dtype)
+
+
+def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
+    rank = len(dims) + len(axis)
+    places = shapes.canonical_axes(axis, rank, "expand_dims")
+    rest = iter(dims)
+    return tuple(1 if i in places else next(rest) for i in range(rank))
+
+
+@primitive(_expand_rule, name="expand_dims", semantics=VIEW, text="beside numbers")
+def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
+    """New axes of size 1."""
+    if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
+        at = axis[0] % (x.ndim + 1)
+        return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
+    return x.reshape(_expanded(x.shape, axis))
+
+
+def expand_dims(x: Any, axis: Any) -> Tensor:
+    """`x` with new axes of size 1.
+
+    Args:
+        x: tensor of any shape.
+        axis: place, or sequence of places, of the new axes in the result.
+
+    Returns:
+        A tensor with the elements of `x`.
+
+    Raises:
+        ShapeError: `axis` is out of range.
+    """
+    result: Tensor = _expand_dims(x, axis=_axes(axis))
+    return result
+
+
+def _squeeze_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
+    return Spec(_squeezed(x.shape, axis), x.dtype)
+
+
+def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
+    places = shapes.canonical_axes(axis, len(dims), "squeeze")
+    for i in places:
+        if dims[i] not in (1, None):
+            raise ShapeError(
+                f"squeeze: axis {i} of a tensor of shape {dims} has size {dims[i]}; only axes of "
+                "size 1 go away"
+            )
+    return tuple(n for i, n in enumerate(dims) if i not in places)
+
+
+@primitive(_squeeze_rule, name="squeeze", semantics=VIEW, text="beside numbers")
+def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
+    """Take axes of size 1 away."""
+    return x.reshape(_squeezed(x.shape, axis))
+
+
+_expand_dims.gradients(lambda g, y, x, *, axis: _squeeze(g, axis=axis))
+_expand_dims.declare(batch=ALONG_AXIS)
+_squeeze.gradients(
+    lambda g, y, x, *, axis: _expand_dims(g, axis=tuple(a % len(x.shape) for a in axis))
+)
+_squeeze.declare(batch=ALONG_AXIS)
+
+
+def squeeze(x: Any, axis: Any = None) -> Tensor:
+    """`x` without axes of size 1.
+
+    Args:
+        x: tensor of any shape.
+        axis: axis, or sequence of axes, to take away; by default all that are known to have size 1.
+
+    Returns:
+        A tensor with the elements of `x`.
+
+    Raises:
+        ShapeError: an axis is out of range or its size is not 1; that of a model's symbol must be
+            known.
+    """
+    if axis is None:
+        x = as_tensor(x)
+        places = tuple(i for i, n in enumerate(x.shape) if n == 1)
+        result: Tensor = _squeeze(x, axis=places) if places else x
+        return result
+    if isinstance(x, SymbolicTensor) and not x.unknown_sizes_fit:
+        dims = tuple(x.shape)
+        places = shapes.canonical_axes(axis, len(dims), "squeeze")
+        if [i for i in places if dims[i] is None]:
+            raise ShapeError(
+                f"squeeze: axis {axis} of a symbol of shape {dims} has no known size; only axes of "
+                "size 1 go away"
+            )
+    result = _squeeze(x, axis=_axes(axis))
+    return result

@@ -1,0 +1,1 @@
+"""Operations on sliding windows: convolution, pooling, morphology."""

@@ -1,0 +1,185 @@
+"""Windows over images beyond means and maxima: places of maxima, dilation, erosion.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.errors import ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.arrays.concat_and_split import stack
+from trainkit.ops.arrays.creation import arange
+from trainkit.ops.arrays.gathering import take_along_axis
+from trainkit.ops.arrays.pad_and_tile import flip, pad
+from trainkit.ops.arrays.shaping import expand_dims, reshape, squeeze
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.math.elementwise import add, cast, negative
+from trainkit.ops.math.max_and_argmax import argmax
+from trainkit.ops.math.max_and_argmax import max as max_
+
+
+def _pair(value: Any, name: str, op: str) -> tuple[int, int]:
+    value = plain(value)
+    values = (value, value) if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values = values * 2
+    if len(values) == 4:
+        if (values[0], values[3]) != (1, 1):
+            raise ValueError(f"{op}: {name} {values}: batch and channels can only have 1")
+        values = values[1:3]
+    if len(values) != 2 or min(values) < 1:
+        raise ValueError(f"{op}: {name} {value!r} must be one int above 0, or two, or four")
+    return int(values[0]), int(values[1])
+
+
+def _ends(size: int, taps: int, stride: int, padding: str, op: str) -> tuple[int, int, int]:
+    """Positions of padding before and after, and the number of windows."""
+    if padding.upper() == "SAME":
+        count = -(-size // stride)
+        total = max((count - 1) * stride + taps - size, 0)
+        return total // 2, total - total // 2, count
+    if padding.upper() != "VALID":
+        raise ValueError(f"{op}: padding {padding!r}; use 'SAME' or 'VALID'")
+    if taps > size:
+        raise ShapeError(f"{op}: a window of {taps} is larger than the image, {size}")
+    return 0, 0, (size - taps) // stride + 1
+
+
+def _taps(
+    x: Tensor, window: Any, strides: Any, rates: Any, padding: str, outside: Any, op: str
+) -> list[Tensor]:
+    """For each tap of a window the image (n, h', w', c) of what it meets, row by row."""
+    if len(x.shape) != 4:
+        raise ShapeError(f"{op}: needs (batch, height, width, channels), got {tuple(x.shape)}")
+    reach = [(window[k] - 1) * rates[k] + 1 for k in (0, 1)]
+    rows = _ends(x.shape[1], reach[0], strides[0], padding, op)
+    columns = _ends(x.shape[2], reach[1], strides[1], padding, op)
+    if any(rows[:2] + columns[:2]):
+        x = pad(x, ((0, 0), rows[:2], columns[:2], (0, 0)), constant_values=outside)
+    found = []
+    for i in range(window[0]):
+        for j in range(window[1]):
+            top, left = i * rates[0], j * rates[1]
+            down = slice(top, top + (rows[2] - 1) * strides[0] + 1, strides[0])
+            across = slice(left, left + (columns[2] - 1) * strides[1] + 1, strides[1])
+            found.append(x[:, down, across, :])
+    return found
+
+
+def _least(x: Tensor) -> Any:
+    return -np.inf if x.dtype.is_floating else x.dtype.min
+
+
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NHWC",
+    output_dtype: Any = "int64",
+    include_batch_in_index: bool = False,
+    name: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """Greatest values of windows, and where they come from.
+
+    Args:
+        input: (batch, height, width, channels).
+        ksize: height and width of a window.
+        strides: like `ksize`.
+        padding: `"SAME"` or `"VALID"`.
+        data_format: only `"NHWC"`.
+        output_dtype: of the places, int32 or int64.
+        include_batch_in_index: count places over the whole batch, not within an image.
+        name: not kept.
+
+    Returns:
+        Values, and places (row * width + column) * channels + channel; of equal ones the first.
+
+    Raises:
+        ValueError: a setting is none of those above.
+        ShapeError: the rank is not 4.
+    """
+    op = "max_pool_with_argmax"
+    if data_format.upper() != "NHWC":
+        raise ValueError(f"{op}: data_format {data_format!r} is not supported; use NHWC")
+    if dtypes.as_dtype(output_dtype).name not in ("int32", "int64"):
+        raise ValueError(f"{op}: output_dtype {output_dtype!r}; use int32 or int64")
+    x = convert_to_tensor(input)
+    window, step = _pair(ksize, "ksize", op), _pair(strides, "strides", op)
+    values = stack(_taps(x, window, step, (1, 1), padding, _least(x), op), axis=-1)
+    _, height, width, channels = x.shape
+    places = np.arange(height * width * channels).reshape((1, height, width, channels))
+    spots = stack(_taps(convert_to_tensor(places), window, step, (1, 1), padding, -1, op), -1)
+    best = expand_dims(argmax(values, axis=-1), -1)
+    greatest = squeeze(take_along_axis(values, best, axis=-1), -1)
+    spots = broadcast_to(spots, values.shape)
+    found = squeeze(take_along_axis(spots, best, axis=-1), -1)
+    if include_batch_in_index:
+        image = reshape(arange(x.shape[0], dtype="int64"), (-1, 1, 1, 1))
+        found = add(cast(found, "int64"), image * (height * width * channels))
+    return greatest, cast(found, output_dtype)
+
+
+def dilation2d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: str,
+    data_format: str,
+    dilations: Any,
+    name: Any = None,
+) -> Tensor:
+    """Greyscale dilation: max over the taps of a window of (input + filter).
+
+    Args:
+        input: (batch, height, width, channels).
+        filters: (height, width, channels).
+        strides: of windows, four or two ints.
+        padding: `"SAME"` or `"VALID"`.
+        data_format: only `"NHWC"`.
+        dilations: distances between taps, like `strides`.
+        name: not kept.
+
+    Raises:
+        ValueError: a setting is none of those above.
+        ShapeError: the shapes do not fit.
+    """
+    op = "dilation2d"
+    if data_format.upper() != "NHWC":
+        raise ValueError(f"{op}: data_format {data_format!r} is not supported; use NHWC")
+    x, weights = convert_to_tensor(input), convert_to_tensor(filters)
+    if len(weights.shape) != 3 or x.shape[-1] != weights.shape[-1]:
+        raise ShapeError(
+            f"{op}: filters {tuple(weights.shape)} must be (height, width, channels) for an input "
+            f"of shape {tuple(x.shape)}"
+        )
+    step, rate = _pair(strides, "strides", op), _pair(dilations, "dilations", op)
+    window = tuple(weights.shape[:2])
+    taps = _taps(x, window, step, rate, padding, _least(x), op)
+    rows = reshape(weights, (-1, weights.shape[-1]))
+    sums = [add(tap, rows[k]) for k, tap in enumerate(taps)]
+    return max_(stack(sums, axis=-1), axis=-1)
+
+
+def erosion2d(
+    value: Any,
+    filters: Any,
+    strides: Any,
+    padding: str,
+    data_format: str,
+    dilations: Any,
+    name: Any = None,
+) -> Tensor:
+    """Greyscale erosion: min over the taps of a window of (value - filter).
+
+    Dilation of -value by the mirrored filter, with its sign changed; arguments as `dilation2d`.
+    """
+    mirrored = flip(convert_to_tensor(filters), (0, 1))
+    turned = negative(convert_to_tensor(value))
+    return negative(dilation2d(turned, mirrored, strides, padding, data_format, dilations))  # type: ignore[no-any-return]

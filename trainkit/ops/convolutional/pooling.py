@@ -1,0 +1,321 @@
+"""Pooling over windows in one to three dimensions, and adaptive pooling to a given size.
+
+Inside, arrays are `(batch, spatial..., channels)`. The gradient of a maximum goes to the first of
+equal elements of its window, that of an average to all elements alike; padding never counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import GRADIENT_STEP, SHAPE, WINDOW
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.convolution import sliding_windows
+from trainkit.kernels.convolution.sliding_windows import Windows
+from trainkit.kernels.pooling import pool_reference, pool_tuned
+from trainkit.ops.arrays.gathering import take
+from trainkit.ops.arrays.shaping import as_tensor, moveaxis
+from trainkit.ops.convolutional.window_arguments import (
+    Sizes,
+    channels_last,
+    channels_second,
+    checked_padding,
+    is_channels_first,
+    spatial_tuple,
+    windowed_dims,
+)
+from trainkit.ops.linear_algebra.axis_products import tensordot
+from trainkit.ops.math.elementwise import cast
+from trainkit.ops.vmap_rules.shared_rules import folded
+
+
+def _pool_rule(op: str) -> Any:
+    def rule(x: Spec, *, pool_size: Sizes, strides: Sizes, padding: Any) -> Spec:
+        ones = (1,) * len(pool_size)
+        space = windowed_dims(op, x.shape[1:-1], pool_size, strides, padding, ones)
+        dtype = x.dtype if op == "max_pool" else shapes.float_dtype(x.dtype)
+        return Spec((x.shape[0], *space, x.shape[-1]), dtype)
+
+    return rule
+
+
+def _like_second(g: Spec, x: Spec, *rest: Spec, **settings: Any) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+def _like_third(values: Spec, x: Spec, y: Spec, **settings: Any) -> Spec:
+    return Spec(y.shape, values.dtype)
+
+
+def _placed(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -> Windows:
+    ones = (1,) * len(pool_size)
+    windowed_dims(op, x.shape[1:-1], pool_size, strides, padding, ones)
+    return sliding_windows.placed(x.shape[1:-1], pool_size, strides, padding, ones)
+
+
+@primitive(_pool_rule("max_pool"), name="max_pool", semantics=WINDOW)
+def _max_pool(
+    xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
+) -> Array:
+    """The largest value of each window of (batch, spatial..., channels)."""
+    w = _placed("max_pool", x, pool_size, strides, padding)
+    found = pool_tuned.max_pool(w, x) if xp is np else None
+    return pool_reference.max_pool(xp, w, x) if found is None else found
+
+
+@primitive(_like_second, name="max_pool_gradient", semantics=WINDOW, export=GRADIENT_STEP)
+def max_pool_gradient(
+    xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
+) -> Array:
+    """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
+    w = _placed("max_pool", x, pool_size, strides, padding)
+    found = pool_tuned.max_pool_gradient(w, g, x, y) if xp is np else None
+    return pool_reference.max_pool_gradient(xp, w, g, x, y) if found is None else found
+
+
+@primitive(_like_third, name="max_pool_pick", semantics=WINDOW, export=GRADIENT_STEP)
+def max_pool_pick(
+    xp: ArrayModule,
+    values: Array,
+    x: Array,
+    y: Array,
+    *,
+    pool_size: Sizes,
+    strides: Sizes,
+    padding: Any,
+) -> Array:
+    """`values` at the first place of each window of `x` that equals the maximum `y`."""
+    return pool_reference.max_pool_pick(
+        xp, _placed("max_pool", x, pool_size, strides, padding), values, x, y
+    )
+
+
+_max_pool.gradients(lambda g, y, x, **s: max_pool_gradient(g, x, y, **s))
+max_pool_gradient.gradients(lambda gg, _, g, x, y, **s: max_pool_pick(gg, x, y, **s), None, None)
+max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, **s), None, None)
+
+
+@primitive(_pool_rule("average_pool"), name="average_pool", semantics=WINDOW)
+def _average_pool(
+    xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
+) -> Array:
+    """The mean of each window of (batch, spatial..., channels)."""
+    w = _placed("average_pool", x, pool_size, strides, padding)
+    found = pool_tuned.average_pool(w, x) if xp is np else None
+    return pool_reference.average_pool(xp, w, x) if found is None else found
+
+
+@primitive(
+    _like_second,
+    name="average_pool_gradient",
+    semantics=WINDOW,
+    reads={1: SHAPE},
+    export=GRADIENT_STEP,
+)
+def average_pool_gradient(
+    xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
+) -> Array:
+    """Each `g` shared by the elements of its window, in the shape of `x`."""
+    w = _placed("average_pool", x, pool_size, strides, padding)
+    found = pool_tuned.average_pool_gradient(w, g) if xp is np else None
+    return pool_reference.average_pool_gradient(xp, w, g) if found is None else found
+
+
+_average_pool.gradients(lambda g, y, x, **s: average_pool_gradient(g, x, **s))
+average_pool_gradient.gradients(lambda gg, y, g, x, **s: _average_pool(gg, **s), None)
+
+_max_pool.batch_by(folded(0))
+max_pool_gradient.batch_by(folded(0, 1, 2))
+max_pool_pick.batch_by(folded(0, 1, 2))
+_average_pool.batch_by(folded(0))
+average_pool_gradient.batch_by(folded(0, likes=(1,)))
+
+# ------------------------------------------------------------------ public functions
+
+
+def _checked(op: str, inputs: Any, data_format: str | None) -> tuple[Tensor, int, bool]:
+    """The input with its channels last, its spatial rank, and whether they were axis 1."""
+    x = as_tensor(inputs)
+    rank = len(x.shape) - 2
+    if rank not in (1, 2, 3):
+        raise ShapeError(
+            f"{op}: the input must have 1, 2 or 3 spatial axes between batch and channels, it has "
+            "shape "
+            f"{tuple(x.shape)}"
+        )
+    first = is_channels_first(data_format, op)
+    return (channels_last(x) if first else x), rank, first
+
+
+def _pooled(
+    primitive_op: Any,
+    op: str,
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: Any,
+    data_format: Any,
+) -> Tensor:
+    x, rank, first = _checked(op, inputs, data_format)
+    window = spatial_tuple(pool_size, rank, op, "pool_size")
+    y: Tensor = primitive_op(
+        x,
+        pool_size=window,
+        strides=window if strides is None else spatial_tuple(strides, rank, op, "strides"),
+        padding=checked_padding(padding, rank, op),
+    )
+    return channels_second(y) if first else y
+
+
+def max_pool(
+    inputs: Any,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: Any = "valid",
+    data_format: str | None = None,
+) -> Tensor:
+    """The largest value of each window; its gradient goes to the first of equal ones.
+
+    Args:
+        inputs: (batch, spatial..., channels), or (batch, channels, spatial...), with 1 to 3
+            spatial axes.
+        pool_size: size of a window, one int or one for each spatial axis.
+        strides: distance between windows; `pool_size` by default.
+        padding: "valid" for windows inside the input only; "same" for one window at each stride,
+            where what lies outside never counts; or a pair (before, after) for each spatial axis.
+        data_format: "channels_last" (the default) or "channels_first".
+
+    Returns:
+        (batch, out..., channels), or (batch, channels, out...), in the dtype of `inputs`.
+
+    Raises:
+        ShapeError: the rank does not fit, or a window is larger than the input.
+        InvalidArgumentError: a setting is none of those above.
+
+    >>> max_pool(tk.reshape(tk.range(4.0), (1, 2, 2, 1)), 2).numpy().ravel()
+    array([3.], dtype=float32)
+    """
+    return _pooled(_max_pool, "max_pool", inputs, pool_size, strides, padding, data_format)
+
+
+def average_pool(
+    inputs: Any,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: Any = "valid",
+    data_format: str | None = None,
+) -> Tensor:
+    """The mean of each window over the part of it that lies inside the input.
+
+    Args:
+        inputs: (batch, spatial..., channels), or (batch, channels, spatial...), with 1 to 3
+            spatial axes.
+        pool_size: as for `max_pool`.
+        strides: as for `max_pool`.
+        padding: as for `max_pool`.
+        data_format: as for `max_pool`.
+
+    Returns:
+        (batch, out..., channels), or (batch, channels, out...); integers give the default float.
+
+    Raises:
+        ShapeError: the rank does not fit, or a window is larger than the input.
+        InvalidArgumentError: a setting is none of those above.
+    """
+    x = as_floats(as_tensor(inputs))
+    return _pooled(_average_pool, "average_pool", x, pool_size, strides, padding, data_format)
+
+
+# ------------------------------------------------------------------ adaptive pooling
+
+
+def _bounds(op: str, size: int | None, out: int) -> tuple[Any, Any]:
+    """First and one past the last position of each of `out` windows that cover `size` positions."""
+    if size is None or size < 1:
+        raise ShapeError(
+            f"{op}: the spatial sizes of the input must be known and above 0, got {size}"
+        )
+    shapes.bounded(op, size, out)
+    i = np.arange(out)
+    return i * size // out, -(-(i + 1) * size // out)
+
+
+def adaptive_average_pool(
+    inputs: Any, output_size: int | Sequence[int], data_format: str | None = None
+) -> Tensor:
+    """Means over windows of nearly equal size, as many as `output_size` says.
+
+    Window i of n along an axis of m positions goes from floor(i * m / n) to ceil((i + 1) * m / n).
+
+    Args:
+        inputs: (batch, spatial..., channels), or (batch, channels, spatial...), with 1 to 3
+            spatial axes.
+        output_size: how many windows, one int or one for each spatial axis.
+        data_format: "channels_last" (the default) or "channels_first".
+
+    Returns:
+        (batch, output_size..., channels), or (batch, channels, output_size...).
+
+    Raises:
+        ShapeError: the rank does not fit, or a spatial size is not known.
+        InvalidArgumentError: a setting is none of those above.
+    """
+    op = "adaptive_average_pool"
+    x, rank, first = _checked(op, as_floats(as_tensor(inputs)), data_format)
+    for axis, n in enumerate(spatial_tuple(output_size, rank, op, "output_size"), 1):
+        starts, stops = _bounds(op, x.shape[axis], n)
+        at = np.arange(x.shape[axis])[:, None]
+        share = ((at >= starts) & (at < stops)) / (stops - starts)
+        weights = share.astype(x.dtype.dtype)
+        x = moveaxis(tensordot(x, weights, axes=((axis,), (0,))), -1, axis)
+    return channels_second(x) if first else x
+
+
+def adaptive_max_pool(
+    inputs: Any, output_size: int | Sequence[int], data_format: str | None = None
+) -> Tensor:
+    """Maxima over windows of nearly equal size, as many as `output_size` says.
+
+    The windows are those of `adaptive_average_pool`.
+
+    Args:
+        inputs: (batch, spatial..., channels), or (batch, channels, spatial...), with 1 to 3
+            spatial axes.
+        output_size: how many windows, one int or one for each spatial axis.
+        data_format: "channels_last" (the default) or "channels_first".
+
+    Returns:
+        (batch, output_size..., channels), or (batch, channels, output_size...).
+
+    Raises:
+        ShapeError: the rank does not fit, or a spatial size is not known.
+        InvalidArgumentError: a setting is none of those above.
+    """
+    op = "adaptive_max_pool"
+    x, rank, first = _checked(op, inputs, data_format)
+    window = []
+    for axis, n in enumerate(spatial_tuple(output_size, rank, op, "output_size"), 1):
+        starts, stops = _bounds(op, x.shape[axis], n)
+        widest = int((stops - starts).max())
+        # A shorter window repeats its last position, which changes no maximum.
+        at = np.minimum(starts[:, None] + np.arange(widest), stops[:, None] - 1)
+        x = take(x, at.reshape(-1).astype(np.int32), axis=axis)
+        window.append(widest)
+    y = _pooled(_max_pool, op, x, tuple(window), None, "valid", None)
+    return channels_second(y) if first else y
+
+
+def as_floats(x: Tensor) -> Tensor:
+    """`x` itself, or integers and bools as the default float."""
+    dtype = shapes.float_dtype(x.dtype)
+    if dtype == x.dtype:
+        return x
+    return cast(x, dtype.name)

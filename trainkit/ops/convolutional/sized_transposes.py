@@ -1,0 +1,185 @@
+"""Transposed convolutions as TensorFlow has them: the shape of the result is an argument.
+
+SAME padding cuts the full result to `output_shape` as the gradient of a convolution does, so every
+size that the forward convolution could have come from is possible, not only size * stride.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.pad_and_tile import pad
+from trainkit.ops.arrays.shaping import moveaxis
+from trainkit.ops.convolutional.transposed_convolution import conv_transpose as conv_transpose_
+from trainkit.ops.core.axis_numbers import plain
+
+
+def _axis_numbers(value: Any, rank: int, first: bool, name: str, op: str) -> tuple[int, ...]:
+    value = plain(1 if value is None else value)
+    values = (value,) * rank if isinstance(value, int) else tuple(value)
+    if len(values) == rank + 2:
+        values = values[2:] if first else values[1:-1]
+    values = values * rank if len(values) == 1 else values
+    if len(values) != rank:
+        raise InvalidArgumentError(f"{op}: {name} {value!r} must be one int or {rank} of them")
+    return values
+
+
+def _cut_of(
+    size: int, wanted: int, taps: int, stride: int, same: bool, op: str
+) -> tuple[int, int, int]:
+    """Start and stop of the part that is kept, and the zeros behind it.
+
+    Raises:
+        InvalidArgumentError: a convolution of `wanted` positions does not give `size`.
+    """
+    full = (size - 1) * stride + taps
+    forward = -(-wanted // stride) if same else -(-(wanted - taps + 1) // stride)
+    if forward != size:
+        raise InvalidArgumentError(
+            f"{op}: output_shape has {wanted} positions, from which a convolution with stride "
+            f"{stride} over windows of {taps} makes {forward}; the input has {size}"
+        )
+    before = max((size - 1) * stride + taps - wanted, 0) // 2 if same else 0
+    stop = min(before + wanted, full)
+    return before, stop, wanted - (stop - before)
+
+
+def conv_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: str = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """The transpose (gradient by the input) of a convolution, over 1, 2 or 3 spatial axes.
+
+    Args:
+        input: (batch, spatial..., channels), or as `data_format` says.
+        filters: (window..., outputs, channels).
+        output_shape: of the result, all axes; or the spatial ones alone.
+        strides: one int, or one for each spatial axis (or for all axes).
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"N...C"` (default) or `"NC..."`.
+        dilations: like `strides`.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: `output_shape` is none that these arguments give.
+        ValueError: `padding` or `data_format` is another one.
+    """
+    rank = len(convert_to_tensor(filters).shape) - 2
+    return _transposed(rank, input, filters, output_shape, strides, padding, data_format, dilations)
+
+
+def _transposed(
+    rank: int,
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None,
+    dilations: Any,
+) -> Tensor:
+    op = f"conv{rank}d_transpose"
+    if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
+        raise ValueError(f"{op}: padding {padding!r}; use 'SAME' or 'VALID'")
+    x, weights = convert_to_tensor(input), convert_to_tensor(filters)
+    first = data_format is not None and data_format.upper().startswith("NC")
+    if first:
+        x = moveaxis(x, 1, -1)
+    stride = _axis_numbers(strides, rank, first, "strides", op)
+    dilation = _axis_numbers(dilations, rank, first, "dilations", op)
+    wanted = _spatial_part(plain(output_shape), x, weights, rank, first, op)
+    y = conv_transpose_(x, weights, stride, "valid", dilation_rate=dilation)
+    y = _trimmed(y, x, weights, wanted, stride, dilation, padding.upper() == "SAME", op)
+    return moveaxis(y, -1, 1) if first else y
+
+
+def _spatial_part(
+    wanted: Any, x: Tensor, weights: Tensor, rank: int, first: bool, op: str
+) -> tuple[int, ...]:
+    wanted = (wanted,) if isinstance(wanted, int) else tuple(wanted)
+    if len(wanted) == rank:
+        return wanted  # type: ignore[no-any-return]
+    sizes = wanted[2:] if first else wanted[1:-1]
+    channels = wanted[1] if first else wanted[-1]
+    if len(wanted) != rank + 2 or channels != weights.shape[-2]:
+        raise InvalidArgumentError(
+            f"{op}: output_shape {wanted} must have {rank + 2} sizes and the {weights.shape[-2]} "
+            f"channels that filters of shape {tuple(weights.shape)} give"
+        )
+    batch = x.shape[0]
+    if batch is not None and isinstance(wanted[0], int) and wanted[0] not in (batch, -1):
+        raise InvalidArgumentError(
+            f"{op}: output_shape {wanted} is for a batch of {wanted[0]}, the input has {batch}"
+        )
+    return sizes  # type: ignore[no-any-return]
+
+
+def _trimmed(
+    y: Tensor,
+    x: Tensor,
+    weights: Tensor,
+    wanted: Any,
+    stride: Any,
+    dilation: Any,
+    same: bool,
+    op: str,
+) -> Tensor:
+    kept, behind = [], []
+    for axis, size in enumerate(wanted):
+        taps = (weights.shape[axis] - 1) * dilation[axis] + 1
+        start, stop, zeros = _cut_of(x.shape[axis + 1], size, taps, stride[axis], same, op)
+        kept.append(slice(start, stop))
+        behind.append((0, zeros))
+    y = y[(slice(None), *kept)]
+    return pad(y, ((0, 0), *behind, (0, 0))) if any(z for _, z in behind) else y
+
+
+def conv1d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: str = "SAME",
+    data_format: str = "NWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """The transpose of `conv1d`; filters (width, outputs, channels). See `conv_transpose`."""
+    return _transposed(1, input, filters, output_shape, strides, padding, data_format, dilations)
+
+
+def conv2d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: str = "SAME",
+    data_format: str | None = "NHWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """The transpose of `conv2d`; filters (h, w, outputs, channels). See `conv_transpose`."""
+    return _transposed(2, input, filters, output_shape, strides, padding, data_format, dilations)
+
+
+def conv3d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: str = "SAME",
+    data_format: str = "NDHWC",
+    dilations: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """The transpose of `conv3d`; filters (d, h, w, outputs, channels). See `conv_transpose`."""
+    return _transposed(3, input, filters, output_shape, strides, padding, data_format, dilations)

@@ -1,0 +1,1 @@
+"""Operations that take functions, and the machinery that all operations share."""

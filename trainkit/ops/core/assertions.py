@@ -1,0 +1,345 @@
+"""Assertions on values, ranks, shapes and dtypes, eagerly and in graphs.
+
+Assertions on values become nodes of a graph being traced and are checked each time it runs; ranks,
+shapes and dtypes are checked at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import TensorShape
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.core.run_time_checks import assert_true
+from trainkit.ops.math.elementwise import (
+    absolute,
+    equal,
+    greater,
+    greater_equal,
+    isfinite,
+    less,
+    less_equal,
+    not_equal,
+    subtract,
+)
+from trainkit.ops.math.predicates import all as all_
+
+
+def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Both as tensors; a list or shape takes the dtype of the other."""
+    if isinstance(x, TensorShape):
+        x = list(x)
+    if isinstance(y, TensorShape):
+        y = list(y)
+    hint = x.dtype if is_tensor(x) else y.dtype if is_tensor(y) else None
+    return convert_to_tensor(x, dtype_hint=hint), convert_to_tensor(y, dtype_hint=hint)
+
+
+def _text(name: str, symbol: str, message: Any, summarize: Any) -> str:
+    head = f"{name}: {message}\n" if message else ""
+    return f"{head}{name}: the condition x {symbol} y does not hold for all elements"
+
+
+def _compare(
+    name: str, symbol: str, holds: Callable[[Any, Any], Any], x: Any, y: Any, message: Any
+) -> None:
+    a, b = _pair(x, y)
+    _check(holds(a, b), _text(name, symbol, message, None), a, b)
+
+
+def _check(condition: Any, text: str, *shown: Any) -> None:
+    if isinstance(condition, SymbolicTensor):
+        assert_true(condition, *shown, message=text)
+        return
+    if not bool(all_(condition)):
+        values = "".join(f"\n  {t.numpy()!r}" for t in shown)
+        raise InvalidArgumentError(text + values)
+
+
+def assert_equal(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting."""
+    if isinstance(x, list | tuple) and isinstance(y, list | tuple) and len(x) != len(y):
+        _check(
+            convert_to_tensor(False), _text("assert_equal", "==", message, summarize), *_pair(x, y)
+        )
+    _compare("assert_equal", "==", equal, x, y, message)
+
+
+def assert_none_equal(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless x != y for all elements, after broadcasting."""
+    _compare("assert_none_equal", "!=", not_equal, x, y, message)
+
+
+def assert_less(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless x < y for all elements, after broadcasting."""
+    _compare("assert_less", "<", less, x, y, message)
+
+
+def assert_less_equal(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless x <= y for all elements, after broadcasting."""
+    _compare("assert_less_equal", "<=", less_equal, x, y, message)
+
+
+def assert_greater(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless x > y for all elements, after broadcasting."""
+    _compare("assert_greater", ">", greater, x, y, message)
+
+
+def assert_greater_equal(
+    x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless x >= y for all elements, after broadcasting."""
+    _compare("assert_greater_equal", ">=", greater_equal, x, y, message)
+
+
+def assert_positive(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless all elements are above 0."""
+    _compare("assert_positive", ">", greater, x, 0, message)
+
+
+def assert_negative(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless all elements are below 0."""
+    _compare("assert_negative", "<", less, x, 0, message)
+
+
+def assert_non_negative(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless all elements are 0 or above."""
+    _compare("assert_non_negative", ">=", greater_equal, x, 0, message)
+
+
+def assert_non_positive(
+    x: Any, message: str | None = None, summarize: Any = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless all elements are 0 or below."""
+    _compare("assert_non_positive", "<=", less_equal, x, 0, message)
+
+
+def assert_near(
+    x: Any,
+    y: Any,
+    rtol: Any = None,
+    atol: Any = None,
+    message: str | None = None,
+    summarize: Any = None,
+    name: Any = None,
+) -> None:
+    """Raise `InvalidArgumentError` unless |x - y| <= atol + rtol * |y| for all elements.
+
+    Args:
+        x: tensor of a floating dtype.
+        y: tensor of the same dtype.
+        rtol: relative tolerance, ten times the dtype's step at 1 by default.
+        atol: absolute tolerance, ten times the dtype's step at 1 by default.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
+    import ml_dtypes
+
+    a, b = _pair(x, y)
+    step = 10 * float(ml_dtypes.finfo(a.dtype.dtype).eps)  # type: ignore[no-untyped-call]
+    bound = (step if atol is None else atol) + (step if rtol is None else rtol) * absolute(b)
+    close = less_equal(absolute(subtract(a, b)), bound)
+    _check(close, _text("assert_near", "is near", message, summarize), a, b)
+
+
+def assert_all_finite(x: Any, message: str = "", name: Any = None) -> Any:
+    """Give `x` back; raise `InvalidArgumentError` if an element is inf or nan."""
+    tensor = convert_to_tensor(x)
+    _check(
+        all_(isfinite(tensor)),
+        f"check_numerics: {message}: the tensor has inf or nan",
+        tensor,
+    )
+    return tensor
+
+
+def check_numerics(tensor: Any, message: str = "", name: Any = None) -> Any:
+    """Give `tensor` back; raise `InvalidArgumentError` if an element is inf or nan."""
+    return assert_all_finite(tensor, message)
+
+
+# ---------------------------------------------------------------------- ranks, shapes, dtypes
+
+
+def _fail(name: str, message: Any, detail: str) -> None:
+    raise InvalidArgumentError(f"{name}: {message + ': ' if message else ''}{detail}")
+
+
+def assert_rank(x: Any, rank: int, message: str | None = None, name: Any = None) -> None:
+    """Raise `InvalidArgumentError` unless `x` has `rank` axes."""
+    tensor = convert_to_tensor(x)
+    if len(tensor.shape) != int(rank):
+        _fail("assert_rank", message, f"rank {int(rank)} is needed, the shape is {tensor.shape}")
+
+
+def assert_rank_at_least(x: Any, rank: int, message: str | None = None, name: Any = None) -> None:
+    """Raise `InvalidArgumentError` unless `x` has `rank` axes or more."""
+    tensor = convert_to_tensor(x)
+    if len(tensor.shape) < int(rank):
+        _fail(
+            "assert_rank_at_least",
+            message,
+            f"rank {int(rank)} or more is needed, the shape is {tensor.shape}",
+        )
+
+
+def assert_rank_in(
+    x: Any, ranks: Sequence[int], message: str | None = None, name: Any = None
+) -> None:
+    """Raise `InvalidArgumentError` unless the number of axes of `x` is one of `ranks`."""
+    tensor = convert_to_tensor(x)
+    if len(tensor.shape) not in [int(r) for r in ranks]:
+        _fail(
+            "assert_rank_in",
+            message,
+            f"a rank of {tuple(ranks)} is needed, the shape is {tensor.shape}",
+        )
+
+
+def assert_scalar(tensor: Any, message: str | None = None, name: Any = None) -> Any:
+    """Give the tensor back; raise `InvalidArgumentError` unless it is a scalar."""
+    x = convert_to_tensor(tensor)
+    if len(x.shape) != 0:
+        _fail("assert_scalar", message, f"a scalar is needed, the shape is {x.shape}")
+    return x
+
+
+def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: Any = None) -> None:
+    """Raise `TypeError` unless the tensor has the dtype `tf_type`."""
+    x = convert_to_tensor(tensor)
+    if x.dtype != tf_type:
+        raise TypeError(
+            f"assert_type: {message or ''} dtype {tf_type} is needed, it is {x.dtype.name}"
+        )
+
+
+def assert_integer(x: Any, message: str | None = None, name: Any = None) -> None:
+    """Raise `TypeError` unless `x` has an integer dtype."""
+    tensor = convert_to_tensor(x)
+    if not tensor.dtype.is_integer:
+        raise TypeError(
+            f"assert_integer: {message or ''} an integer is needed, it is {tensor.dtype.name}"
+        )
+
+
+def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
+    """The floating dtype that all `tensors` have; `ValueError` when they differ or it is none."""
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    for x in tensors or []:
+        tensor = convert_to_tensor(x)
+        wanted = wanted or tensor.dtype
+        if tensor.dtype != wanted:
+            raise ValueError(
+                f"assert_same_float_dtype: {wanted.name} and {tensor.dtype.name} differ"
+            )
+    wanted = wanted or dtypes.float32
+    if not wanted.is_floating:
+        raise ValueError(f"assert_same_float_dtype: {wanted.name} is not a floating dtype")
+    return wanted
+
+
+def is_numeric_tensor(tensor: Any) -> bool:
+    """Whether `tensor` is a tensor of numbers."""
+    return is_tensor(tensor) and not tensor.dtype.is_bool
+
+
+def assert_shapes(
+    shapes: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: Any = None,
+) -> None:
+    """Raise `InvalidArgumentError` unless tensors have the shapes given, a letter for each size.
+
+    Args:
+        shapes: pairs of a tensor and its shape; a shape is a sequence (or text) of ints, of letters
+            that stand for one size throughout, and of `None` or `"."` for any size; `"..."` or
+            `"*"` in front stands for any axes.
+        data: shown in the error.
+        summarize: all values are shown.
+        message: put before the text of the error.
+        name: not kept.
+    """
+    pairs = list(shapes.items()) if isinstance(shapes, dict) else list(shapes)
+    sizes: dict[str, tuple[int, str]] = {}
+    for x, wanted in pairs:
+        x = x.deref() if hasattr(x, "deref") else x
+        actual = tuple(convert_to_tensor(x).shape)
+        rule = list(wanted) if isinstance(wanted, str | list | tuple) else [wanted]
+        if rule and rule[0] in ("*", "...", Ellipsis):
+            rule = rule[1:]
+            actual = actual[len(actual) - len(rule) :] if len(actual) >= len(rule) else actual
+        if len(actual) != len(rule):
+            _fail("assert_shapes", message, f"shape {tuple(wanted)} is needed, it is {actual}")
+        for size, entry in zip(actual, rule, strict=True):
+            _check_size(size, entry, sizes, wanted, actual, message)
+
+
+def _check_size(size: Any, entry: Any, sizes: Any, wanted: Any, actual: Any, message: Any) -> None:
+    if entry in (None, ".") or size is None:
+        return
+    if isinstance(entry, str) and not entry.isdigit():
+        seen = sizes.setdefault(entry, (size, str(actual)))
+        if seen[0] != size:
+            _fail(
+                "assert_shapes",
+                message,
+                f"{entry!r} is {seen[0]} in shape {seen[1]} and {size} in shape {actual}",
+            )
+    elif int(entry) != size:
+        _fail("assert_shapes", message, f"shape {tuple(wanted)} is needed, it is {actual}")
+
+
+def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -> None:
+    """Raise `InvalidArgumentError` with `data` in its text unless all of `condition` holds.
+
+    Args:
+        condition: bool, or bool tensor.
+        data: list of tensors or values to show.
+        summarize: how many elements to show, which is not limited here.
+        name: not kept.
+    """
+    shown = [convert_to_tensor(x) for x in data if not isinstance(x, str)]
+    texts = " ".join(x for x in data if isinstance(x, str))
+    text = f"Assert: the condition does not hold. {texts}".rstrip()
+    _check(convert_to_tensor(condition), text, *shown)
+
+
+def assert_proper_iterable(values: Any) -> None:
+    """Raise `TypeError` for a tensor, array or text, and for what can't be gone through.
+
+    Raises:
+        TypeError: `values` is one of these; give a list or tuple.
+    """
+    if is_tensor(values) or isinstance(values, str | bytes | np.ndarray):
+        raise TypeError(
+            f"assert_proper_iterable: a list or tuple is needed, got {type(values).__name__}"
+        )
+    if not hasattr(values, "__iter__"):
+        raise TypeError(
+            f"assert_proper_iterable: a list or tuple is needed, got {type(values).__name__}, "
+            "which can't be iterated over"
+        )

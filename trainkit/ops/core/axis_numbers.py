@@ -1,0 +1,78 @@
+"""Axes and sizes as TensorFlow takes them: numbers, lists, arrays, or tensors.
+
+In a graph a call whose axis is a tensor is a node that has the axis when the graph runs. The
+result's sizes are not known before, but its rank is: a scalar is one axis, a tensor of known length
+so many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dispatch.eval_shape import result_specs
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.core.dynamic_shapes import is_later, later
+
+
+def plain(x: Any) -> Any:
+    """An axis, size or list of them as Python ints; a symbolic tensor stays."""
+    if x is None or type(x) is int or isinstance(x, int | SymbolicTensor):
+        return x
+    if is_tensor(x) or isinstance(x, np.ndarray | np.generic):
+        return np.asarray(x).tolist()
+    if isinstance(x, list | tuple):
+        return tuple(plain(item) for item in x)
+    return x
+
+
+def reduced(reduce: Callable[..., Tensor], x: Any, axis: Any, keepdims: bool) -> Tensor:
+    """`reduce(x, axis, keepdims)`, with an axis as TensorFlow takes it.
+
+    Args:
+        reduce: an operation whose arguments have these names.
+        x: tensor of any shape.
+        axis: int, tensor of integers, or a list of them; `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Raises:
+        InvalidArgumentError: the rank of the result can't be told while tracing.
+        ShapeError: there are more axes than `x` has.
+    """
+    if axis is None or type(axis) is int:
+        return reduce(x, axis, keepdims)
+    if not is_later(axis):
+        return reduce(x, plain(axis), keepdims)
+    x = convert_to_tensor(x)
+    name = getattr(reduce, "func", reduce).__name__.lstrip("_")  # a partial has no name
+    rank = len(x.shape) - (0 if keepdims else count_of(axis, name))
+    if rank < 0:
+        raise ShapeError(
+            f"{name}: there are more axes to reduce than a tensor of shape {tuple(x.shape)} has"
+        )
+    whole = result_specs(lambda t: reduce(t, None, False), Spec(x.shape, x.dtype))
+    spec = Spec((None,) * rank, whole.dtype)
+    bound = {"reduce": reduce, "x": x, "axis": axis, "keepdims": keepdims}
+    result: Tensor = later(reduced, bound, spec, name)
+    return result
+
+
+def count_of(axis: Any, op: str) -> int:
+    """How many axes `axis` names.
+
+    Raises:
+        InvalidArgumentError: only its values tell.
+    """
+    if not is_tensor(axis):
+        return len(axis) if isinstance(axis, list | tuple) else 1
+    dims = tuple(axis.shape)
+    if None in dims:
+        raise InvalidArgumentError(
+            f"{op}: the number of axes must be known while a graph is traced, the axes are a "
+            f"tensor of shape {dims}; give a tensor of known length, or keepdims=True"
+        )
+    return int(dims[0]) if dims else 1

@@ -1,0 +1,122 @@
+"""Items picked from each entry of a batch: gather and gather_nd with batch axes, reverse_sequence.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.creation import arange
+from trainkit.ops.arrays.gathering import gather as gather_
+from trainkit.ops.arrays.gathering import gather_nd as gather_nd_
+from trainkit.ops.arrays.gathering import take, take_along_axis
+from trainkit.ops.arrays.shaping import expand_dims, moveaxis, reshape
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import is_later, later
+from trainkit.ops.math.elementwise import cast
+from trainkit.ops.math.elementwise import where as where_
+
+
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: Any = None,
+    axis: Any = None,
+    batch_dims: int = 0,
+    name: Any = None,
+) -> Tensor:
+    """Items of `params` at `indices` along `axis`.
+
+    Args:
+        params: tensor.
+        indices: integers in [0, size of the axis).
+        validate_indices: indices are always checked.
+        axis: by default the first after the batch axes.
+        batch_dims: how many leading axes `params` and `indices` share.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: an index is out of range.
+    """
+    params, indices = convert_to_tensor(params), convert_to_tensor(indices)
+    if type(axis) is not int and is_later(axis):
+        rank = len(params.shape) + len(indices.shape) - 1 - _batch_axes(batch_dims, indices)
+        spec = Spec((None,) * rank, params.dtype)
+        bound = {"params": params, "indices": indices, "axis": axis, "batch_dims": batch_dims}
+        result: Tensor = later(gather, bound, spec)
+        return result
+    batch = _batch_axes(batch_dims, indices)
+    axis = plain(batch if axis is None else axis)
+    if not batch:
+        return gather_(params, indices, axis=axis)
+    axis = axis if axis >= 0 else len(params.shape) + axis
+    # Rows of all batch entries stand one after the other; an offset picks out the right ones.
+    lead = tuple(params.shape[:batch])
+    moved = moveaxis(params, axis, batch)
+    n = moved.shape[batch]
+    count = int(np.prod(lead))
+    flat = reshape(moved, (count * n, *moved.shape[batch + 1 :]))
+    if not isinstance(indices, SymbolicTensor):
+        _check_range(indices, n)
+    offsets = reshape(arange(count) * n, lead + (1,) * (len(indices.shape) - batch))
+    picked = take(flat, cast(indices, "int64") + cast(offsets, "int64"), axis=0)
+    return moveaxis(
+        picked,
+        tuple(builtins.range(len(indices.shape), len(indices.shape) + axis - batch)),
+        tuple(builtins.range(batch, axis)),
+    )
+
+
+def _batch_axes(batch_dims: int, indices: Tensor) -> int:
+    return int(batch_dims) if batch_dims >= 0 else len(indices.shape) + int(batch_dims)
+
+
+def _check_range(indices: Tensor, size: int) -> None:
+    values = np.asarray(indices.numpy())
+    bad = np.argwhere((values < 0) | (values >= size))
+    if len(bad):
+        at = tuple(bad[0])
+        where = ",".join(str(i) for i in at)
+        raise InvalidArgumentError(
+            f"indices[{where}] = {values[at]} is not in [0, {size}) [Op:GatherV2]"
+        )
+
+
+def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) -> Tensor:
+    """Slices of `params` at the coordinates in the last axis of `indices`."""
+    params, indices = convert_to_tensor(params), convert_to_tensor(indices)
+    if not batch_dims:
+        return gather_nd_(params, indices)  # type: ignore[no-any-return]
+    lead = tuple(params.shape[:batch_dims])
+    grids = np.meshgrid(*[np.arange(n) for n in lead], indexing="ij")
+    tail = tuple(indices.shape[batch_dims:-1])
+    columns = [
+        np.broadcast_to(g.reshape(lead + (1,) * (len(tail) + 1)), (*lead, *tail, 1)) for g in grids
+    ]
+    rows = [cast(c.copy(), indices.dtype) for c in columns]
+    return gather_nd_(params, concatenate([*rows, indices], axis=-1))  # type: ignore[no-any-return]
+
+
+def reverse_sequence(
+    input: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: int = 0, name: Any = None
+) -> Tensor:
+    """Along `seq_axis` the first `seq_lengths[i]` items of batch entry i in reverse order."""
+    x = convert_to_tensor(input)
+    lengths = convert_to_tensor(seq_lengths)
+    n = x.shape[seq_axis]
+    steps = arange(n)
+    ends = expand_dims(cast(lengths, "int32"), 1)
+    index = where_(steps < ends, ends - 1 - steps, steps)
+    moved = moveaxis(x, (batch_axis, seq_axis), (0, 1))
+    full = reshape(index, tuple(index.shape) + (1,) * (len(x.shape) - 2))
+    full = broadcast_to(full, tuple(moved.shape))
+    return moveaxis(take_along_axis(moved, full, axis=1), (0, 1), (batch_axis, seq_axis))

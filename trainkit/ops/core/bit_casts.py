@@ -1,0 +1,42 @@
+"""The bits of tensors read as another element type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.conversion import view
+from trainkit.ops.arrays.shaping import expand_dims, reshape, squeeze
+
+
+def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:
+    """The same bits read as another element type, without a gradient.
+
+    Args:
+        input: tensor (..., n).
+        type: element type. One of half the size adds an axis of 2 behind, one of twice the size
+            takes away a last axis of 2; and so on.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the last axis does not fit the larger type, or a type has no bits.
+    """
+    x, wanted = convert_to_tensor(input), dtypes.as_dtype(type)
+    if "string" in (x.dtype.name, wanted.name) or "bool" in (x.dtype.name, wanted.name):
+        raise InvalidArgumentError(
+            f"bitcast: from {x.dtype.name} to {wanted.name} is not possible; use numbers"
+        )
+    old, new = x.dtype.size, wanted.size
+    if old > new:
+        split = view(expand_dims(x, -1), wanted)
+        return reshape(split, (*x.shape, old // new))
+    if old < new:
+        if not x.shape or x.shape[-1] != new // old:
+            raise InvalidArgumentError(
+                f"bitcast: from {x.dtype.name} to {wanted.name} the last axis must have size "
+                f"{new // old}, the shape is {tuple(x.shape)}"
+            )
+        return squeeze(view(x, wanted), -1)
+    return view(x, wanted)

@@ -1,0 +1,233 @@
+"""Functions whose result depends on values that a graph being traced does not have yet.
+
+How many different numbers a tensor holds, or a piece whose size is itself a tensor: such a call
+becomes one node, which runs the function on the values each time the graph runs. Gradients go
+through it: the node of the gradient runs the function again, under a tape.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from trainkit.core import nest
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.eval_shape import eagerly
+from trainkit.core.dispatch.facets import CONTROL, one_by_one
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Bound = dict[str, Any]
+
+
+class Call:
+    """A function as a setting of `with_values`.
+
+    Args:
+        name: what listings and errors call it.
+        function: takes the tensors, and gives a nest of tensors.
+        specs: of these, flat.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any], specs: Sequence[Spec]) -> None:
+        self.name = name
+        self.function = function
+        self.specs = tuple(specs)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def results(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The results, flat."""
+        return [convert_to_tensor(y) for y in nest.flatten(self.function(*tensors))]
+
+
+def _rule(*inputs: Any, call: Call) -> tuple[Spec, ...]:
+    return call.specs
+
+
+@primitive(_rule, name="with_values", semantics=CONTROL, text="beside numbers")
+def with_values(xp: Any, *arrays: Any, call: Call) -> tuple[Any, ...]:
+    """Run a function of tensors whose result has a shape that no rule knows before."""
+    with eagerly(), trace_state.silence():
+        results = call.results([string_results(a) for a in arrays])
+    for y, spec in zip(results, call.specs, strict=True):
+        if y.dtype != spec.dtype or not TensorShape(spec.shape).is_compatible_with(y.shape):
+            raise InvalidArgumentError(
+                f"{call.name}: gave {tuple(y.shape)} {y.dtype.name}, the graph was made for "
+                f"{tuple(spec.shape)} {spec.dtype.name}"
+            )
+    return tuple(y._array for y in results)
+
+
+with_values.primitive.passes_errors = True
+with_values.declare(batch=one_by_one("sizes of its results depend on values"))
+
+
+@with_values.joint_gradient
+def _gradient(g: Any, y: Any, *inputs: Any, call: Call) -> list[Any]:
+    return gradient_of_call(g, inputs, call)
+
+
+def gradient_of_call(g: Any, inputs: tuple[Any, ...], call: Call) -> list[Any]:
+    """The gradients of the inputs of a call, `None` where there is none: it runs under a tape."""
+    upstream = [gx for gx, spec in zip(g, call.specs, strict=True) if _is_smooth(spec.dtype)]
+    places = [i for i, x in enumerate(inputs) if _is_smooth(x.dtype)]
+    if not upstream or not places:
+        return [None] * len(inputs)
+    specs = [Spec(inputs[i].shape, inputs[i].dtype) for i in places]
+    back = Call(f"{call.name}_gradient", _Backward(call, len(upstream), places), specs)
+    found = dict(zip(places, with_values(*upstream, *inputs, call=back), strict=True))
+    return [found.get(i) for i in range(len(inputs))]
+
+
+def _is_smooth(dtype: Any) -> bool:
+    return bool(dtype.is_floating or dtype.is_complex)
+
+
+class _Backward:
+    """The gradients of a call's inputs at `places`, as a function of upstream ones and inputs."""
+
+    def __init__(self, call: Call, upstream: int, places: list[int]) -> None:
+        self._call = call
+        self._upstream = upstream
+        self._places = places
+
+    def __call__(self, *tensors: Tensor) -> list[Tensor]:
+        upstream, inputs = tensors[: self._upstream], tensors[self._upstream :]
+        sources = [inputs[i] for i in self._places]
+        tape = trace_state.new_tape()
+        with tape:
+            for source in sources:
+                tape.watch(source)
+            results = [y for y in self._call.results(inputs) if _is_smooth(y.dtype)]
+        grads: list[Tensor] = tape.gradient(
+            results, sources, list(upstream), unconnected_gradients="zero"
+        )
+        return grads
+
+
+class _Place:
+    """Stands for the input of that number in the arguments that a call keeps."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def later(function: Callable[..., Any], bound: Bound, specs: Any, name: str | None = None) -> Any:
+    """Call `function` when the graph that is being traced runs.
+
+    Args:
+        function: made of operations.
+        bound: its arguments by name; tensors anywhere inside become inputs of the node.
+        specs: nest of `Spec`s, like the result.
+        name: what listings and errors call it; by default the function's own.
+
+    Returns:
+        The results, symbolic, nested like `specs`.
+    """
+    inputs: list[Tensor] = []
+
+    def place(leaf: Any) -> Any:
+        if hasattr(type(leaf), "_is_variable"):
+            leaf = leaf._read()
+        if not isinstance(leaf, Tensor):
+            return leaf
+        inputs.append(leaf)
+        return _Place(len(inputs) - 1)
+
+    held = {name: nest.map_structure(place, value) for name, value in bound.items()}
+
+    def run(*tensors: Tensor) -> Any:
+        def value(leaf: Any) -> Any:
+            return tensors[leaf.number] if isinstance(leaf, _Place) else leaf
+
+        return function(**{name: nest.map_structure(value, x) for name, x in held.items()})
+
+    flat = nest.flatten(specs)
+    results = with_values(*inputs, call=Call(name or function.__name__, run, flat))
+    return nest.pack(specs, list(results))
+
+
+def needs_values(
+    *names: str, gives: Callable[[Bound], Any]
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function that has to know the values of the arguments `names`.
+
+    While a graph is traced, a call in which one of them is symbolic becomes a node.
+
+    Args:
+        *names: of arguments, which may be nests.
+        gives: from all arguments by name to the nest of `Spec`s of the result.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            if not trace_state.THREAD.traces:
+                return function(*args, **kwargs)
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            wanted = [bound.arguments[name] for name in names]
+            if not any(_is_symbolic(x) for x in nest.flatten(wanted)):
+                return function(*args, **kwargs)
+            result: R = later(function, bound.arguments, gives(bound.arguments))
+            return result
+
+        return call
+
+    return decorate
+
+
+def is_later(value: Any) -> bool:
+    """Whether something in the nest `value` has a value only when the graph being traced runs."""
+    return bool(trace_state.THREAD.traces) and any(map(_is_symbolic, nest.flatten(value)))
+
+
+def _is_symbolic(x: Any) -> bool:
+    return isinstance(x, SymbolicTensor) or hasattr(type(x), "_is_variable")
+
+
+def like(x: Any, dtype: Any = None) -> Spec:
+    """The spec of a tensor, or of another element type."""
+    x = convert_to_tensor(x)
+    return Spec(x.shape, x.dtype if dtype is None else as_dtype(dtype))
+
+
+def unknown(x: Any, more: int = 0, dtype: Any = None) -> Spec:
+    """The spec of a tensor with `more` axes than `x`, all of unknown sizes."""
+    x = convert_to_tensor(x)
+    return Spec((None,) * (len(x.shape) + more), x.dtype if dtype is None else as_dtype(dtype))
+
+
+def rows(x: Any, skipped: int = 1) -> Spec:
+    """The spec of an unknown number of what is left of `x` without its first axes."""
+    x = convert_to_tensor(x)
+    return Spec((None, *x.shape[skipped:]), x.dtype)
+
+
+def concrete(x: Any, op: str) -> Any:
+    """The values of a tensor as a NumPy array.
+
+    Raises:
+        InvalidArgumentError: it belongs to a graph and has no values yet.
+    """
+    tensor = convert_to_tensor(x)
+    if isinstance(tensor, SymbolicTensor):
+        raise InvalidArgumentError(
+            f"{op}: works on values, which a graph does not have while it is traced. Call it "
+            "outside of tk.function, or through tk.numpy_function."
+        )
+    return np.asarray(tensor.numpy())

@@ -1,0 +1,117 @@
+"""Folds over the first axis, and branches chosen by conditions or a number.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import nest
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import SymbolicTensor, convert_to_tensor
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.shaping import expand_dims
+from trainkit.ops.core.control_flow import cond
+from trainkit.ops.core.control_flow import scan as scan_
+
+
+def scan(
+    fn: Any,
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: Any = None,
+) -> Any:
+    """All states of a fold: `fn(state, item)` along the first axis of `elems`.
+
+    Args:
+        fn: function of the state and one item to the next state.
+        elems: tensor or nest of tensors (n, ...).
+        initializer: the first state; by default the first item, which is then the first result too.
+        parallel_iterations: a hint that changes no result.
+        back_prop: likewise.
+        swap_memory: likewise.
+        infer_shape: likewise.
+        reverse: from the last to the first.
+        name: not kept.
+    """
+    elems = nest.map_structure(convert_to_tensor, elems)
+    if initializer is not None:
+
+        def step(carry: Any, x: Any) -> Any:
+            new = nest.map_structure(convert_to_tensor, fn(carry, x))
+            return new, new
+
+        return scan_(step, initializer, elems, reverse=reverse)[1]
+    kept = slice(None, -1) if reverse else slice(1, None)
+    first = nest.map_structure(lambda t: t[-1] if reverse else t[0], elems)
+    rest = scan(fn, nest.map_structure(lambda t: t[kept], elems), first, reverse=reverse)
+
+    def joined(one: Any, others: Any) -> Any:
+        parts = [expand_dims(one, 0), others]
+        return concatenate(parts[::-1] if reverse else parts, axis=0)
+
+    return nest.map_structure(joined, first, rest)
+
+
+def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
+    """The last state of a fold from the first item to the last."""
+    return nest.map_structure(lambda t: t[-1], scan(fn, elems, initializer))
+
+
+def foldr(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
+    """The last state of a fold from the last item to the first."""
+    return nest.map_structure(lambda t: t[0], scan(fn, elems, initializer, reverse=True))
+
+
+def case(
+    pred_fn_pairs: Any,
+    default: Any = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
+    """The result of the first function whose condition holds, else that of `default`.
+
+    Args:
+        pred_fn_pairs: pairs of a bool scalar and a function without arguments.
+        default: function without arguments.
+        exclusive: check that one condition at most holds.
+        strict: results keep their structure in any case.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: no condition holds and there is no default, or two hold and
+            `exclusive` is set.
+    """
+    pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
+    if exclusive and not any(isinstance(p, SymbolicTensor) for p, _ in pairs):
+        if sum(bool(p) for p, _ in pairs) > 1:
+            raise InvalidArgumentError("case: exclusive=True, and more than one condition holds")
+    if not pairs:
+        if default is None:
+            raise InvalidArgumentError("case: no condition holds, and there is no default")
+        return default()
+    (pred, fn), *rest = pairs
+    if len(pairs) == 1 and default is None and isinstance(pred, SymbolicTensor):
+        return fn()
+    return cond(pred, fn, lambda: case(rest, default))
+
+
+def switch_case(
+    branch_index: Any, branch_fns: Any, default: Any = None, name: str = "switch_case"
+) -> Any:
+    """The result of the function number `branch_index`.
+
+    Outside of the range that is `default`, or the last function when there is none.
+    """
+    pairs = branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns)
+    table = dict(pairs)
+    index = convert_to_tensor(branch_index)
+    fallback = default or table[max(table)]
+    return case([(index == i, fn) for i, fn in table.items()], fallback)

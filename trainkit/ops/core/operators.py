@@ -1,0 +1,140 @@
+"""Python operators of tensors and variables, with TensorFlow's meaning.
+
+Each operator is an operation set as a class attribute, so that `a + b` costs no more than `add(a,
+b)`. The quotient of two integers is float64 (float32 for 8 and 16 bits), where `ops.divide` gives
+the default float.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.core.variable import Reading, Variable
+from trainkit.ops.math import bitwise, rounding
+from trainkit.ops.math import elementwise as ew
+
+# ------------------------------------------------------------------ arithmetic
+
+
+def true_divide(x1: Any, x2: Any) -> Tensor:
+    """Quotient x1 / x2 of Python's `/`.
+
+    Args:
+        x1: tensor, the dividend.
+        x2: tensor, the divisor; the shapes broadcast.
+
+    Returns:
+        float64 for two integers, float32 if both have 8 or 16 bits; else the promoted dtype.
+    """
+    if type(x1) is Tensor and x1._array.dtype.kind == "f":
+        return ew.divide(x1, x2)  # type: ignore[no-any-return]
+    x1, x2 = ew.promoted(x1, x2)
+    if x1.dtype.is_integer:
+        wanted = "float32" if x1.dtype.size < 4 else "float64"
+        x1, x2 = ew.cast(x1, wanted), ew.cast(x2, wanted)
+    return ew.divide(x1, x2)  # type: ignore[no-any-return]
+
+
+def _matmul(a: Any, b: Any) -> Any:
+    return PRIMITIVES["matmul"].op(a, b)
+
+
+def _reflected(op: Any) -> Any:
+    def reflected(self: Any, other: Any) -> Any:
+        return op(other, self)
+
+    reflected.__name__ = reflected.__qualname__ = f"reflected_{op.__name__}"
+    reflected.__doc__ = f"`{op.__name__}` with this tensor on the right."
+    return reflected
+
+
+# ------------------------------------------------------------------ comparison and logic
+
+
+def _equals(self: Any, other: Any) -> Any:
+    """Whether elements are equal; one False for what is no number or does not broadcast."""
+    found = _compared(ew.equal, self, other)
+    return False if found is None else found
+
+
+def _differs(self: Any, other: Any) -> Any:
+    """Whether elements differ; one True for what is no number or does not broadcast."""
+    found = _compared(ew.not_equal, self, other)
+    return True if found is None else found
+
+
+def _compared(op: Any, a: Any, b: Any) -> Any:
+    if b is None:
+        return None
+    try:
+        return op(a, b)
+    except (ValueError, TypeError):
+        return None
+
+
+def _by_kind(logical: Any, bitwise_op: Any) -> Any:
+    def op(self: Any, other: Any) -> Any:
+        is_bool = self.dtype.is_bool
+        return (logical if is_bool else bitwise_op)(self, other)
+
+    op.__name__ = op.__qualname__ = bitwise_op.__name__
+    op.__doc__ = f"`{logical.__name__}` of bools, `{bitwise_op.__name__}` of integers."
+    return op
+
+
+def _invert(self: Any) -> Any:
+    """`logical_not` of bools, `bitwise_not` of integers."""
+    return ew.logical_not(self) if self.dtype.is_bool else bitwise.bitwise_not(self)
+
+
+def _positive(self: Any) -> Any:
+    """The tensor itself."""
+    return self if isinstance(self, Tensor) else self.value()
+
+
+def _round(self: Any, decimals: int | None = None) -> Any:
+    """The nearest number with `decimals` places; halves go to the even neighbour."""
+    return rounding.round(self, decimals or 0)
+
+
+_BINARY = {
+    "add": ew.add,
+    "sub": ew.subtract,
+    "mul": ew.multiply,
+    "truediv": true_divide,
+    "floordiv": rounding.floor_divide,
+    "mod": rounding.mod,
+    "pow": ew.power,
+    "matmul": _matmul,
+    "and": _by_kind(ew.logical_and, bitwise.bitwise_and),
+    "or": _by_kind(ew.logical_or, bitwise.bitwise_or),
+    "xor": _by_kind(ew.logical_xor, bitwise.bitwise_xor),
+    "lshift": bitwise.left_shift,
+    "rshift": bitwise.right_shift,
+}
+_OTHERS = {
+    "__eq__": _equals,
+    "__ne__": _differs,
+    "__lt__": ew.less,
+    "__le__": ew.less_equal,
+    "__gt__": ew.greater,
+    "__ge__": ew.greater_equal,
+    "__neg__": ew.negative,
+    "__pos__": _positive,
+    "__abs__": ew.absolute,
+    "__invert__": _invert,
+    "__round__": _round,
+}
+
+
+def _install() -> None:
+    for kind in (Tensor, Variable, Reading):
+        for name, op in _BINARY.items():
+            setattr(kind, f"__{name}__", op)
+            setattr(kind, f"__r{name}__", _reflected(op))
+        for name, op in _OTHERS.items():
+            setattr(kind, name, op)
+
+
+_install()

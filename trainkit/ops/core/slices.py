@@ -1,0 +1,183 @@
+"""Parts of tensors: slice, strided_slice, split, boolean_mask, where.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.concat_and_split import split as split_
+from trainkit.ops.arrays.concat_and_split import stack
+from trainkit.ops.arrays.gathering import take
+from trainkit.ops.arrays.indexing import nonzero
+from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
+from trainkit.ops.math.elementwise import cast
+from trainkit.ops.math.elementwise import where as where_
+
+
+@needs_values("begin", "size", gives=lambda a: unknown(a["input_"]))
+def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
+    """The block that starts at `begin` and has the sizes `size`, -1 for all that is left."""
+    x = convert_to_tensor(input_)
+    starts, sizes = plain(begin), plain(size)
+    index = tuple(
+        builtins.slice(b, None if n == -1 else b + n) for b, n in zip(starts, sizes, strict=True)
+    )
+    piece: Tensor = x[index]
+    return piece
+
+
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """`input_[begin:end:strides]` along the first axes.
+
+    Args:
+        input_: tensor of any shape.
+        begin: first position along each axis.
+        end: position after the last.
+        strides: steps, 1 by default.
+        begin_mask: bit i leaves `begin[i]` out.
+        end_mask: bit i leaves `end[i]` out.
+        ellipsis_mask: bit i makes entry i stand for all axes that are not named.
+        new_axis_mask: bit i makes entry i a new axis.
+        shrink_axis_mask: bit i takes the one position `begin[i]`, and its axis goes away.
+        var: only `None`.
+        name: not kept.
+
+    Raises:
+        ValueError: `var` is given.
+        InvalidArgumentError: a position or the number of entries does not fit.
+    """
+    if var is not None:
+        raise ValueError("strided_slice: only var=None is supported; assign to the variable")
+    starts, stops = plain(begin), plain(end)
+    steps = plain(strides) or (1,) * len(starts)
+    key: list[Any] = []
+    for i, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            key.append(Ellipsis)
+        elif new_axis_mask & bit:
+            key.append(None)
+        elif shrink_axis_mask & bit:
+            key.append(start)
+        else:
+            first = None if begin_mask & bit else start
+            key.append(builtins.slice(first, None if end_mask & bit else stop, step))
+    piece: Tensor = convert_to_tensor(input_)[tuple(key)]
+    return piece
+
+
+def _masked_spec(a: Bound) -> Spec:
+    x, mask = convert_to_tensor(a["tensor"]), convert_to_tensor(a["mask"])
+    return Spec((None,) * (len(x.shape) - len(mask.shape) + 1), x.dtype)
+
+
+@needs_values("axis", gives=_masked_spec)
+def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: Any = None) -> Tensor:
+    """The items at which `mask` is True, in order.
+
+    Args:
+        tensor: of shape (..., m..., ...), m being the shape of `mask`.
+        mask: bool tensor.
+        axis: where the axes of the mask start, 0 by default.
+        name: not kept.
+    """
+    tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask)
+    start = 0 if axis is None else int(axis)
+    masked = mask.shape
+    if tuple(tensor.shape[start : start + len(masked)]) != tuple(masked):
+        raise InvalidArgumentError(
+            f"boolean_mask: the mask has shape {masked}, the tensor {tensor.shape} from axis "
+            f"{start} on"
+        )
+    dims = tuple(tensor.shape)
+    flat = reshape(tensor, (*dims[:start], -1, *dims[start + len(masked) :]))
+    chosen = nonzero(reshape(mask, (-1,)))[0]
+    return take(flat, chosen, axis=start)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Tensor:
+    """`x` where `condition` holds, else `y`; without them the coordinates where it holds.
+
+    Args:
+        condition: bool tensor.
+        x: tensor or number.
+        y: tensor or number; all broadcast together.
+        name: not kept.
+
+    Returns:
+        The values chosen, or an int64 tensor (count, rank) with a row of coordinates for each True.
+
+    Raises:
+        ValueError: only one of `x` and `y` is given.
+    """
+    if (x is None) != (y is None):
+        raise ValueError("where: give both x and y, or neither")
+    if x is None:
+        rows = nonzero(condition)
+        return cast(stack(list(rows), axis=1), "int64")
+    return where_(condition, x, y)  # type: ignore[no-any-return]
+
+
+def _split_specs(a: Bound) -> list[Spec]:
+    number = a["num_or_size_splits"]
+    if isinstance(number, int):
+        return [unknown(a["value"])] * number
+    counts = convert_to_tensor(a["num_or_size_splits"]).shape
+    if len(counts) != 1 or counts[0] is None:
+        raise InvalidArgumentError(
+            "split: the number of pieces must be known while a graph is traced; give a Python int, "
+            "or a tensor of sizes of known length"
+        )
+    return [unknown(a["value"])] * counts[0]
+
+
+@needs_values("num_or_size_splits", "axis", gives=_split_specs)
+def split(
+    value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
+) -> list[Tensor]:
+    """Pieces along `axis`: a number of equal ones, or pieces of the sizes given (one may be -1).
+
+    Raises:
+        InvalidArgumentError: the axis can't be cut so.
+    """
+    axis = plain(axis)
+    sizes = plain(num_or_size_splits)
+    if isinstance(sizes, int):
+        return list(split_(value, sizes, axis=axis))
+    total = convert_to_tensor(value).shape[axis]
+    sizes = list(sizes)
+    if total is None and -1 in sizes:  # the cuts behind it are counted from the end
+        rest = sizes.index(-1)
+        back = -np.cumsum(sizes[:rest:-1])[::-1]
+        cuts = [*np.cumsum(sizes[:rest]).tolist(), *back.tolist()]
+        return list(split_(value, cuts, axis=axis))
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = total - sum(n for n in sizes if n != -1)
+    if (total is not None and sum(sizes) != total) or min(sizes, default=0) < 0:
+        raise InvalidArgumentError(
+            f"split: sizes {sizes} do not add up to {total}, the size of axis {axis}"
+        )
+    cuts = np.cumsum(sizes)[:-1].tolist()
+    return list(split_(value, cuts, axis=axis))

@@ -1,0 +1,305 @@
+"""Bounding boxes: which of them to keep, and drawing them.
+
+Boxes are (n, 4): top, left, bottom, right. Choosing is work for the CPU, one box after the other.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.dtypes import int32
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import (
+    Bound,
+    concrete,
+    needs_values,
+    unknown,
+)
+
+Overlap = Callable[[int, int], float]
+
+
+_SOURCES = ("boxes", "scores", "max_output_size")
+
+
+def _padded(a: Bound) -> tuple[Spec, Spec]:
+    lead = convert_to_tensor(a["scores"]).shape[:-1]
+    return Spec((*lead, None), int32), Spec(lead, int32)
+
+
+def _values(x: Any, name: str, op: str, shape: tuple[int | None, ...]) -> Any:
+    array = concrete(x, op)
+    fits = len(array.shape) == len(shape) and all(
+        b in (None, a) for a, b in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        raise ShapeError(f"{op}: {name} must have shape {shape}, got {array.shape}")
+    return array
+
+
+def _iou_of(boxes: Any) -> Overlap:
+    """Intersection over union of two boxes by number; corners may come in either order."""
+    low = np.minimum(boxes[:, :2], boxes[:, 2:]).astype(np.float64)
+    high = np.maximum(boxes[:, :2], boxes[:, 2:]).astype(np.float64)
+    area = np.prod(high - low, axis=1)
+
+    def overlap(i: int, j: int) -> float:
+        if area[i] <= 0 or area[j] <= 0:
+            return 0.0
+        sides = np.maximum(np.minimum(high[i], high[j]) - np.maximum(low[i], low[j]), 0)
+        shared = float(sides[0] * sides[1])
+        return shared / float(area[i] + area[j] - shared)
+
+    return overlap
+
+
+def _chosen(
+    overlap: Overlap, scores: Any, most: int, limit: float, least: float, sigma: float
+) -> tuple[list[int], list[float]]:
+    """Boxes by falling score, each kept unless one that is kept overlaps it too much.
+
+    With `sigma` above 0 an overlap lowers the score instead, and the box queues again.
+    Source: Bodla, Singh, Chellappa and Davis 2017, arXiv:1704.04503.
+    """
+    queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
+    heapq.heapify(queue)
+    kept: list[int] = []
+    found: list[float] = []
+    while queue and len(kept) < most:
+        negative, box, begin = heapq.heappop(queue)
+        score, dropped = -negative, False
+        for other in reversed(kept[begin:]):
+            share = overlap(box, other)
+            if sigma > 0:
+                score *= float(np.exp(-0.5 / sigma * share * share))
+            elif share > limit:
+                dropped = True
+            if dropped or score <= least:
+                break
+        if dropped or score <= least:
+            continue
+        if score == -negative:
+            kept.append(box)
+            found.append(score)
+        else:
+            heapq.heappush(queue, (-score, box, len(kept)))
+    return kept, found
+
+
+def _check_limits(op: str, most: int, limit: float) -> None:
+    if most < 0 or not 0 <= limit <= 1:
+        raise InvalidArgumentError(
+            f"{op}: max_output_size {most} must be 0 or above, the threshold {limit} in [0, 1]"
+        )
+
+
+@needs_values(*_SOURCES, gives=lambda a: (Spec((None,), int32), unknown(a["scores"])))
+def non_max_suppression_with_scores(
+    boxes: Any,
+    scores: Any,
+    max_output_size: int,
+    iou_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+    soft_nms_sigma: float = 0.0,
+    name: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """The best boxes that do not overlap much, and their scores.
+
+    Args:
+        boxes: (n, 4).
+        scores: (n,).
+        max_output_size: the most boxes to give.
+        iou_threshold: a box whose intersection over union with a better one is above is dropped,
+            unless scores are lowered instead.
+        score_threshold: boxes with this score or less are dropped.
+        soft_nms_sigma: above 0, overlaps lower scores by exp(-iou**2 / (2 sigma)) instead.
+        name: not kept.
+
+    Returns:
+        Numbers of the boxes, int32, the best first, and their (lowered) scores.
+
+    Raises:
+        InvalidArgumentError: a threshold or size is out of range.
+        ShapeError: the shapes do not fit.
+    """
+    op = "non_max_suppression"
+    corners = _values(boxes, "boxes", op, (None, 4))
+    values = _values(scores, "scores", op, (len(corners),))
+    most = int(plain(max_output_size))
+    _check_limits(op, most, float(plain(iou_threshold)))
+    kept, found = _chosen(
+        _iou_of(corners),
+        values,
+        most,
+        float(plain(iou_threshold)),
+        float(plain(score_threshold)),
+        float(soft_nms_sigma),
+    )
+    return (
+        convert_to_tensor(np.array(kept, np.int32)),
+        convert_to_tensor(np.array(found, values.dtype)),
+    )
+
+
+@needs_values(*_SOURCES, gives=lambda a: Spec((None,), int32))
+def non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size: int,
+    iou_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+    name: Any = None,
+) -> Tensor:
+    """Numbers of the best boxes that do not overlap much; see `non_max_suppression_with_scores`."""
+    return non_max_suppression_with_scores(
+        boxes, scores, max_output_size, iou_threshold, score_threshold
+    )[0]
+
+
+@needs_values("overlaps", "scores", "max_output_size", gives=lambda a: Spec((None,), int32))
+def non_max_suppression_overlaps(
+    overlaps: Any,
+    scores: Any,
+    max_output_size: int,
+    overlap_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+    name: Any = None,
+) -> Tensor:
+    """As `non_max_suppression`, with overlaps (n, n) that are given.
+
+    Raises:
+        InvalidArgumentError: `max_output_size` is negative.
+        ShapeError: the shapes do not fit.
+    """
+    op = "non_max_suppression_overlaps"
+    values = _values(scores, "scores", op, (None,))
+    table = _values(overlaps, "overlaps", op, (len(values), len(values)))
+    most = int(plain(max_output_size))
+    if most < 0:
+        raise InvalidArgumentError(f"{op}: max_output_size {most} must be 0 or above")
+    kept, _ = _chosen(
+        lambda i, j: float(table[i, j]),
+        values,
+        most,
+        float(plain(overlap_threshold)),
+        float(plain(score_threshold)),
+        0.0,
+    )
+    return convert_to_tensor(np.array(kept, np.int32))
+
+
+@needs_values(*_SOURCES, gives=_padded)
+def non_max_suppression_padded(
+    boxes: Any,
+    scores: Any,
+    max_output_size: int,
+    iou_threshold: float = 0.5,
+    score_threshold: float = float("-inf"),
+    pad_to_max_output_size: bool = False,
+    name: Any = None,
+    sorted_input: bool = False,
+    canonicalized_coordinates: bool = False,
+    tile_size: int = 512,
+) -> tuple[Tensor, Tensor]:
+    """As `non_max_suppression`, for batches too, filled up with 0, and how many there are.
+
+    Args:
+        boxes: (..., n, 4).
+        scores: (..., n).
+        max_output_size: the most boxes to give, and the length of a row of a batch.
+        iou_threshold: see `non_max_suppression_with_scores`.
+        score_threshold: see `non_max_suppression_with_scores`.
+        pad_to_max_output_size: fill up a single row too.
+        name: not kept.
+        sorted_input: a hint that changes no result.
+        canonicalized_coordinates: a hint that changes no result.
+        tile_size: a hint that changes no result.
+
+    Returns:
+        Numbers of boxes, int32, and their count.
+    """
+    all_boxes = concrete(boxes, "non_max_suppression_padded")
+    all_scores = concrete(scores, "non_max_suppression_padded")
+    lead, most = all_scores.shape[:-1], int(plain(max_output_size))
+    rows = np.zeros((*lead, most), np.int32)
+    counts = np.zeros(lead, np.int32)
+    for place in np.ndindex(lead):
+        found = non_max_suppression(
+            all_boxes[place], all_scores[place], most, iou_threshold, score_threshold
+        ).numpy()
+        rows[(*place, slice(len(found)))] = found
+        counts[place] = len(found)
+    if not lead and not pad_to_max_output_size:
+        rows = rows[: int(counts)]
+    return convert_to_tensor(rows), convert_to_tensor(counts)
+
+
+# ---------------------------------------------------------------------- drawing
+
+# Yellow, blue, red, lime, purple, olive, maroon, navy, aqua and fuchsia.
+_COLORS = np.array(
+    [
+        [1, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1], [0, 1, 0, 1], [0.5, 0, 0.5, 1],
+        [0.5, 0.5, 0, 1], [0.5, 0, 0, 1], [0, 0, 0.5, 1], [0, 1, 1, 1], [1, 0, 1, 1],
+    ],
+    np.float32,
+)  # fmt: skip
+
+
+@needs_values("images", "boxes", "colors", gives=lambda a: unknown(a["images"]))
+def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: Any = None) -> Tensor:
+    """Images with the outlines of boxes, one pixel wide.
+
+    Args:
+        images: (batch, height, width, channels), floats; 1, 3 or 4 channels.
+        boxes: (batch, n, 4), where 0 is the first row or column and 1 the last.
+        colors: (k, channels), taken in turns; by default ten of them.
+        name: not kept.
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    op = "draw_bounding_boxes"
+    drawn = np.array(concrete(images, op))
+    if drawn.ndim != 4 or drawn.shape[-1] not in (1, 3, 4) or drawn.dtype.kind != "f":
+        raise ShapeError(
+            f"{op}: images must be floats (batch, height, width, 1, 3 or 4), got {drawn.shape} "
+            f"{drawn.dtype}"
+        )
+    corners = _values(boxes, "boxes", op, (drawn.shape[0], None, 4))
+    table = _COLORS if colors is None else concrete(colors, op)
+    if table.ndim != 2 or not len(table) or table.shape[-1] < drawn.shape[-1]:
+        raise ShapeError(f"{op}: colors must be (k, {drawn.shape[-1]}), got {table.shape}")
+    if drawn.shape[-1] == 1 and colors is None:
+        table = np.ones_like(table)
+    for image, own in zip(drawn, corners, strict=True):
+        for number, box in enumerate(own):
+            _outline(image, box, table[number % len(table), : drawn.shape[-1]])
+    return convert_to_tensor(drawn)
+
+
+def _outline(image: Any, box: Any, color: Any) -> None:
+    if not np.isfinite(box).all():
+        return  # such a box has no outline
+    height, width = image.shape[:2]
+    top, left, bottom, right = (
+        int(v * (n - 1)) for v, n in zip(box, (height, width) * 2, strict=True)
+    )
+    outside = top >= height or bottom < 0 or left >= width or right < 0
+    if top > bottom or left > right or outside:
+        return
+    rows = slice(max(top, 0), min(bottom, height - 1) + 1)
+    columns = slice(max(left, 0), min(right, width - 1) + 1)
+    for row in (top, bottom):
+        if 0 <= row < height:
+            image[row, columns] = color
+    for column in (left, right):
+        if 0 <= column < width:
+            image[rows, column] = color

@@ -1,0 +1,211 @@
+"""Colors of images: brightness, contrast, gamma, hue, saturation, and the spaces YIQ and YUV.
+
+Integers stand for [0, 1] over the whole range of their dtype; results are cut to that range. The
+channels are the last axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.images.color_spaces import hsv_to_rgb, rgb_to_hsv
+from trainkit.ops.linear_algebra.matmul import matmul
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    clip,
+    divide,
+    multiply,
+    power,
+    subtract,
+)
+from trainkit.ops.math.reductions import mean as mean_
+from trainkit.ops.math.rounding import floor_divide, mod, saturate_cast
+
+
+def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: Any = None) -> Tensor:
+    """Floats in [0, 1] to the whole range of integers, and back.
+
+    Args:
+        image: tensor.
+        dtype: of the result.
+        saturate: clip values that would overflow.
+        name: not kept.
+    """
+    x, wanted = convert_to_tensor(image), dtypes.as_dtype(dtype)
+    if x.dtype == wanted:
+        return x
+    if x.dtype.is_integer and wanted.is_floating:
+        return divide(cast(x, wanted), x.dtype.max)  # type: ignore[no-any-return]
+    if x.dtype.is_floating and wanted.is_integer:
+        scaled = multiply(x, wanted.max + 0.5)
+        return saturate_cast(scaled, wanted) if saturate else cast(scaled, wanted)
+    if x.dtype.is_integer and wanted.is_integer:
+        return _rescaled(x, wanted, saturate)
+    return cast(x, wanted)
+
+
+def _rescaled(x: Tensor, wanted: dtypes.DType, saturate: bool) -> Tensor:
+    """Integers of one range in another one, by a power of 2."""
+    wide, old, new = cast(x, "int64"), x.dtype.max + 1, wanted.max + 1
+    moved = floor_divide(wide, old // new) if old > new else multiply(wide, new // old)
+    return cast(clip(moved, wanted.min, wanted.max) if saturate else moved, wanted)
+
+
+def _on_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """`change` applied to floats of 32 bits or more; the result is in the dtype of `image`."""
+    x = convert_to_tensor(image)
+    wide = x.dtype.name in ("float32", "float64")
+    y = change(x if wide else convert_image_dtype(x, dtypes.float32))
+    return y if wide else convert_image_dtype(y, x.dtype, saturate=True)
+
+
+def adjust_brightness(image: Any, delta: Any) -> Tensor:
+    """`delta` added; 1 is the whole range from black to white."""
+    return _on_floats(image, lambda x: add(x, delta))
+
+
+def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+    """(x - mean of the channel) * contrast_factor + mean of the channel, for each image."""
+
+    def change(x: Tensor) -> Tensor:
+        mean = mean_(x, axis=(-3, -2), keepdims=True)
+        return add(multiply(subtract(x, mean), contrast_factor), mean)  # type: ignore[no-any-return]
+
+    return _on_floats(images, change)
+
+
+def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
+    """Gain * x**gamma: a gamma above 1 darkens, one below 1 brightens.
+
+    Raises:
+        InvalidArgumentError: `gamma` is negative.
+    """
+    if isinstance(gamma, int | float) and gamma < 0:
+        raise InvalidArgumentError(f"adjust_gamma: gamma must be 0 or above, got {gamma}")
+    return _on_floats(image, lambda x: multiply(gain, power(x, cast(gamma, x.dtype))))
+
+
+def _in_hsv(image: Any, op: str, change: Callable[..., tuple[Any, Any]]) -> Tensor:
+    x = convert_to_tensor(image)
+    if not x.shape or x.shape[-1] != 3:
+        raise ShapeError(f"{op}: images need 3 channels, got shape {tuple(x.shape)}")
+
+    def changed(rgb: Tensor) -> Tensor:
+        hsv = rgb_to_hsv(rgb, data_format="channels_last")
+        hue, saturation = change(hsv[..., 0:1], hsv[..., 1:2])
+        return hsv_to_rgb(
+            concatenate([hue, saturation, hsv[..., 2:3]], axis=-1), data_format="channels_last"
+        )
+
+    return _on_floats(image, changed)
+
+
+def adjust_hue(image: Any, delta: Any, name: Any = None) -> Tensor:
+    """The hue turned by `delta`, in [-1, 1]; 1 is the whole circle.
+
+    Raises:
+        InvalidArgumentError: `delta` is outside of [-1, 1].
+        ShapeError: there are not 3 channels.
+    """
+    if isinstance(delta, int | float) and not -1 <= delta <= 1:
+        raise InvalidArgumentError(f"adjust_hue: delta {delta} is not in [-1, 1]")
+    return _in_hsv(image, "adjust_hue", lambda h, s: (mod(add(h, delta), 1.0), s))
+
+
+def adjust_saturation(image: Any, saturation_factor: Any, name: Any = None) -> Tensor:
+    """The saturation multiplied by a factor, and cut to [0, 1].
+
+    Raises:
+        ShapeError: there are not 3 channels.
+    """
+    return _in_hsv(
+        image,
+        "adjust_saturation",
+        lambda h, s: (h, clip(multiply(s, saturation_factor), 0.0, 1.0)),
+    )
+
+
+# ---------------------------------------------------------------------- linear color spaces
+
+# Rows: what red, green and blue (or the three others) add to each channel.
+_YIQ = np.array(
+    [
+        [0.299, 0.59590059, 0.2115],
+        [0.587, -0.27455667, -0.52273617],
+        [0.114, -0.32134392, 0.31119955],
+    ]
+)
+
+
+_YUV = np.array(
+    [
+        [0.299, -0.14714119, 0.61497538],
+        [0.587, -0.28886916, -0.51496512],
+        [0.114, 0.43601035, -0.10001026],
+    ]
+)
+
+
+_YIQ_BACK = np.array(
+    [
+        [1.0, 1.0, 1.0],
+        [0.95598634, -0.27201283, -1.10674021],
+        [0.6208248, -0.64720424, 1.70423049],
+    ]
+)
+
+
+_YUV_BACK = np.array(
+    [
+        [1.0, 1.0, 1.0],
+        [0.0, -0.394642334, 2.03206185],
+        [1.13988303, -0.58062185, 0.0],
+    ]
+)
+
+
+def _mixed(images: Any, matrix: Any, op: str) -> Tensor:
+    x = convert_to_tensor(images)
+    if not x.shape or x.shape[-1] != 3 or not x.dtype.is_floating:
+        raise ShapeError(
+            f"{op}: needs floating images with 3 channels, got {tuple(x.shape)} {x.dtype.name}"
+        )
+    return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))  # type: ignore[no-any-return]
+
+
+def rgb_to_yiq(images: Any) -> Tensor:
+    """Brightness Y and the two color differences of NTSC, I and Q; floats in [0, 1]."""
+    return _mixed(images, _YIQ, "rgb_to_yiq")
+
+
+def yiq_to_rgb(images: Any) -> Tensor:
+    """Red, green and blue; the inverse of `rgb_to_yiq`."""
+    return _mixed(images, _YIQ_BACK, "yiq_to_rgb")
+
+
+def rgb_to_yuv(images: Any) -> Tensor:
+    """Brightness Y and the two color differences of PAL, U and V; floats in [0, 1]."""
+    return _mixed(images, _YUV, "rgb_to_yuv")
+
+
+def yuv_to_rgb(images: Any) -> Tensor:
+    """Red, green and blue; the inverse of `rgb_to_yuv`."""
+    return _mixed(images, _YUV_BACK, "yuv_to_rgb")
+
+
+def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
+    """The one channel three times."""
+    x = convert_to_tensor(images)
+    if x.shape[-1] != 1:
+        raise InvalidArgumentError(
+            f"grayscale_to_rgb: one channel is needed, the shape is {x.shape}"
+        )
+    return concatenate([x, x, x], axis=-1)

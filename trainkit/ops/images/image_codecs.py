@@ -1,0 +1,333 @@
+"""Images in files of other formats than PNG, by Pillow, and of whatever format a file has."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.core.strings import one_text
+from trainkit.ops.images.color_adjustments import convert_image_dtype
+from trainkit.ops.images.png import decode_png, image_spec
+
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+_MOST_PIXELS = 1 << 28
+
+
+_MOST_FRAMES = 1 << 12
+
+
+def pillow() -> Any:
+    """Pillow's `Image` module.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        return importlib.import_module("PIL.Image")
+    except ImportError:
+        raise ImportError(
+            "images other than PNG are read and written by Pillow, which is not installed; "
+            "run: pip install 'trainkit[images]'"
+        ) from None
+
+
+def _opened(data: bytes, formats: list[str], what: str) -> Any:
+    try:
+        image = pillow().open(io.BytesIO(data), formats=formats)
+    except ImportError:
+        raise
+    except Exception as error:  # Pillow raises what its decoders raise
+        raise InvalidArgumentError(
+            f"{what}: the bytes are no {'/'.join(formats)}: {error}"
+        ) from None
+    width, height = image.size
+    if not 0 < width * height <= _MOST_PIXELS:
+        raise InvalidArgumentError(f"{what}: {height} by {width} pixels are too many, or none")
+    return image
+
+
+def _pixels(image: Any, channels: int, what: str) -> Any:
+    if channels not in (0, *_MODES):
+        raise InvalidArgumentError(f"{what}: channels {channels} must be 0, 1, 3 or 4")
+    plain = {"1": 1, "L": 1, "LA": 1, "RGBA": 4, "RGBa": 4, "P": 3, "PA": 4}
+    mode = _MODES[channels or plain.get(image.mode, 3)]
+    try:
+        found = np.array(image if image.mode == mode else image.convert(mode))
+    except Exception as error:  # a damaged file, found while its pixels are read
+        raise InvalidArgumentError(f"{what}: the file is damaged: {error}") from None
+    return found.reshape(*found.shape[:2], -1)
+
+
+def _decoded(contents: Any, formats: list[str], channels: int, what: str) -> Tensor:
+    with _opened(one_text(contents, what), formats, what) as image:
+        return convert_to_tensor(_pixels(image, channels, what))
+
+
+def _uint8_spec(a: Bound) -> Spec:
+    return image_spec({**a, "dtype": "uint8"})
+
+
+@needs_values("contents", gives=_uint8_spec)
+def decode_jpeg(
+    contents: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: Any = None,
+) -> Tensor:
+    """The image in the bytes of a JPEG file.
+
+    Args:
+        contents: string scalar, or bytes.
+        channels: 1 or 3 to convert to gray or RGB; 0 for what the file has.
+        ratio: 1, 2, 4 or 8: by how much the image is made smaller while it is read.
+        fancy_upscaling: True is the only way that is supported.
+        try_recover_truncated: whether what is missing at the end of a file is left gray.
+        acceptable_fraction: 1 is the only one that is supported.
+        dct_method: a hint of TensorFlow's; Pillow has one method.
+        name: not kept.
+
+    Returns:
+        uint8 (height, width, channels).
+
+    Raises:
+        InvalidArgumentError: the bytes are no JPEG file, or an argument is none of those above.
+        ImportError: Pillow is not installed.
+    """
+    if channels not in (0, 1, 3) or ratio not in (1, 2, 4, 8):
+        raise InvalidArgumentError(
+            f"decode_jpeg: channels {channels} must be 0, 1 or 3, ratio {ratio} 1, 2, 4 or 8"
+        )
+    if not fancy_upscaling or acceptable_fraction != 1:
+        raise InvalidArgumentError(
+            "decode_jpeg: fancy_upscaling=False and acceptable_fraction below 1 are not supported"
+        )
+    with _opened(one_text(contents, "decode_jpeg"), ["JPEG"], "decode_jpeg") as image:
+        if ratio > 1:
+            image.draft(image.mode, (image.width // ratio, image.height // ratio))
+        if try_recover_truncated:
+            return convert_to_tensor(_recovered(image, channels))
+        return convert_to_tensor(_pixels(image, channels, "decode_jpeg"))
+
+
+def _recovered(image: Any, channels: int) -> Any:
+    files: Any = importlib.import_module("PIL.ImageFile")
+    before, files.LOAD_TRUNCATED_IMAGES = files.LOAD_TRUNCATED_IMAGES, True
+    try:
+        return _pixels(image, channels, "decode_jpeg")
+    finally:
+        files.LOAD_TRUNCATED_IMAGES = before
+
+
+def _cropped_spec(a: Bound) -> Spec:
+    return Spec((None, None, a["channels"] or None), "uint8")
+
+
+@needs_values("contents", "crop_window", gives=_cropped_spec)
+def decode_and_crop_jpeg(
+    contents: Any,
+    crop_window: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: Any = None,
+) -> Tensor:
+    """A part of the image in a JPEG file: `crop_window` is (top, left, height, width).
+
+    The other arguments are those of `decode_jpeg`.
+
+    Raises:
+        InvalidArgumentError: the part reaches beyond the image.
+    """
+    image = decode_jpeg(contents, channels, ratio, fancy_upscaling, try_recover_truncated,
+                        acceptable_fraction, dct_method)  # fmt: skip
+    top, left, height, width = (int(n) for n in np.asarray(convert_to_tensor(crop_window).numpy()))
+    rows, columns = image.shape[:2]
+    if (
+        min(top, left) < 0
+        or min(height, width) < 1
+        or top + height > rows
+        or left + width > columns
+    ):
+        raise InvalidArgumentError(
+            f"decode_and_crop_jpeg: rows {top} to {top + height} and columns {left} to "
+            f"{left + width} of an image of {rows} by {columns}"
+        )
+    part: Tensor = image[top : top + height, left : left + width]
+    return part
+
+
+@needs_values("contents", gives=_uint8_spec)
+def decode_bmp(contents: Any, channels: int = 0, name: Any = None) -> Tensor:
+    """The image in the bytes of a BMP file, uint8 (height, width, channels)."""
+    return _decoded(contents, ["BMP"], channels, "decode_bmp")
+
+
+@needs_values("contents", gives=lambda a: Spec((None, None, None, 3), "uint8"))
+def decode_gif(contents: Any, name: Any = None) -> Tensor:
+    """All images of a GIF file, uint8 (frames, height, width, 3)."""
+    with _opened(one_text(contents, "decode_gif"), ["GIF"], "decode_gif") as image:
+        return convert_to_tensor(_frames(image, 3, "decode_gif"))
+
+
+@needs_values("contents", gives=lambda a: Spec((None, None, None, a["channels"] or None), "uint8"))
+def decode_webp(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
+    """All images of a WebP file, uint8 (frames, height, width, channels)."""
+    with _opened(one_text(contents, "decode_webp"), ["WEBP"], "decode_webp") as image:
+        return convert_to_tensor(_frames(image, channels, "decode_webp"))
+
+
+def _frames(image: Any, channels: int, what: str) -> Any:
+    count = getattr(image, "n_frames", 1)
+    width, height = image.size
+    if count > _MOST_FRAMES or count * width * height > _MOST_PIXELS:
+        raise InvalidArgumentError(f"{what}: {count} frames of {height} by {width} are too many")
+    frames = []
+    for number in range(count):
+        try:
+            image.seek(number)
+        except Exception as error:  # a damaged file
+            raise InvalidArgumentError(f"{what}: frame {number} is damaged: {error}") from None
+        frames.append(_pixels(image, channels, what))
+    return np.stack(frames)
+
+
+def _any_spec(a: Bound) -> Spec:
+    if a["expand_animations"]:
+        return Spec((None, None, a["channels"] or None), dtypes.as_dtype(a["dtype"]))
+    return image_spec(a)
+
+
+@needs_values("contents", gives=_any_spec)
+def decode_image(
+    contents: Any,
+    channels: int | None = None,
+    dtype: Any = "uint8",
+    name: Any = None,
+    expand_animations: bool = True,
+) -> Tensor:
+    """The image in the bytes of a file of PNG, JPEG, GIF, BMP or WebP.
+
+    Args:
+        contents: string scalar, or bytes.
+        channels: 1, 3 or 4 to convert; 0 or `None` for what the file has.
+        dtype: uint8 or uint16, or a float type for values in [0, 1].
+        name: not kept.
+        expand_animations: whether a GIF gives all its images, (frames, height, width, channels),
+            or its first, as other files do.
+
+    Returns:
+        (height, width, channels).
+
+    Raises:
+        InvalidArgumentError: the bytes are no such file.
+        ImportError: Pillow is not installed, for another file than PNG.
+    """
+    data, wanted = one_text(contents, "decode_image"), dtypes.as_dtype(dtype)
+    if data.startswith(b"\x89PNG"):
+        deep = "uint16" if wanted.name == "uint16" else "uint8"
+        found = decode_png(data, channels or 0, deep)
+    elif data.startswith(b"GIF8"):
+        frames = decode_gif(data)
+        found = frames if expand_animations else frames[0]
+    else:
+        found = _decoded(data, ["JPEG", "BMP", "WEBP"], channels or 0, "decode_image")
+    return found if found.dtype == wanted else convert_image_dtype(found, wanted)
+
+
+@needs_values("contents", gives=lambda a: Spec((), "bool"))
+def is_jpeg(contents: Any, name: Any = None) -> Tensor:
+    """Whether bytes begin as a JPEG file does."""
+    return convert_to_tensor(one_text(contents, "is_jpeg").startswith(b"\xff\xd8\xff"))
+
+
+@needs_values("contents", gives=lambda a: Spec((3,), "int32"))
+def extract_jpeg_shape(contents: Any, output_type: Any = "int32", name: Any = None) -> Tensor:
+    """Height, width and channels of a JPEG file, without its pixels."""
+    with _opened(one_text(contents, "extract_jpeg_shape"), ["JPEG"], "extract_jpeg_shape") as image:
+        shape = (image.height, image.width, len(image.getbands()))
+        return convert_to_tensor(np.array(shape, dtypes.as_dtype(output_type).dtype))
+
+
+@needs_values("image", gives=lambda a: Spec((), "string"))
+def encode_jpeg(
+    image: Any,
+    format: str = "",
+    quality: int = 95,
+    progressive: bool = False,
+    optimize_size: bool = False,
+    chroma_downsampling: bool = True,
+    density_unit: str = "in",
+    x_density: int = 300,
+    y_density: int = 300,
+    xmp_metadata: str = "",
+    name: Any = None,
+) -> Tensor:
+    """An image as a JPEG file.
+
+    Args:
+        image: uint8 (height, width, channels) with 1 or 3 channels.
+        format: `""`, `"grayscale"` or `"rgb"`, which must agree with the channels.
+        quality: 0 to 100.
+        progressive: whether a coarse image comes first.
+        optimize_size: spend time on a smaller file.
+        chroma_downsampling: whether colors are kept at half the size.
+        density_unit: `"in"` or `"cm"`, of the next two.
+        x_density: pixels to a unit.
+        y_density: pixels to a unit.
+        xmp_metadata: bytes that are kept in the file; none by default.
+        name: not kept.
+
+    Returns:
+        A string scalar, the bytes of the file.
+
+    Raises:
+        InvalidArgumentError: shape or dtype are none of these.
+        ImportError: Pillow is not installed.
+    """
+    pixels = np.asarray(convert_to_tensor(image).numpy())
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[-1] not in (1, 3):
+        raise InvalidArgumentError(
+            f"encode_jpeg: needs uint8 (height, width, 1 or 3), got {pixels.shape} {pixels.dtype}"
+        )
+    kind = {1: "grayscale", 3: "rgb"}[pixels.shape[-1]]
+    if format not in ("", kind) or not 0 <= quality <= 100 or density_unit not in ("in", "cm"):
+        raise InvalidArgumentError(
+            f"encode_jpeg: format {format!r} must be '' or {kind!r}, quality {quality} 0 to 100, "
+            f"density_unit {density_unit!r} 'in' or 'cm'"
+        )
+    inches = 1.0 if density_unit == "in" else 2.54
+    more = {"xmp": xmp_metadata} if xmp_metadata else {}
+    out = io.BytesIO()
+    pillow().fromarray(pixels[..., 0] if kind == "grayscale" else pixels).save(
+        out, "JPEG", quality=quality, progressive=progressive, optimize=optimize_size,
+        subsampling=2 if chroma_downsampling else 0,
+        dpi=(round(x_density * inches), round(y_density * inches)), **more,
+    )  # fmt: skip
+    return convert_to_tensor(out.getvalue())
+
+
+@needs_values("image", "jpeg_quality", gives=lambda a: like(a["image"]))
+def adjust_jpeg_quality(
+    image: Any, jpeg_quality: Any, dct_method: str = "", name: Any = None
+) -> Tensor:
+    """An image as it comes back from a JPEG file of that quality, in its own dtype."""
+    x = convert_to_tensor(image)
+    packed = encode_jpeg(convert_image_dtype(x, "uint8", saturate=True), quality=int(jpeg_quality))
+    return convert_image_dtype(decode_jpeg(packed), x.dtype)

@@ -1,0 +1,257 @@
+"""Filters over images: gaussian_blur, sobel_edges, ssim, elastic_transform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.concat_and_split import stack
+from trainkit.ops.arrays.indexing import get_item
+from trainkit.ops.arrays.pad_and_tile import pad
+from trainkit.ops.arrays.shaping import as_tensor, moveaxis, shape
+from trainkit.ops.convolutional.convolution import is_channels_first
+from trainkit.ops.core.one_node import sizes_later
+from trainkit.ops.images.image_layout import (
+    batched,
+    choice,
+    computed,
+    later_like,
+    spatial,
+)
+from trainkit.ops.images.resampling import (
+    _MODES,
+    _finished,
+    _grid,
+    sampled,
+)
+from trainkit.ops.math.elementwise import (
+    add,
+    divide,
+    multiply,
+    square,
+    subtract,
+)
+from trainkit.ops.math.reductions import mean
+from trainkit.ops.sampling.random import normal
+
+# ------------------------------------------------------------------ sliding sums
+
+
+def _slid(x: Tensor, weights: Any, axis: int) -> Tensor:
+    """Weighted sums of neighbours along an axis, where the window is wholly inside."""
+    n = x.shape[axis] - len(weights) + 1
+    total: Any = None
+    for k, weight in enumerate(weights):
+        if weight == 0:
+            continue
+        part = multiply(get_item(x, (slice(None),) * axis + (slice(k, k + n),)), float(weight))
+        total = part if total is None else add(total, part)
+    return total  # type: ignore[no-any-return]
+
+
+def _gauss(size: int, sigma: float) -> Any:
+    """Weights of a bell curve, which add up to 1."""
+    shapes.bounded("gaussian_blur", size)
+    places = np.arange(size) - (size - 1) / 2
+    bell = np.exp(-0.5 * (places / sigma) ** 2)
+    return bell / bell.sum()
+
+
+def _blurred(x: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> Tensor:
+    """A batch of images blurred along both axes, with zeros around them."""
+    ends = [((n - 1) // 2, n - 1 - (n - 1) // 2) for n in sizes]
+    x = pad(x, ((0, 0), *ends, (0, 0)))
+    for axis, size, sigma in zip((1, 2), sizes, sigmas, strict=True):
+        x = _slid(x, _gauss(size, sigma), axis)
+    return x
+
+
+def _pair(value: Any, name: str, kind: Any, op: str = "gaussian_blur") -> Any:
+    numbers = (
+        (value, value) if isinstance(value, int | float) else tuple(np.asarray(value).tolist())
+    )
+    if len(numbers) != 2 or any(kind(n) != n or n <= 0 for n in numbers):
+        raise InvalidArgumentError(f"{op}: {name} must be two numbers above 0, got {value!r}")
+    return kind(numbers[0]), kind(numbers[1])
+
+
+@sizes_later("image.gaussian_blur", later_like)
+def gaussian_blur(
+    images: Any,
+    kernel_size: Any = (3, 3),
+    sigma: Any = (1.0, 1.0),
+    data_format: str | None = None,
+) -> Tensor:
+    """Images blurred by a bell curve, with zeros around them.
+
+    Args:
+        images: one image (height, width, channels) or a batch (batch, height, width, channels).
+        kernel_size: height and width of the window, in pixels.
+        sigma: standard deviation along width and height, in pixels, in this order, as in Keras.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Returns:
+        A tensor of the shape and dtype of `images`; integers are rounded.
+
+    Raises:
+        InvalidArgumentError: a size or deviation is not above 0.
+        ShapeError: the rank is another one, or height or width are not known.
+    """
+    sizes, sigmas = _pair(kernel_size, "kernel_size", int), _pair(sigma, "sigma", float)
+    x, restore = batched(images, data_format, "gaussian_blur")
+    spatial(x, "gaussian_blur")
+    return restore(_finished(_blurred(computed(x), sizes, sigmas[::-1]), x.dtype))
+
+
+def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
+    """The slopes of the brightness along height and width, by Sobel's 3 x 3 weights.
+
+    At the edges the images are mirrored without the outermost pixels.
+
+    Args:
+        images: a batch (batch, height, width, channels); at least 2 pixels high and wide.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Returns:
+        A tensor with the shape of `images` and an axis [dy, dx] behind it.
+
+    Raises:
+        ShapeError: the rank is another one, or the images are too small.
+    """
+    x = as_tensor(images)
+    if len(x.shape) != 4:
+        raise ShapeError(
+            f"sobel_edges: needs a batch of images, of rank 4; got shape {tuple(x.shape)}"
+        )
+    first = is_channels_first(data_format, "sobel_edges")
+    x = computed(x)
+    if first:
+        x = moveaxis(x, 1, -1)
+    spatial(x, "sobel_edges")
+    x = pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="reflect")
+    smooth, slope = (1.0, 2.0, 1.0), (-1.0, 0.0, 1.0)
+    edges = stack([_slid(_slid(x, slope, 1), smooth, 2), _slid(_slid(x, smooth, 1), slope, 2)], -1)
+    return moveaxis(edges, 3, 1) if first else edges
+
+
+# ------------------------------------------------------------------ similarity
+
+
+def ssim(
+    image1: Any,
+    image2: Any,
+    max_val: float = 1.0,
+    filter_size: int = 11,
+    filter_sigma: float = 1.5,
+    k1: float = 0.01,
+    k2: float = 0.03,
+    data_format: str | None = None,
+) -> Tensor:
+    """Structural similarity of images: 1 for equal ones.
+
+    Source: Wang, Bovik, Sheikh and Simoncelli 2004, IEEE Trans. Image Processing 13(4).
+
+    Args:
+        image1: one image (height, width, channels) or a batch (batch, height, width, channels).
+        image2: of the same shape.
+        max_val: the greatest value that a pixel can have.
+        filter_size: of the window of the bell curve, an odd number of pixels.
+        filter_sigma: its standard deviation in pixels.
+        k1: share of `max_val` that steadies the comparison of brightness.
+        k2: share of `max_val` that steadies that of contrast.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Returns:
+        A float tensor (batch,), or a scalar for one image.
+
+    Raises:
+        InvalidArgumentError: `filter_size` is not odd.
+        ShapeError: shapes differ, or images are smaller than the window.
+    """
+    if filter_size < 1 or filter_size % 2 == 0:
+        raise InvalidArgumentError(
+            f"ssim: filter_size must be an odd number above 0, got {filter_size}"
+        )
+    one, _ = batched(image1, data_format, "ssim")
+    two, _ = batched(image2, data_format, "ssim")
+    if tuple(one.shape) != tuple(two.shape) or min(spatial(one, "ssim")) < filter_size:
+        raise ShapeError(
+            f"ssim: two images of one shape, at least {filter_size} pixels high and wide, are "
+            "needed; got "
+            f"{tuple(as_tensor(image1).shape)} and {tuple(as_tensor(image2).shape)}"
+        )
+    weights = _gauss(filter_size, filter_sigma)
+    found = mean(
+        _similarity(computed(one), computed(two), weights, max_val, k1, k2), axis=(1, 2, 3)
+    )
+    return found if len(as_tensor(image1).shape) == 4 else get_item(found, 0)
+
+
+def _similarity(a: Tensor, b: Tensor, weights: Any, max_val: float, k1: float, k2: float) -> Tensor:
+    """The index at each pixel: likeness of brightness times that of contrast and structure."""
+
+    def local(x: Tensor) -> Tensor:
+        return _slid(_slid(x, weights, 1), weights, 2)
+
+    c1, c2 = (k1 * max_val) ** 2, (k2 * max_val) ** 2
+    mean_a, mean_b = local(a), local(b)
+    product, squares = multiply(mean_a, mean_b), add(square(mean_a), square(mean_b))
+    covariance = subtract(local(multiply(a, b)), product)
+    variances = subtract(local(add(square(a), square(b))), squares)
+    brightness = divide(add(multiply(product, 2.0), c1), add(squares, c1))
+    structure = divide(add(multiply(covariance, 2.0), c2), add(variances, c2))
+    return multiply(brightness, structure)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ elastic
+
+
+@sizes_later("image.elastic_transform", later_like)
+def elastic_transform(
+    images: Any,
+    alpha: float = 20.0,
+    sigma: float = 5.0,
+    interpolation: str = "bilinear",
+    fill_mode: str = "reflect",
+    fill_value: Any = 0.0,
+    seed: Any = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """Images bent like rubber: each pixel is read at a place moved by smooth random distances.
+
+    Source: Simard, Steinkraus and Platt 2003, ICDAR.
+
+    Args:
+        images: one image (height, width, channels) or a batch (batch, height, width, channels).
+        alpha: how far pixels move.
+        sigma: standard deviation in pixels of the bell curve that smooths the distances.
+        interpolation: `"nearest"` or `"bilinear"`.
+        fill_mode: what is outside, as in `affine_transform`.
+        fill_value: the value outside, in mode `"constant"`.
+        seed: an int, a generator, or `None` for the global generator.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Returns:
+        A tensor of the shape and dtype of `images`; integers are cut off.
+
+    Raises:
+        ValueError: a setting is unknown.
+        InvalidArgumentError: `sigma` is not above 0.
+        ShapeError: the rank is another one, or height or width are not known.
+    """
+    op = "elastic_transform"
+    choice(op, "interpolation", interpolation, ("nearest", "bilinear"))
+    choice(op, "fill_mode", fill_mode, _MODES)
+    spread = _pair(sigma, "sigma", float, op)
+    x, restore = batched(images, data_format, op)
+    height, width = spatial(x, op)
+    noise = normal((shape(x)[0], height, width, 2), seed=seed, dtype="float32")
+    size = 2 * int(3 * spread[0]) + 1
+    moves = multiply(_blurred(multiply(noise, spread[0]), (size, size), spread), float(alpha))
+    rows, columns = _grid(height, width, "float32")
+    rows, columns = add(rows, get_item(moves, (..., 0))), add(columns, get_item(moves, (..., 1)))
+    return restore(sampled(x, rows, columns, interpolation, fill_mode, fill_value))

@@ -1,0 +1,236 @@
+"""PNG files: reading and writing images of 8 and 16 bits, with zlib alone.
+
+Source: the PNG specification, ISO/IEC 15948, sections 5, 7 and 9.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.coding import png_rows
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.core.strings import one_text
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # by channels: grey, grey with alpha, RGB, RGBA
+
+
+_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+
+
+_MOST_PIXELS = 1 << 28
+
+
+_ALWAYS = 1 << 26
+
+
+_MOST_PACKED = 100
+"""So many times its own size, or `_ALWAYS` bytes, may a file unpack to."""
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    check = struct.pack(">I", zlib.crc32(kind + data))
+    return struct.pack(">I", len(data)) + kind + data + check
+
+
+@needs_values("image", gives=lambda a: Spec((), "string"))
+def encode_png(image: Any, compression: int = -1, name: Any = None) -> Tensor:
+    """An image as a PNG file.
+
+    Args:
+        image: uint8 or uint16 (height, width, channels) with 1 to 4 channels: gray, gray and
+            alpha, RGB, RGB and alpha.
+        compression: 0 (none) to 9, or -1 for zlib's own choice.
+        name: not kept.
+
+    Returns:
+        A string scalar, the bytes of the file.
+
+    Raises:
+        InvalidArgumentError: shape, dtype or compression are none of these.
+    """
+    pixels = np.asarray(convert_to_tensor(image).numpy())
+    if (
+        pixels.ndim != 3
+        or pixels.shape[-1] not in COLOR_TYPES
+        or pixels.dtype.name
+        not in (
+            "uint8",
+            "uint16",
+        )
+    ):
+        raise InvalidArgumentError(
+            "encode_png: needs uint8 or uint16 (height, width, 1 to 4 channels), got "
+            f"{pixels.shape} {pixels.dtype}"
+        )
+    if not -1 <= compression <= 9 or 0 in pixels.shape:
+        raise InvalidArgumentError(
+            f"encode_png: compression {compression} must be -1 to 9, the image {pixels.shape} not "
+            "be empty"
+        )
+    return convert_to_tensor(png_bytes(pixels, compression))
+
+
+def png_bytes(pixels: Any, compression: int = -1, filtered: bool = True) -> bytes:
+    """The PNG file of one image.
+
+    Args:
+        pixels: uint8 or uint16 array (height, width, channels), neither size 0, with 1 to 4
+            channels.
+        compression: 0 (none) to 9, or -1 for zlib's own choice.
+        filtered: store each row as differences to the row above (filter 2), which packs better, or
+            as it is (filter 0).
+    """
+    height, width, channels = pixels.shape
+    bits = 8 * pixels.dtype.itemsize
+    head = struct.pack(">IIBBBBB", width, height, bits, COLOR_TYPES[channels], 0, 0, 0)
+    rows = pixels.astype(pixels.dtype.newbyteorder(">")).reshape(height, -1).view(np.uint8)
+    lines = _differences(rows) if filtered else np.insert(rows, 0, 0, axis=1)
+    packed = zlib.compress(lines.tobytes(), compression)
+    parts = (_chunk(b"IHDR", head), _chunk(b"IDAT", packed), _chunk(b"IEND", b""))
+    return _SIGNATURE + b"".join(parts)
+
+
+def _differences(rows: Any) -> Any:
+    """Filter 2 for all rows, which stores differences to the row above."""
+    above = np.vstack([np.zeros_like(rows[:1]), rows[:-1]])
+    kinds = np.full((len(rows), 1), 2, np.uint8)
+    return np.hstack([kinds, rows - above])
+
+
+def image_spec(a: Bound) -> Spec:
+    """The spec of an image read from a file, with as many channels as are asked for."""
+    return Spec((None, None, a["channels"] or None), dtypes.as_dtype(a["dtype"]))
+
+
+@needs_values("contents", gives=image_spec)
+def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
+    """The image in the bytes of a PNG file.
+
+    Args:
+        contents: string scalar, or bytes.
+        channels: 1, 3 or 4 to convert to gray, RGB or RGB and alpha; 0 for what the file has.
+        dtype: uint8 or uint16.
+        name: not kept.
+
+    Returns:
+        (height, width, channels).
+
+    Raises:
+        InvalidArgumentError: the bytes are no PNG file, are damaged, or interlaced; or an argument
+            is none of those above.
+    """
+    wanted = dtypes.as_dtype(dtype).name
+    if channels not in (0, 1, 3, 4) or wanted not in ("uint8", "uint16"):
+        raise InvalidArgumentError(
+            f"decode_png: channels {channels} must be 0, 1, 3 or 4, dtype {wanted} uint8 or uint16"
+        )
+    try:
+        pixels = _read(one_text(contents, "decode_png"))
+    except (struct.error, zlib.error, IndexError) as error:
+        raise InvalidArgumentError(f"decode_png: the file is damaged: {error}") from error
+    return convert_to_tensor(_converted(pixels, channels, np.dtype(wanted)))
+
+
+def _chunks(data: bytes) -> Any:
+    place = len(_SIGNATURE)
+    while place < len(data):
+        (size,) = struct.unpack_from(">I", data, place)
+        kind, body = data[place + 4 : place + 8], data[place + 8 : place + 8 + size]
+        (check,) = struct.unpack_from(">I", data, place + 8 + size)
+        if zlib.crc32(kind + body) != check:
+            raise InvalidArgumentError(f"decode_png: the checksum of {kind!r} is wrong")
+        yield kind, body
+        place += 12 + size
+
+
+def _read(data: bytes) -> Any:
+    if not data.startswith(_SIGNATURE):
+        raise InvalidArgumentError("decode_png: the bytes are no PNG file")
+    found: dict[bytes, bytes] = {}
+    for kind, body in _chunks(data):
+        found[kind] = found.get(kind, b"") + body if kind == b"IDAT" else body
+    if b"IHDR" not in found or b"IDAT" not in found:
+        raise InvalidArgumentError("decode_png: the file has no image")
+    width, height, bits, color, _, _, interlaced = struct.unpack(">IIBBBBB", found[b"IHDR"])
+    if interlaced or color not in _CHANNELS or bits not in (1, 2, 4, 8, 16):
+        raise InvalidArgumentError(
+            f"decode_png: color type {color}, {bits} bits, interlaced {bool(interlaced)}; "
+            "interlaced files are not supported"
+        )
+    if not 0 < width * height <= _MOST_PIXELS:
+        raise InvalidArgumentError(f"decode_png: {height} by {width} pixels are too many, or none")
+    channels = _CHANNELS[color]
+    size = width * height * channels * (2 if bits == 16 else 1)
+    if size > max(_ALWAYS, _MOST_PACKED * len(data)):
+        raise InvalidArgumentError(
+            f"decode_png: {height} by {width} pixels take {size} bytes, the file has {len(data)}"
+        )
+    line = -(-width * channels * bits // 8)
+    whole = height * (line + 1)
+    raw = zlib.decompressobj().decompress(found[b"IDAT"], whole)
+    if len(raw) != whole:
+        raise InvalidArgumentError(f"decode_png: {len(raw)} bytes of pixels, {whole} expected")
+    lines = np.frombuffer(raw, np.uint8).reshape(height, line + 1)
+    if lines[:, 0].max() > png_rows.NEAREST:
+        raise InvalidArgumentError(f"decode_png: there is no filter {lines[:, 0].max()}")
+    rows = png_rows.unfiltered(lines, max(channels * bits // 8, 1))
+    samples = _samples(rows, bits, width * channels).reshape(height, width, channels)
+    if color == 3:
+        return _from_palette(samples, found.get(b"PLTE", b""), found.get(b"tRNS", b""))
+    if bits < 8:
+        samples = samples * np.uint8(255 // ((1 << bits) - 1))
+    return samples
+
+
+def _samples(rows: Any, bits: int, count: int) -> Any:
+    if bits == 16:
+        return rows.view(">u2").astype(np.uint16)
+    if bits == 8:
+        return rows
+    single = np.unpackbits(rows, axis=1).reshape(len(rows), -1, bits)
+    values = np.zeros(single.shape[:2], np.uint8)
+    for bit in range(bits):
+        values |= single[..., bit] << np.uint8(bits - 1 - bit)
+    return values[:, :count]
+
+
+def _from_palette(samples: Any, palette: bytes, alpha: bytes) -> Any:
+    colors = np.frombuffer(palette, np.uint8).reshape(-1, 3)
+    if int(samples.max()) >= len(colors):
+        raise InvalidArgumentError("decode_png: a pixel is beyond the palette")
+    if alpha:
+        rest = np.full(len(colors), 255, np.uint8)
+        rest[: len(alpha)] = np.frombuffer(alpha, np.uint8)[: len(colors)]
+        colors = np.hstack([colors, rest[:, None]])
+    return colors[samples[..., 0]]
+
+
+def _converted(pixels: Any, channels: int, dtype: Any) -> Any:
+    """In another number of channels and another range."""
+    if pixels.dtype != dtype:
+        wide = pixels.astype(np.uint16)
+        pixels = (wide * 257 if dtype == np.uint16 else wide >> 8).astype(dtype)
+    have = pixels.shape[-1]
+    if channels in (0, have):
+        return pixels
+    alpha = (
+        pixels[..., -1:] if have in (2, 4) else np.full_like(pixels[..., :1], np.iinfo(dtype).max)
+    )
+    color = pixels[..., : have - 1] if have in (2, 4) else pixels
+    if channels == 1:
+        if color.shape[-1] == 1:
+            return color
+        return np.rint(color @ np.array([0.299, 0.587, 0.114])).astype(dtype)[..., None]
+    color = np.repeat(color, 3, axis=-1) if color.shape[-1] == 1 else color
+    return color if channels == 3 else np.concatenate([color, alpha], axis=-1)

@@ -1,0 +1,170 @@
+"""Products and solutions with matrices that may be transposed or conjugated first.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.creation import eye
+from trainkit.ops.arrays.shaping import expand_dims, squeeze, swapaxes
+from trainkit.ops.linear_algebra.linear_solve import inv as inv_
+from trainkit.ops.linear_algebra.linear_solve import lstsq as lstsq_
+from trainkit.ops.linear_algebra.linear_solve import solve as solve_
+from trainkit.ops.linear_algebra.linear_solve import solve_triangular
+from trainkit.ops.linear_algebra.matmul import matmul as matmul_
+from trainkit.ops.linear_algebra.singular_values import svd as svd_
+from trainkit.ops.math.complex_parts import conj
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    greater,
+    multiply,
+)
+from trainkit.ops.math.max_and_argmax import max as max_
+from trainkit.ops.math.reductions import sum as sum_
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    name: Any = None,
+) -> Tensor:
+    """Matrix product of the last two axes; the leading axes broadcast.
+
+    Args:
+        a: (..., n, m).
+        b: (..., m, p).
+        transpose_a: take `a` as (..., m, n).
+        transpose_b: take `b` as (..., p, m).
+        adjoint_a: transpose and conjugate `a`.
+        adjoint_b: transpose and conjugate `b`.
+        a_is_sparse: a hint that changes no result.
+        b_is_sparse: a hint that changes no result.
+        output_type: dtype of the result.
+        name: not kept.
+
+    Returns:
+        (..., n, p).
+
+    Raises:
+        ShapeError: the inner sizes differ.
+        ValueError: an input is to be transposed twice.
+    """
+    if transpose_a or adjoint_a:
+        a = _turned(a, transpose_a, adjoint_a)
+    if transpose_b or adjoint_b:
+        b = _turned(b, transpose_b, adjoint_b)
+    y = matmul_(a, b)
+    return y if output_type is None else cast(y, output_type)
+
+
+def _turned(x: Any, transpose: bool, adjoint_: bool) -> Tensor:
+    if transpose and adjoint_:
+        raise ValueError("matmul: an input is transposed or adjoint, not both")
+    return adjoint(x) if adjoint_ else swapaxes(x, -1, -2)
+
+
+def matvec(
+    a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: Any = None
+) -> Tensor:
+    """(..., n, m) times (..., m): (..., n)."""
+    return squeeze(matmul(a, expand_dims(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a), -1)
+
+
+def matrix_transpose(a: Any, name: Any = None, conjugate: bool = False) -> Tensor:
+    """The last two axes exchanged."""
+    return adjoint(a) if conjugate else swapaxes(a, -1, -2)
+
+
+def adjoint(matrix: Any, name: Any = None) -> Tensor:
+    """The last two axes exchanged, values conjugated."""
+    x = swapaxes(matrix, -1, -2)
+    return conj(x) if x.dtype.is_complex else x
+
+
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: Any = None) -> Any:
+    """Singular values s, and u, v with tensor = u @ diag(s) @ adjoint(v), in this order."""
+    if not compute_uv:
+        return svd_(tensor, full_matrices=full_matrices, compute_uv=False)
+    u, s, vh = svd_(tensor, full_matrices=full_matrices)
+    return s, u, adjoint(vh)
+
+
+def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> Tensor:
+    """`x` with matrix @ x = rhs; matrix (..., n, n), rhs (..., n, k)."""
+    return solve_(_adjoint(matrix) if adjoint else matrix, rhs)
+
+
+_adjoint = adjoint
+
+
+def inv(input: Any, adjoint: bool = False, name: Any = None) -> Tensor:
+    """The inverse of square matrices, or of their adjoints.
+
+    Raises:
+        InvalidArgumentError: a matrix is singular.
+    """
+    return inv_(_adjoint(input) if adjoint else input)
+
+
+def triangular_solve(
+    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: Any = None
+) -> Tensor:
+    """`x` with matrix @ x = rhs for a triangular matrix; the other triangle is not looked at."""
+    if adjoint:
+        return solve_triangular(_adjoint(matrix), rhs, lower=not lower)
+    return solve_triangular(matrix, rhs, lower=lower)
+
+
+def cholesky_solve(chol: Any, rhs: Any, name: Any = None) -> Tensor:
+    """`x` with (chol @ adjoint(chol)) @ x = rhs; chol is lower triangular."""
+    return triangular_solve(chol, triangular_solve(chol, rhs), adjoint=True)
+
+
+def lstsq(
+    matrix: Any, rhs: Any, l2_regularizer: float = 0.0, fast: bool = True, name: Any = None
+) -> Tensor:
+    """`x` that makes |matrix @ x - rhs|**2 + l2_regularizer * |x|**2 least.
+
+    Args:
+        matrix: (..., m, n).
+        rhs: (..., m, k).
+        l2_regularizer: 0 or above.
+        fast: by the normal equations; otherwise by the singular values.
+        name: not kept.
+    """
+    if not fast and not l2_regularizer:
+        return lstsq_(matrix, rhs)
+    a = convert_to_tensor(matrix)
+    m, n = a.shape[-2:]
+    if m >= n:
+        normal = matmul(a, a, adjoint_a=True)
+        return solve_(_ridge(normal, n, l2_regularizer), matmul(a, rhs, adjoint_a=True))
+    normal = matmul(a, a, adjoint_b=True)
+    return matmul(a, solve_(_ridge(normal, m, l2_regularizer), rhs), adjoint_a=True)
+
+
+def _ridge(normal: Tensor, n: int, strength: float) -> Tensor:
+    return add(normal, multiply(eye(n, dtype=normal.dtype), strength)) if strength else normal
+
+
+def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: Any = None) -> Tensor:
+    """The number of singular values above `tol`."""
+    x = convert_to_tensor(a)
+    s = svd_(x, compute_uv=False)
+    if tol is None:
+        eps = float(np.finfo(x.dtype.dtype).eps)
+        tol = multiply(max_(s, axis=-1, keepdims=True), eps * max(x.shape[-2:]))
+    return cast(sum_(cast(greater(s, tol), "int32"), axis=-1), "int32")

@@ -1,0 +1,83 @@
+"""Lengths of vectors, norms of matrices, and tensors divided by them.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.axis_numbers import plain, reduced
+from trainkit.ops.linear_algebra.norms import norm as norm_
+from trainkit.ops.math.complex_parts import (
+    complex_from,
+    conj,
+    imag,
+    real,
+)
+from trainkit.ops.math.elementwise import (
+    absolute,
+    divide,
+    maximum,
+    multiply,
+    rsqrt,
+    sqrt,
+    square,
+)
+from trainkit.ops.math.reductions import sum as sum_
+
+
+def norm(
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, name: Any = None
+) -> Tensor:
+    """Length of vectors or size of matrices.
+
+    Args:
+        tensor: of any shape.
+        ord: `"euclidean"`, `"fro"`, 1, 2, another p above 0, or inf.
+        axis: `None` for all elements as one vector, an int for vectors, a pair for matrices.
+        keepdims: keep the axes with size 1.
+        name: not kept.
+    """
+    axis, keep = plain(axis), bool(keepdims)
+    x = convert_to_tensor(tensor)
+    if axis is None:
+        flat = norm(reshape(x, (-1,)), "euclidean" if ord == "fro" else ord, 0)
+        return reshape(flat, (1,) * len(x.shape)) if keep else flat
+    pair = isinstance(axis, tuple) and len(axis) == 2
+    if ord in ("euclidean", "fro"):
+        squares = sum_(square(absolute(x)), axis=axis, keepdims=keep)
+        return sqrt(squares)  # type: ignore[no-any-return]
+    single = axis[0] if isinstance(axis, tuple) and not pair else axis
+    return norm_(x, ord=ord, axis=single, keepdims=keep)
+
+
+def normalize(
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: Any = None
+) -> tuple[Tensor, Tensor]:
+    """`tensor` divided by its norm, and the norm with the axes kept."""
+    length = norm(tensor, ord, axis, keepdims=True)
+    return divide(tensor, length), length
+
+
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
+) -> Tensor:
+    """sqrt(sum(x**2)) over the axes `axis`."""
+    return sqrt(reduced(sum_, square(as_tensor(input_tensor)), axis, keepdims))  # type: ignore[no-any-return]
+
+
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None, dim: Any = None
+) -> Tensor:
+    """`x / sqrt(max(sum(|x|**2), epsilon))` along `axis`, which `dim` is an older name of."""
+    x, axis = as_tensor(x), dim if axis is None else axis
+    if x.dtype.is_complex:
+        parts = real(x), imag(x)
+        squares = reduced(sum_, real(multiply(x, conj(x))), axis, True)
+        scale = rsqrt(maximum(squares, epsilon))
+        return complex_from(*[multiply(part, scale) for part in parts])
+    squares = reduced(sum_, square(x), axis, True)
+    return multiply(x, rsqrt(maximum(squares, epsilon)))  # type: ignore[no-any-return]

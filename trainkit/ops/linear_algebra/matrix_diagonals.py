@@ -1,0 +1,80 @@
+"""Matrices made of diagonals, and diagonals of matrices.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.creation import arange, eye
+from trainkit.ops.arrays.diagonals import diagonal as diagonal_
+from trainkit.ops.arrays.diagonals import tril, triu
+from trainkit.ops.arrays.gathering import take
+from trainkit.ops.arrays.pad_and_tile import pad
+from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.math.elementwise import (
+    clip,
+    equal,
+    multiply,
+    where,
+)
+
+
+def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
+    """Matrices with the last axis of `diagonal` on their diagonal number `k`, zeros elsewhere."""
+    d = convert_to_tensor(diagonal)
+    n = d.shape[-1]
+    size = n + abs(int(k))
+    columns = eye(size, dtype=d.dtype)[max(k, 0) : max(k, 0) + n]
+    rows = multiply(expand_dims(d, -1), columns)
+    above, below = (0, int(k)) if k >= 0 else (-int(k), 0)
+    lead = [(0, 0)] * (len(d.shape) - 1)
+    return pad(rows, (*lead, (above, below), (0, 0)))
+
+
+def diag_part(input: Any, name: Any = None, k: int = 0) -> Tensor:
+    """The diagonal number `k` of the last two axes."""
+    return diagonal_(input, offset=int(k), axis1=-2, axis2=-1)
+
+
+def tensor_diag(diagonal: Any, name: Any = None) -> Tensor:
+    """A tensor (d..., d...) with `diagonal` (d...) where both indices agree."""
+    d = convert_to_tensor(diagonal)
+    return reshape(diag(reshape(d, (-1,))), tuple(d.shape) * 2)
+
+
+def tensor_diag_part(input: Any, name: Any = None) -> Tensor:
+    """The elements of a tensor (d..., d...) where both indices agree."""
+    x = convert_to_tensor(input)
+    half = tuple(x.shape[: len(x.shape) // 2])
+    if tuple(x.shape) != half * 2:
+        raise InvalidArgumentError(f"tensor_diag_part: shape {x.shape} is not one shape twice")
+    n = 1
+    for size in half:
+        n *= size
+    return reshape(diag_part(reshape(x, (n, n))), half)
+
+
+def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
+    """`input` with `diagonal` on the diagonal number `k` of its last two axes."""
+    x = convert_to_tensor(input)
+    rows, columns = x.shape[-2:]
+    i, j = arange(rows), arange(columns)
+    on = equal(expand_dims(i, 1) + int(k), expand_dims(j, 0))
+    start = max(-int(k), 0)
+    places = clip(i - start, 0, convert_to_tensor(diagonal).shape[-1] - 1)
+    spread = expand_dims(take(diagonal, places, axis=-1), -1)
+    return where(on, spread, x)  # type: ignore[no-any-return]
+
+
+def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> Tensor:
+    """`num_lower` diagonals below and `num_upper` above the main one (-1: all); else zeros."""
+    x = convert_to_tensor(input)
+    if num_lower >= 0:
+        x = triu(x, k=-int(num_lower))
+    if num_upper >= 0:
+        x = tril(x, k=int(num_upper))
+    return x

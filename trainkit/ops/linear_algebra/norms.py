@@ -1,0 +1,155 @@
+"""Lengths of vectors and sizes of matrices: norm; distances between points: cdist."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core import shapes
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.shaping import (
+    as_tensor,
+    expand_dims,
+    moveaxis,
+    squeeze,
+)
+from trainkit.ops.linear_algebra.matrices import same_type
+from trainkit.ops.linear_algebra.singular_values import singular_values
+from trainkit.ops.math.elementwise import (
+    absolute,
+    cast,
+    not_equal,
+    power,
+    sqrt,
+    square,
+    subtract,
+)
+from trainkit.ops.math.max_and_argmax import max as max_
+from trainkit.ops.math.max_and_argmax import min as min_
+from trainkit.ops.math.reductions import sum as sum_
+
+_INFINITY = math.inf
+
+
+def _floating(x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    wanted = shapes.float_dtype(tensor.dtype)
+    return tensor if tensor.dtype == wanted else cast(tensor, wanted)
+
+
+def _length(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    """The root of the sum of squares."""
+    squares = square(absolute(x) if x.dtype.is_complex else x)
+    return sqrt(sum_(squares, axis=axis, keepdims=keepdims))  # type: ignore[no-any-return]
+
+
+def _vector_norm(x: Tensor, order: Any, axis: int, keepdims: bool) -> Tensor:
+    if order is None or order == 2:
+        return _length(x, axis, keepdims)
+    if isinstance(order, str):
+        raise InvalidArgumentError(f"norm: ord={order!r} is for matrices; give two axes")
+    size = absolute(x)
+    if order == _INFINITY:
+        return max_(size, axis=axis, keepdims=keepdims)
+    if order == -_INFINITY:
+        return min_(size, axis=axis, keepdims=keepdims)
+    if order == 0:
+        return sum_(cast(not_equal(x, 0), size.dtype), axis=axis, keepdims=keepdims)
+    if order == 1:
+        return sum_(size, axis=axis, keepdims=keepdims)
+    total = sum_(power(size, float(order)), axis=axis, keepdims=keepdims)
+    return power(total, 1.0 / order)
+
+
+def _matrix_norm(x: Tensor, order: Any, axes: tuple[int, int], keepdims: bool) -> Tensor:
+    if order in (None, "fro"):
+        return _length(x, axes, keepdims)
+    if order in ("nuc", 2, -2):
+        return _by_singular_values(x, order, axes, keepdims)
+    sums = {1: 0, -1: 0, _INFINITY: 1, -_INFINITY: 1}
+    if order not in sums:
+        raise InvalidArgumentError(
+            f"norm: ord={order!r} is no order of matrices; there are None, 'fro', 'nuc', 1, -1, 2, "
+            "-2, inf and -inf"
+        )
+    along, other = axes[sums[order]], axes[1 - sums[order]]
+    extreme = max_ if order > 0 else min_
+    total = sum_(absolute(x), axis=along, keepdims=True)
+    found = extreme(total, axis=other, keepdims=True)
+    return found if keepdims else squeeze(found, axes)
+
+
+def _by_singular_values(x: Tensor, order: Any, axes: tuple[int, int], keepdims: bool) -> Tensor:
+    s = singular_values(moveaxis(x, axes, (-2, -1)))
+    reduce: Callable[..., Tensor] = {"nuc": sum_, 2: max_, -2: min_}[order]
+    found = reduce(s, axis=-1)
+    return expand_dims(found, tuple(sorted(axes))) if keepdims else found
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The length of vectors or the size of matrices.
+
+    Vectors: `None` or 2 for the root of the sum of squares, inf and -inf for the greatest and least
+    magnitude, 0 for the count of elements that are not 0, another p for sum(|x|**p)**(1/p).
+    Matrices: `None` or `"fro"` for the root of the sum of squares, `"nuc"` for the sum of the
+    singular values, 2 and -2 for the greatest and least, 1 and -1 for the greatest and least
+    column sum of magnitudes, inf and -inf for those of rows.
+
+    Args:
+        x: tensor of any shape; integers become the default float.
+        ord: which norm.
+        axis: one axis for vectors, two for matrices. By default all of `x` is one vector or, with
+            `ord` and two axes, one matrix.
+        keepdims: keep the axes with size 1.
+
+    Returns:
+        A tensor of real floats.
+
+    Raises:
+        InvalidArgumentError: there is no such norm.
+        ShapeError: an axis is out of range, or there are not one or two of them.
+    """
+    tensor = _floating(x)
+    rank = len(tensor.shape)
+    if axis is None:
+        if ord is None or (ord == 2 and rank == 1):
+            return _length(tensor, None, keepdims)
+        axes = tuple(range(rank))
+    else:
+        axes = shapes.canonical_axes(axis, rank, "norm")
+    if len(axes) == 1:
+        return _vector_norm(tensor, ord, axes[0], keepdims)
+    if len(axes) == 2:
+        return _matrix_norm(tensor, ord, (axes[0], axes[1]), keepdims)
+    raise ShapeError(
+        f"norm: needs one axis or two, got axis={axis} for shape {tuple(tensor.shape)}"
+    )
+
+
+def cdist(x: Any, y: Any) -> Tensor:
+    """Euclidean distances between all points of `x` and all of `y`.
+
+    Args:
+        x: points (..., n, d); integers become the default float.
+        y: points (..., m, d).
+
+    Returns:
+        A tensor (..., n, m).
+
+    Raises:
+        ShapeError: the points have different numbers of coordinates, or an input is no list of
+            points.
+    """
+    a, b = same_type(as_tensor(x), as_tensor(y))
+    a, b = _floating(a), _floating(b)
+    if min(len(a.shape), len(b.shape)) < 2 or (
+        None not in (a.shape[-1], b.shape[-1]) and a.shape[-1] != b.shape[-1]
+    ):
+        raise ShapeError(
+            f"cdist: needs points (..., n, d) and (..., m, d), got shapes {tuple(a.shape)} and "
+            f"{tuple(b.shape)}"
+        )
+    apart = subtract(expand_dims(a, -2), expand_dims(b, -3))
+    return sqrt(sum_(square(apart), axis=-1))  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Arithmetic and functions by element, reductions and statistics."""

@@ -1,0 +1,115 @@
+"""Sums, products and quotients made of other operations.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.math.complex_parts import conj
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    divide,
+    equal,
+    less,
+    logical_and,
+    multiply,
+    not_equal,
+    square,
+    subtract,
+    where,
+)
+from trainkit.ops.math.gamma import lgamma
+from trainkit.ops.math.reductions import sum as sum_
+from trainkit.ops.math.rounding import floor_divide, trunc
+
+
+def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
+    """`x * y`, and 0 where y is 0 even if x is inf or nan."""
+    y = convert_to_tensor(y)
+    safe = where(equal(y, 0), zeros_like(y), x)
+    return multiply(safe, y)  # type: ignore[no-any-return]
+
+
+def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
+    """(x - y)**2; for complex numbers |x - y|**2."""
+    difference = subtract(x, y)
+    if difference.dtype.is_complex:
+        return multiply(conj(difference), difference)  # type: ignore[no-any-return]
+    return square(difference)  # type: ignore[no-any-return]
+
+
+def add_n(inputs: Any, name: Any = None) -> Tensor:
+    """The sum of a list of tensors of one shape.
+
+    Raises:
+        InvalidArgumentError: the list is empty, or shapes differ.
+    """
+    items = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
+    if not items:
+        raise InvalidArgumentError("add_n: the list of tensors is empty")
+    total, *rest = map(convert_to_tensor, items)
+    for item in rest:
+        if not total.shape.is_compatible_with(item.shape):
+            raise InvalidArgumentError(
+                f"add_n: tensors must have one shape, there are {total.shape} and {item.shape}"
+            )
+        total = add(total, item)
+    return total
+
+
+def lbeta(x: Any, name: Any = None) -> Tensor:
+    """Log of the beta function of many arguments: sum(lgamma(x)) - lgamma(sum(x)), last axis."""
+    x = as_tensor(x)
+    return subtract(sum_(lgamma(x), axis=-1), lgamma(sum_(x, axis=-1)))  # type: ignore[no-any-return]
+
+
+def polyval(coeffs: Any, x: Any, name: Any = None) -> Tensor:
+    """The polynomial with `coeffs`, highest power first, at `x`, by Horner's rule.
+
+    Args:
+        coeffs: list of numbers or tensors that broadcast with `x`; 0 for an empty list.
+        x: tensor.
+        name: not kept.
+
+    Raises:
+        ValueError: `coeffs` is no list.
+    """
+    if not isinstance(coeffs, list | tuple):
+        raise ValueError(f"polyval: coeffs must be a list, got {type(coeffs).__name__}")
+    x = convert_to_tensor(x)
+    total: Tensor = zeros_like(x)
+    for coefficient in coeffs:
+        total = add(multiply(total, x), coefficient)
+    return total
+
+
+def realdiv(x: Any, y: Any, name: Any = None) -> Tensor:
+    """`x / y` of floats or complex numbers.
+
+    Raises:
+        InvalidArgumentError: they are integers; use `tk.truediv`.
+    """
+    a, b = convert_to_tensor(x), convert_to_tensor(y)
+    if a.dtype.is_integer or b.dtype.is_integer:
+        raise InvalidArgumentError(
+            f"realdiv: takes floats, got {a.dtype.name} and {b.dtype.name}; use truediv"
+        )
+    return divide(x, y)  # type: ignore[no-any-return]
+
+
+def truncatediv(x: Any, y: Any, name: Any = None) -> Tensor:
+    """The quotient rounded towards 0, of integers or floats."""
+    a, b = convert_to_tensor(x), convert_to_tensor(y)
+    if a.dtype.is_floating or b.dtype.is_floating:
+        return trunc(divide(a, b))  # type: ignore[no-any-return]
+    below = not_equal(less(a, 0), less(b, 0))
+    quotient = floor_divide(a, b)
+    inexact = not_equal(multiply(quotient, b), a)
+    return add(quotient, cast(logical_and(below, inexact), quotient.dtype))  # type: ignore[no-any-return]

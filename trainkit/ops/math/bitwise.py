@@ -1,0 +1,113 @@
+"""Operations on the bits of integers, element by element; on bools they are the logical ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.dispatch.primitive import ufunc
+from trainkit.core.tensor import Tensor
+
+_and = ufunc("bitwise_and", np.bitwise_and, shapes.broadcast, "Bits that are set in both.")
+_or = ufunc("bitwise_or", np.bitwise_or, shapes.broadcast, "Bits that are set in one.")
+_xor = ufunc("bitwise_xor", np.bitwise_xor, shapes.broadcast, "Bits that are set in only one.")
+_not = ufunc("bitwise_not", np.invert, shapes.unchanged, "All bits turned over.")
+_left = ufunc("left_shift", np.left_shift, shapes.broadcast, "Bits moved up.")
+_right = ufunc("right_shift", np.right_shift, shapes.broadcast, "Bits moved down.")
+
+
+def bitwise_and(x: Any, y: Any) -> Tensor:
+    """Bits that are set in both of `x` and `y`.
+
+    Args:
+        x: tensor of integers or bools.
+        y: another, whose shape broadcasts with that of `x`.
+
+    Returns:
+        A tensor of the promoted dtype.
+
+    Raises:
+        InvalidArgumentError: an input has floats.
+    """
+    return _and(x, y)  # type: ignore[no-any-return]
+
+
+def bitwise_or(x: Any, y: Any) -> Tensor:
+    """Bits that are set in at least one of `x` and `y`.
+
+    Args:
+        x: tensor of integers or bools.
+        y: another, whose shape broadcasts with that of `x`.
+
+    Returns:
+        A tensor of the promoted dtype.
+
+    Raises:
+        InvalidArgumentError: an input has floats.
+    """
+    return _or(x, y)  # type: ignore[no-any-return]
+
+
+def bitwise_xor(x: Any, y: Any) -> Tensor:
+    """Bits that are set in exactly one of `x` and `y`.
+
+    Args:
+        x: tensor of integers or bools.
+        y: another, whose shape broadcasts with that of `x`.
+
+    Returns:
+        A tensor of the promoted dtype.
+
+    Raises:
+        InvalidArgumentError: an input has floats.
+    """
+    return _xor(x, y)  # type: ignore[no-any-return]
+
+
+def bitwise_not(x: Any) -> Tensor:
+    """All bits of `x` turned over: -x - 1 for signed integers.
+
+    Args:
+        x: tensor of integers or bools.
+
+    Returns:
+        A tensor like `x`.
+
+    Raises:
+        InvalidArgumentError: `x` has floats.
+    """
+    return _not(x)  # type: ignore[no-any-return]
+
+
+def left_shift(x: Any, y: Any) -> Tensor:
+    """The bits of `x` moved `y` places up: x * 2**y.
+
+    Args:
+        x: tensor of integers.
+        y: another, whose shape broadcasts with that of `x`.
+
+    Returns:
+        A tensor of the promoted dtype.
+
+    Raises:
+        InvalidArgumentError: an input has floats.
+    """
+    return _left(x, y)  # type: ignore[no-any-return]
+
+
+def right_shift(x: Any, y: Any) -> Tensor:
+    """The bits of `x` moved `y` places down: x // 2**y.
+
+    Args:
+        x: tensor of integers.
+        y: another, whose shape broadcasts with that of `x`.
+
+    Returns:
+        A tensor of the promoted dtype.
+
+    Raises:
+        InvalidArgumentError: an input has floats.
+    """
+    return _right(x, y)  # type: ignore[no-any-return]

@@ -1,0 +1,270 @@
+"""Parts of complex numbers, and complex numbers from their parts.
+
+The gradient of a real loss by z = a + ib is (dL/da) + i (dL/db), as in TensorFlow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    ELEMENTWISE,
+    LAST_AXES,
+    NO_LAYER,
+    NOT_YET,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.math.elementwise import (
+    absolute,
+    cast,
+    divide,
+    equal,
+    multiply,
+    promoted,
+    square,
+)
+from trainkit.ops.math.trigonometry import cos, sin
+
+_COMPLEX_OF = {"float64": dtypes.complex128, "complex128": dtypes.complex128}
+
+
+def complex_dtype(dtype: dtypes.DType) -> dtypes.DType:
+    """The complex type with parts of `dtype`; complex64 for all that float32 holds."""
+    return _COMPLEX_OF.get(dtype.name, dtypes.complex64)
+
+
+# ------------------------------------------------------------------ parts
+
+
+def _part_rule(x: Spec) -> Spec:
+    return Spec(x.shape, x.dtype.real_dtype)
+
+
+@primitive(
+    _part_rule,
+    name="real",
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+    memory="view",
+    export=NOT_YET,
+)
+def real(xp: ArrayModule, x: Array) -> Array:
+    """Real part; real values as they are."""
+    return xp.real(x)
+
+
+real.gradients(lambda g, y, x: cast(g, x.dtype))
+
+
+@primitive(
+    _part_rule,
+    name="imag",
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+    memory="view",
+    export=NOT_YET,
+)
+def imag(xp: ArrayModule, x: Array) -> Array:
+    """Imaginary part; 0 for real values."""
+    return xp.imag(x) if x.dtype.kind == "c" else xp.zeros_like(x)
+
+
+def _imag_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
+    return multiply(cast(g, x.dtype), 1j) if x.dtype.is_complex else None
+
+
+imag.gradients(_imag_gradient)
+
+
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+    memory="view",
+    export=NO_LAYER,
+)
+def conj(xp: ArrayModule, x: Array) -> Array:
+    """Complex conjugate a - ib; real values as they are."""
+    return xp.conjugate(x) if x.dtype.kind == "c" else x
+
+
+conj.gradients(lambda g, y, x: conj(g))
+
+
+def _angle_rule(x: Spec) -> Spec:
+    return Spec(x.shape, shapes.float_dtype(x.dtype).real_dtype)
+
+
+@primitive(
+    _angle_rule,
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+    export=NO_LAYER,
+)
+def angle(xp: ArrayModule, x: Array) -> Array:
+    """Angle in the complex plane, from -pi to pi; 0 or pi for real values."""
+    if x.dtype.kind == "c":
+        return xp.arctan2(x.imag, x.real)
+    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
+    return xp.arctan2(xp.zeros((), wanted), x.astype(wanted, copy=False)).astype(wanted)
+
+
+def _angle_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor | None:
+    if not x.dtype.is_complex:
+        return multiply(g, 0) if x.dtype.is_floating else None
+    # Turning z by a small angle moves it along i z; the angle grows by the move over |z|.
+    return multiply(  # type: ignore[no-any-return]
+        cast(divide(g, square(absolute(x))), x.dtype), multiply(x, 1j)
+    )
+
+
+angle.gradients(_angle_gradient)
+
+
+def isreal(x: Any) -> Tensor:
+    """Whether the imaginary part is 0; true for all real values.
+
+    Args:
+        x: tensor of any shape.
+
+    Returns:
+        A bool tensor of the shape of `x`.
+    """
+    return equal(imag(x), 0)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ from parts
+
+
+def _complex_rule(a: Spec, b: Spec) -> Spec:
+    return Spec(shapes.broadcast_dims(a.shape, b.shape, op="complex"), complex_dtype(a.dtype))
+
+
+@primitive(
+    _complex_rule,
+    name="complex",
+    semantics=ELEMENTWISE,
+    lowering=Absent("compiled kernels have no complex numbers"),
+    export=NO_LAYER,
+)
+def _complex(xp: ArrayModule, a: Array, b: Array) -> Array:
+    """Complex number a + ib."""
+    shape = xp.broadcast_shapes(a.shape, b.shape) if a.shape != b.shape else a.shape
+    z = xp.empty(shape, complex_dtype(dtypes.as_dtype(a.dtype)).dtype)
+    z.real = a
+    z.imag = b
+    return z
+
+
+_complex.primitive.broadcasts = True
+_complex.gradients(
+    lambda g, y, a, b: cast(real(g), a.dtype),
+    lambda g, y, a, b: cast(imag(g), b.dtype),
+)
+
+
+def complex_from(real_part: Any, imaginary_part: Any) -> Tensor:
+    """Complex numbers from their real and imaginary parts.
+
+    Args:
+        real_part: real tensor.
+        imaginary_part: another, whose shape broadcasts with that of `real_part`.
+
+    Returns:
+        A complex128 tensor for float64 parts, else complex64.
+
+    Raises:
+        InvalidArgumentError: a part is complex.
+    """
+    one, two = promoted(real_part, imaginary_part)
+    if one.dtype.is_complex:
+        raise InvalidArgumentError("complex: both parts must be real")
+    return _complex(one, two)  # type: ignore[no-any-return]
+
+
+def polar(abs_: Any, angle: Any) -> Tensor:
+    """Complex numbers from their magnitude and angle.
+
+    Args:
+        abs_: magnitude, a real tensor.
+        angle: in radians, a real tensor whose shape broadcasts with that of `abs_`.
+
+    Returns:
+        A complex tensor abs_ * (cos(angle) + i sin(angle)).
+    """
+    size, turn = promoted(abs_, angle)
+    return complex_from(multiply(size, cos(turn)), multiply(size, sin(turn)))
+
+
+def _as_real_rule(x: Spec) -> Spec:
+    return Spec((*x.shape, 2), x.dtype.real_dtype)
+
+
+@primitive(_as_real_rule, name="view_as_real", semantics=LAST_AXES, export=NO_LAYER)
+def _view_as_real(xp: ArrayModule, x: Array) -> Array:
+    """Real and imaginary part side by side on a new last axis."""
+    return xp.stack([xp.real(x), xp.imag(x)], axis=-1)
+
+
+@primitive(
+    lambda x: Spec(x.shape[:-1], complex_dtype(x.dtype)),
+    name="view_as_complex",
+    semantics=LAST_AXES,
+    export=NO_LAYER,
+)
+def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
+    """Complex numbers from pairs on the last axis."""
+    z = xp.empty(x.shape[:-1], complex_dtype(dtypes.as_dtype(x.dtype)).dtype)
+    z.real, z.imag = x[..., 0], x[..., 1]
+    return z
+
+
+_view_as_real.gradients(lambda g, y, x: _view_as_complex(g))
+_view_as_complex.gradients(lambda g, y, x: cast(_view_as_real(g), x.dtype))
+
+
+def view_as_real(x: Any) -> Tensor:
+    """Real and imaginary parts of complex numbers, side by side on a new last axis of size 2.
+
+    Args:
+        x: complex tensor (...).
+
+    Returns:
+        A real tensor (..., 2).
+
+    Raises:
+        InvalidArgumentError: `x` is real.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if not x.dtype.is_complex:
+        raise InvalidArgumentError(
+            f"view_as_real: x must be complex, it has dtype {x.dtype.name}; see ops.view_as_complex"
+        )
+    return _view_as_real(x)  # type: ignore[no-any-return]
+
+
+def view_as_complex(x: Any) -> Tensor:
+    """Complex numbers from pairs of a real and an imaginary part on the last axis.
+
+    Args:
+        x: real tensor (..., 2).
+
+    Returns:
+        A complex tensor (...).
+
+    Raises:
+        ShapeError: the last axis has another size than 2.
+        InvalidArgumentError: `x` is complex.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if x.dtype.is_complex:
+        raise InvalidArgumentError("view_as_complex: x is complex already")
+    if not x.shape or x.shape[-1] not in (2, None):
+        raise ShapeError(f"view_as_complex: the last axis must have size 2, x has shape {x.shape}")
+    return _view_as_complex(cast(x, shapes.float_dtype(x.dtype)))  # type: ignore[no-any-return]

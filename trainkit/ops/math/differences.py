@@ -1,0 +1,265 @@
+"""Differences of neighbours, cross and sliding products: diff, trapezoid, cross, correlate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import AXIS, GRADIENT_STEP
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.ops.arrays.concat_and_split import stack
+from trainkit.ops.arrays.diagonals import diagonal
+from trainkit.ops.arrays.indexing import get_item
+from trainkit.ops.arrays.pad_and_tile import flip, pad
+from trainkit.ops.arrays.shaping import (
+    as_tensor,
+    expand_dims,
+    moveaxis,
+    reshape,
+)
+from trainkit.ops.core.vmap import NoBatch
+from trainkit.ops.linear_algebra.matmul import matmul
+from trainkit.ops.linear_algebra.matrices import adjoint
+from trainkit.ops.math.complex_parts import real
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    conjugated,
+    divide,
+    multiply,
+    not_equal,
+    promoted,
+    sqrt,
+    subtract,
+)
+from trainkit.ops.math.reductions import mean
+from trainkit.ops.math.reductions import sum as sum_
+from trainkit.ops.vmap_rules.shared_rules import by_formula
+
+
+def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
+    """The n-th differences of neighbours: `a[i + 1] - a[i]`, n times; of bools whether they differ.
+
+    Args:
+        a: tensor of rank 1 at least.
+        n: how many times, 0 or more.
+        axis: along which.
+
+    Returns:
+        A tensor whose size along `axis` is n less, 0 at least.
+
+    Raises:
+        InvalidArgumentError: `n` is negative.
+        ShapeError: `axis` is out of range.
+    """
+    if n < 0:
+        raise InvalidArgumentError(f"diff: n must be 0 or more, got {n}")
+    x = as_tensor(a)
+    place = shapes.canonical_axis(axis, len(x.shape), "diff")
+    before = (slice(None),) * place
+    minus = not_equal if x.dtype.is_bool else subtract
+    for _ in range(n):
+        x = minus(get_item(x, (*before, slice(1, None))), get_item(x, (*before, slice(None, -1))))
+    return x
+
+
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """The area under straight lines between the points (x, y).
+
+    Args:
+        y: heights, of rank 1 at least; integers become the default float.
+        x: places along `axis`: a vector, or a tensor of the shape of `y`; by default `dx` apart.
+        dx: distance of neighbours without `x`.
+        axis: along which.
+
+    Returns:
+        A tensor without `axis`.
+
+    Raises:
+        ShapeError: `axis` is out of range, or shapes don't fit.
+    """
+    heights = _floating(y)
+    place = shapes.canonical_axis(axis, len(heights.shape), "trapezoid")
+    before = (slice(None),) * place
+    low, high = (*before, slice(None, -1)), (*before, slice(1, None))
+    middle = divide(add(get_item(heights, high), get_item(heights, low)), 2.0)
+    if x is None:
+        return sum_(multiply(middle, dx), axis=place)
+    places = _floating(x)
+    if len(places.shape) == 1:
+        steps = reshape(diff(places), (-1,) + (1,) * (len(heights.shape) - place - 1))
+    else:
+        steps = diff(places, axis=place)
+    return sum_(multiply(middle, steps), axis=place)
+
+
+def _floating(x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    return cast(tensor, shapes.float_dtype(tensor.dtype))
+
+
+def corrcoef(x: Any) -> Tensor:
+    """The correlation of each pair of rows, in [-1, 1] (Pearson's coefficient).
+
+    Args:
+        x: rows of observations (variables, observations), or one row.
+
+    Returns:
+        A float tensor (variables, variables), or a scalar for one row.
+
+    Raises:
+        ShapeError: `x` has another rank.
+    """
+    rows = _floating(x)
+    if len(rows.shape) not in (1, 2):
+        raise ShapeError(f"corrcoef: needs a vector or a matrix, got shape {tuple(rows.shape)}")
+    apart = subtract(rows, mean(rows, axis=-1, keepdims=True))
+    if len(rows.shape) == 1:
+        apart = expand_dims(apart, 0)
+    covariance = matmul(apart, adjoint(apart))
+    deviation = sqrt(real(diagonal(covariance)))
+    found = divide(divide(covariance, expand_dims(deviation, 0)), expand_dims(deviation, 1))
+    return found if len(rows.shape) == 2 else get_item(found, (0, 0))
+
+
+# ------------------------------------------------------------------ cross
+
+
+def cross(
+    x1: Any,
+    x2: Any,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Tensor:
+    """Cross product of vectors with 3 components, or 2, which lie in the plane.
+
+    Args:
+        x1: tensor whose axis `axisa` has size 2 or 3.
+        x2: tensor whose axis `axisb` has size 2 or 3; the other axes broadcast.
+        axisa: the components of `x1`.
+        axisb: the components of `x2`.
+        axisc: the components of the result.
+        axis: all three of them at once.
+
+    Returns:
+        A tensor with 3 components; of two vectors with 2 only the third component, without an axis
+        for it.
+
+    Raises:
+        ShapeError: the components are not 2 or 3, or shapes do not broadcast.
+    """
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = (as_tensor(x) for x in promoted(as_tensor(x1), as_tensor(x2)))
+    a, b = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
+    sizes = (a.shape[-1], b.shape[-1])
+    if any(n not in (2, 3) for n in sizes):
+        raise ShapeError(
+            f"cross: vectors have 2 or 3 components, got {sizes[0]} and {sizes[1]} in tensors of "
+            f"shapes {tuple(as_tensor(x1).shape)} and {tuple(as_tensor(x2).shape)}"
+        )
+    third = subtract(_times(a, 0, b, 1), _times(a, 1, b, 0))
+    if sizes == (2, 2):
+        return third  # type: ignore[no-any-return]
+    parts = [*_plane_parts(a, b, sizes), third]
+    return moveaxis(stack(parts, axis=-1), -1, axisc)
+
+
+def _times(a: Tensor, i: int, b: Tensor, j: int) -> Tensor:
+    return multiply(get_item(a, (..., i)), get_item(b, (..., j)))  # type: ignore[no-any-return]
+
+
+def _plane_parts(a: Tensor, b: Tensor, sizes: tuple[int, int]) -> list[Tensor]:
+    """The first two components; a missing third one of an input is 0."""
+    if sizes == (3, 3):
+        return [
+            subtract(_times(a, 1, b, 2), _times(a, 2, b, 1)),
+            subtract(_times(a, 2, b, 0), _times(a, 0, b, 2)),
+        ]
+    if sizes == (2, 3):
+        return [_times(a, 1, b, 2), subtract(multiply(_times(a, 0, b, 2), 0), _times(a, 0, b, 2))]
+    zero = multiply(_times(a, 2, b, 1), 0)
+    return [subtract(zero, _times(a, 2, b, 1)), _times(a, 2, b, 0)]
+
+
+# ------------------------------------------------------------------ correlate
+
+
+def _correlation_dtype(a: DType, b: DType) -> DType:
+    """The promoted type, floating; int64 gives float64 as in Keras."""
+    joined = dtypes.result_type(a, b)
+    return dtypes.float64 if joined == dtypes.int64 else shapes.float_dtype(joined)
+
+
+def _sliding_rule(x: Spec, window: Spec) -> Spec:
+    n, m = x.shape[0], window.shape[0]
+    return Spec((None if None in (n, m) else max(n - m + 1, 0),), x.dtype)  # type: ignore[operator]
+
+
+@primitive(_sliding_rule, semantics=AXIS, export=GRADIENT_STEP)
+def sliding_product(xp: ArrayModule, x: Array, window: Array) -> Array:
+    """Sums of products of `window` (m,) with each run of m neighbours in `x` (n,), n at least m."""
+    return xp.correlate(x, xp.conj(window), "valid").astype(x.dtype)
+
+
+def _sliding_gradient_x(g: Tensor, y: Tensor, x: Tensor, window: Tensor) -> Tensor:
+    edge = window.shape[0] - 1
+    result: Tensor = sliding_product(pad(g, ((edge, edge),)), flip(conjugated(window), 0))
+    return result
+
+
+sliding_product.gradients(
+    _sliding_gradient_x,
+    lambda g, y, x, window: sliding_product(conjugated(x), g),
+)
+
+
+@sliding_product.batch_by
+@by_formula
+def _sliding_by_steps(x: Tensor, window: Tensor) -> Any:
+    if None in (x.shape[0], window.shape[0]) or not window.shape[0]:
+        raise NoBatch
+    runs = PRIMITIVES["extract_sequences"].op(x, length=window.shape[0], stride=1)
+    return PRIMITIVES["matmul"].op(runs, window)
+
+
+def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:
+    """Sums of products of one vector with the other at each shift; the second is conjugated.
+
+    Args:
+        x1: vector (n,); integers become the default float.
+        x2: vector (m,).
+        mode: `"valid"` for the shifts at which they overlap wholly, max(n, m) - min(n, m) + 1 of
+            them; `"same"` for max(n, m), in the middle; `"full"` for all n + m - 1.
+
+    Returns:
+        A vector.
+
+    Raises:
+        ValueError: `mode` is another one.
+        ShapeError: an input is no vector, is empty, or its length is not known.
+    """
+    if mode not in ("valid", "same", "full"):
+        raise ValueError(f"correlate: mode is 'valid', 'same' or 'full', not {mode!r}")
+    a, b = as_tensor(x1), as_tensor(x2)
+    if len(a.shape) != 1 or len(b.shape) != 1 or not a.shape[0] or not b.shape[0]:
+        raise ShapeError(
+            f"correlate: needs two vectors of known length, got shapes {tuple(a.shape)} and "
+            f"{tuple(b.shape)}"
+        )
+    wanted = _correlation_dtype(a.dtype, b.dtype)
+    a, b = cast(a, wanted), conjugated(cast(b, wanted))
+    n, m = a.shape[0], b.shape[0]
+    swap = m > n
+    if swap:
+        a, b, n, m = b, a, m, n
+    low, high = {"valid": (0, 0), "full": (m - 1, m - 1)}.get(mode, (m // 2, (m - 1) // 2))
+    found: Tensor = sliding_product(pad(a, ((low, high),)), b)
+    return flip(found, 0) if swap else found

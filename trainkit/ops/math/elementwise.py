@@ -1,0 +1,536 @@
+"""Arithmetic, comparison, rounding, exponential and trigonometric operations, element by element.
+
+Two inputs broadcast against each other by NumPy's rule. Operands of different dtypes promote as in
+Keras 3; Python numbers are weak. Integers become the default float where the result is no integer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule, current, device_of
+from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.facets import (
+    BY_ELEMENT,
+    ELEMENTWISE,
+    IF_ALIKE,
+    INVOLUTION,
+    UNCHANGED,
+    VIEW,
+    Unit,
+)
+from trainkit.core.dispatch.primitive import primitive, ufunc
+from trainkit.core.dtypes import DType, as_dtype
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
+from trainkit.kernels.elementwise.elementwise_tuned import FEWEST, applied
+from trainkit.kernels.elementwise.parallel_ufuncs import begin
+from trainkit.ops.arrays.indexing import nonzero
+
+ON_LARGE.append(begin)
+
+# ------------------------------------------------------------------ dtype and identity
+
+
+def _cast_rule(x: Spec, *, dtype: str) -> Spec:
+    return Spec(x.shape, dtype)
+
+
+@primitive(_cast_rule, name="cast", semantics=ELEMENTWISE, recompute="cheap", simplify=IF_ALIKE)
+def _cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
+    """Convert to the element type `dtype`."""
+    wanted = as_dtype(dtype).dtype
+    if x.dtype.kind == "c" and wanted.kind != "c":
+        x = x.real
+    return x.astype(wanted)
+
+
+def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
+    if not (x.dtype.is_differentiable and y.dtype.is_differentiable):
+        return None
+    return _cast(g, dtype=x.dtype.name)  # type: ignore[no-any-return]
+
+
+_cast.gradients(_cast_gradient)
+
+
+def cast(x: Any, dtype: Any) -> Tensor:
+    """Convert `x` to the element type `dtype`; floats lose their fraction on the way to integers.
+
+    Args:
+        x: tensor of any shape, or anything that converts to one.
+        dtype: a `DType` or its name.
+
+    Returns:
+        A tensor of the shape of `x`; `x` itself if it has this dtype.
+
+    Raises:
+        TypeError: `dtype` names no element type.
+    """
+    wanted = as_dtype(dtype)
+    tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if tensor.dtype == wanted:
+        return tensor
+    if trace_state.TAPES and not wanted.is_differentiable:
+        trace_state.note_exit(f"cast to {wanted.name}", tensor)
+    result: Tensor = _cast(tensor, dtype=wanted.name)
+    return result
+
+
+@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED, text="beside numbers")
+def identity(xp: ArrayModule, x: Array) -> Array:
+    """The same values as a new tensor."""
+    return x
+
+
+identity.gradients(lambda g, y, x: g)
+identity.declare(batch=BY_ELEMENT)
+
+
+# ------------------------------------------------------------------ arithmetic
+
+
+def along(g: Tensor, slope: Any) -> Tensor:
+    """`g` times the slope of a holomorphic function, conjugated if complex, as in TensorFlow."""
+    return multiply(g, conjugated(slope))  # type: ignore[no-any-return]
+
+
+def conjugated(x: Any) -> Any:
+    """The complex conjugate; a real `x` comes back as it is."""
+    if type(x) is Tensor:
+        return x if x._array.dtype.kind != "c" else PRIMITIVES["conj"].op(x)
+    if isinstance(x, Tensor) and x.dtype.is_complex:
+        return PRIMITIVES["conj"].op(x)
+    return x.conjugate() if type(x) is complex else x
+
+
+add = ufunc(
+    "add",
+    np.add,
+    shapes.broadcast,
+    "Sum x1 + x2, element by element.",
+    recompute="cheap",
+    simplify=Unit(0, (0, 1), integers=True),
+    graph_name="AddV2",
+    text="alone",
+)
+add.gradients(lambda g, y, a, b: g, lambda g, y, a, b: g)
+
+subtract = ufunc(
+    "subtract",
+    np.subtract,
+    shapes.broadcast,
+    "Difference x1 - x2.",
+    recompute="cheap",
+    simplify=Unit(0, (1,)),
+    graph_name="Sub",
+)
+subtract.gradients(lambda g, y, a, b: g, lambda g, y, a, b: negative(g))
+
+multiply = ufunc(
+    "multiply",
+    np.multiply,
+    shapes.broadcast,
+    "Product x1 * x2.",
+    recompute="cheap",
+    simplify=Unit(1, (0, 1)),
+    graph_name="Mul",
+)
+multiply.gradients(lambda g, y, a, b: along(g, b), lambda g, y, a, b: along(g, a))
+
+divide = ufunc(
+    "divide",
+    np.true_divide,
+    shapes.floating_broadcast,
+    "Quotient x1 / x2; integers give the default float.",
+    simplify=Unit(1, (1,)),
+    graph_name="RealDiv",
+)
+divide.gradients(
+    lambda g, y, a, b: divide(g, conjugated(b)),
+    lambda g, y, a, b: negative(along(g, divide(y, b))),
+)
+
+
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
+def divide_no_nan(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """Quotient x1 / x2, and 0 where x2 is 0."""
+    return xp.where(x2 == 0, 0, x1 / xp.where(x2 == 0, 1, x2))
+
+
+divide_no_nan.gradients(
+    lambda g, y, a, b: divide_no_nan(g, conjugated(b)),
+    lambda g, y, a, b: negative(along(g, divide_no_nan(y, b))),
+)
+
+negative: Any = ufunc(
+    "negative",
+    np.negative,
+    shapes.unchanged,
+    "The value with its sign changed.",
+    recompute="cheap",
+    simplify=INVOLUTION,
+    graph_name="Neg",
+)
+negative.gradients(lambda g, y, x: negative(g))
+
+
+def number_like(x: Spec, **settings: Any) -> Spec:
+    """Rule: like the input, bool becomes int32."""
+    return Spec(x.shape, dtypes.int32 if x.dtype.is_bool else x.dtype)
+
+
+square = ufunc("square", np.square, number_like, "Square x * x.", recompute="cheap")
+square.gradients(lambda g, y, x: along(g, multiply(x, 2)))
+
+_power = ufunc("power", np.power, shapes.broadcast, "x1 to the power x2.")
+
+
+def _power_by_base(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
+    if not isinstance(b, Tensor):
+        return along(g, multiply(power(a, b - 1), b)) if b != 0 else multiply(g, 0)
+    # At b = 0 the slope is 0 whatever a is, also where a**-1 is infinite.
+    lower = power(a, where(equal(b, 0), 1, subtract(b, 1)))
+    return along(g, multiply(b, lower))
+
+
+def _power_by_exponent(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
+    if y.dtype.is_complex:
+        return along(g, multiply(y, log(where(equal(a, 0), 1, a))))
+    # y is constant in b where a is 0, and has no real slope where a is negative.
+    logarithm = log(where(greater(a, 0), cast(a, y.dtype), 1))
+    return multiply(g, multiply(y, logarithm))  # type: ignore[no-any-return]
+
+
+_power.gradients(_power_by_base, _power_by_exponent)
+
+
+def power(x1: Any, x2: Any) -> Tensor:
+    """`x1` to the power `x2`, element by element.
+
+    Args:
+        x1: tensor, the base.
+        x2: tensor, the exponent; the shapes broadcast.
+
+    Returns:
+        A tensor of the promoted dtype.
+
+    Raises:
+        InvalidArgumentError: an integer has a negative exponent; cast it to a float first.
+    """
+    if (type(x2) is int or type(x2) is float) and x2 in _PRODUCTS and isinstance(x1, Tensor):
+        if type(x2) is int or x1.dtype.is_floating or x1.dtype.is_complex:
+            return _PRODUCTS[x2](x1)  # type: ignore[no-any-return]
+    return _power(x1, x2)  # type: ignore[no-any-return]
+
+
+_PRODUCTS: dict[float, Any] = {2: square, 3: lambda x: multiply(square(x), x)}
+"""Powers that are products, in a tenth of the time of others."""
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def reciprocal(xp: ArrayModule, x: Array) -> Array:
+    """Reciprocal 1 / x; integers give the default float."""
+    return 1 / x
+
+
+reciprocal.gradients(lambda g, y, x: negative(along(g, square(y))))
+
+sqrt = ufunc("sqrt", np.sqrt, shapes.floating, "Square root; NaN for negative values.")
+# Where nothing comes from above nothing goes on, also where the slope is infinite or NaN: so a
+# `where` around a root keeps its gradient.
+sqrt.gradients(lambda g, y, x: _if_any(divide(multiply(g, 0.5), conjugated(y)), g))
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def rsqrt(xp: ArrayModule, x: Array) -> Array:
+    """Reciprocal square root 1 / sqrt(x)."""
+    return 1 / xp.sqrt(x)
+
+
+rsqrt.gradients(lambda g, y, x: _if_any(along(g, multiply(multiply(y, square(y)), -0.5)), g))
+
+
+def _magnitude_rule(x: Spec) -> Spec:
+    return Spec(x.shape, x.dtype.real_dtype)
+
+
+absolute = ufunc("absolute", np.absolute, _magnitude_rule, "Magnitude |x|.")
+
+
+def _absolute_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    if x.dtype.is_complex:
+        return multiply(cast(g, x.dtype), sign(x))  # type: ignore[no-any-return]
+    return multiply(g, sign(x))  # type: ignore[no-any-return]
+
+
+absolute.gradients(_absolute_gradient)
+
+
+def fabs(x: Any) -> Tensor:
+    """Magnitude |x| as a float.
+
+    Args:
+        x: tensor of any shape.
+
+    Returns:
+        A float tensor of the shape of `x`.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    return absolute(cast(x, shapes.float_dtype(x.dtype)))  # type: ignore[no-any-return]
+
+
+sign = ufunc(
+    "sign", np.sign, shapes.unchanged, "-1, 0 or 1 by the sign of x; x / |x| for complex values."
+)
+
+
+def _sign_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    if not x.dtype.is_complex:
+        return multiply(g, 0)  # type: ignore[no-any-return]
+    # d(x / |x|) turns dx by the part of it that is perpendicular to x, over |x|.
+    size = cast(absolute(x), x.dtype)
+    along_x = cast(PRIMITIVES["real"].op(multiply(conjugated(y), g)), x.dtype)
+    return divide(subtract(g, multiply(y, along_x)), size)  # type: ignore[no-any-return]
+
+
+sign.gradients(_sign_gradient)
+
+# ------------------------------------------------------------------ exponentials
+
+exp = ufunc("exp", np.exp, shapes.floating, "Exponential e**x.")
+exp.gradients(lambda g, y, x: along(g, y))
+
+expm1 = ufunc("expm1", np.expm1, shapes.floating, "e**x - 1, exact for small x.")
+expm1.gradients(lambda g, y, x: along(g, add(y, 1)))
+
+log = ufunc("log", np.log, shapes.floating, "Natural logarithm.")
+log.gradients(lambda g, y, x: divide(g, conjugated(x)))
+
+log1p = ufunc("log1p", np.log1p, shapes.floating, "log(1 + x), exact for small x.")
+log1p.gradients(lambda g, y, x: divide(g, conjugated(add(x, 1))))
+
+tanh = ufunc("tanh", np.tanh, shapes.floating, "Hyperbolic tangent.")
+tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
+
+# ------------------------------------------------------------------ comparison
+
+equal = ufunc(
+    "equal", np.equal, shapes.broadcast_bool, "Whether x1 == x2.", recompute="cheap", text="alone"
+)
+not_equal = ufunc(
+    "not_equal",
+    np.not_equal,
+    shapes.broadcast_bool,
+    "Whether x1 != x2.",
+    recompute="cheap",
+    text="alone",
+)
+less = ufunc("less", np.less, shapes.broadcast_bool, "Whether x1 < x2.", recompute="cheap")
+less_equal = ufunc(
+    "less_equal", np.less_equal, shapes.broadcast_bool, "Whether x1 <= x2.", recompute="cheap"
+)
+greater = ufunc("greater", np.greater, shapes.broadcast_bool, "Whether x1 > x2.", recompute="cheap")
+greater_equal = ufunc(
+    "greater_equal", np.greater_equal, shapes.broadcast_bool, "Whether x1 >= x2.", recompute="cheap"
+)
+logical_and = ufunc("logical_and", np.logical_and, shapes.broadcast_bool, "Whether both are true.")
+logical_or = ufunc("logical_or", np.logical_or, shapes.broadcast_bool, "Whether one is true.")
+logical_xor = ufunc(
+    "logical_xor", np.logical_xor, shapes.broadcast_bool, "Whether exactly one is true."
+)
+logical_not = ufunc(
+    "logical_not",
+    np.logical_not,
+    shapes.unchanged_bool,
+    "Whether x is false.",
+    recompute="cheap",
+    simplify=INVOLUTION,
+)
+isfinite = ufunc("isfinite", np.isfinite, shapes.unchanged_bool, "Whether x is a finite number.")
+isinf = ufunc("isinf", np.isinf, shapes.unchanged_bool, "Whether x is infinite.")
+isnan = ufunc("isnan", np.isnan, shapes.unchanged_bool, "Whether x is not a number.")
+
+# ------------------------------------------------------------------ choice
+
+
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
+    """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
+    if x.size >= FEWEST and (found := applied("keep_where", mask, x)) is not None:
+        return found
+    return xp.where(mask, x, 0)
+
+
+keep_where.gradients(lambda g, y, x, mask: keep_where(g, mask), None)
+
+
+def _if_any(slope: Any, g: Any) -> Any:
+    """`slope` where the gradient from above, `g`, is not 0, and 0 elsewhere."""
+    return keep_where(slope, not_equal(g, 0))
+
+
+maximum = ufunc("maximum", np.maximum, shapes.broadcast, "The greater of x1 and x2; NaN wins.")
+maximum.gradients(
+    lambda g, y, a, b: keep_where(g, greater_equal(a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(greater_equal(a, b))),
+)
+minimum = ufunc("minimum", np.minimum, shapes.broadcast, "The lesser of x1 and x2; NaN wins.")
+minimum.gradients(
+    lambda g, y, a, b: keep_where(g, less_equal(a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(less_equal(a, b))),
+)
+
+
+def _where_rule(condition: Spec, x1: Spec, x2: Spec) -> Spec:
+    dims = shapes.broadcast_dims(condition.shape, x1.shape, x2.shape, op="where")
+    return Spec(dims, dtypes.result_type(x1, x2))
+
+
+@primitive(_where_rule, name="where", semantics=ELEMENTWISE, text="beside numbers")
+def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
+    """x1 where the condition is true, else x2."""
+    if x2.size >= FEWEST and (found := applied("where", condition, x1, x2)) is not None:
+        return found
+    return xp.where(condition, x1, x2)
+
+
+_where.primitive.broadcasts = True
+_where.gradients(
+    None,
+    lambda g, y, condition, a, b: _where(condition, g, zero_like(g)),
+    lambda g, y, condition, a, b: _where(condition, zero_like(g), g),
+)
+
+
+def zero_like(x: Tensor) -> Tensor:
+    """The scalar 0 in the dtype and place of `x`."""
+    return scalar_like(0, x.dtype, x)
+
+
+def scalar_like(value: Any, dtype: DType, like: Any) -> Tensor:
+    """The Python number `value` as a scalar tensor of `dtype`, where `like` is."""
+    where_it_is = device_of(like._array) if type(like) is Tensor else current()
+    return wrap(where_it_is.xp.asarray(value, dtype.dtype))
+
+
+def promoted(*values: Any) -> list[Tensor]:
+    """Tensors of one dtype, the one that `values` promote to; Python numbers are weak."""
+    ready = [
+        x if type(x) in _WEAK or isinstance(x, Tensor) else convert_to_tensor(x) for x in values
+    ]
+    wanted = dtypes.result_type(*ready)
+    like = next((x for x in ready if isinstance(x, Tensor)), None)
+    return [
+        cast(x, wanted) if isinstance(x, Tensor) else scalar_like(x, wanted, like) for x in ready
+    ]
+
+
+_WEAK = (float, int, bool, complex)
+_BOOL = np.dtype(np.bool_)
+
+
+def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
+    """Choose `x1` where `condition` is true, else `x2`.
+
+    Args:
+        condition: tensor of bools, or of numbers, of which all but 0 count as true.
+        x1: tensor, taken where the condition is true; all three shapes broadcast.
+        x2: tensor, taken elsewhere. Leave both out to ask where the condition is true.
+
+    Returns:
+        A tensor of the dtype to which `x1` and `x2` promote; with the condition alone, a tuple of
+        one integer tensor of positions per axis.
+
+    Raises:
+        InvalidArgumentError: only one of `x1` and `x2` is given.
+    """
+    if type(x1) is Tensor and type(condition) is Tensor and condition._array.dtype is _BOOL:
+        if type(x2) is Tensor and x1._array.dtype is x2._array.dtype:
+            return _where(condition, x1, x2)
+    if x1 is None and x2 is None:
+        return nonzero(condition)
+    if x1 is None or x2 is None:
+        raise InvalidArgumentError("where: give both x1 and x2, or neither of them")
+    one, two = promoted(x1, x2)
+    return _where(cast(condition, "bool"), one, two)
+
+
+def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+@primitive(_clip_rule, name="clip", semantics=ELEMENTWISE)
+def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
+    """Values below the number x_min become x_min, those above x_max become x_max."""
+    if x.size >= FEWEST and (found := applied("clip", x, numbers=(x_min, x_max))) is not None:
+        return found
+    return xp.minimum(xp.maximum(x, x_min), x_max)
+
+
+def _clip_gradient(g: Tensor, y: Tensor, x: Tensor, *, x_min: float, x_max: float) -> Tensor:
+    inside = logical_and(greater_equal(x, x_min), less_equal(x, x_max))
+    return keep_where(g, inside)  # type: ignore[no-any-return]
+
+
+_clip.gradients(_clip_gradient)
+
+
+@primitive(shapes.broadcast, semantics=ELEMENTWISE)
+def clip_by_tensors(xp: ArrayModule, x: Array, x_min: Array, x_max: Array) -> Array:
+    """Values below x_min become x_min, those above x_max become x_max; all three broadcast."""
+    return xp.minimum(xp.maximum(x, x_min), x_max)
+
+
+clip_by_tensors.gradients(
+    lambda g, y, x, low, high: keep_where(
+        g, logical_and(greater_equal(x, low), less_equal(x, high))
+    ),
+    lambda g, y, x, low, high: keep_where(g, logical_and(less(x, low), less_equal(low, high))),
+    lambda g, y, x, low, high: keep_where(g, greater(maximum(x, low), high)),
+)
+
+
+def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
+    """Limit the values of `x` to the range from `x_min` to `x_max`.
+
+    No gradient passes outside the range.
+
+    Args:
+        x: tensor of any shape.
+        x_min: number, or tensor whose shape broadcasts with that of `x`.
+        x_max: likewise.
+
+    Returns:
+        A tensor of the promoted dtype.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    weak = (int, float)
+    if type(x_min) in weak and type(x_max) in weak:
+        if type(x) is not Tensor or x._array.dtype.kind != "f":
+            x = cast(x, dtypes.result_type(x.dtype, x_min, x_max))
+            if x.dtype is dtypes.bfloat16:  # which NumPy widens beside a Python number
+                return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
+        return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
+    return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
+
+
+fmax = ufunc("fmax", np.fmax, shapes.broadcast, "The greater of x1 and x2; NaN loses.")
+fmax.gradients(
+    lambda g, y, a, b: keep_where(g, _wins(greater_equal(a, b), a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(_wins(greater_equal(a, b), a, b))),
+)
+fmin = ufunc("fmin", np.fmin, shapes.broadcast, "The lesser of x1 and x2; NaN loses.")
+fmin.gradients(
+    lambda g, y, a, b: keep_where(g, _wins(less_equal(a, b), a, b)),
+    lambda g, y, a, b: keep_where(g, logical_not(_wins(less_equal(a, b), a, b))),
+)
+
+
+def _wins(ahead: Tensor, a: Any, b: Any) -> Tensor:
+    """Whether `a` is the result: it is ahead, or `b` is NaN."""
+    return logical_or(ahead, not_equal(b, b))  # type: ignore[no-any-return]

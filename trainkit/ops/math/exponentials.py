@@ -1,0 +1,192 @@
+"""Exponentials, logarithms and roots beyond those that arithmetic itself needs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, REDUCTION
+from trainkit.core.dispatch.primitive import primitive, ufunc
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.math.elementwise import (
+    absolute,
+    add,
+    along,
+    cast,
+    conjugated,
+    divide,
+    divide_no_nan,
+    equal,
+    exp,
+    logical_or,
+    multiply,
+    negative,
+    not_equal,
+    square,
+    subtract,
+    where,
+)
+from trainkit.ops.math.max_and_argmax import extreme
+from trainkit.ops.math.reductions import (
+    Axis,
+    axis_setting,
+    check_axes,
+    spread,
+)
+
+exp2 = ufunc("exp2", np.exp2, shapes.floating, "Power 2**x.")
+exp2.gradients(lambda g, y, x: along(g, multiply(y, math.log(2))))
+
+log2 = ufunc("log2", np.log2, shapes.floating, "Logarithm to the base 2.")
+log2.gradients(lambda g, y, x: divide(multiply(g, 1 / math.log(2)), conjugated(x)))
+
+log10 = ufunc("log10", np.log10, shapes.floating, "Logarithm to the base 10.")
+log10.gradients(lambda g, y, x: divide(multiply(g, 1 / math.log(10)), conjugated(x)))
+
+logaddexp = ufunc(
+    "logaddexp", np.logaddexp, shapes.floating_broadcast, "log(exp(x1) + exp(x2)), no overflow."
+)
+logaddexp.gradients(
+    lambda g, y, a, b: multiply(g, exp(subtract(a, y))),
+    lambda g, y, a, b: multiply(g, exp(subtract(b, y))),
+)
+
+logaddexp2 = ufunc(
+    "logaddexp2", np.logaddexp2, shapes.floating_broadcast, "log2(2**x1 + 2**x2), no overflow."
+)
+logaddexp2.gradients(
+    lambda g, y, a, b: multiply(g, exp2(subtract(a, y))),
+    lambda g, y, a, b: multiply(g, exp2(subtract(b, y))),
+)
+
+cbrt = ufunc("cbrt", np.cbrt, shapes.floating, "Cube root, negative for negative values.")
+cbrt.gradients(lambda g, y, x: divide(g, multiply(square(y), 3)))
+
+hypot = ufunc(
+    "hypot", np.hypot, shapes.floating_broadcast, "Length sqrt(x1**2 + x2**2), no overflow."
+)
+hypot.gradients(
+    lambda g, y, a, b: multiply(g, divide_no_nan(a, y)),
+    lambda g, y, a, b: multiply(g, divide_no_nan(b, y)),
+)
+
+
+def ldexp(x1: Any, x2: Any) -> Tensor:
+    """`x1` times 2 to the power `x2`; zeros and infinities stay what they are.
+
+    Args:
+        x1: tensor of numbers.
+        x2: tensor of integers; the shapes broadcast.
+
+    Returns:
+        A float tensor of the dtype of `x1`.
+
+    Raises:
+        TypeError: `x2` has no integers.
+    """
+    x1, x2 = convert_to_tensor(x1), convert_to_tensor(x2)
+    if not x2.dtype.is_integer:
+        raise TypeError(f"ldexp: the exponent x2 must be an integer, it has dtype {x2.dtype.name}")
+    wanted = shapes.float_dtype(dtypes.result_type(x1, x2))
+    x1 = cast(x1, wanted)
+    still = logical_or(equal(x1, 0), equal(absolute(x1), np.inf))
+    power = exp2(where(still, 0.0, cast(x2, wanted)))  # not 0 times infinity
+    return multiply(x1, cast(power, wanted))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ products that are 0 at 0
+
+
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
+def xlogy(xp: ArrayModule, x: Array, y: Array) -> Array:
+    """Product x * log(y), and 0 where x is 0 whatever y is."""
+    return xp.where(x == 0, 0, x * xp.log(xp.where(x == 0, 1, y)))
+
+
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
+def xlog1py(xp: ArrayModule, x: Array, y: Array) -> Array:
+    """Product x * log(1 + y), and 0 where x is 0 whatever y is."""
+    return xp.where(x == 0, 0, x * xp.log1p(xp.where(x == 0, 0, y)))
+
+
+@primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
+def xdivy(xp: ArrayModule, x: Array, y: Array) -> Array:
+    """Quotient x / y, and 0 where x is 0 whatever y is."""
+    return xp.where(x == 0, 0, x / xp.where(x == 0, 1, y))
+
+
+xlogy.gradients(
+    lambda g, out, x, y: multiply(g, xlogy(_nonzero(x), y)),
+    lambda g, out, x, y: multiply(g, xdivy(x, y)),
+)
+
+xlog1py.gradients(
+    lambda g, out, x, y: multiply(g, xlog1py(_nonzero(x), y)),
+    lambda g, out, x, y: multiply(g, xdivy(x, add(y, 1))),
+)
+
+xdivy.gradients(
+    lambda g, out, x, y: multiply(g, xdivy(_nonzero(x), y)),
+    lambda g, out, x, y: multiply(g, xdivy(negative(x), square(y))),
+)
+
+
+def _nonzero(x: Any) -> Tensor:
+    """1 where `x` is not 0, else 0."""
+    return cast(not_equal(x, 0), x.dtype)
+
+
+def _logsumexp_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype))
+
+
+_GREATEST = {d.dtype: d.max for d in dtypes.ALL if d.is_floating}
+
+
+@primitive(_logsumexp_rule, name="logsumexp", semantics=REDUCTION)
+def _logsumexp(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Logarithm of the sum of exponentials along axes."""
+    check_axes(x, axis, "logsumexp")
+    if x.dtype.kind in "iub":
+        x = x.astype(dtypes.floatx())
+    if x.dtype.itemsize < 4:  # sums of 16-bit floats stop growing, or overflow
+        wide: Any = _logsumexp.primitive.kernel
+        return wide(xp, x.astype(np.float32), axis=axis, keepdims=keepdims).astype(x.dtype)
+    if not x.size:
+        return xp.log(xp.add.reduce(x, axis, None, None, keepdims))
+    top = extreme(xp, "max", x, axis, True)
+    limit = _GREATEST[x.dtype]
+    top = xp.minimum(xp.maximum(top, -limit), limit)  # inf - inf would be NaN
+    total = xp.log(xp.add.reduce(xp.exp(x - top), axis, None, None, keepdims))
+    return total + top.reshape(total.shape)
+
+
+def _logsumexp_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool
+) -> Tensor | None:
+    if not x.dtype.is_differentiable:
+        return None
+    settings = {"axis": axis, "keepdims": keepdims, "mean": False}
+    return multiply(spread(g, x, **settings), exp(subtract(x, spread(y, x, **settings))))  # type: ignore[no-any-return]
+
+
+_logsumexp.gradients(_logsumexp_gradient)
+
+
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) along `axis`, without overflow.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`, or of the default float if that is no float.
+    """
+    return _logsumexp(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]

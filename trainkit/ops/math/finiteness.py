@@ -1,0 +1,122 @@
+"""Infinities, NaN and closeness of floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    ELEMENTWISE,
+    NO_LAYER,
+    NOT_YET,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.math.elementwise import isnan
+from trainkit.ops.math.elementwise import where as choose
+from trainkit.ops.math.predicates import all as all_true
+
+# ------------------------------------------------------------------ infinities
+
+
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
+def isposinf(xp: ArrayModule, x: Array) -> Array:
+    """Whether x is plus infinity."""
+    return xp.equal(x, np.inf)
+
+
+@primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
+def isneginf(xp: ArrayModule, x: Array) -> Array:
+    """Whether x is minus infinity."""
+    return xp.equal(x, -np.inf)
+
+
+def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """Replace NaN and infinities by numbers; no gradient passes where one was replaced.
+
+    Args:
+        x: tensor of any shape; integers come back as they are.
+        nan: what NaN becomes.
+        posinf: what plus infinity becomes; by default the greatest number of the dtype.
+        neginf: what minus infinity becomes; by default the least number of the dtype.
+
+    Returns:
+        A tensor of the shape and dtype of `x`.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if not x.dtype.is_floating:
+        return x  # type: ignore[no-any-return]
+    low, high = x.dtype.limits
+    result = choose(isnan(x), nan, x)
+    result = choose(isposinf(x), high if posinf is None else posinf, result)
+    return choose(isneginf(x), low if neginf is None else neginf, result)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ closeness
+
+
+def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
+    return shapes.broadcast_bool(x1, x2)
+
+
+@primitive(
+    _isclose_rule,
+    name="isclose",
+    promotion=COMMON,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NOT_YET,
+)
+def _isclose(
+    xp: ArrayModule, x1: Array, x2: Array, *, rtol: float, atol: float, equal_nan: bool
+) -> Array:
+    """Whether |x1 - x2| <= atol + rtol * |x2|."""
+    if x1.dtype.kind in "iub":
+        x1, x2 = x1.astype(xp.float64), x2.astype(xp.float64)
+    close = xp.abs(x1 - x2) <= atol + rtol * xp.abs(x2)
+    close = xp.where(xp.isfinite(x1) & xp.isfinite(x2), close, x1 == x2)
+    return close | (xp.isnan(x1) & xp.isnan(x2)) if equal_nan else close
+
+
+def isclose(
+    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Whether |x1 - x2| <= atol + rtol * |x2|; infinities are close to themselves only.
+
+    Args:
+        x1: tensor.
+        x2: tensor that is compared with it; the shapes broadcast.
+        rtol: allowed difference relative to `x2`.
+        atol: allowed difference on top.
+        equal_nan: whether NaN is close to NaN.
+
+    Returns:
+        A bool tensor.
+    """
+    return _isclose(  # type: ignore[no-any-return]
+        x1, x2, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan)
+    )
+
+
+def allclose(
+    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Whether all elements are close in the sense of `isclose`.
+
+    Args:
+        x1: tensor.
+        x2: tensor that is compared with it; the shapes broadcast.
+        rtol: allowed difference relative to `x2`.
+        atol: allowed difference on top.
+        equal_nan: whether NaN is close to NaN.
+
+    Returns:
+        A bool tensor without axes.
+    """
+    return all_true(isclose(x1, x2, rtol, atol, equal_nan))

@@ -1,0 +1,135 @@
+"""The gamma function's logarithm and its derivatives, and Hurwitz's zeta function.
+
+Values are computed in float64. Source: Abramowitz and Stegun 1964, chapters 6 and 23: the
+recurrence, reflection, Stirling's series and the Euler-Maclaurin formula.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.ops.math.elementwise import (
+    add,
+    multiply,
+    negative,
+    scalar_like,
+)
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_START = 10  # from here on the series below are exact to 1e-16
+
+
+def _positive_lgamma(xp: ArrayModule, x: Array) -> Array:
+    """log(gamma(x)) for x > 0: Stirling's series after the recurrence gamma(x + 1) = x gamma(x)."""
+    product = xp.ones_like(x)
+    for _ in range(_START):
+        below = x < _START
+        product = xp.where(below, product * x, product)
+        x = x + below
+    inverse = 1 / x
+    squared = inverse * inverse
+    series = 0 * x
+    for k in range(len(_BERNOULLI), 0, -1):
+        series = series * squared + _BERNOULLI[k - 1] / (2 * k * (2 * k - 1))
+    half_log = 0.5 * math.log(2 * math.pi)
+    return (x - 0.5) * xp.log(x) - x + half_log + series * inverse - xp.log(product)
+
+
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def lgamma(xp: ArrayModule, x: Array) -> Array:
+    """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers."""
+    wide = x.astype(xp.float64)
+    upper = xp.where(wide < 0.5, 1 - wide, wide)
+    value = _positive_lgamma(xp, xp.minimum(upper, 1e300))
+    part = wide - xp.floor(wide)
+    reflected = math.log(math.pi) - xp.log(xp.abs(xp.sin(math.pi * part))) - value
+    value = xp.where(wide < 0.5, reflected, value)
+    pole = ((wide <= 0) & (part == 0)) | xp.isinf(wide)
+    return xp.where(pole, np.inf, value).astype(x.dtype)
+
+
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def digamma(xp: ArrayModule, x: Array) -> Array:
+    """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers."""
+    wide = x.astype(xp.float64)
+    high = xp.where(wide < 0.5, 1 - wide, wide)
+    steps = 0 * high
+    for _ in range(_START):
+        below = high < _START
+        steps = steps + xp.where(below, 1 / high, 0)
+        high = high + below
+    squared = 1 / (high * high)
+    series = 0 * high
+    for k in range(len(_BERNOULLI), 0, -1):
+        series = (series + _BERNOULLI[k - 1] / (2 * k)) * squared
+    value = xp.log(high) - 0.5 / high - series - steps
+    part = wide - xp.floor(wide)
+    value = xp.where(wide < 0.5, value - math.pi / xp.tan(math.pi * part), value)
+    return xp.where((wide <= 0) & (part == 0), np.nan, value).astype(x.dtype)
+
+
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
+    """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1 and q > 0.
+
+    Infinite at x = 1, NaN elsewhere outside of that range.
+    """
+    s, a = xp.broadcast_arrays(x.astype(xp.float64), q.astype(xp.float64))
+    total = 0 * (s + a)
+    for k in range(_START):
+        total = total + (a + k) ** -s
+    end = a + _START
+    total = total + end ** (1 - s) / (s - 1) + 0.5 * end**-s
+    # Euler-Maclaurin: each term has two more factors s + j and two more powers of 1 / end.
+    factor = s * end ** (-s - 1)
+    for k, bernoulli in enumerate(_BERNOULLI, 1):
+        total = total + bernoulli / math.factorial(2 * k) * factor
+        factor = factor * (s + 2 * k - 1) * (s + 2 * k) / (end * end)
+    total = xp.where(s == 1, np.inf, total)
+    return xp.where((s < 1) | (a <= 0), np.nan, total).astype(x.dtype)
+
+
+zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(add(x, 1), q)))))
+
+
+@primitive(
+    shapes.floating_broadcast,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=NO_LAYER,
+)
+def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
+    """Derivative number a of digamma(x), for whole a >= 0; x > 0 unless a is 0."""
+    order, wide = xp.broadcast_arrays(a.astype(xp.float64), x.astype(xp.float64))
+    factorial = xp.exp(_positive_lgamma(xp, order + 1))
+    sign = 2 * (order % 2) - 1
+    value = sign * factorial * zeta.primitive.kernel(xp, order + 1, wide)
+    value = xp.where(order == 0, digamma.primitive.kernel(xp, wide), value)
+    valid = (order >= 0) & (order == xp.floor(order))
+    return xp.where(valid, value, np.nan).astype(x.dtype)
+
+
+polygamma.gradients(None, lambda g, y, a, x: multiply(g, polygamma(add(a, 1), x)))
+digamma.gradients(lambda g, y, x: multiply(g, polygamma(scalar_like(1, x.dtype, x), x)))
+lgamma.gradients(lambda g, y, x: multiply(g, digamma(x)))

@@ -1,0 +1,211 @@
+"""Extremes along axes, and where they are.
+
+`axis` and `keepdims` are those of the reductions. A NaN is greater and less than all numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import REDUCTION, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_extreme
+from trainkit.ops.core.vmap import later, reshaped
+from trainkit.ops.math.elementwise import (
+    cast,
+    divide,
+    equal,
+    keep_where,
+)
+from trainkit.ops.math.reductions import (
+    Axis,
+    axis_setting,
+    check_axes,
+    spread,
+)
+from trainkit.ops.math.reductions import sum as total
+
+
+def _reduced_extreme(
+    xp: ArrayModule, x: Array, name: str, axis: Axis, keepdims: bool, initial: Any
+) -> Array:
+    check_axes(x, axis, name)
+    if x.size >= FEWEST and initial is None:
+        found = axis_extreme(name, x, axis, keepdims)
+        if found is not None:
+            return found
+    if initial is None:
+        return extreme(xp, name, x, axis, keepdims)
+    pick = xp.maximum if name == "max" else xp.minimum
+    if xp is np:
+        return pick.reduce(x, axis, None, None, keepdims, initial)
+    start = xp.asarray(initial, x.dtype)
+    if not x.size:
+        return xp.full(shapes.reduced_dims(x.shape, axis, keepdims), start)
+    return pick(extreme(xp, name, x, axis, keepdims), start)
+
+
+def extreme(xp: ArrayModule, name: str, x: Array, axis: Axis, keepdims: bool) -> Array:
+    """`xp.max` or `xp.min`; CuPy's ufuncs can't reduce, and NumPy's skip a wrapper."""
+    if xp is np:
+        pick = xp.maximum if name == "max" else xp.minimum
+        return pick.reduce(x, axis, None, None, keepdims)
+    return getattr(xp, name)(x, axis, None, keepdims)
+
+
+def _extreme_rule(x: Spec, *, axis: Axis, keepdims: bool, initial: Any) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), x.dtype)
+
+
+@primitive(_extreme_rule, name="max", semantics=REDUCTION)
+def _max(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
+    """Greatest element along axes; NaN wins."""
+    return _reduced_extreme(xp, x, "max", axis, keepdims, initial)
+
+
+@primitive(_extreme_rule, name="min", semantics=REDUCTION)
+def _min(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
+    """Least element along axes; NaN wins."""
+    return _reduced_extreme(xp, x, "min", axis, keepdims, initial)
+
+
+def _extreme_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool, initial: Any
+) -> Tensor:
+    """`g` in equal shares to the elements that have the extreme value."""
+    settings = {"axis": axis, "keepdims": keepdims, "mean": False}
+    reached = equal(x, spread(y, x, **settings))
+    count = total(cast(reached, g.dtype), axis=axis, keepdims=keepdims)
+    if initial is not None:  # nothing reaches an extreme that is the initial value
+        count = _max(count, axis=(), keepdims=False, initial=1)
+    return keep_where(spread(divide(g, count), x, **settings), reached)  # type: ignore[no-any-return]
+
+
+_max.gradients(_extreme_gradient)
+_min.gradients(_extreme_gradient)
+
+
+def _initial_setting(initial: Any) -> Any:
+    if initial is None or isinstance(initial, int | float):
+        return initial
+    return np.asarray(initial).item()
+
+
+def max(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
+    """Greatest element along `axis`. Equal greatest ones share the gradient equally.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+        initial: a number that counts as one more element; an empty axis needs it.
+
+    Returns:
+        A tensor of the dtype of `x`.
+
+    Raises:
+        InvalidArgumentError: an axis of size 0 is reduced without `initial`.
+    """
+    return _max(  # type: ignore[no-any-return]
+        x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
+    )
+
+
+def min(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Tensor:
+    """Least element along `axis`. Equal least ones share the gradient equally.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+        initial: a number that counts as one more element; an empty axis needs it.
+
+    Returns:
+        A tensor of the dtype of `x`.
+
+    Raises:
+        InvalidArgumentError: an axis of size 0 is reduced without `initial`.
+    """
+    return _min(  # type: ignore[no-any-return]
+        x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
+    )
+
+
+def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
+
+
+@primitive(
+    _position_rule,
+    name="argmax",
+    semantics=REDUCTION,
+    lowering=Absent("positions of extremes are found in order"),
+)
+def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
+    """Position of the greatest element."""
+    check_axes(x, axis, "argmax")
+    return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+@primitive(
+    _position_rule,
+    name="argmin",
+    semantics=REDUCTION,
+    lowering=Absent("positions of extremes are found in order"),
+)
+def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
+    """Position of the least element."""
+    check_axes(x, axis, "argmin")
+    return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+@_argmax.batch_by
+@_argmin.batch_by
+def _position_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Without an axis, the position in the flattened value."""
+    stack, axis, rank = inputs[0].stacked, settings["axis"], len(inputs[0].shape)
+    if axis is not None:
+        return primitive.op(stack, **{**settings, "axis": later(axis)})
+    flat = reshaped(stack, (count, -1))
+    y = primitive.op(flat, **{**settings, "axis": 1, "keepdims": False})
+    return reshaped(y, (count, *(1,) * rank)) if settings["keepdims"] else y
+
+
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Position of the greatest element along `axis`; the first of equal ones.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, or `None` for the position in the flattened tensor.
+        keepdims: keep the reduced axis with size 1.
+
+    Returns:
+        An int32 tensor.
+
+    Raises:
+        InvalidArgumentError: the axis has size 0.
+    """
+    return _argmax(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]
+
+
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Position of the least element along `axis`; the first of equal ones.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, or `None` for the position in the flattened tensor.
+        keepdims: keep the reduced axis with size 1.
+
+    Returns:
+        An int32 tensor.
+
+    Raises:
+        InvalidArgumentError: the axis has size 0.
+    """
+    return _argmin(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]

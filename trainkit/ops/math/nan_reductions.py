@@ -1,0 +1,304 @@
+"""Reductions that leave NaN out: `nansum`, `nanmean`, `nanmax` and their like.
+
+`axis` is an int, a sequence of ints, or `None` for all axes; `keepdims=True` keeps reduced axes
+with size 1. Without any number along an axis, sums are 0, products 1, positions -1 and all else
+NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.core.one_node import sizes_later
+from trainkit.ops.math import max_and_argmax, predicates, reductions
+from trainkit.ops.math.cumulative import cumprod, cumsum, prod
+from trainkit.ops.math.elementwise import (
+    cast,
+    divide,
+    isnan,
+    logical_not,
+    multiply,
+    sqrt,
+    square,
+    subtract,
+    where,
+)
+from trainkit.ops.math.reductions import Axis
+from trainkit.ops.math.statistics import percents, quantile_of, shares_later
+
+
+def _split_off(x: Any, filling: float) -> tuple[Tensor, Tensor | None]:
+    """`x` with `filling` for NaN, and where NaN was; `None` for dtypes without NaN."""
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if not x.dtype.is_differentiable:
+        return x, None
+    missing = isnan(x)
+    return where(missing, filling, x), missing
+
+
+# ------------------------------------------------------------------ sums and products
+
+
+def nansum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Sum along `axis` with NaN as 0.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor as `sum` gives it.
+    """
+    return reductions.sum(_split_off(x, 0)[0], axis, keepdims)
+
+
+def nanprod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Product along `axis` with NaN as 1.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor as `prod` gives it.
+    """
+    return prod(_split_off(x, 1)[0], axis, keepdims)
+
+
+def _one_axis(axis: Any) -> Any:
+    """The axis in a sequence of one."""
+    if isinstance(axis, list | tuple) and len(axis) == 1:
+        return axis[0]
+    return axis
+
+
+def nancumsum(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Running sum along `axis` with NaN as 0.
+
+    Args:
+        x: tensor of any shape.
+        axis: an int, or `None` to flatten `x` first.
+        dtype: element type of the result; by default that of `x`.
+
+    Returns:
+        A tensor as `cumsum` gives it.
+    """
+    x = _split_off(x, 0)[0]
+    return x if axis == () else cumsum(x, _one_axis(axis), dtype)
+
+
+def nancumprod(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
+    """Running product along `axis` with NaN as 1.
+
+    Args:
+        x: tensor of any shape.
+        axis: an int, or `None` to flatten `x` first.
+        dtype: element type of the result; by default that of `x`.
+
+    Returns:
+        A tensor as `cumprod` gives it.
+    """
+    x = _split_off(x, 1)[0]
+    return x if axis == () else cumprod(x, _one_axis(axis), dtype)
+
+
+# ------------------------------------------------------------------ means and moments
+
+
+def nanmean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Mean along `axis` of all that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor as `mean` gives it.
+    """
+    values, missing = _split_off(x, 0)
+    if missing is None:
+        return reductions.mean(values, axis, keepdims)
+    count = reductions.sum(cast(logical_not(missing), values.dtype), axis, keepdims)
+    return divide(reductions.sum(values, axis, keepdims), count)  # type: ignore[no-any-return]
+
+
+def nanvar(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Variance along `axis` of all that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor as `var` gives it.
+    """
+    values, missing = _split_off(x, 0)
+    if missing is None or values.dtype.is_complex:
+        return reductions.var(values, axis, keepdims)
+    present = cast(logical_not(missing), values.dtype)
+    count = reductions.sum(present, axis, True)
+    centre = divide(reductions.sum(values, axis, True), count)
+    squares = multiply(square(subtract(values, where(missing, 0, centre))), present)
+    total = reductions.sum(squares, axis, keepdims)
+    return divide(total, reductions.sum(present, axis, keepdims))  # type: ignore[no-any-return]
+
+
+def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Standard deviation along `axis` of all that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor as `std` gives it.
+    """
+    return sqrt(nanvar(x, axis, keepdims))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ extremes
+
+
+def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) -> Tensor:
+    reduce = getattr(max_and_argmax, name)
+    values, missing = _split_off(x, worst)
+    if missing is None:
+        return reduce(values, axis, keepdims)  # type: ignore[no-any-return]
+    nothing = predicates.all(missing, axis, keepdims)
+    return where(nothing, np.nan, reduce(values, axis, keepdims))  # type: ignore[no-any-return]
+
+
+def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Greatest element along `axis` that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`.
+    """
+    return _nan_extreme(x, axis, keepdims, "max", -np.inf)
+
+
+def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Least element along `axis` that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`.
+    """
+    return _nan_extreme(x, axis, keepdims, "min", np.inf)
+
+
+def _nan_position(x: Any, axis: int | None, keepdims: bool, name: str, worst: float) -> Tensor:
+    find = getattr(max_and_argmax, name)
+    values, missing = _split_off(x, worst)
+    if missing is None:
+        return find(values, axis, keepdims)  # type: ignore[no-any-return]
+    nothing = predicates.all(missing, axis, keepdims)
+    return where(nothing, -1, find(values, axis, keepdims))  # type: ignore[no-any-return]
+
+
+def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Position of the greatest element along `axis` that is not NaN; -1 where all are.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, or `None` for the position in the flattened tensor.
+        keepdims: keep the reduced axis with size 1.
+
+    Returns:
+        An int32 tensor.
+    """
+    return _nan_position(x, axis, keepdims, "argmax", -np.inf)
+
+
+def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Position of the least element along `axis` that is not NaN; -1 where all are.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, or `None` for the position in the flattened tensor.
+        keepdims: keep the reduced axis with size 1.
+
+    Returns:
+        An int32 tensor.
+    """
+    return _nan_position(x, axis, keepdims, "argmin", np.inf)
+
+
+# ------------------------------------------------------------------ quantiles
+
+
+@sizes_later("nanquantile", shares_later)
+def nanquantile(
+    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """`quantile` along `axis` of all that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        q: a share in [0, 1], or a vector of shares.
+        axis: int, sequence of ints, or `None` for all axes.
+        method: as for `quantile`.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A float tensor; a vector `q` gives a new first axis of its length.
+
+    Raises:
+        InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    return quantile_of(cast(x, shapes.float_dtype(x.dtype)), q, axis, method, keepdims, True)
+
+
+@sizes_later("nanpercentile", shares_later)
+def nanpercentile(
+    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """`percentile` along `axis` of all that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        q: a number in [0, 100], or a vector of such.
+        axis: int, sequence of ints, or `None` for all axes.
+        method: as for `quantile`.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A float tensor; a vector `q` gives a new first axis of its length.
+
+    Raises:
+        InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+    """
+    return nanquantile(x, percents(q), axis, method, keepdims)
+
+
+def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The middle element along `axis` of all that is not NaN.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A float tensor.
+    """
+    return nanquantile(x, 0.5, axis, "linear", keepdims)

@@ -1,0 +1,383 @@
+"""Reductions: sums, means and variances along axes, and the sums that undo broadcasting.
+
+`axis` is an int, a sequence of ints, or `None` for all axes; `keepdims=True` keeps reduced axes
+with size 1. Sums of small integers are int32 or uint32, as in Keras 3; floats of 16 bits are summed
+in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.eager import WIDE
+from trainkit.core.dispatch.facets import (
+    ARRANGEMENT,
+    GRADIENT_STEP,
+    IF_ALIKE,
+    OVER_AXES,
+    REDUCTION,
+    SHAPE,
+    TRACE,
+    VIEW,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import LARGE, Tensor
+from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_sum
+from trainkit.ops.core.vmap import as_stack, reshaped, stacked
+from trainkit.ops.math.elementwise import (
+    cast,
+    multiply,
+    sqrt,
+    subtract,
+)
+
+Axis = Any
+
+# ------------------------------------------------------------------ arguments
+
+
+def axis_setting(axis: Axis) -> int | tuple[int, ...] | None:
+    """`axis` as a setting of a primitive: an int, a tuple of ints, or `None` for all axes."""
+    if axis is None or type(axis) is int:
+        return axis
+    if hasattr(axis, "__index__"):
+        return int(axis.__index__())
+    return tuple(int(a.__index__()) for a in axis)
+
+
+_SUMMED_IN = {
+    np.dtype(np.bool_): np.dtype(np.int32),
+    np.dtype(np.int8): np.dtype(np.int32),
+    np.dtype(np.int16): np.dtype(np.int32),
+    np.dtype(np.uint8): np.dtype(np.uint32),
+    np.dtype(np.uint16): np.dtype(np.uint32),
+    np.dtype(np.int32): np.dtype(np.int32),
+    np.dtype(np.uint32): np.dtype(np.uint32),
+    dtypes.bfloat16.dtype: np.dtype(np.float32),
+    dtypes.float16.dtype: np.dtype(np.float32),
+}
+_F32 = np.dtype(np.float32)
+_GREATEST = {d.dtype: d.max for d in dtypes.ALL if d.is_floating}
+_HALVES = (dtypes.bfloat16.dtype, dtypes.float16.dtype)
+
+
+def check_axes(x: Array, axis: Axis, op: str) -> None:
+    """Raise for an axis of a scalar, which NumPy would take for no axis at all."""
+    if axis is not None and axis != () and not x.shape:
+        shapes.canonical_axes(axis, 0, op)
+
+
+def wide_sum_dtype(dtype: Any) -> Any:
+    """The NumPy dtype in which halves are summed, else `None`."""
+    return _SUMMED_IN[dtype] if dtype in _HALVES else None
+
+
+def summed_dtype(dtype: dtypes.DType) -> dtypes.DType:
+    """The dtype of a sum: small integers and bool grow to 32 bits, others stay."""
+    if dtype.is_floating:
+        return dtype
+    return dtypes.as_dtype(_SUMMED_IN.get(dtype.dtype, dtype.dtype))
+
+
+def _sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), summed_dtype(x.dtype))
+
+
+# ------------------------------------------------------------------ sums and their gradients
+
+
+@primitive(_sum_rule, name="sum", semantics=REDUCTION)
+def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Sum along axes."""
+    if axis is not None:
+        check_axes(x, axis, "sum")
+    if xp is np and x.size >= FEWEST and (found := axis_sum(x, axis, keepdims)) is not None:
+        return found
+    if x.dtype is _F32:
+        return xp.add.reduce(x, axis, None, None, keepdims)
+    total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
+    return total.astype(x.dtype) if x.dtype in _HALVES else total
+
+
+def _spread_rule(g: Spec, x: Spec, *, axis: Axis, keepdims: bool, mean: bool) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+@primitive(
+    _spread_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, lowering=TRACE, export=GRADIENT_STEP
+)
+def spread(xp: ArrayModule, g: Array, x: Array, *, axis: Axis, keepdims: bool, mean: bool) -> Array:
+    """Repeat `g`, which stands for `x` reduced along `axis`, along these axes.
+
+    With `mean` each copy is divided by how many there are, as the gradient of a mean needs it.
+    """
+    if mean:
+        g = g / (x.size // g.size if g.size and x.size else 1)
+    if axis is not None and not keepdims and x.shape:
+        g = xp.expand_dims(g, shapes.canonical_axes(axis, len(x.shape)))
+    if not g.shape and xp is np and g.dtype.kind == "f":
+        # What `broadcast_to` gives, in a tenth of its time.
+        return np.ndarray(x.shape, g.dtype, g, 0, (0,) * x.ndim)
+    return xp.broadcast_to(g, x.shape)
+
+
+_spread: Any = spread.primitive.kernel
+spread.gradients(
+    lambda g, y, short, x, *, axis, keepdims, mean: _reduce(g, axis, keepdims, mean), None
+)
+spread.declare(batch=OVER_AXES)
+
+
+def _reduce(x: Tensor, axis: Axis, keepdims: bool, mean: bool) -> Tensor:
+    reduce = _mean if mean else _sum
+    return reduce(x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _sum_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor:
+    return spread(g, x, axis=axis, keepdims=keepdims, mean=False)  # type: ignore[no-any-return]
+
+
+_sum.gradients(_sum_gradient)
+_sum.array_gradients(
+    lambda g, y, x, *, axis, keepdims: _spread(np, g, x, axis=axis, keepdims=keepdims, mean=False)
+)
+
+
+def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Sum of elements along `axis`.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`; bool and integers under 32 bits grow to 32 bits.
+
+    Raises:
+        ShapeError: an axis is out of range or named twice.
+    """
+    return _sum(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _to_like_rule(g: Spec, x: Spec) -> Spec:
+    return Spec(x.shape, g.dtype)
+
+
+@primitive(
+    _to_like_rule,
+    semantics=ARRANGEMENT,
+    reads={1: SHAPE},
+    simplify=IF_ALIKE,
+    lowering=TRACE,
+    export=GRADIENT_STEP,
+)
+def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
+    wanted, given = x.shape, g.shape
+    if wanted == given:
+        return g
+    if not wanted and g.dtype is _F32:
+        return xp.add.reduce(g, None)
+    added = len(given) - len(wanted)
+    axes = tuple(range(added)) + tuple(
+        i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
+    )
+    if xp is np and g.size >= FEWEST and axes and (y := axis_sum(g, axes, True)) is not None:
+        return y.reshape(wanted)
+    dtype = _SUMMED_IN[g.dtype] if g.dtype in _HALVES else g.dtype
+    total = xp.add.reduce(g, axes, dtype) if axes else g
+    if total.shape != wanted:
+        total = total.reshape(wanted)
+    return total if total.dtype is g.dtype else total.astype(g.dtype)
+
+
+@primitive(_to_like_rule, semantics=VIEW, reads={1: SHAPE}, text="beside numbers")
+def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
+    """`x` repeated along axes to the shape of `like`."""
+    return xp.broadcast_to(x, like.shape)
+
+
+sum_to_like.gradients(lambda g, y, big, x: broadcast_like(g, big), None)
+broadcast_like.gradients(lambda g, y, x, like: sum_to_like(g, x), None)
+
+
+@sum_to_like.batch_by
+def _sum_to_like_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    g, x = inputs
+    like = as_stack(x, len(g.shape), count)
+    return reshaped(primitive.op(stacked(g, count), like), (count, *x.shape))
+
+
+@broadcast_like.batch_by
+def _broadcast_like_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, like = inputs
+    return primitive.op(as_stack(x, len(like.shape), count), stacked(like, count))
+
+
+# ------------------------------------------------------------------ means and moments
+
+
+def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype))
+
+
+@primitive(_mean_rule, name="mean", semantics=REDUCTION)
+def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Mean along axes."""
+    if axis is not None:
+        check_axes(x, axis, "mean")
+    dtype = x.dtype
+    if dtype is _F32:
+        wanted = summed = dtype
+    else:
+        wanted = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
+        summed = _F32 if dtype in _HALVES else wanted
+    total = axis_sum(x, axis, keepdims) if xp is np and x.size >= FEWEST else None
+    if total is None:
+        total = xp.add.reduce(x, axis, summed, None, keepdims)
+    count = x.size // total.size if total.size else 1
+    mean = total / count if count else total * np.nan
+    return mean if mean.dtype is wanted else mean.astype(wanted)
+
+
+def _mean_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool) -> Tensor | None:
+    if not x.dtype.is_differentiable:
+        return None
+    return spread(g, x, axis=axis, keepdims=keepdims, mean=True)  # type: ignore[no-any-return]
+
+
+_mean.gradients(_mean_gradient)
+
+
+def _mean_gradient_on_arrays(g: Array, y: Array, x: Array, *, axis: Axis, keepdims: bool) -> Any:
+    if x.dtype is not g.dtype:
+        return NotImplemented
+    if axis is None and not keepdims and x.size:
+        return np.ndarray(x.shape, x.dtype, g / x.size, 0, (0,) * x.ndim)
+    return _spread(np, g, x, axis=axis, keepdims=keepdims, mean=True)
+
+
+_mean.array_gradients(_mean_gradient_on_arrays)
+
+
+def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Mean of elements along `axis`.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`, or of the default float if that is no float. The mean of
+        nothing is NaN.
+
+    Raises:
+        ShapeError: an axis is out of range or named twice.
+    """
+    return _mean(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
+    dtype = shapes.float_dtype(x.dtype.real_dtype)
+    return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
+
+
+@primitive(_variance_rule, name="var", semantics=REDUCTION)
+def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Mean squared distance to the mean along axes."""
+    check_axes(x, axis, "var")
+    kind = x.dtype.kind
+    x_wide = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
+    total = _total(xp, x_wide, axis, True)
+    count = x.size // total.size if total.size else 1
+    if not count:
+        nothing = xp.add.reduce(x_wide, axis, None, None, keepdims).real * np.nan
+        return nothing.astype(x.dtype) if x.dtype in _HALVES else nothing
+    squares = _squared_distances(xp, x_wide, total / count, axis, keepdims)
+    variance = squares / count
+    return variance.astype(x.dtype) if x.dtype in _HALVES else variance
+
+
+def _total(xp: ArrayModule, x: Array, axis: Axis, keepdims: bool) -> Array:
+    """The sum of floats, by BLAS where that pays."""
+    found = axis_sum(x, axis, keepdims) if xp is np and x.size >= FEWEST else None
+    return xp.add.reduce(x, axis, None, None, keepdims) if found is None else found
+
+
+def _squared_distances(
+    xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepdims: bool
+) -> Array:
+    """Sums of |x - centre|^2 along axes."""
+    if xp is np and x.size >= LARGE and centre.size == 1 and x.dtype.char in "fd":
+        total = _squared_distances_to_one(x.reshape(-1), centre.item())
+        shape = shapes.reduced_dims(x.shape, axis, keepdims)
+        return np.full(shape, total) if shape else total
+    away = x - centre
+    if x.dtype.kind == "c":
+        away = (away * away.conj()).real
+    else:
+        away *= away
+    return _total(xp, away, axis, keepdims)
+
+
+def _squared_distances_to_one(x: Array, centre: float) -> Any:
+    """The sum of (x - centre)^2, for as many at a time as the caches hold, on all cores."""
+    totals = []
+    for start in range(0, x.size, 2 * LARGE):
+        some = x[start : start + 2 * LARGE]
+        wide = WIDE[0] if WIDE and some.size >= LARGE else _called
+        away = wide(np.subtract, some, centre)
+        totals.append(_total(np, wide(np.multiply, away, away), None, False))
+    return np.add.reduce(np.array(totals))
+
+
+def _called(ufunc: Any, *given: Any) -> Any:
+    return ufunc(*given)
+
+
+def _variance_gradient(
+    g: Tensor, y: Tensor, x: Tensor, *, axis: Axis, keepdims: bool
+) -> Tensor | None:
+    if not x.dtype.is_differentiable:
+        return None
+    share = spread(g, x, axis=axis, keepdims=keepdims, mean=True)
+    centred = subtract(x, _mean(x, axis=axis, keepdims=True))
+    return multiply(cast(share, x.dtype), multiply(centred, 2))  # type: ignore[no-any-return]
+
+
+_variance.gradients(_variance_gradient)
+
+
+def var(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Variance along `axis`: the mean squared distance to the mean, dividing by n.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A real tensor of the dtype of `x`, or of the default float if that is no float.
+    """
+    return _variance(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+
+
+def std(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Standard deviation along `axis`, the square root of `var`.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A real tensor of the dtype of `x`, or of the default float if that is no float.
+    """
+    return sqrt(var(x, axis, keepdims))  # type: ignore[no-any-return]

@@ -1,0 +1,237 @@
+"""Rounding, whole division and its rest, signs and steps, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    ELEMENTWISE,
+    NO_LAYER,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive, ufunc
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.math.elementwise import (
+    cast,
+    divide,
+    equal,
+    multiply,
+    negative,
+    where,
+)
+
+# ------------------------------------------------------------------ to whole numbers
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def floor(xp: ArrayModule, x: Array) -> Array:
+    """The greatest whole number not above x, as a float. It has no gradient."""
+    return xp.floor(x)
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def ceil(xp: ArrayModule, x: Array) -> Array:
+    """The least whole number not below x, as a float. It has no gradient."""
+    return xp.ceil(x)
+
+
+trunc = ufunc("trunc", np.trunc, shapes.unchanged, "The whole number next to x on the side of 0.")
+_rint = ufunc("round", np.rint, shapes.unchanged, "The nearest whole number; halves go to even.")
+
+
+def round(x: Any, decimals: int = 0) -> Tensor:
+    """The nearest number with `decimals` places; halves go to the even neighbour.
+
+    Args:
+        x: tensor of any shape; integers are rounded only by negative `decimals`.
+        decimals: places after the point, negative for places before it.
+
+    Returns:
+        A tensor like `x`. It has no gradient.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if not x.dtype.is_differentiable:
+        return x if decimals >= 0 else _rounded_integer(x, decimals)
+    if not decimals:
+        return _rint(x)  # type: ignore[no-any-return]
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return divide(_rint(multiply(x, scale)), scale)  # type: ignore[no-any-return]
+    return multiply(_rint(divide(x, scale)), scale)  # type: ignore[no-any-return]
+
+
+def _rounded_integer(x: Tensor, decimals: int) -> Tensor:
+    scale = 10**-decimals
+    return cast(multiply(_rint(divide(cast(x, "float64"), scale)), scale), x.dtype)
+
+
+# ------------------------------------------------------------------ whole division
+
+
+def _divided(xp: ArrayModule, function: Any, a: Array, b: Array, op: str) -> Array:
+    """Divide, but raise for an integer by 0, which has no result (floats give inf or NaN)."""
+    if b.dtype.kind in "iub" and xp is np and not b.all():
+        raise InvalidArgumentError(f"{op}: division of an integer by zero")
+    if b.dtype.kind == "b":
+        a, b = a.astype(np.int32), b.astype(np.int32)
+    return function(a, b)
+
+
+def _division_rule(a: Any, b: Any) -> Spec:
+    result = shapes.broadcast(a, b)
+    return Spec(result.shape, dtypes.int32) if result.dtype.is_bool else result
+
+
+@primitive(
+    _division_rule,
+    promotion=COMMON,
+    semantics=ELEMENTWISE,
+    lowering=Absent("an integer divided by zero raises, which is seen by values"),
+)
+def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU."""
+    return _divided(xp, xp.floor_divide, x1, x2, "floor_divide")
+
+
+@primitive(
+    _division_rule,
+    promotion=COMMON,
+    semantics=ELEMENTWISE,
+    lowering=Absent("an integer divided by zero raises, which is seen by values"),
+)
+def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """Rest of x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
+    return _divided(xp, xp.remainder, x1, x2, "mod")
+
+
+mod.primitive.broadcasts = True
+mod.gradients(
+    lambda g, y, a, b: g,
+    lambda g, y, a, b: negative(multiply(g, floor_divide(a, b))),
+)
+
+
+@primitive(
+    _division_rule,
+    promotion=COMMON,
+    semantics=ELEMENTWISE,
+    lowering=Absent("an integer divided by zero raises, which is seen by values"),
+)
+def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
+    """Rest of x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
+    return _divided(xp, xp.fmod, x1, x2, "fmod")
+
+
+fmod.primitive.broadcasts = True
+fmod.gradients(
+    lambda g, y, a, b: g,
+    lambda g, y, a, b: negative(multiply(g, trunc(divide(a, b)))),
+)
+
+gcd = ufunc(
+    "gcd", np.gcd, shapes.broadcast, "Greatest common divisor of two integers.", export=NO_LAYER
+)
+lcm = ufunc(
+    "lcm", np.lcm, shapes.broadcast, "Least common multiple of two integers.", export=NO_LAYER
+)
+
+# ------------------------------------------------------------------ signs and steps
+
+signbit = ufunc(
+    "signbit",
+    np.signbit,
+    shapes.unchanged_bool,
+    "Whether the sign is minus, also that of -0.0.",
+    export=NO_LAYER,
+)
+copysign = ufunc(
+    "copysign", np.copysign, shapes.floating_broadcast, "Magnitude of x1 with the sign of x2."
+)
+copysign.gradients(
+    lambda g, y, a, b: multiply(g, multiply(copysign(1.0, a), copysign(1.0, b))), None
+)
+
+heaviside = ufunc(
+    "heaviside",
+    np.heaviside,
+    shapes.floating_broadcast,
+    "0 below 0, 1 above it, and x2 at 0.",
+    export=NO_LAYER,
+)
+heaviside.gradients(None, lambda g, y, a, b: where(equal(a, 0), g, 0))
+
+nextafter = ufunc(
+    "nextafter",
+    np.nextafter,
+    shapes.floating_broadcast,
+    "The float next to x1 towards x2.",
+    export=NO_LAYER,
+)
+
+# ------------------------------------------------------------------ into a range
+
+
+def _saturate_rule(x: Spec, *, dtype: str) -> Spec:
+    return Spec(x.shape, dtype)
+
+
+@primitive(
+    _saturate_rule,
+    name="saturate_cast",
+    semantics=ELEMENTWISE,
+    lowering=Absent("the ends of a range of integers may be beyond a kernel's numbers"),
+    export=NO_LAYER,
+)
+def _saturate_cast(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
+    """Convert, with values beyond the range of the dtype at its ends."""
+    wanted = dtypes.as_dtype(dtype)
+    low, high = wanted.limits
+    if x.dtype.kind not in "iub":
+        # A float next to the greatest integer may lie beyond it, so the ends are put in by
+        # comparison.
+        inside = (x >= low) & (x <= high)
+        kept = xp.where(inside, x, 0).astype(wanted.dtype)
+        kept = xp.where(x >= high, xp.asarray(high, wanted.dtype), kept)
+        return xp.where(x <= low, xp.asarray(low, wanted.dtype), kept)
+    if wanted.is_floating:
+        return x.astype(wanted.dtype)
+    here = dtypes.as_dtype(x.dtype).limits
+    return xp.clip(x, max(low, here[0]), min(high, here[1])).astype(wanted.dtype)
+
+
+def _saturate_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> Tensor | None:
+    if not (x.dtype.is_floating and y.dtype.is_floating):
+        return None
+    low, high = y.dtype.limits
+    return cast(where((x >= low) & (x <= high), g, 0), x.dtype)
+
+
+_saturate_cast.gradients(_saturate_gradient)
+
+
+def saturate_cast(x: Any, dtype: Any) -> Tensor:
+    """Convert `x` to `dtype`; values beyond its range become its least or greatest value.
+
+    Args:
+        x: tensor of any shape.
+        dtype: an element type; `None` for the default float.
+
+    Returns:
+        A tensor of the shape of `x`. NaN becomes 0 in integers.
+
+    Raises:
+        TypeError: `dtype` is complex or text, which have no range.
+    """
+    wanted = dtypes.as_dtype(dtypes.floatx() if dtype is None else dtype)
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if wanted.is_bool or wanted == x.dtype:
+        return cast(x, wanted)
+    _ = wanted.limits  # raises for a dtype without a range
+    return _saturate_cast(x, dtype=wanted.name)  # type: ignore[no-any-return]

@@ -1,0 +1,134 @@
+"""Reductions of rows with equal ids, as many as the ids say.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.creation import ones_like, zeros_like
+from trainkit.ops.arrays.segments import segment_max as segment_max_
+from trainkit.ops.arrays.segments import segment_min as segment_min_
+from trainkit.ops.arrays.segments import segment_prod as segment_prod_
+from trainkit.ops.arrays.segments import segment_sum as segment_sum_
+from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values, rows
+from trainkit.ops.math.elementwise import (
+    divide,
+    greater,
+    maximum,
+    sqrt,
+    where,
+)
+from trainkit.ops.math.max_and_argmax import max as max_
+
+
+def _count_of(segment_ids: Any, num_segments: Any) -> int:
+    if num_segments is not None:
+        return int(plain(num_segments))
+    ids = convert_to_tensor(segment_ids)
+    return int(max_(ids)) + 1 if ids.size else 0
+
+
+@needs_values("segment_ids", gives=lambda a: rows(a["data"]))
+def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Sums of the rows with equal ids, which ascend."""
+    return segment_sum_(data, segment_ids, _count_of(segment_ids, None))
+
+
+@needs_values("segment_ids", gives=lambda a: rows(a["data"]))
+def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Means of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    return unsorted_segment_mean(data, segment_ids, _count_of(segment_ids, None))
+
+
+@needs_values("segment_ids", gives=lambda a: rows(a["data"]))
+def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Greatest values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    return _zero_where_empty(
+        segment_max_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
+    )
+
+
+@needs_values("segment_ids", gives=lambda a: rows(a["data"]))
+def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Least values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    return _zero_where_empty(
+        segment_min_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
+    )
+
+
+@needs_values("segment_ids", gives=lambda a: rows(a["data"]))
+def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
+    """Products of the rows with equal ids, which ascend; 1 for an id that does not occur."""
+    return segment_prod_(data, segment_ids, _count_of(segment_ids, None))
+
+
+def _zero_where_empty(y: Tensor, segment_ids: Any) -> Tensor:
+    counts = segment_sum_(ones_like(convert_to_tensor(segment_ids)), segment_ids, y.shape[0])
+    some = reshape(greater(counts, 0), (-1,) + (1,) * (len(y.shape) - 1))
+    return where(some, y, zeros_like(y))  # type: ignore[no-any-return]
+
+
+def _segments(a: Bound) -> Spec:
+    data, ids = convert_to_tensor(a["data"]), convert_to_tensor(a["segment_ids"])
+    return Spec((None, *data.shape[len(ids.shape) :]), data.dtype)
+
+
+@needs_values("num_segments", gives=_segments)
+def unsorted_segment_sum(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Sums of the rows with equal ids, in any order."""
+    return segment_sum_(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+@needs_values("num_segments", gives=_segments)
+def unsorted_segment_mean(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Means of the rows with equal ids; 0 for an id that does not occur."""
+    x = convert_to_tensor(data)
+    count = _count_of(segment_ids, num_segments)
+    sums = segment_sum_(x, segment_ids, count)
+    sizes = segment_sum_(ones_like(convert_to_tensor(segment_ids), x.dtype), segment_ids, count)
+    return sums / reshape(maximum(sizes, 1), (-1,) + (1,) * (len(sums.shape) - 1))
+
+
+@needs_values("num_segments", gives=_segments)
+def unsorted_segment_max(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Greatest values of the rows with equal ids."""
+    return segment_max_(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+@needs_values("num_segments", gives=_segments)
+def unsorted_segment_min(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Least values of the rows with equal ids."""
+    return segment_min_(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+@needs_values("num_segments", gives=_segments)
+def unsorted_segment_prod(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Products of the rows with equal ids."""
+    return segment_prod_(data, segment_ids, _count_of(segment_ids, num_segments))
+
+
+def unsorted_segment_sqrt_n(
+    data: Any, segment_ids: Any, num_segments: Any, name: Any = None
+) -> Tensor:
+    """Sums of the rows with equal ids, each divided by the root of how many rows there are."""
+    x, ids, count = convert_to_tensor(data), convert_to_tensor(segment_ids), plain(num_segments)
+    sums = segment_sum_(x, ids, count)
+    sizes = segment_sum_(ones_like(ids, x.dtype), ids, count)
+    root = sqrt(maximum(sizes, 1))
+    return divide(sums, reshape(root, (-1,) + (1,) * (len(sums.shape) - 1)))  # type: ignore[no-any-return]

@@ -1,0 +1,501 @@
+"""Order statistics, weighted means, counts and histograms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    GRADIENT_STEP,
+    INDEXING,
+    NO_LAYER,
+    NOT_YET,
+    REDUCTION,
+    Absent,
+    one_by_one,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.one_node import sizes_later
+from trainkit.ops.core.vmap import later, moved, stacked
+from trainkit.ops.math.elementwise import (
+    cast,
+    divide,
+    multiply,
+    not_equal,
+    promoted,
+    subtract,
+)
+from trainkit.ops.math.max_and_argmax import max as greatest
+from trainkit.ops.math.max_and_argmax import min as least
+from trainkit.ops.math.reductions import (
+    Axis,
+    axis_setting,
+    check_axes,
+    mean,
+)
+from trainkit.ops.math.reductions import sum as total
+
+# ------------------------------------------------------------------ quantiles
+
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _ranks(xp: ArrayModule, q: float, n: Array, method: str) -> tuple[Array, Array, Array]:
+    """The two ranks among `n` elements next to the quantile, and the share of the upper one."""
+    place = q * xp.maximum(n - 1, 0)
+    low, high = xp.floor(place), xp.ceil(place)
+    if method == "linear":
+        weight = place - low
+    elif method == "midpoint":
+        weight = (high - low) / 2
+    else:
+        chosen = {"lower": low, "higher": high, "nearest": xp.rint(place)}[method]
+        low, high, weight = chosen, chosen, 0 * place
+    return low.astype(np.int64)[..., None], high.astype(np.int64)[..., None], weight[..., None]
+
+
+def _quantile_rule(
+    x: Spec, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
+) -> Spec:
+    dims = shapes.reduced_dims(x.shape, axis, keepdims)
+    return Spec(((len(q),) if type(q) is tuple else ()) + dims, shapes.float_dtype(x.dtype))
+
+
+def _rows(x: Array, axis: Axis) -> tuple[Array, tuple[int, ...], list[int]]:
+    """`x` with the reduced axes as one last axis, these axes, and the order of all axes."""
+    axes = shapes.canonical_axes(axis, x.ndim, "quantile")
+    kept = [i for i in range(x.ndim) if i not in axes]
+    dims = [x.shape[i] for i in kept]
+    size = 1
+    for i in axes:
+        size *= x.shape[i]
+    if not size:
+        raise InvalidArgumentError("quantile: there are no elements along the axis")
+    return x.transpose(*kept, *axes).reshape(*dims, size), axes, [*kept, *axes]
+
+
+def _row_lengths(xp: ArrayModule, rows: Array, skip_nan: bool) -> Array:
+    if skip_nan:
+        return xp.sum(~xp.isnan(rows), axis=-1)
+    return xp.full(rows.shape[:-1], rows.shape[-1])
+
+
+def _joined(xp: ArrayModule, results: list[Array], q: Any, dims: Any, dtype: Any) -> Array:
+    """The result for one share, or those for several on a new first axis."""
+    if type(q) is not tuple:
+        return results[0].astype(dtype, copy=False)
+    return xp.stack(results).astype(dtype, copy=False) if q else xp.empty((0, *dims), dtype)
+
+
+@primitive(
+    _quantile_rule,
+    name="quantile",
+    semantics=REDUCTION,
+    lowering=Absent("it sorts"),
+    export=NO_LAYER,
+)
+def _quantile(
+    xp: ArrayModule, x: Array, *, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool
+) -> Array:
+    """Values below which the share q of the elements along axes lies."""
+    check_axes(x, axis, "quantile")
+    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
+    rows, axes, _ = _rows(x.astype(wanted, copy=False), axis)
+    n = _row_lengths(xp, rows, skip_nan)
+    ordered = xp.sort(rows, axis=-1)  # NaN comes last
+    has_nan = (n == 0) if skip_nan else xp.isnan(ordered[..., -1])
+    results = []
+    for share in q if type(q) is tuple else (q,):
+        low, high, weight = _ranks(xp, share, n, method)
+        lower = xp.take_along_axis(ordered, low, axis=-1)
+        upper = xp.take_along_axis(ordered, high, axis=-1)
+        step = xp.where(weight > 0, upper - lower, 0)  # of two infinities where nothing is added
+        value = xp.where(has_nan, np.nan, (lower + step * weight)[..., 0])
+        results.append(xp.expand_dims(value, axes) if keepdims else value)
+    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), wanted)
+
+
+@primitive(
+    lambda g, x, **settings: Spec(x.shape, g.dtype),
+    semantics=REDUCTION,
+    lowering=Absent("it sorts"),
+    export=GRADIENT_STEP,
+)
+def quantile_spread(
+    xp: ArrayModule,
+    g: Array,
+    x: Array,
+    *,
+    q: Any,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    skip_nan: bool,
+) -> Array:
+    """Gradient of `quantile`: `g` at the elements next to each quantile, by their weights."""
+    rows, _, order = _rows(x, axis)
+    n = _row_lengths(xp, rows, skip_nan)
+    ranking = xp.argsort(rows, axis=-1, kind="stable")
+    result = xp.zeros(rows.shape, g.dtype)
+    for i, share in enumerate(q if type(q) is tuple else (q,)):
+        part = (g[i] if type(q) is tuple else g).reshape(rows.shape[:-1])[..., None]
+        low, high, weight = _ranks(xp, share, n, method)
+        for rank, factor in ((low, 1 - weight), (high, weight)):
+            place = xp.take_along_axis(ranking, rank, axis=-1)
+            there = xp.take_along_axis(result, place, axis=-1)
+            xp.put_along_axis(result, place, there + (part * factor).astype(g.dtype), axis=-1)
+    moved = result.reshape([x.shape[i] for i in order])
+    return moved.transpose(*np.argsort(order).tolist())
+
+
+@primitive(
+    lambda g, x, **settings: Spec(_quantile_rule(x, **settings).shape, g.dtype),
+    semantics=REDUCTION,
+    lowering=Absent("it sorts"),
+    export=GRADIENT_STEP,
+)
+def quantile_gather(
+    xp: ArrayModule,
+    g: Array,
+    x: Array,
+    *,
+    q: Any,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    skip_nan: bool,
+) -> Array:
+    """The adjoint of `quantile_spread`: elements of `g` where the quantiles of `x` are."""
+    rows, axes, _ = _rows(x, axis)
+    n = _row_lengths(xp, rows, skip_nan)
+    ranked = xp.take_along_axis(
+        _rows(g, axis)[0], xp.argsort(rows, axis=-1, kind="stable"), axis=-1
+    )
+    results = []
+    for share in q if type(q) is tuple else (q,):
+        low, high, weight = _ranks(xp, share, n, method)
+        value = xp.take_along_axis(ranked, low, axis=-1) * (1 - weight)
+        value = (value + xp.take_along_axis(ranked, high, axis=-1) * weight)[..., 0]
+        results.append(xp.expand_dims(value, axes) if keepdims else value)
+    return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), g.dtype)
+
+
+def _of_items(settings: dict[str, Any], rank: int) -> dict[str, Any]:
+    axes = shapes.canonical_axes(settings["axis"], rank, "quantile")
+    return {**settings, "axis": tuple(map(later, axes))}
+
+
+@_quantile.batch_by
+@quantile_gather.batch_by
+def _quantile_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Several quantiles have an axis of their own, in front of that of the items."""
+    rank = len(inputs[0].shape)
+    y = primitive.op(*[stacked(x, count) for x in inputs], **_of_items(settings, rank))
+    return moved(y, 1, 0) if type(settings["q"]) is tuple else y
+
+
+@quantile_spread.batch_by
+def _quantile_spread_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    g, x = (stacked(x, count) for x in inputs)
+    g = moved(g, 0, 1) if type(settings["q"]) is tuple else g
+    return primitive.op(g, x, **_of_items(settings, len(inputs[1].shape)))
+
+
+def _quantile_gradient(g: Tensor, y: Tensor, x: Tensor, **settings: Any) -> Tensor | None:
+    if not x.dtype.is_floating:
+        return None
+    return quantile_spread(g, x, **settings)  # type: ignore[no-any-return]
+
+
+_quantile.gradients(_quantile_gradient)
+quantile_spread.gradients(
+    lambda g, y, short, x, **settings: quantile_gather(g, x, **settings), None
+)
+quantile_gather.gradients(lambda g, y, long, x, **settings: quantile_spread(g, x, **settings), None)
+
+
+def _share_setting(q: Any, op: str) -> float | tuple[float, ...]:
+    values = np.asarray(q.numpy() if hasattr(q, "numpy") else q, np.float64)
+    if values.ndim > 1:
+        raise ShapeError(f"{op}: q must be a number or a vector, it has shape {values.shape}")
+    if values.size and not (values.min() >= 0 and values.max() <= 1):
+        raise InvalidArgumentError(f"{op}: q must be in the range of shares, got {q!r}")
+    return tuple(values.tolist()) if values.ndim else float(values)
+
+
+def quantile_of(x: Any, q: Any, axis: Axis, method: str, keepdims: bool, skip_nan: bool) -> Tensor:
+    """`quantile`, or `nanquantile` with `skip_nan`."""
+    if method not in _METHODS:
+        raise InvalidArgumentError(f"quantile: method={method!r}; there are {_METHODS}")
+    return _quantile(  # type: ignore[no-any-return]
+        x,
+        q=_share_setting(q, "quantile"),
+        axis=axis_setting(axis),
+        method=method,
+        keepdims=bool(keepdims),
+        skip_nan=skip_nan,
+    )
+
+
+def percents(q: Any) -> Any:
+    """Percentages as shares."""
+    return np.asarray(q.numpy() if hasattr(q, "numpy") else q, np.float64) / 100
+
+
+def shares_later(given: dict[str, Any]) -> Any:
+    """The spec of quantiles whose shares are known only later; `None` if they are known."""
+    q = given["q"]
+    if not isinstance(q, SymbolicTensor):
+        return None
+    x = given["x"] if isinstance(given["x"], Tensor) else convert_to_tensor(given["x"])
+    dims = shapes.reduced_dims(x.shape, axis_setting(given["axis"]), given["keepdims"])
+    return Spec((*q.shape, *dims), shapes.float_dtype(x.dtype))
+
+
+@sizes_later("quantile", shares_later)
+def quantile(
+    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """Values below which the share `q` of the elements along `axis` lies.
+
+    Args:
+        x: tensor of any shape.
+        q: a share in [0, 1], or a vector of shares.
+        axis: int, sequence of ints, or `None` for all axes.
+        method: what to do between two elements: `"linear"`, `"lower"`, `"higher"`, `"midpoint"` or
+            `"nearest"`.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A float tensor; a vector `q` gives a new first axis of its length. NaN where an element is
+        NaN.
+
+    Raises:
+        InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+    """
+    return quantile_of(x, q, axis, method, keepdims, skip_nan=False)
+
+
+@sizes_later("percentile", shares_later)
+def percentile(
+    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """Values below which `q` percent of the elements along `axis` lie.
+
+    Args:
+        x: tensor of any shape.
+        q: a number in [0, 100], or a vector of such.
+        axis: int, sequence of ints, or `None` for all axes.
+        method: as for `quantile`.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A float tensor; a vector `q` gives a new first axis of its length.
+
+    Raises:
+        InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+    """
+    return quantile_of(x, percents(q), axis, method, keepdims, skip_nan=False)
+
+
+def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The middle element along `axis`, the mean of the middle two where their number is even.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A float tensor. NaN where an element is NaN.
+    """
+    return quantile(x, 0.5, axis, "linear", keepdims)
+
+
+# ------------------------------------------------------------------ means and ranges
+
+
+def average(x: Any, axis: Axis = None, weights: Any = None) -> Tensor:
+    """Mean along `axis`, weighted by `weights`.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        weights: tensor of the shape of `x`, or a vector as long as the one axis `axis`.
+
+    Returns:
+        A float tensor.
+
+    Raises:
+        ShapeError: the shape of `weights` fits neither way.
+    """
+    if weights is None:
+        return mean(x, axis)
+    x, weights = promoted(x, weights)
+    wanted = shapes.float_dtype(x.dtype)
+    x, weights = cast(x, wanted), cast(weights, wanted)
+    if tuple(weights.shape) == tuple(x.shape):
+        return divide(total(multiply(x, weights), axis), total(weights, axis))  # type: ignore[no-any-return]
+    weights = _weights_along(x, weights, axis)
+    return divide(total(multiply(x, weights), axis), total(weights))  # type: ignore[no-any-return]
+
+
+def _weights_along(x: Tensor, weights: Tensor, axis: Axis) -> Tensor:
+    rank = len(x.shape)
+    axes = shapes.canonical_axes(axis, rank, "average")
+    if axis is None or len(axes) != 1 or len(weights.shape) != 1:
+        raise ShapeError(
+            f"average: weights of shape {weights.shape} fit neither x of shape {x.shape} nor its "
+            f"axis {axis}; a vector of weights needs one axis"
+        )
+    if x.shape[axes[0]] != weights.shape[0]:
+        raise ShapeError(
+            f"average: {weights.shape[0]} weights for axis {axes[0]} of x, whose shape is {x.shape}"
+        )
+    return reshape(weights, tuple(-1 if i == axes[0] else 1 for i in range(rank)))
+
+
+def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The greatest element along `axis` less the least.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+        keepdims: keep the reduced axes with size 1.
+
+    Returns:
+        A tensor of the dtype of `x`.
+
+    Raises:
+        InvalidArgumentError: there are no elements along the axis.
+    """
+    return subtract(greatest(x, axis, keepdims), least(x, axis, keepdims))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ counts
+
+
+def count_nonzero(x: Any, axis: Axis = None) -> Tensor:
+    """How many elements along `axis` are not 0.
+
+    Args:
+        x: tensor of any shape.
+        axis: int, sequence of ints, or `None` for all axes.
+
+    Returns:
+        An int32 tensor.
+    """
+    return total(cast(not_equal(x, 0), "int32"), axis)
+
+
+def _bincount_rule(x: Spec, *rest: Any, minlength: int) -> Spec:
+    return Spec((*x.shape[:-1], None), rest[0].dtype if rest else "int32")
+
+
+@primitive(_bincount_rule, name="bincount", semantics=INDEXING, export=NOT_YET)
+def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Array:
+    """How often each whole number occurs in each row, or the sum of the weights there."""
+    rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    if x.size and int(x.min()) < 0:
+        raise InvalidArgumentError(f"bincount: x has the negative value {int(x.min())}")
+    length = max(minlength, int(x.max()) + 1 if x.size else 0)
+    # All rows at once: each has its own range of bins.
+    places = (rows + xp.arange(len(rows), dtype=np.int64)[:, None] * length).ravel()
+    given = weights[0].ravel() if weights else None
+    counts = xp.bincount(places, weights=given, minlength=len(rows) * length)
+    counts = counts[: len(rows) * length].reshape(*x.shape[:-1], length)
+    return counts.astype(weights[0].dtype if weights else np.int32)
+
+
+_bincount.declare(batch=one_by_one("the greatest value of an item says how many bins it has"))
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Tensor:
+    """How often each of the numbers 0, 1, 2, ... occurs.
+
+    Args:
+        x: tensor (n,) or (rows, n) of integers that are not negative.
+        weights: tensor of the shape of `x`; then its elements are summed instead of counted.
+        minlength: the least length of the result.
+        sparse: only `False`; there are no sparse tensors.
+
+    Returns:
+        A tensor whose last axis has one place per number up to the greatest one; int32, or, with
+        weights, the dtype to which they and `x` promote. It has no gradient.
+
+    Raises:
+        InvalidArgumentError: `x` has negative numbers or no integers, or `sparse` is true.
+        ShapeError: the shapes of `x` and `weights` differ, or `x` has neither one nor two axes.
+    """
+    if sparse:
+        raise InvalidArgumentError(
+            "bincount: sparse=True is not supported; there are dense tensors only"
+        )
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if x.dtype.is_bool:
+        x = cast(x, "int32")
+    if not x.dtype.is_integer:
+        raise InvalidArgumentError(f"bincount: x must have integers, it has dtype {x.dtype.name}")
+    if len(x.shape) not in (1, 2):
+        raise ShapeError(f"bincount: x must have one or two axes, its shape is {x.shape}")
+    if weights is None:
+        return _bincount(x, minlength=int(minlength))  # type: ignore[no-any-return]
+    weights = convert_to_tensor(weights)
+    if tuple(weights.shape) != tuple(x.shape):
+        raise ShapeError(f"bincount: x has shape {x.shape}, weights have {weights.shape}")
+    weights = cast(weights, dtypes.result_type(x.dtype, weights.dtype))
+    return _bincount(x, weights, minlength=int(minlength))  # type: ignore[no-any-return]
+
+
+def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
+    wanted = shapes.float_dtype(x.dtype)
+    return Spec((bins,), wanted), Spec((bins + 1,), wanted)
+
+
+@primitive(_histogram_rule, name="histogram", semantics=INDEXING, export=NO_LAYER)
+def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Array, Array]:
+    """Counts in equal bins and the edges of the bins."""
+    wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
+    counts, edges = xp.histogram(x.astype(wanted, copy=False).ravel(), bins=bins, range=range)
+    return counts.astype(wanted), edges.astype(wanted)
+
+
+_histogram.declare(batch=one_by_one("each item has bins of its own"))
+
+
+def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor]:
+    """How many elements fall into each of `bins` equal parts of a range.
+
+    Args:
+        x: tensor (n,).
+        bins: number of parts.
+        range: pair of the least and greatest value that count; by default those of `x`. The last
+            part includes its upper edge.
+
+    Returns:
+        The counts (bins,) and the edges (bins + 1,), both of the float dtype of `x`.
+
+    Raises:
+        InvalidArgumentError: `bins` is no positive int, or `range` no increasing pair.
+        ShapeError: `x` has another number of axes than one.
+    """
+    x = as_tensor(x)
+    if len(x.shape) != 1:
+        raise ShapeError(f"histogram: x must have one axis, got shape {tuple(x.shape)}; flatten it")
+    if not isinstance(bins, int) or bins <= 0:
+        raise InvalidArgumentError(f"histogram: bins must be a positive int, got {bins!r}")
+    if range is not None:
+        low, high = (float(v) for v in range)
+        if low >= high:
+            raise InvalidArgumentError(f"histogram: the range ({low}, {high}) is empty")
+        range = (low, high)
+    counts, edges = _histogram(x, bins=bins, range=range)
+    return counts, edges

@@ -1,0 +1,117 @@
+"""Trigonometric and hyperbolic functions, element by element; angles in radians."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER
+from trainkit.core.dispatch.primitive import primitive, ufunc
+from trainkit.core.tensor import Tensor
+from trainkit.ops.math.elementwise import (
+    absolute,
+    add,
+    along,
+    conjugated,
+    divide,
+    less,
+    multiply,
+    negative,
+    rsqrt,
+    sqrt,
+    square,
+    subtract,
+    where,
+)
+
+# ------------------------------------------------------------------ circle
+
+sin = ufunc("sin", np.sin, shapes.floating, "Sine.")
+sin.gradients(lambda g, y, x: along(g, cos(x)))
+
+cos: Any = ufunc("cos", np.cos, shapes.floating, "Cosine.")
+cos.gradients(lambda g, y, x: negative(along(g, sin(x))))
+
+tan = ufunc("tan", np.tan, shapes.floating, "Tangent.")
+tan.gradients(lambda g, y, x: along(g, add(square(y), 1)))
+
+arcsin = ufunc("arcsin", np.arcsin, shapes.floating, "Angle from -pi/2 to pi/2 with the sine x.")
+arcsin.gradients(lambda g, y, x: along(g, rsqrt(subtract(1, square(x)))))
+
+arccos = ufunc("arccos", np.arccos, shapes.floating, "Angle from 0 to pi with the cosine x.")
+arccos.gradients(lambda g, y, x: negative(along(g, rsqrt(subtract(1, square(x))))))
+
+arctan = ufunc("arctan", np.arctan, shapes.floating, "Angle from -pi/2 to pi/2 with the tangent x.")
+arctan.gradients(lambda g, y, x: divide(g, conjugated(add(square(x), 1))))
+
+arctan2 = ufunc(
+    "arctan2",
+    np.arctan2,
+    shapes.floating_broadcast,
+    "Angle from -pi to pi of the point with height x1 and width x2.",
+)
+arctan2.gradients(
+    lambda g, y, a, b: multiply(g, divide(b, add(square(a), square(b)))),
+    lambda g, y, a, b: negative(multiply(g, divide(a, add(square(a), square(b))))),
+)
+
+deg2rad = ufunc("deg2rad", np.deg2rad, shapes.floating, "Degrees as radians, x * pi / 180.")
+deg2rad.gradients(lambda g, y, x: multiply(g, math.pi / 180))
+
+rad2deg = ufunc("rad2deg", np.rad2deg, shapes.floating, "Radians as degrees, x * 180 / pi.")
+rad2deg.gradients(lambda g, y, x: multiply(g, 180 / math.pi))
+
+# ------------------------------------------------------------------ hyperbola
+
+sinh = ufunc("sinh", np.sinh, shapes.floating, "Hyperbolic sine.")
+sinh.gradients(lambda g, y, x: along(g, cosh(x)))
+
+cosh: Any = ufunc("cosh", np.cosh, shapes.floating, "Hyperbolic cosine.")
+cosh.gradients(lambda g, y, x: along(g, sinh(x)))
+
+arcsinh = ufunc("arcsinh", np.arcsinh, shapes.floating, "Inverse of the hyperbolic sine.")
+arcsinh.gradients(lambda g, y, x: along(g, rsqrt(add(square(x), 1))))
+
+arccosh = ufunc("arccosh", np.arccosh, shapes.floating, "Inverse of cosh for x >= 1, else NaN.")
+arccosh.gradients(
+    lambda g, y, x: divide(g, conjugated(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1)))))
+)
+
+arctanh = ufunc("arctanh", np.arctanh, shapes.floating, "Inverse of tanh for |x| <= 1, else NaN.")
+arctanh.gradients(lambda g, y, x: divide(g, conjugated(subtract(1, square(x)))))
+
+# ------------------------------------------------------------------ sinc
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE, export=NO_LAYER)
+def sinc(xp: ArrayModule, x: Array) -> Array:
+    """Normalised cardinal sine sin(pi x) / (pi x), and 1 at 0."""
+    angle = math.pi * x
+    return xp.where(x == 0, 1, xp.sin(angle) / xp.where(x == 0, 1, angle))
+
+
+_SERIES_BELOW = 0.25
+# sinc'(x) = sum over k >= 1 of these times x**(2k - 1), from the power series of the sine.
+_SLOPE_SERIES = [
+    (-1) ** k * 2 * k * math.pi ** (2 * k) / math.factorial(2 * k + 1) for k in range(1, 10)
+]
+
+
+def _sinc_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    # Close to 0 the two terms of the quotient cancel, and at 0 all derivatives must come out right.
+    near = less(absolute(x), _SERIES_BELOW)
+    t = where(near, x, 0)
+    squared = square(t)
+    series = _SLOPE_SERIES[-1]
+    for coefficient in _SLOPE_SERIES[-2::-1]:
+        series = add(multiply(squared, series), coefficient)
+    far = where(near, 1, x)
+    quotient = divide(subtract(cos(multiply(far, math.pi)), sinc(far)), far)
+    return multiply(g, where(near, multiply(t, series), quotient))  # type: ignore[no-any-return]
+
+
+sinc.gradients(_sinc_gradient)

@@ -1,0 +1,369 @@
+"""Activation functions of neural networks, element by element unless they say otherwise.
+
+Each is one primitive whose kernel makes few passes over memory; softmax and its relatives along an
+axis are in `axis_activations.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, NOT_YET
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.elementwise.elementwise_tuned import FEWEST, applied
+from trainkit.ops.math.elementwise import (
+    absolute,
+    add,
+    along,
+    divide,
+    exp,
+    greater,
+    greater_equal,
+    keep_where,
+    less,
+    logical_and,
+    minimum,
+    multiply,
+    rsqrt,
+    square,
+    subtract,
+    tanh,
+    where,
+)
+
+# ------------------------------------------------------------------ rectifiers
+
+
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
+def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
+    """`g` where the output `y` of a rectifier is above 0, else 0."""
+    if g.size >= FEWEST and (found := applied("relu_gradient", g, y)) is not None:
+        return found
+    return g * (y > 0)
+
+
+relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
+
+
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, recompute="cheap")
+def relu(xp: ArrayModule, x: Array) -> Array:
+    """Rectifier max(x, 0); the slope at 0 is 0.
+
+    Source: Nair and Hinton 2010, "Rectified linear units improve restricted Boltzmann machines".
+    """
+    if x.size >= FEWEST and (found := applied("relu", x)) is not None:
+        return found
+    return xp.maximum(x, 0)
+
+
+relu.gradients(lambda g, y, x: relu_gradient(g, y))
+
+
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+def relu6(xp: ArrayModule, x: Array) -> Array:
+    """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010."""
+    return xp.minimum(xp.maximum(x, 0), 6)
+
+
+relu6.gradients(lambda g, y, x: keep_where(g, logical_and(greater(x, 0), less(x, 6))))
+
+
+@primitive(shapes.floating, name="leaky_relu", semantics=ELEMENTWISE)
+def _leaky_relu(xp: ArrayModule, x: Array, *, negative_slope: float) -> Array:
+    """`x` above 0, negative_slope * x below it."""
+    if 0 < negative_slope <= 1:  # the greater of the two is the right one, in one pass
+        return xp.maximum(x, x * negative_slope)
+    return xp.where(x > 0, x, x * negative_slope)
+
+
+_leaky_relu.gradients(
+    lambda g, y, x, *, negative_slope: where(greater(x, 0), g, multiply(g, negative_slope))
+)
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
+    """`x` above 0 and `negative_slope * x` below it.
+
+    Source: Maas, Hannun and Ng 2013, "Rectifier nonlinearities improve neural network acoustic
+        models".
+
+    Args:
+        x: tensor of any shape.
+        negative_slope: slope below 0.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _leaky_relu(x, negative_slope=float(negative_slope))  # type: ignore[no-any-return]
+
+
+def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
+    """`x` above `threshold` and `default_value` elsewhere.
+
+    Args:
+        x: tensor of any shape.
+        threshold: values up to it are replaced.
+        default_value: what replaces them.
+
+    Returns:
+        A tensor like `x`.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    return where(greater(x, threshold), x, default_value)  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ sigmoids
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def sigmoid(xp: ArrayModule, x: Array) -> Array:
+    """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
+    if x.size >= FEWEST and (found := applied("sigmoid", x)) is not None:
+        return found
+    return 1 / (1 + xp.exp(-x))
+
+
+sigmoid.gradients(lambda g, y, x: along(g, multiply(y, subtract(1, y))))
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
+    """Logarithm of the logistic function, -log(1 + exp(-x)), without overflow."""
+    return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
+
+
+log_sigmoid.gradients(lambda g, y, x: multiply(g, sigmoid(-x)))
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def softplus(xp: ArrayModule, x: Array) -> Array:
+    """Smooth rectifier log(1 + exp(x)), without overflow.
+
+    Source: Dugas et al. 2001, "Incorporating second-order functional knowledge for better option
+        pricing".
+    """
+    if x.size >= FEWEST and (found := applied("softplus", x)) is not None:
+        return found
+    # NumPy's logaddexp takes ten times as long on large arrays.
+    return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+softplus.gradients(lambda g, y, x: multiply(g, sigmoid(x)))
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def softsign(xp: ArrayModule, x: Array) -> Array:
+    """`x / (1 + |x|)`."""
+    return x / (1 + xp.abs(x))
+
+
+softsign.gradients(lambda g, y, x: divide(g, square(add(absolute(x), 1))))
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
+    """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above."""
+    return xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
+
+
+hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -3, 3)), 1 / 6))
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
+def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
+    """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above."""
+    return xp.minimum(xp.maximum((x + 1) * 0.5, 0), 1)
+
+
+sparse_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -1, 1)), 0.5))
+
+
+@primitive(shapes.unchanged, semantics=ELEMENTWISE)
+def hard_tanh(xp: ArrayModule, x: Array) -> Array:
+    """`x` limited to the range from -1 to 1."""
+    return xp.minimum(xp.maximum(x, -1), 1)
+
+
+hard_tanh.gradients(lambda g, y, x: keep_where(g, between(x, -1, 1)))
+
+
+def between(x: Any, low: float, high: float) -> Tensor:
+    """Whether `x` is inside an open interval."""
+    return logical_and(greater(x, low), less(x, high))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ exponential below 0
+
+
+@primitive(shapes.floating, name="elu", semantics=ELEMENTWISE)
+def _elu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
+    """`x` above 0, alpha * (exp(x) - 1) below it."""
+    return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0))
+
+
+_elu.gradients(
+    lambda g, y, x, *, alpha: multiply(
+        g, where(greater(x, 0), 1, multiply(exp(minimum(x, 0)), alpha))
+    )
+)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Tensor:
+    """Exponential linear unit: `x` above 0, `alpha * (exp(x) - 1)` below it.
+
+    Source: Clevert, Unterthiner and Hochreiter 2015, arXiv:1511.07289.
+
+    Args:
+        x: tensor of any shape.
+        alpha: the limit at minus infinity is `-alpha`.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _elu(x, alpha=float(alpha))  # type: ignore[no-any-return]
+
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def selu(xp: ArrayModule, x: Array) -> Array:
+    """Scaled exponential linear unit, which keeps mean 0 and variance 1 from layer to layer.
+
+    Source: Klambauer et al. 2017, arXiv:1706.02515; its constants alpha and lambda.
+    """
+    below = (_SELU_SCALE * _SELU_ALPHA) * xp.expm1(xp.minimum(x, 0))
+    return _SELU_SCALE * xp.maximum(x, 0) + below
+
+
+selu.gradients(
+    lambda g, y, x: multiply(
+        g,
+        where(
+            greater_equal(x, 0),
+            _SELU_SCALE,
+            multiply(exp(minimum(x, 0)), _SELU_SCALE * _SELU_ALPHA),
+        ),
+    )
+)
+
+
+@primitive(shapes.floating, name="celu", semantics=ELEMENTWISE)
+def _celu(xp: ArrayModule, x: Array, *, alpha: float) -> Array:
+    """`x` above 0, alpha * (exp(x / alpha) - 1) below it."""
+    return xp.maximum(x, 0) + alpha * xp.expm1(xp.minimum(x, 0) / alpha)
+
+
+_celu.gradients(lambda g, y, x, *, alpha: multiply(g, exp(divide(minimum(x, 0), alpha))))
+
+
+def celu(x: Any, alpha: float = 1.0) -> Tensor:
+    """Exponential linear unit whose slope is continuous for every `alpha`.
+
+    `x` above 0, `alpha * (exp(x / alpha) - 1)` below it. Source: Barron 2017, arXiv:1704.07483.
+
+    Args:
+        x: tensor of any shape.
+        alpha: the limit at minus infinity is `-alpha`.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _celu(x, alpha=float(alpha))  # type: ignore[no-any-return]
+
+
+@primitive(shapes.floating, name="squareplus", semantics=ELEMENTWISE, export=NOT_YET)
+def _squareplus(xp: ArrayModule, x: Array, *, b: float) -> Array:
+    """(x + sqrt(x**2 + b)) / 2."""
+    return 0.5 * (x + xp.sqrt(x * x + b))
+
+
+_squareplus.gradients(
+    lambda g, y, x, *, b: multiply(g, multiply(add(multiply(x, rsqrt(add(square(x), b))), 1), 0.5))
+)
+
+
+def squareplus(x: Any, b: float = 4) -> Tensor:
+    """Smooth rectifier (x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
+
+    Args:
+        x: tensor of any shape.
+        b: how wide the bend at 0 is.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _squareplus(x, b=float(b))  # type: ignore[no-any-return]
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
+def sparse_plus(xp: ArrayModule, x: Array) -> Array:
+    """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x."""
+    bend = 0.25 * (x + 1) * (x + 1)
+    return xp.where(x >= 1, x, xp.where(x <= -1, 0, bend))
+
+
+sparse_plus.gradients(
+    lambda g, y, x: multiply(g, sparse_sigmoid(x)),
+)
+
+# ------------------------------------------------------------------ shrinkage
+
+
+@primitive(shapes.floating, name="soft_shrink", semantics=ELEMENTWISE)
+def _soft_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
+    """`x` moved towards 0 by the threshold, 0 within it."""
+    return xp.where(x > threshold, x - threshold, xp.where(x < -threshold, x + threshold, 0))
+
+
+@primitive(shapes.floating, name="hard_shrink", semantics=ELEMENTWISE)
+def _hard_shrink(xp: ArrayModule, x: Array, *, threshold: float) -> Array:
+    """`x` beyond the threshold, 0 within it."""
+    return xp.where(xp.abs(x) > threshold, x, 0)
+
+
+def _shrink_gradient(g: Tensor, y: Tensor, x: Tensor, *, threshold: float) -> Tensor:
+    return keep_where(g, greater(absolute(x), threshold))  # type: ignore[no-any-return]
+
+
+_soft_shrink.gradients(_shrink_gradient)
+_hard_shrink.gradients(_shrink_gradient)
+
+
+def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+    """`x` moved towards 0 by `threshold`, and 0 within it.
+
+    Args:
+        x: tensor of any shape.
+        threshold: not negative.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _soft_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
+
+
+def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+    """`x` where |x| is above `threshold`, and 0 within it.
+
+    Args:
+        x: tensor of any shape.
+        threshold: not negative.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return _hard_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def tanh_shrink(xp: ArrayModule, x: Array) -> Array:
+    """`x - tanh(x)`."""
+    return x - xp.tanh(x)
+
+
+tanh_shrink.gradients(lambda g, y, x: multiply(g, square(tanh(x))))

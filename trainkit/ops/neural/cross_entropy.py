@@ -1,0 +1,283 @@
+"""Cross-entropies by the names of `keras.ops`, those of yes and no, and `psnr`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.creation import one_hot
+from trainkit.ops.arrays.shaping import as_tensor, moveaxis, squeeze
+from trainkit.ops.convolutional.pooling import as_floats
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    clip,
+    divide,
+    log,
+    multiply,
+    negative,
+    square,
+    subtract,
+)
+from trainkit.ops.math.max_and_argmax import max as largest
+from trainkit.ops.math.reductions import mean
+from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.neural.activations import sigmoid, softplus
+from trainkit.ops.neural.softmax_cross_entropy import (
+    pair_of_floats,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+)
+
+EPSILON = 1e-7
+"""Probabilities are kept this far from 0 and 1."""
+
+
+# ------------------------------------------------------------------ sigmoid
+
+
+@primitive(
+    shapes.floating_broadcast,
+    name="sigmoid_cross_entropy_with_logits",
+    semantics=ELEMENTWISE,
+    export=Absent("a saved graph predicts, it has no loss"),
+)
+def _binary(xp: ArrayModule, labels: Array, logits: Array) -> Array:
+    """max(x, 0) - x * z + log(1 + exp(-|x|)), element by element, for logits x and labels z."""
+    loss = xp.log1p(xp.exp(-xp.abs(logits)))
+    loss += xp.maximum(logits, 0)
+    return loss - logits * labels
+
+
+_binary.gradients(
+    lambda g, y, labels, logits: negative(multiply(g, logits)),
+    lambda g, y, labels, logits: multiply(g, subtract(sigmoid(logits), labels)),
+)
+
+
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None) -> Tensor:
+    """Cross-entropy of independent yes-or-no questions, element by element.
+
+    max(x, 0) - x * z + log(1 + exp(-|x|)) for logits x and labels z, which never overflows.
+
+    Args:
+        labels: chances in [0, 1], of the shape of `logits`.
+        logits: tensor of any shape.
+
+    Returns:
+        A tensor like `logits`.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
+    z, x = pair_of_floats("sigmoid_cross_entropy_with_logits", labels, logits)
+    _check_alike("sigmoid_cross_entropy_with_logits", z, x)
+    loss: Tensor = _binary(z, x)
+    return loss
+
+
+def weighted_cross_entropy_with_logits(
+    labels: Any = None, logits: Any = None, pos_weight: Any = None
+) -> Tensor:
+    """`sigmoid_cross_entropy_with_logits` with the yes part times `pos_weight`.
+
+    (1 - z) * x + (1 + (q - 1) * z) * log(1 + exp(-x)) for logits x, labels z and weight q.
+
+    Args:
+        labels: chances in [0, 1], of the shape of `logits`.
+        logits: tensor of any shape.
+        pos_weight: number, or tensor that broadcasts against `logits`.
+
+    Returns:
+        A tensor like `logits`.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
+    if pos_weight is None:
+        raise InvalidArgumentError("weighted_cross_entropy_with_logits: pos_weight is needed")
+    z, x = pair_of_floats("weighted_cross_entropy_with_logits", labels, logits)
+    _check_alike("weighted_cross_entropy_with_logits", z, x)
+    weight = add(multiply(subtract(pos_weight, 1.0), z), 1.0)
+    loss: Tensor = add(multiply(subtract(1.0, z), x), multiply(weight, softplus(negative(x))))
+    return loss
+
+
+# ------------------------------------------------------------------ names of keras.ops
+
+
+def _check_alike(op: str, target: Tensor, output: Tensor) -> None:
+    if not target.shape.is_compatible_with(output.shape):
+        raise ShapeError(
+            f"{op}: target and output must have one shape.\n"
+            f"  target  {tuple(target.shape)}\n  output  {tuple(output.shape)}"
+        )
+
+
+def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Tensor:
+    """Cross-entropy of independent yes-or-no questions, element by element.
+
+    -(z * log(p) + (1 - z) * log(1 - p)) for targets z and chances p, kept in [1e-7, 1 - 1e-7].
+
+    Args:
+        target: chances in [0, 1].
+        output: chances, or logits, of the shape of `target`.
+        from_logits: whether `output` are logits, to which the sigmoid is still to be applied.
+
+    Returns:
+        A tensor like `output`.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
+    p = as_floats(as_tensor(output))
+    z = cast(as_tensor(target), p.dtype)
+    _check_alike("binary_crossentropy", z, p)
+    if from_logits:
+        return sigmoid_cross_entropy_with_logits(z, p)
+    p = clip(p, EPSILON, 1 - EPSILON)
+    yes = multiply(z, log(p))
+    loss: Tensor = negative(add(yes, multiply(subtract(1.0, z), log(subtract(1.0, p)))))
+    return loss
+
+
+def categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Tensor:
+    """Cross-entropy of one choice among classes: sum of -target * log(chance) along `axis`.
+
+    Args:
+        target: the chance of each class along `axis`; one-hot rows as a rule.
+        output: chances, which are divided by their sum and kept in [1e-7, 1 - 1e-7], or logits.
+        from_logits: whether `output` are logits, to which softmax is still to be applied.
+        axis: the axis of the classes.
+
+    Returns:
+        A tensor of the shape of `output` less `axis`.
+
+    Raises:
+        ShapeError: the shapes differ, or have no axis.
+    """
+    p = as_floats(as_tensor(output))
+    z = cast(as_tensor(target), p.dtype)
+    along = _class_axis("categorical_crossentropy", p, axis)
+    _check_alike("categorical_crossentropy", z, p)
+    if from_logits:
+        return softmax_cross_entropy_with_logits(z, p, along)
+    p = clip(divide(p, total(p, along, True)), EPSILON, 1 - EPSILON)
+    loss: Tensor = negative(total(multiply(z, log(p)), along))
+    return loss
+
+
+def _class_axis(op: str, output: Tensor, axis: int) -> int:
+    if not output.shape:
+        raise ShapeError(f"{op}: the output needs an axis of classes, it is a scalar")
+    return shapes.canonical_axis(axis, len(output.shape), op)
+
+
+def sparse_categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Tensor:
+    """Cross-entropy of one choice among classes, the right one given by its number.
+
+    Args:
+        target: class numbers in [0, classes), of the shape of `output` less `axis`; it may keep
+            that axis with size 1.
+        output: chances, kept in [1e-7, 1 - 1e-7] and divided by their sum, or logits.
+        from_logits: whether `output` are logits, to which softmax is still to be applied.
+        axis: the axis of the classes.
+
+    Returns:
+        A tensor of the shape of `output` less `axis`.
+
+    Raises:
+        InvalidArgumentError: a target is not in [0, classes).
+        ShapeError: the shapes do not fit.
+    """
+    x = as_floats(as_tensor(output))
+    labels = as_tensor(target)
+    along = _class_axis("sparse_categorical_crossentropy", x, axis)
+    if len(labels.shape) == len(x.shape) and labels.shape[-1] == 1:
+        labels = squeeze(labels, -1)
+    rest = tuple(n for i, n in enumerate(x.shape) if i != along)
+    if not labels.shape.is_compatible_with(rest):
+        raise ShapeError(
+            "sparse_categorical_crossentropy: the target must have the shape of the output less "
+            "its axis "
+            f"{along}.\n  target  {tuple(labels.shape)}\n  output  {tuple(x.shape)}"
+        )
+    if not labels.dtype.is_integer:
+        labels = cast(labels, "int32")
+    if not from_logits:
+        x = log(clip(x, EPSILON, 1 - EPSILON))
+    if along != len(x.shape) - 1:
+        x = moveaxis(x, along, -1)
+    return sparse_softmax_cross_entropy_with_logits(labels, x)
+
+
+def multi_hot(
+    inputs: Any,
+    num_classes: int | None = None,
+    axis: int = -1,
+    dtype: Any = None,
+    sparse: bool = False,
+    **kwargs: Any,
+) -> Tensor:
+    """1 for each class that occurs in a row of class numbers, else 0.
+
+    Args:
+        inputs: class numbers, (count,) or (batch, count, ...); those not in [0, num_classes) are
+            left out.
+        num_classes: size of the new axis.
+        axis: where the new axis stands before the axis of the numbers is reduced.
+        dtype: of the result; the default float by default.
+        sparse: must be `False`: there are no sparse tensors.
+        **kwargs: `num_tokens`, an older name of `num_classes`.
+
+    Returns:
+        (num_classes,) or (batch, num_classes, ...).
+
+    Raises:
+        InvalidArgumentError: `sparse` is true.
+        TypeError: there is no `num_classes`, or an argument by keyword is unknown.
+    """
+    num_classes = kwargs.pop("num_tokens", num_classes)
+    if kwargs or num_classes is None:
+        raise TypeError(f"multi_hot: give num_classes; unknown arguments: {sorted(kwargs)}")
+    if sparse:
+        raise InvalidArgumentError("multi_hot: sparse=True is not supported; use False")
+    numbers = as_tensor(inputs)
+    hot = one_hot(cast(numbers, "int32"), num_classes, axis=axis, dtype=dtype)
+    return largest(hot, 1 if len(numbers.shape) > 1 else 0)
+
+
+def psnr(x1: Any, x2: Any, max_val: float) -> Tensor:
+    """Peak signal-to-noise ratio of two signals in decibels.
+
+    10 * log10(max_val**2 / mean((x1 - x2)**2))
+
+    Args:
+        x1: tensors of one shape.
+        x2: tensors of one shape.
+        max_val: the largest value that the signal can have.
+
+    Returns:
+        A scalar.
+
+    Raises:
+        ShapeError: the shapes differ.
+    """
+    a, b = as_floats(as_tensor(x1)), as_floats(as_tensor(x2))
+    _check_alike("psnr", a, b)
+    noise = mean(square(subtract(a, b)))
+    decibels = 10.0 / float(np.log(10.0))
+    peak = 2 * decibels * float(np.log(max_val))
+    ratio: Tensor = subtract(peak, multiply(log(noise), decibels))
+    return ratio

@@ -1,0 +1,308 @@
+"""Connectionist temporal classification: the loss of unaligned label sequences.
+
+A path names one class for each time step; merging repeats and then leaving out blanks turns it into
+labels.
+Source: Graves, Fernandez, Gomez and Schmidhuber 2006, "Connectionist temporal classification".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.gathering import take_along_axis
+from trainkit.ops.arrays.shaping import as_tensor, squeeze
+from trainkit.ops.convolutional.pooling import as_floats
+from trainkit.ops.core.double_backward import replayed_second_gradient
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    negative,
+    where,
+)
+from trainkit.ops.math.exponentials import logaddexp
+from trainkit.ops.neural.softmax import log_softmax
+from trainkit.ops.vmap_rules.shared_rules import folded
+
+_FAR = -1e30
+"""Stands for log(0): finite, so that sums and gradients of it stay numbers."""
+
+# ------------------------------------------------------------------ states of a label sequence
+
+
+class _States:
+    """Blank, label, blank, label, ..., blank: the states that a path goes through.
+
+    Attributes:
+        classes: (batch, states), the class of each state.
+        skips: (batch, states), whether a path may come from two states before.
+        last: (batch,), index of the last state, a blank.
+    """
+
+    def __init__(self, xp: ArrayModule, target: Array, target_length: Array, blank: int) -> None:
+        batch, length = target.shape
+        self.classes = xp.full((batch, 2 * length + 1), blank, np.int64)
+        self.classes[:, 1::2] = target
+        self.skips = xp.zeros(self.classes.shape, bool)
+        self.skips[:, 2:] = self.classes[:, 2:] != self.classes[:, :-2]
+        self.skips[:, ::2] = False
+        self.last = 2 * target_length.astype(np.int64)
+
+
+def _shifted(xp: ArrayModule, values: Array, by: int) -> Array:
+    """`values` moved along the states, log(0) where nothing comes from."""
+    result = xp.full(values.shape, _FAR, values.dtype)
+    if by > 0:
+        result[:, by:] = values[:, :-by]
+    else:
+        result[:, :by] = values[:, -by:]
+    return result
+
+
+def _forward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -> Array:
+    """Log of the chance of all ways to each state at each time, (time, batch, states)."""
+    _, steps, _ = scores.shape
+    emitted = xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
+    alpha = xp.full((steps, *states.classes.shape), _FAR, scores.dtype)
+    alpha[0, :, :2] = emitted[:, 0, :2]
+    for t in range(1, steps):
+        before = alpha[t - 1]
+        ways = xp.logaddexp(before, _shifted(xp, before, 1))
+        ways = xp.where(states.skips, xp.logaddexp(ways, _shifted(xp, before, 2)), ways)
+        alpha[t] = xp.where((t < lengths)[:, None], ways + emitted[:, t], before)
+    return alpha
+
+
+def _backward(xp: ArrayModule, scores: Array, states: _States, lengths: Array) -> Array:
+    """Log of the chance of all ways from each state at each time to the end."""
+    _, steps, _ = scores.shape
+    emitted = xp.take_along_axis(scores, states.classes[:, None, :], axis=2)
+    place = xp.arange(states.classes.shape[1])[None, :]
+    final = (place == states.last[:, None]) | (place == states.last[:, None] - 1)
+    end = xp.where(final, scores.dtype.type(0), scores.dtype.type(_FAR))
+    beta = xp.full((steps, *states.classes.shape), _FAR, scores.dtype)
+    skips = xp.zeros_like(states.skips)
+    skips[:, :-2] = states.skips[:, 2:]
+    beta[steps - 1] = end
+    for t in range(steps - 2, -1, -1):
+        after = beta[t + 1] + emitted[:, t + 1]
+        ways = xp.logaddexp(after, _shifted(xp, after, -1))
+        ways = xp.where(skips, xp.logaddexp(ways, _shifted(xp, after, -2)), ways)
+        beta[t] = xp.where((t + 1 < lengths)[:, None], ways, end)
+    return beta
+
+
+def log_chances(xp: ArrayModule, logits: Array) -> Array:
+    """log(softmax(logits)) along the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=-1, keepdims=True))
+
+
+def _total(xp: ArrayModule, alpha: Array, states: _States) -> Array:
+    """Log of the chance of all whole paths, (batch,)."""
+    end = alpha[-1]
+    last = xp.take_along_axis(end, states.last[:, None], axis=1)[:, 0]
+    label = xp.take_along_axis(end, xp.maximum(states.last - 1, 0)[:, None], axis=1)[:, 0]
+    return xp.where(states.last > 0, xp.logaddexp(last, label), last)
+
+
+# ------------------------------------------------------------------ loss
+
+
+def _loss_rule(
+    logits: Spec, target: Spec, target_length: Spec, output_length: Spec, *, blank: int
+) -> Spec:
+    shown = (
+        f"  output         {logits.shape}   (batch, time, classes)\n"
+        f"  target         {target.shape}   (batch, labels)\n"
+        f"  target_length  {target_length.shape}\n  output_length  {output_length.shape}"
+    )
+    ranks = tuple(len(s.shape) for s in (logits, target, target_length, output_length))
+    if ranks != (3, 2, 1, 1):
+        raise ShapeError(f"ctc_loss: the inputs have the wrong number of axes.\n{shown}")
+    batches = {s.shape[0] for s in (logits, target, target_length, output_length)} - {None}
+    if len(batches) > 1:
+        raise ShapeError(f"ctc_loss: the batch sizes differ.\n{shown}")
+    return Spec(logits.shape[:1], logits.dtype)
+
+
+def _check_values(xp: ArrayModule, logits: Array, target: Array, lengths: Any, blank: int) -> None:
+    _, steps, classes = logits.shape
+    target_length, output_length = lengths
+    if not -classes <= blank < classes:
+        raise InvalidArgumentError(f"ctc_loss: mask_index={blank} is not among {classes} classes")
+    used = xp.arange(target.shape[1])[None, :] < target_length[:, None]
+    if bool((used & ((target < 0) | (target >= classes))).any()):
+        raise InvalidArgumentError(
+            f"ctc_loss: a target is not in [0, {classes}): the output has {classes} classes"
+        )
+    for name, length, most in (
+        ("target_length", target_length, target.shape[1]),
+        ("output_length", output_length, steps),
+    ):
+        if length.size and not (length.min() >= 0 and length.max() <= most):
+            raise InvalidArgumentError(f"ctc_loss: {name} must lie in [0, {most}], got {length}")
+
+
+def _prepared(
+    xp: ArrayModule, logits: Array, target: Array, target_length: Array, blank: int
+) -> tuple[Array, _States]:
+    wide = logits.astype(np.float32) if logits.dtype.itemsize < 4 else logits
+    inside = xp.clip(target, 0, logits.shape[-1] - 1)
+    states = _States(xp, inside, target_length, blank % logits.shape[-1])
+    return log_chances(xp, wide), states
+
+
+@primitive(
+    _loss_rule,
+    name="ctc_loss",
+    semantics=COMPOSITE,
+    lowering=Absent("its loop goes over time steps"),
+    export=Absent("a saved graph predicts, it has no loss"),
+)
+def _ctc(
+    xp: ArrayModule,
+    logits: Array,
+    target: Array,
+    target_length: Array,
+    output_length: Array,
+    *,
+    blank: int,
+) -> Array:
+    """Minus the log of the chance of all paths that give the labels, (batch,)."""
+    if logits.ndim != 3 or not len(logits) == len(target) == len(target_length):
+        raise ValueError("shapes do not fit")  # the shape rule has the words
+    _check_values(xp, logits, target, (target_length, output_length), blank)
+    scores, states = _prepared(xp, logits, target, target_length, blank)
+    chance = _total(xp, _forward(xp, scores, states, output_length), states)
+    loss = xp.where(chance < _FAR / 2, np.inf, -chance)
+    return loss.astype(logits.dtype)
+
+
+@primitive(
+    lambda g, logits, *rest, blank: Spec(logits.shape, logits.dtype),
+    name="ctc_gradient",
+    semantics=COMPOSITE,
+    lowering=Absent("its loop goes over time steps"),
+    export=GRADIENT_STEP,
+)
+def ctc_gradient(
+    xp: ArrayModule,
+    g: Array,
+    logits: Array,
+    target: Array,
+    target_length: Array,
+    output_length: Array,
+    *,
+    blank: int,
+) -> Array:
+    """Chance of each class less its chance given the labels, at each time, times `g`."""
+    scores, states = _prepared(xp, logits, target, target_length, blank)
+    alpha = _forward(xp, scores, states, output_length)
+    beta = _backward(xp, scores, states, output_length)
+    chance = _total(xp, alpha, states)
+    given = xp.exp(xp.minimum(alpha + beta - chance[None, :, None], 0)).transpose(1, 0, 2)
+    share = xp.zeros(scores.shape, scores.dtype)
+    rows, times = xp.arange(scores.shape[0])[:, None], xp.arange(scores.shape[1])[None, :]
+    for s in range(states.classes.shape[1]):
+        share[rows, times, states.classes[:, s : s + 1]] += given[..., s]
+    heard = times < output_length[:, None]
+    slope = xp.where(heard[..., None], xp.exp(scores) - share, 0)
+    return (slope * g[:, None, None]).astype(logits.dtype)
+
+
+_ctc.batch_by(folded(0, 1, 2, 3))
+ctc_gradient.batch_by(folded(0, 1, 2, 3, 4))
+
+
+def _formula(
+    logits: Tensor, target: Tensor, target_length: Tensor, output_length: Tensor, blank: int
+) -> Tensor:
+    """The loss in plain operations."""
+    steps, classes = int(logits.shape[1]), int(logits.shape[2])
+    states = _States(
+        np, np.clip(target.numpy(), 0, classes - 1), target_length.numpy(), blank % classes
+    )
+    lengths = output_length.numpy()
+    scores = take_along_axis(log_softmax(logits), states.classes[:, None, :], axis=2)
+    batch, count = states.classes.shape
+
+    def wall(width: int) -> Tensor:
+        return cast(as_tensor(np.full((batch, width), _FAR, np.float32)), logits.dtype)
+
+    def at(t: int) -> Tensor:
+        return squeeze(take_along_axis(scores, np.full((batch, 1, count), t), axis=1), 1)
+
+    first = np.arange(count)[None, :] < 2
+    alpha = where(first, at(0), wall(count))
+    for t in range(1, steps):
+        ways = alpha
+        for by in (1, 2)[: count - 1]:
+            kept = take_along_axis(alpha, _indices(batch, count - by), axis=1)
+            joined = logaddexp(ways, concatenate([wall(by), kept], axis=1))
+            ways = joined if by == 1 else where(states.skips, joined, ways)
+        alpha = where((t < lengths)[:, None], add(ways, at(t)), alpha)
+    ends = [states.last, np.maximum(states.last - 1, 0)]
+    last, label = (squeeze(take_along_axis(alpha, e[:, None], axis=1), 1) for e in ends)
+    both = logaddexp(last, label)
+    loss: Tensor = negative(where(states.last > 0, both, last))
+    return loss
+
+
+def _indices(batch: int, count: int) -> Any:
+    return np.broadcast_to(np.arange(count)[None, :], (batch, count))
+
+
+def _second(gg: Tensor, y: Tensor, g: Tensor, logits: Tensor, *rest: Tensor, blank: int) -> Any:
+    target, target_length, output_length = rest
+    by_g, (by_logits,) = replayed_second_gradient(
+        lambda x: _formula(x, target, target_length, output_length, blank), g, (logits,), (gg,)
+    )
+    return by_g, by_logits, *(None for _ in rest)
+
+
+_ctc.gradients(
+    lambda g, y, logits, *rest, blank: ctc_gradient(g, logits, *rest, blank=blank),
+    None,
+    None,
+    None,
+)
+ctc_gradient.joint_gradient(_second)
+
+
+def ctc_loss(
+    target: Any, output: Any, target_length: Any, output_length: Any, mask_index: int = 0
+) -> Tensor:
+    """Minus the log of the chance that a network gives a sequence of labels, however aligned.
+
+    Source: Graves et al. 2006, "Connectionist temporal classification", equations 6 to 16.
+
+    Args:
+        target: class numbers, (batch, labels); what lies beyond `target_length` is not looked at.
+        output: logits, (batch, time, classes).
+        target_length: how many labels count in each row, (batch,).
+        output_length: how many time steps count in each row, (batch,).
+        mask_index: the class that stands for a blank.
+
+    Returns:
+        (batch,); inf where there are too few time steps for the labels.
+
+    Raises:
+        ShapeError: ranks or batch sizes do not fit.
+        InvalidArgumentError: a target is no class, or a length out of range.
+    """
+    labels = [as_tensor(x) for x in (target, target_length, output_length)]
+    whole = [x if x.dtype.is_integer else cast(x, "int32") for x in labels]
+    logits = as_floats(as_tensor(output))
+    if logits.dtype.size < 4:  # Keras gives float32
+        logits = cast(logits, "float32")
+    loss: Tensor = _ctc(logits, *whole, blank=int(mask_index))
+    return loss

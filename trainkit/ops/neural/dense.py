@@ -1,0 +1,306 @@
+"""A dense layer's arithmetic in one operation: product, bias and rectifier share one buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    COMPOSITE,
+    CONTRACTION,
+    GRADIENT_STEP,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.matmul import matmul_gpu
+from trainkit.kernels.pooling import pool_tuned
+from trainkit.kernels.reductions.reductions_tuned import leading_sum
+from trainkit.ops.arrays.shaping import expand_dims, reshape, swap_last_axes
+from trainkit.ops.core.vmap import ItemStack
+from trainkit.ops.linear_algebra.matmul import matmul, product
+from trainkit.ops.math.elementwise import add, multiply
+from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.neural.activations import relu, relu_gradient
+from trainkit.ops.vmap_rules.shared_rules import by_formula
+
+_ZERO = {np.dtype(t): np.zeros((), t) for t in (np.float32, np.float64)}
+ACTIVATIONS = (None, "relu")
+"""What `dense` and `conv_with_bias` can apply to their result in place."""
+
+
+def check_activation(op: str, activation: str | None) -> None:
+    """Raise unless `activation` is one that is applied in place.
+
+    Raises:
+        InvalidArgumentError: names those that are.
+    """
+    if activation not in ACTIVATIONS:
+        raise InvalidArgumentError(
+            f"{op}: activation={activation!r} must be None or 'relu'; apply others to the result"
+        )
+
+
+def _rectified_rule(g: Spec, y: Spec) -> Any:
+    return Spec(g.shape, g.dtype), Spec(g.shape[-1:], g.dtype)
+
+
+@primitive(
+    _rectified_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
+)
+def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
+    """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
+    found = pool_tuned.rectified_gradient(g, y) if xp is np else None
+    if found is not None:
+        return found
+    result = g * (y > 0)
+    wide = result.astype(np.float32) if g.dtype.itemsize < 4 else result
+    by_bias = wide.reshape(-1, g.shape[-1]).sum(axis=0)
+    return result, by_bias.astype(g.dtype, copy=False)
+
+
+def _rectified_second(gg: Any, out: Any, g: Tensor, y: Tensor) -> Any:
+    return relu_gradient(add(gg[0], gg[1]), y), None
+
+
+rectified_gradient.joint_gradient(_rectified_second)
+
+
+@rectified_gradient.batch_by
+@by_formula
+def _rectified_by_steps(g: Any, y: Any) -> Any:
+    by_z = relu_gradient(g, y)
+    return by_z, total(by_z, tuple(range(len(g.shape) - 1)))
+
+
+def _dense_rule(x: Spec, kernel: Spec, bias: Any, *, activation: str | None) -> Spec:
+    given = f"  input   {x.shape}\n  kernel  {kernel.shape}"
+    if not x.shape or len(kernel.shape) != 2:
+        raise ShapeError(
+            f"dense: the input needs an axis of features, and the kernel two axes.\n{given}"
+        )
+    (inside, units), features = kernel.shape, x.shape[-1]
+    if features != inside and None not in (features, inside):
+        raise ShapeError(
+            f"dense: the input has {features} features, the kernel takes {inside}.\n{given}"
+        )
+    if bias is not None and bias.shape != (units,) and None not in (units, *bias.shape):
+        raise ShapeError(f"dense: the kernel has {units} units, the bias shape {bias.shape}")
+    return Spec((*x.shape[:-1], units), dtypes.result_type(x, kernel))
+
+
+def _rows(x: Array) -> Array:
+    return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _wide(x: Any) -> Any:
+    """16-bit floats as float32: the CPU's BLAS has no shorter type."""
+    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+
+
+def _is_short(xp: ArrayModule, dtype: Any) -> bool:
+    """Whether products are made in float32: cuBLAS sums those of short floats so by itself."""
+    return dtype.itemsize < 4 and (xp is np or dtype.kind in "iub")
+
+
+@primitive(_dense_rule, name="dense", promotion=COMMON, semantics=CONTRACTION)
+def _dense(
+    xp: ArrayModule, x: Array, kernel: Array, bias: Array | None, *, activation: str | None
+) -> Array:
+    """Product of the last axis of `x` with `kernel`, plus `bias`, rectified if asked for."""
+    if x.shape[-1] != kernel.shape[0]:  # a kernel of one axis more would broadcast
+        raise ValueError("the inner sizes differ")
+    dtype = x.dtype
+    if _is_short(xp, dtype):
+        x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
+    if xp is np and x.ndim == 2 == kernel.ndim and dtype in _ZERO:
+        y = product(x, kernel)
+    else:
+        y = matmul_gpu.matmul(xp, _rows(x), kernel)
+    if bias is not None:
+        y += bias
+    if activation == "relu":
+        xp.maximum(y, 0, out=y)
+    if x.ndim != 2:
+        y = y.reshape(*x.shape[:-1], kernel.shape[1])
+    return y if y.dtype == dtype else y.astype(dtype)
+
+
+def _gradient_rule(
+    g: Spec, y: Spec, x: Spec, kernel: Spec, *, activation: Any, wanted: tuple[bool, ...]
+) -> Any:
+    every = (x, kernel, Spec(kernel.shape[1:], kernel.dtype))
+    return tuple(Spec(s.shape, g.dtype) for s, use in zip(every, wanted, strict=True) if use)
+
+
+@primitive(_gradient_rule, name="dense_gradient", semantics=CONTRACTION, export=GRADIENT_STEP)
+def dense_gradient(
+    xp: ArrayModule,
+    g: Array,
+    y: Array,
+    x: Array,
+    kernel: Array,
+    *,
+    activation: str | None,
+    wanted: tuple[bool, ...],
+) -> Any:
+    """What `dense` sends back to those of input, kernel and bias that are wanted."""
+    dtype = g.dtype
+    if _is_short(xp, dtype):
+        g, x, kernel = _wide(g), _wide(x), _wide(kernel)
+    if activation == "relu":
+        g = g * (y > 0)
+    flat = _rows(g)
+    result = []
+    if wanted[0]:
+        by_x = matmul_gpu.matmul(xp, flat, kernel.T)
+        result.append(by_x if x.ndim == 2 else by_x.reshape(x.shape))
+    if wanted[1]:
+        result.append(matmul_gpu.matmul(xp, _rows(x).T, flat))
+    if wanted[2]:
+        result.append(leading_sum(flat, 1) if xp is np else _summed(flat))
+    return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
+
+
+def _summed(flat: Array) -> Array:
+    """The sums of the columns, of short floats as float32."""
+    return flat.sum(axis=0, dtype=np.float32 if flat.dtype.itemsize < 4 else None)
+
+
+def _joint(
+    g: Tensor,
+    y: Tensor,
+    x: Tensor,
+    kernel: Tensor,
+    bias: Any,
+    *,
+    activation: str | None,
+    needed: tuple[bool, ...],
+) -> Any:
+    return spread(dense_gradient(g, y, x, kernel, activation=activation, wanted=needed), needed)
+
+
+def spread(found: tuple[Any, ...], wanted: tuple[bool, ...]) -> tuple[Any, ...]:
+    """`found`, one for each that is wanted, with `None` for those that are not."""
+    rest = iter(found)
+    return tuple(next(rest) if use else None for use in wanted)
+
+
+def _second(
+    gg: Any,
+    out: Any,
+    g: Tensor,
+    y: Tensor,
+    x: Tensor,
+    kernel: Tensor,
+    *,
+    activation: str | None,
+    wanted: tuple[bool, ...],
+) -> Any:
+    def rectified(h: Tensor) -> Tensor:
+        return relu_gradient(h, y) if activation == "relu" else h
+
+    def one(index: int, *arrays: Tensor) -> Tensor:
+        only = tuple(i == index for i in range(3))
+        part: Tensor = dense_gradient(*arrays, activation=None, wanted=only)[0]
+        return part
+
+    gg_x, gg_kernel, gg_bias = spread(gg, wanted)
+    gz = rectified(g)
+    by_g = [matmul(gg_x, kernel)] if wanted[0] else []
+    by_g += [matmul(x, gg_kernel)] if wanted[1] else []
+    whole: Any = by_g[0] if by_g else None
+    for more in by_g[1:]:
+        whole = add(whole, more)
+    if wanted[2]:
+        whole = add(multiply(gz, 0.0) if whole is None else whole, gg_bias)
+    by_x = one(0, gz, y, x, gg_kernel) if wanted[1] else None
+    by_kernel = one(1, gz, y, gg_x, kernel) if wanted[0] else None
+    return rectified(whole), None, by_x, by_kernel
+
+
+def _joint_on_arrays(
+    g: Array, y: Array, x: Array, kernel: Array, bias: Any, *, activation: Any, needed: list[bool]
+) -> Any:
+    if not (x.ndim == 2 and x.dtype is g.dtype is kernel.dtype):
+        return NotImplemented
+    if activation == "relu":
+        g = np.multiply(g, np.greater(y, _ZERO[y.dtype]))
+    return (
+        product(g, kernel.T) if needed[0] else None,
+        product(x.T, g) if needed[1] else None,
+        leading_sum(g, 1) if needed[2] else None,
+    )
+
+
+_dense.joint_gradient(_joint)
+_dense.joint_array_gradient(_joint_on_arrays)
+dense_gradient.joint_gradient(_second)
+
+
+@_dense.batch_by
+def _dense_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Inputs in one large product where items share the kernel and the bias."""
+    x, kernel, bias = inputs
+    if isinstance(kernel, ItemStack) or isinstance(bias, ItemStack):
+        return _by_steps(primitive, inputs, settings, count)
+    return primitive.op(x.stacked, kernel, bias, **settings)
+
+
+@by_formula
+def _by_steps(x: Any, kernel: Any, bias: Any, *, activation: str | None) -> Any:
+    y = matmul(expand_dims(x, 0), kernel)[0] if len(x.shape) == 1 else matmul(x, kernel)
+    y = y if bias is None else add(y, bias)
+    return relu(y) if activation == "relu" else y
+
+
+@dense_gradient.batch_by
+@by_formula
+def _gradient_by_steps(
+    g: Any, y: Any, x: Any, kernel: Any, *, activation: str | None, wanted: tuple[bool, ...]
+) -> Any:
+    if activation == "relu":
+        g = relu_gradient(g, y)
+    flat = reshape(g, (-1, g.shape[-1]))
+    found = []
+    if wanted[0]:
+        found.append(reshape(matmul(flat, swap_last_axes(kernel)), x.shape))
+    if wanted[1]:
+        found.append(matmul(swap_last_axes(reshape(x, (-1, x.shape[-1]))), flat))
+    if wanted[2]:
+        found.append(total(flat, 0))
+    return tuple(found)
+
+
+def dense(x: Any, kernel: Any, bias: Any = None, activation: str | None = None) -> Tensor:
+    """Features times kernel plus bias, in one operation: activation(x @ kernel + bias).
+
+    Args:
+        x: (..., features).
+        kernel: (features, units).
+        bias: (units,), or `None`.
+        activation: `None`, or "relu", which is applied in place.
+
+    Returns:
+        (..., units).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        InvalidArgumentError: the activation is another.
+
+    >>> dense([[1.0, 2.0]], [[1.0], [-1.0]], [0.5], "relu").numpy()
+    array([[0.]], dtype=float32)
+    """
+    if activation not in ACTIVATIONS:
+        check_activation("dense", activation)
+    y: Tensor = _dense(x, kernel, bias, activation=activation)
+    return y

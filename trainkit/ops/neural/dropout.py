@@ -1,0 +1,54 @@
+"""The product of dropout: what is kept is scaled, the rest is 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.kernels.random import random_tuned
+from trainkit.ops.core.vmap import in_front, stacked
+
+
+def _dropped_rule(x: Spec, kept: Spec, scale: float) -> Spec:
+    if not serves(kept.shape, x.shape):
+        raise ShapeError(
+            f"dropped: the mask must broadcast to the shape of x.\n  x     {x.shape}\n"
+            f"  mask  {kept.shape}"
+        )
+    return x
+
+
+def serves(mask: Any, shape: Any) -> bool:
+    """Whether a mask of the shape `mask` broadcasts to `shape`; `None` stands for a size there."""
+    return len(mask) == len(shape) and all(
+        m in (1, None) or m == n for m, n in zip(mask, shape, strict=True)
+    )
+
+
+@primitive(
+    _dropped_rule, semantics=ELEMENTWISE, export=Absent("a saved graph predicts, it drops nothing")
+)
+def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
+    """`x` times `scale` where the mask `kept` is true, else times 0.
+
+    A mask of a byte for each element is all that the way back needs.
+    """
+    found = random_tuned.dropped(x, kept, scale) if xp is np else None
+    if found is not None:
+        return found
+    return x * xp.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
+
+
+dropped.gradients(lambda g, y, x, kept, scale: dropped(g, kept, scale=scale), None)
+
+
+@dropped.batch_by
+def _dropped_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    x, kept = inputs
+    return primitive.op(stacked(x, count), in_front(kept), **settings)

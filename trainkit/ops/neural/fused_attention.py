@@ -1,0 +1,283 @@
+"""Attention in one operation: neither scores nor weights are kept for the way back.
+
+What it sends back is an operation too, which makes the scores again, so it can be differentiated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.attention import attention_reference, attention_tuned
+from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.arrays.pad_and_tile import repeat
+from trainkit.ops.arrays.shaping import as_tensor, reshape, transpose
+from trainkit.ops.core.double_backward import replayed_second_gradient
+from trainkit.ops.core.vmap import ItemStack, stacked
+from trainkit.ops.linear_algebra.matmul import matmul
+from trainkit.ops.math.elementwise import (
+    cast,
+    logical_and,
+    logical_not,
+    multiply,
+    where,
+)
+from trainkit.ops.math.predicates import any
+from trainkit.ops.math.reductions import mean
+from trainkit.ops.neural.softmax import powers_share as softmax
+from trainkit.ops.vmap_rules.shared_rules import with_one_batch, with_two_batches
+
+_FAR_BELOW = -0.7 * float(np.finfo(np.float32).max)
+
+
+def _misfit(q: Any, k: Any, v: Any) -> ShapeError:
+    return ShapeError(
+        "attend: query, key and value must be (batch, length, heads, size) of one batch; key and "
+        "value of one length and as many heads, the query's a multiple of them, and query and key "
+        f"of one size.\n  query  {tuple(q)}\n  key    {tuple(k)}\n  value  {tuple(v)}"
+    )
+
+
+def _fit(*sizes: int | None) -> bool:
+    """Whether all that are known are one."""
+    return len({n for n in sizes if n is not None}) < 2
+
+
+def _check(q: Any, k: Any, v: Any) -> None:
+    if not len(q) == len(k) == len(v) == 4 or not (
+        _fit(q[0], k[0], v[0]) and _fit(k[1], v[1]) and _fit(k[2], v[2]) and _fit(q[3], k[3])
+    ):
+        raise _misfit(q, k, v)
+    if None not in (q[2], k[2]) and q[2] % k[2]:
+        raise _misfit(q, k, v)
+
+
+def _check_mask(mask: Any, q: Any, k: Any) -> None:
+    """Raise unless a mask broadcasts against the scores: a kernel would read beyond its end."""
+    wanted = (q[0], q[2], q[1], k[1])
+    if mask is None:
+        return
+    fits = len(mask.shape) == 4 and all(
+        None in (m, n) or m in (1, n) for m, n in zip(mask.shape, wanted, strict=True)
+    )
+    if not fits or mask.dtype.name != "bool":
+        raise ShapeError(
+            f"attend: the mask must be of bools and broadcast to (batch, heads, targets, sources)."
+            f"\n  mask    {tuple(mask.shape)} {mask.dtype.name}\n  scores  {wanted}"
+        )
+
+
+def _attend_rule(q: Spec, k: Spec, v: Spec, mask: Any, *, scale: float, causal: bool) -> Spec:
+    _check(q.shape, k.shape, v.shape)
+    _check_mask(mask, q.shape, k.shape)
+    return Spec((*q.shape[:3], v.shape[3]), q.dtype)
+
+
+def _wide(x: Array) -> Array:
+    """16-bit floats as float32: the CPU's BLAS has no shorter type."""
+    return x.astype(np.float32) if x.dtype.itemsize < 4 else x
+
+
+@primitive(
+    _attend_rule,
+    name="attention",
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
+def _attend(
+    xp: ArrayModule,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+) -> Array:
+    """Each query's mean of the values, weighted by softmax(scale * query . key)."""
+    _check(q.shape, k.shape, v.shape)
+    _check_mask(mask, q.shape, k.shape)
+    dtype = q.dtype
+    if xp is np:
+        found = attention_tuned.attention(q, k, v, mask, scale, causal)
+        if found is not None:
+            return found
+    y = attention_reference.attention(xp, _wide(q), _wide(k), _wide(v), mask, scale, causal)
+    return y.astype(dtype, copy=False)
+
+
+def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: Any) -> Any:
+    return tuple(Spec(x.shape, x.dtype) for x in (q, k, v))
+
+
+@primitive(
+    _gradient_rule,
+    name="attention_gradient",
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
+)
+def attention_gradient(
+    xp: ArrayModule,
+    g: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    *,
+    scale: float,
+    causal: bool,
+) -> Any:
+    """What `attend` sends back to query, key and value."""
+    if xp is np:
+        found = attention_tuned.attention_gradient(g, q, k, v, mask, scale, causal)
+        if found is not None:
+            return found
+    dtype = q.dtype
+    g, q, k, v = map(_wide, (g, q, k, v))
+    found = attention_reference.attention_gradient(xp, g, q, k, v, mask, scale, causal)
+    return tuple(part.astype(dtype, copy=False) for part in found)
+
+
+def _joint(
+    g: Tensor, y: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, **settings: Any
+) -> Any:
+    by_q, by_k, by_v = attention_gradient(g, q, k, v, mask, **settings)
+    return by_q, by_k, by_v, None
+
+
+def _second(
+    gg: Any, out: Any, g: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Any, **settings: Any
+) -> Any:
+    by_g, by_inputs = replayed_second_gradient(
+        lambda q, k, v: attended_by_steps(q, k, v, mask, **settings), g, (q, k, v), gg
+    )
+    return by_g, *by_inputs, None
+
+
+_attend.joint_gradient(_joint)
+attention_gradient.joint_gradient(_second)
+
+
+@_attend.batch_by
+@attention_gradient.batch_by
+def _attention_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Items are further sequences of the batch."""
+    *heads, mask = inputs
+    if isinstance(mask, ItemStack) or (mask is not None and mask.shape[0] != 1):
+        batch = heads[-1].shape[0]  # a mask that all sequences of an item share comes once for each
+        if batch is None:
+            return NotImplemented
+        dims = (count, batch, *mask.shape[1:])
+        mask = reshape(broadcast_to(stacked(mask, count), dims), (count * batch, *dims[2:]))
+    flat = [with_one_batch(x, count) for x in heads]
+    return with_two_batches(primitive.op(*flat, mask, **settings), count)
+
+
+# ------------------------------------------------------------------ in plain operations
+
+
+def by_head(x: Tensor) -> Tensor:
+    """(batch, length, heads, size) to (batch, heads, length, size), and back."""
+    return transpose(x, (0, 2, 1, 3))
+
+
+def causal_mask(scores: Tensor) -> Any:
+    """True where a query may look: at its own position and at earlier ones.
+
+    Raises:
+        ShapeError: a length is not known.
+    """
+    rows, columns = scores.shape[-2], scores.shape[-1]
+    if rows is None or columns is None:
+        raise ShapeError(
+            f"dot_product_attention: is_causal needs known lengths, the scores have shape "
+            f"{tuple(scores.shape)}"
+        )
+    return np.tril(np.ones((1, 1, rows, columns), bool))
+
+
+def attended_by_steps(
+    q: Tensor, k: Tensor, v: Tensor, mask: Any, *, scale: float, causal: bool
+) -> Tensor:
+    """What `attend` computes, by an operation for each step."""
+    group = q.shape[2] // k.shape[2]
+    if group > 1:
+        k, v = repeat(k, group, axis=2), repeat(v, group, axis=2)
+    scores = matmul(multiply(by_head(q), scale), transpose(k, (0, 2, 3, 1)))
+    if causal:
+        seen = as_tensor(causal_mask(scores))
+        mask = seen if mask is None else logical_and(mask, seen)
+    if mask is None:
+        return by_head(matmul(softmax(scores), by_head(v)))
+    far = cast(as_tensor(max(_FAR_BELOW, float(scores.dtype.min))), scores.dtype)
+    weights = multiply(softmax(where(mask, scores, far)), cast(mask, scores.dtype))
+    return by_head(matmul(weights, by_head(v)))
+
+
+def is_served(query: Any, key: Any, value: Any) -> bool:
+    """Whether `attend` takes them and is the faster way: on the CPU, for floats of one dtype.
+
+    On a GPU each step is an operation by itself, which graphs fuse with its neighbours.
+    """
+    kinds = {(x.dtype, x.shape[0]) for x in (query, key, value)}
+    return len(kinds) == 1 and query.dtype.is_floating and "CPU" in query.device
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any = None,
+    *,
+    scale: float,
+    causal: bool = False,
+) -> Tensor:
+    """Each query's mean of the values, weighted by softmax(scale * query . key).
+
+    Scores are made for some queries at a time, and again on the way back, so memory grows with the
+    lengths and not with their product. Source: Rabe and Staats 2021, arXiv:2112.05682.
+
+    Args:
+        query: (batch, targets, heads, size).
+        key: (batch, sources, key heads, size); `heads` is a multiple of the key heads.
+        value: (batch, sources, key heads, value size).
+        mask: bool, of four axes, broadcasts against (batch, heads, targets, sources): true where a
+            query sees a source. A query that sees none gets zeros.
+        scale: a factor of the scores.
+        causal: a query sees only sources up to its own position.
+
+    Returns:
+        (batch, targets, heads, value size).
+
+    Raises:
+        ShapeError: ranks, heads or sizes do not fit, or the mask.
+    """
+    y: Tensor = _attend(query, key, value, mask, scale=float(scale), causal=causal)
+    return y
+
+
+def attend_or_mean(
+    query: Tensor, key: Tensor, value: Tensor, mask: Any, *, scale: float, causal: bool
+) -> Tensor:
+    """`attend`, where a query that sees no source gets the mean of all values, as in Keras."""
+    y = attend(query, key, value, mask, scale=scale, causal=causal)
+    if mask is None:
+        return y
+    seen = mask
+    if causal:
+        lower = np.tril(np.ones((1, 1, query.shape[1], key.shape[1]), bool))
+        seen = logical_and(mask, as_tensor(lower))
+    none_seen = logical_not(any(seen, axis=-1, keepdims=True))  # (batch, heads, targets, 1)
+    every = mean(value, axis=1, keepdims=True)
+    group = query.shape[2] // key.shape[2]
+    every = repeat(every, group, axis=2) if group > 1 else every
+    seen_or_mean: Tensor = where(by_head(none_seen), every, y)
+    return seen_or_mean

@@ -1,0 +1,179 @@
+"""Activation functions that weigh their input by a gate: SiLU, Mish, GELU and their like."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.elementwise.elementwise_tuned import FEWEST, applied
+from trainkit.ops.math.elementwise import (
+    add,
+    exp,
+    keep_where,
+    multiply,
+    square,
+    subtract,
+    tanh,
+)
+from trainkit.ops.math.error_functions import erf
+from trainkit.ops.neural.activations import (
+    between,
+    hard_sigmoid,
+    sigmoid,
+    softplus,
+)
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def silu(xp: ArrayModule, x: Array) -> Array:
+    """Sigmoid linear unit x * sigmoid(x), also called swish.
+
+    Source: Ramachandran, Zoph and Le 2017, arXiv:1710.05941.
+    """
+    if x.size >= FEWEST and (found := applied("silu", x)) is not None:
+        return found
+    return x / (1 + xp.exp(-x))
+
+
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
+def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    if x.size >= FEWEST and (found := applied("silu_gradient", g, x)) is not None:
+        return found
+    s = 1 / (1 + xp.exp(-x))
+    return g * (s * (1 + x * (1 - s)))
+
+
+def _silu_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
+    s = sigmoid(x)
+    bend = add(multiply(x, subtract(1, multiply(s, 2))), 2)
+    bend = multiply(multiply(s, subtract(1, s)), bend)
+    return multiply(multiply(h, g), bend)  # type: ignore[no-any-return]
+
+
+silu_gradient.gradients(lambda h, out, g, x: silu_gradient(h, x), _silu_bend)
+silu.gradients(lambda g, y, x: silu_gradient(g, x))
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def hard_silu(xp: ArrayModule, x: Array) -> Array:
+    """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
+    return x * xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
+
+
+hard_silu.gradients(
+    lambda g, y, x: multiply(
+        g, add(hard_sigmoid(x), keep_where(multiply(x, 1 / 6), between(x, -3, 3)))
+    )
+)
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def mish(xp: ArrayModule, x: Array) -> Array:
+    """`x * tanh(softplus(x))`. Source: Misra 2019, arXiv:1908.08681."""
+    return x * xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
+
+
+def _mish_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    t = tanh(softplus(x))
+    bend = multiply(multiply(x, sigmoid(x)), subtract(1, square(t)))
+    return multiply(g, add(t, bend))  # type: ignore[no-any-return]
+
+
+mish.gradients(_mish_gradient)
+
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715
+
+
+@primitive(shapes.floating, semantics=ELEMENTWISE)
+def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
+    """Gaussian error linear unit with the tanh approximation of the normal distribution."""
+    if x.size >= FEWEST and (found := applied("gelu_tanh", x)) is not None:
+        return found
+    return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
+
+
+@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
+def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `gelu_tanh`."""
+    if x.size >= FEWEST and (found := applied("gelu_tanh_gradient", g, x)) is not None:
+        return found
+    squared = x * x
+    t = xp.tanh(x * (squared * (_TANH_SCALE * _CUBIC) + _TANH_SCALE))
+    inner = squared * (3 * _TANH_SCALE * _CUBIC) + _TANH_SCALE
+    return g * ((t + x * inner * (1 - t * t) + 1) * 0.5)
+
+
+def _gelu_tanh_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
+    squared = square(x)
+    t = tanh(multiply(x, add(multiply(squared, _TANH_SCALE * _CUBIC), _TANH_SCALE)))
+    inner = add(multiply(squared, 3 * _TANH_SCALE * _CUBIC), _TANH_SCALE)
+    # The slope of (1 + t) / 2 is (1 - t**2) * inner / 2, that of inner is 6 * scale * cubic * x.
+    part = add(inner, multiply(squared, 3 * _TANH_SCALE * _CUBIC))
+    bend = subtract(part, multiply(multiply(x, t), square(inner)))
+    bend = multiply(subtract(1, square(t)), bend)
+    return multiply(multiply(h, g), bend)  # type: ignore[no-any-return]
+
+
+gelu_tanh_gradient.gradients(lambda h, out, g, x: gelu_tanh_gradient(h, x), _gelu_tanh_bend)
+gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
+
+
+@primitive(
+    shapes.floating,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+)
+def gelu_erf(xp: ArrayModule, x: Array) -> Array:
+    """Gaussian error linear unit: x times the normal distribution function of x."""
+    if x.size >= FEWEST and (found := applied("gelu_erf", x)) is not None:
+        return found
+    return 0.5 * x * (1 + erf.primitive.run((x * math.sqrt(0.5),), {}))
+
+
+_DENSITY = 1 / math.sqrt(2 * math.pi)
+
+
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    lowering=Absent("a long formula, not measured as one kernel"),
+    export=GRADIENT_STEP,
+)
+def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
+    """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
+    if x.size >= FEWEST and (found := applied("gelu_erf_gradient", g, x)) is not None:
+        return found
+    share = (erf.primitive.run((x * math.sqrt(0.5),), {}) + 1) * 0.5
+    return g * (share + x * (xp.exp(x * x * -0.5) * _DENSITY))
+
+
+def _gelu_erf_bend(h: Tensor, out: Tensor, g: Tensor, x: Tensor) -> Tensor:
+    squared = square(x)
+    density = multiply(exp(multiply(squared, -0.5)), _DENSITY)
+    return multiply(multiply(h, g), multiply(density, subtract(2, squared)))  # type: ignore[no-any-return]
+
+
+gelu_erf_gradient.gradients(lambda h, out, g, x: gelu_erf_gradient(h, x), _gelu_erf_bend)
+gelu_erf.gradients(lambda g, y, x: gelu_erf_gradient(g, x))
+
+
+def gelu(x: Any, approximate: bool = True) -> Tensor:
+    """Gaussian error linear unit: `x` times the normal distribution function of `x`.
+
+    Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
+
+    Args:
+        x: tensor of any shape.
+        approximate: use the tanh approximation, which errs by at most 0.0005.
+
+    Returns:
+        A tensor like `x`, of floats.
+    """
+    return gelu_tanh(x) if approximate else gelu_erf(x)  # type: ignore[no-any-return]

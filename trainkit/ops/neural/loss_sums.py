@@ -1,0 +1,57 @@
+"""Losses that are sums: of squares, of Poisson's likelihood, over the examples of a batch.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    divide,
+    exp,
+    greater_equal,
+    less_equal,
+    log,
+    logical_and,
+    multiply,
+    square,
+    subtract,
+    where,
+)
+from trainkit.ops.math.reductions import sum as sum_
+
+
+def l2_loss(t: Any, name: Any = None) -> Tensor:
+    """sum(t**2) / 2."""
+    return divide(sum_(square(t)), 2)  # type: ignore[no-any-return]
+
+
+def log_poisson_loss(
+    targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
+) -> Tensor:
+    """exp(log_input) - log_input * targets, plus Stirling's log(targets!) if asked for."""
+    c, z = convert_to_tensor(log_input), convert_to_tensor(targets)
+    loss = subtract(exp(c), multiply(c, z))
+    if not compute_full_loss:
+        return loss  # type: ignore[no-any-return]
+    stirling = z * log(z) - z + 0.5 * log(2 * 3.141592653589793 * z)
+    inside = logical_and(greater_equal(z, 0), less_equal(z, 1))
+    return add(loss, where(inside, zeros_like(z), stirling))  # type: ignore[no-any-return]
+
+
+def compute_average_loss(
+    per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
+) -> Tensor:
+    """The sum of weighted losses divided by the size of the batch."""
+    loss = convert_to_tensor(per_example_loss)
+    if sample_weight is not None:
+        loss = multiply(loss, cast(sample_weight, loss.dtype))
+    size = loss.shape[0] if global_batch_size is None else plain(global_batch_size)
+    return divide(sum_(loss), dtypes.as_dtype(loss.dtype).as_numpy_dtype(size))  # type: ignore[no-any-return]

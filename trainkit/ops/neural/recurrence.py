@@ -1,0 +1,342 @@
+"""LSTM and GRU over whole sequences, each one operation with a hand-written gradient.
+
+The products of the inputs with their kernel are made for all steps at once, before; an operation
+here takes them as `projected`. Gates use sigmoid and tanh.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    COMPOSITE,
+    GRADIENT_STEP,
+    Absent,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.kernels.recurrent import recurrent_reference, recurrent_tuned
+from trainkit.ops.arrays.concat_and_split import split, stack, unstack
+from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.core.double_backward import replayed_second_gradient
+from trainkit.ops.linear_algebra.matmul import matmul
+from trainkit.ops.math.elementwise import (
+    add,
+    multiply,
+    subtract,
+    tanh,
+)
+from trainkit.ops.neural.activations import sigmoid
+
+
+def _wide(x: Any) -> Any:
+    """16-bit floats as float32."""
+    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
+
+
+def _narrow(parts: tuple[Array, ...], dtype: Any) -> tuple[Array, ...]:
+    return tuple(part.astype(dtype, copy=False) for part in parts)
+
+
+def _check(op: str, count: int, projected: Any, states: tuple[Any, ...], kernel: Any) -> None:
+    shapes = [("projected", projected), *((f"state {i}", s) for i, s in enumerate(states))]
+    shown = "\n".join(f"  {name:<9} {tuple(x.shape)}" for name, x in [*shapes, ("kernel", kernel)])
+    units = kernel.shape[0]
+    fits = (
+        len(projected.shape) == 3
+        and len(kernel.shape) == 2
+        and all(len(s.shape) == 2 and s.shape[1] in (None, units) for s in states)
+        and kernel.shape[1] in (None, count * (units or 0))
+        and projected.shape[2] in (None, kernel.shape[1])
+        and len({n.shape[0] for n in (projected, *states)} - {None}) <= 1
+    )
+    if not fits:
+        raise ShapeError(
+            f"{op}: projected must be (batch, steps, {count} units), each state (batch, units), "
+            "and the "
+            f"recurrent kernel (units, {count} units).\n{shown}"
+        )
+
+
+# ------------------------------------------------------------------ LSTM
+
+
+def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
+    _check("lstm", 4, projected, (h, c), kernel)
+    dtype = dtypes.result_type(projected, h, c, kernel)
+    states = Spec((*projected.shape[:2], kernel.shape[0]), dtype)
+    return states, states, Spec(projected.shape, dtype)
+
+
+@primitive(
+    _lstm_rule,
+    name="lstm",
+    promotion=COMMON,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
+def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
+    """Hidden states, memories and gates of all steps."""
+    _check("lstm", 4, projected, (h, c), kernel)
+    arrays = tuple(map(_wide, (projected, h, c, kernel)))
+    found = recurrent_tuned.lstm(*arrays) if xp is np else None
+    return _narrow(
+        recurrent_reference.lstm(xp, *arrays) if found is None else found, projected.dtype
+    )
+
+
+def _lstm_gradient_rule(
+    by_hidden: Spec, by_memory: Any, projected: Spec, h: Spec, c: Spec, kernel: Spec, *rest: Spec
+) -> Any:
+    return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
+
+
+@primitive(
+    _lstm_gradient_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
+)
+def lstm_gradient(
+    xp: ArrayModule,
+    by_hidden: Array,
+    by_memory: Array | None,
+    projected: Array,
+    h: Array,
+    c: Array,
+    kernel: Array,
+    hidden: Array,
+    memory: Array,
+    gates: Array,
+) -> Any:
+    """What an LSTM sends back to the projected inputs, the first h and c, and the kernel."""
+    arrays = tuple(map(_wide, (by_hidden, by_memory, h, c, kernel, hidden, memory, gates)))
+    found = recurrent_tuned.lstm_gradient(*arrays) if xp is np else None
+    parts = recurrent_reference.lstm_gradient(xp, *arrays) if found is None else found
+    return _narrow(parts, by_hidden.dtype)
+
+
+def _lstm_formula(projected: Tensor, h: Tensor, c: Tensor, kernel: Tensor) -> Any:
+    """Hidden states and memories in plain operations."""
+    hidden, memory = [], []
+    for frame in unstack(projected, axis=1):
+        i, f, g, o = split(add(frame, matmul(h, kernel)), 4, axis=-1)
+        c = add(multiply(sigmoid(f), c), multiply(sigmoid(i), tanh(g)))
+        h = multiply(sigmoid(o), tanh(c))
+        hidden.append(h)
+        memory.append(c)
+    return stack(hidden, axis=1), stack(memory, axis=1)
+
+
+def _lstm_joint(g: Any, y: Any, *inputs: Tensor) -> Any:
+    """The gates are a result for the gradient alone, so nothing comes back through them."""
+    by_hidden = zeros_like(y[0]) if g[0] is None else g[0]
+    return lstm_gradient(by_hidden, g[1], *inputs, *y)
+
+
+def _lstm_second(gg: Any, out: Any, by_hidden: Tensor, by_memory: Any, *inputs: Tensor) -> Any:
+    slopes = by_hidden, zeros_like(by_hidden) if by_memory is None else by_memory
+    by_given, by_inputs = replayed_second_gradient(_lstm_formula, slopes, inputs[:4], gg)
+    return (*by_given, *by_inputs, None, None, None)
+
+
+_lstm.joint_gradient(_lstm_joint)
+PRIMITIVES["lstm"].joint_sparse = True  # often c is not looked at
+lstm_gradient.joint_gradient(_lstm_second)
+
+
+def lstm(projected: Any, hidden: Any, memory: Any, recurrent_kernel: Any) -> tuple[Tensor, Tensor]:
+    """A long short-term memory over all steps of a sequence.
+
+    i, f, o = sigmoid(.), g = tanh(.), c' = f * c + i * g, h' = o * tanh(c'), each dot being a
+    quarter of projected + h @ recurrent_kernel. Source: Hochreiter and Schmidhuber 1997.
+
+    Args:
+        projected: (batch, steps, 4 units): inputs times their kernel plus bias, quarters i, f, g,
+            o.
+        hidden: h before the first step, (batch, units).
+        memory: c before the first step, (batch, units).
+        recurrent_kernel: (units, 4 units).
+
+    Returns:
+        h and c after each step, (batch, steps, units).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+    """
+    states, memories, _ = _lstm(as_tensor(projected), hidden, memory, recurrent_kernel)
+    return states, memories
+
+
+# ------------------------------------------------------------------ GRU
+
+
+def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bool = True) -> Any:
+    _check("gru", 3, projected, (h,), kernel)
+    units = kernel.shape[0]
+    dtype = dtypes.result_type(projected, h, kernel)
+    gates = (*projected.shape[:2], None if units is None else 4 * units)
+    return Spec((*projected.shape[:2], units), dtype), Spec(gates, dtype)
+
+
+@primitive(
+    _gru_rule,
+    name="gru",
+    promotion=COMMON,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+)
+def _gru(
+    xp: ArrayModule,
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    *,
+    reset_after: bool = True,
+) -> Any:
+    """Hidden states and gates of all steps."""
+    _check("gru", 3, projected, (h,), kernel)
+    arrays = (*map(_wide, (projected, h, kernel, bias)), reset_after)
+    found = recurrent_tuned.gru(*arrays) if xp is np else None
+    return _narrow(
+        recurrent_reference.gru(xp, *arrays) if found is None else found, projected.dtype
+    )
+
+
+def _gru_gradient_rule(
+    by_hidden: Spec, projected: Spec, h: Spec, kernel: Spec, *rest: Any, reset_after: bool = True
+) -> Any:
+    shapes = (projected.shape, h.shape, kernel.shape, kernel.shape[1:])
+    return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
+
+
+@primitive(
+    _gru_gradient_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    export=GRADIENT_STEP,
+)
+def gru_gradient(
+    xp: ArrayModule,
+    by_hidden: Array,
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    hidden: Array,
+    gates: Array,
+    *,
+    reset_after: bool = True,
+) -> Any:
+    """What a GRU sends back to the projected inputs, the first h, the kernel and its bias."""
+    arrays = (*map(_wide, (by_hidden, h, kernel, hidden, gates)), reset_after)
+    found = recurrent_tuned.gru_gradient(*arrays) if xp is np else None
+    parts = recurrent_reference.gru_gradient(xp, *arrays) if found is None else found
+    return _narrow(parts, by_hidden.dtype)
+
+
+def _gru_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Tensor:
+    """Hidden states in plain operations, the reset gate after the product."""
+    hidden = []
+    for frame in unstack(projected, axis=1):
+        x_z, x_r, x_new = split(frame, 3, axis=-1)
+        h_z, h_r, h_new = split(add(matmul(h, kernel), bias), 3, axis=-1)
+        update = sigmoid(add(x_z, h_z))
+        new = tanh(add(x_new, multiply(sigmoid(add(x_r, h_r)), h_new)))
+        h = add(new, multiply(update, subtract(h, new)))
+        hidden.append(h)
+    return stack(hidden, axis=1)
+
+
+def _reset_before_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Tensor:
+    """The same with the reset gate before the product; the bias takes no part."""
+    hidden, units = [], kernel.shape[0]
+    by_gates, by_new = split(kernel, [2 * units], axis=-1)
+    for frame in unstack(projected, axis=1):
+        x_gates, x_new = split(frame, [2 * units], axis=-1)
+        update, reset = split(sigmoid(add(x_gates, matmul(h, by_gates))), 2, axis=-1)
+        new = tanh(add(x_new, matmul(multiply(reset, h), by_new)))
+        h = add(new, multiply(update, subtract(h, new)))
+        hidden.append(h)
+    return stack(hidden, axis=1)
+
+
+def _gru_joint(
+    g: Any,
+    y: Any,
+    projected: Tensor,
+    h: Tensor,
+    kernel: Tensor,
+    bias: Any,
+    *,
+    reset_after: bool = True,
+) -> Any:
+    *parts, by_bias = gru_gradient(g[0], projected, h, kernel, bias, *y, reset_after=reset_after)
+    return (*parts, None if bias is None else by_bias)
+
+
+def _gru_second(
+    gg: Any, out: Any, by_hidden: Tensor, *inputs: Any, reset_after: bool = True
+) -> Any:
+    projected, h, kernel, bias = inputs[:4]
+    # Without a bias zeros have a place in the formula for what its gradient sends back.
+    place = multiply(out[3], 0.0) if bias is None else bias
+    formula = _gru_formula if reset_after else _reset_before_formula
+    by_hidden, by_inputs = replayed_second_gradient(
+        formula, by_hidden, (projected, h, kernel, place), gg
+    )
+    by_bias = None if bias is None else by_inputs[3]
+    return by_hidden, *by_inputs[:3], by_bias, None, None
+
+
+_gru.joint_gradient(_gru_joint)
+gru_gradient.joint_gradient(_gru_second)
+
+
+def gru(
+    projected: Any,
+    hidden: Any,
+    recurrent_kernel: Any,
+    recurrent_bias: Any = None,
+    reset_after: bool = True,
+) -> Tensor:
+    """A gated recurrent unit over all steps of a sequence.
+
+    z, r = sigmoid(.), new = tanh(x_new + r * h_new), h' = z * h + (1 - z) * new, where x and h
+    stand for thirds of projected and of h @ recurrent_kernel + recurrent_bias. With
+    `reset_after=False` h_new is r * h times the last third of the kernel, which r does not
+    multiply again, as in the paper. Source: Cho et al. 2014, arXiv:1406.1078.
+
+    Args:
+        projected: (batch, steps, 3 units): inputs times their kernel plus bias, thirds z, r, new.
+        hidden: h before the first step, (batch, units).
+        recurrent_kernel: (units, 3 units).
+        recurrent_bias: (3 units,), or `None`.
+        reset_after: whether r multiplies after the product.
+
+    Returns:
+        h after each step, (batch, steps, units).
+
+    Raises:
+        ShapeError: the shapes do not fit.
+        InvalidArgumentError: there is a recurrent bias and `reset_after` is false.
+    """
+    if recurrent_bias is not None and not reset_after:
+        raise InvalidArgumentError(
+            "gru: with reset_after=False there is one bias, which belongs to `projected`; "
+            "recurrent_bias must be None"
+        )
+    states, _ = _gru(
+        as_tensor(projected), hidden, recurrent_kernel, recurrent_bias, reset_after=reset_after
+    )
+    result: Tensor = states
+    return result

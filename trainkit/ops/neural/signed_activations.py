@@ -1,0 +1,33 @@
+"""Activations with one more argument than Keras's: both signs along an axis, a slope.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import needs_values, unknown
+from trainkit.ops.math.elementwise import multiply, negative
+from trainkit.ops.neural.activations import relu, sigmoid
+from trainkit.ops.neural.gated_activations import silu as silu_
+
+
+@needs_values("axis", gives=lambda a: unknown(a["features"]))
+def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
+    """relu(x) and relu(-x), one after the other along `axis`."""
+    x = convert_to_tensor(features)
+    return concatenate([relu(x), relu(negative(x))], axis=plain(axis))
+
+
+def silu(features: Any, beta: Any = 1.0) -> Tensor:
+    """X * sigmoid(beta x)."""
+    if isinstance(beta, float | int) and beta == 1:
+        return silu_(features)  # type: ignore[no-any-return]
+    return multiply(features, sigmoid(multiply(beta, features)))  # type: ignore[no-any-return]
+
+
+swish = silu

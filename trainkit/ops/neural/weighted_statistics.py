@@ -1,0 +1,136 @@
+"""Moments with weights, moments in two steps, and normalization by given moments.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.arrays.shaping import squeeze
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.math.elementwise import (
+    add,
+    cast,
+    divide,
+    multiply,
+    negative,
+    rsqrt,
+    square,
+    subtract,
+)
+from trainkit.ops.math.reductions import sum as sum_
+
+
+def weighted_moments(
+    x: Any, axes: Any, frequency_weights: Any, keepdims: bool = False, name: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance in which each value counts as often as its weight says.
+
+    Args:
+        x: tensor.
+        axes: axes to average over.
+        frequency_weights: 0 or above; broadcasts with `x`.
+        keepdims: keep the axes with size 1.
+        name: not kept.
+    """
+    x, weights = convert_to_tensor(x), convert_to_tensor(frequency_weights)
+    wanted = x.dtype
+    if wanted.name in ("float16", "bfloat16"):
+        x = cast(x, "float32")
+    weights = cast(weights, x.dtype)
+    weights = add(weights, zeros_like(x))
+    axis = plain(axes)
+    total = sum_(weights, axis=axis, keepdims=True)
+    mean = divide(sum_(multiply(weights, x), axis=axis, keepdims=True), total)
+    squares = multiply(weights, square(subtract(x, mean)))
+    variance = divide(sum_(squares, axis=axis, keepdims=True), total)
+    if not keepdims:
+        mean, variance = squeeze(mean, axis), squeeze(variance, axis)
+    return cast(mean, wanted), cast(variance, wanted)
+
+
+def sufficient_statistics(
+    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: Any = None
+) -> tuple[Tensor, Tensor, Tensor, Any]:
+    """What `normalize_moments` needs: count, sum and sum of squares, and the shift.
+
+    Args:
+        x: tensor.
+        axes: axes to sum over.
+        shift: number near the mean that is subtracted first; helps where the mean is far from 0.
+        keepdims: keep the axes with size 1.
+        name: not kept.
+    """
+    x = convert_to_tensor(x)
+    axis = plain(axes)
+    axis = (axis,) if isinstance(axis, int) else tuple(axis)
+    count = 1
+    for k in axis:
+        count *= x.shape[k]
+    moved = x if shift is None else subtract(x, shift)
+    total = sum_(moved, axis=axis, keepdims=keepdims)
+    squares = sum_(square(moved), axis=axis, keepdims=keepdims)
+    given = None if shift is None else convert_to_tensor(shift, dtype_hint=x.dtype)
+    return cast(count, x.dtype), total, squares, given
+
+
+def normalize_moments(
+    counts: Any, mean_ss: Any, variance_ss: Any, shift: Any = None, name: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance from `sufficient_statistics`."""
+    counts = convert_to_tensor(counts)
+    moved = divide(mean_ss, counts)
+    variance = subtract(divide(variance_ss, counts), square(moved))
+    return (moved if shift is None else add(moved, shift)), variance
+
+
+def batch_normalization(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    offset: Any,
+    scale: Any,
+    variance_epsilon: float,
+    name: Any = None,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; everything broadcasts."""
+    factor = rsqrt(add(variance, variance_epsilon))
+    if scale is not None:
+        factor = multiply(factor, scale)
+    shift = negative(multiply(mean, factor))
+    if offset is not None:
+        shift = add(shift, offset)
+    return add(multiply(x, factor), shift)  # type: ignore[no-any-return]
+
+
+def batch_norm_with_global_normalization(
+    input: Any,
+    mean: Any,
+    variance: Any,
+    beta: Any,
+    gamma: Any,
+    variance_epsilon: float,
+    scale_after_normalization: bool,
+    name: Any = None,
+) -> Tensor:
+    """Batch normalization with given moments; `gamma` counts if asked for."""
+    factor = gamma if scale_after_normalization else None
+    return batch_normalization(input, mean, variance, beta, factor, variance_epsilon)
+
+
+def scale_regularization_loss(regularization_loss: Any) -> Tensor:
+    """The loss divided by the number of replicas, which is 1: `tk.distribute` is not part of this.
+
+    Raises:
+        InvalidArgumentError: the loss is no number.
+    """
+    loss = convert_to_tensor(regularization_loss)
+    if not loss.dtype.is_floating:
+        raise InvalidArgumentError(
+            f"scale_regularization_loss: the loss must be floating, got {loss.dtype.name}"
+        )
+    return loss

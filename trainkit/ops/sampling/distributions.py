@@ -1,0 +1,304 @@
+"""Discrete and skewed distributions: gamma, beta, Poisson, binomial, categorical; permutations.
+
+Where a method rejects draws, only the elements rejected are drawn again, from the bits that follow,
+until none is left; so the numbers depend on nothing but state and parameters.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import RANDOM
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.shaping import filled
+from trainkit.ops.sampling import philox
+from trainkit.ops.sampling.philox import unit_floats
+
+_F64 = np.float64
+
+
+def _drawn(state: Spec, *inputs: Any, shape: Any, dtype: str, count: int) -> Any:
+    """Shape rule: values, and the next state; the first `count` inputs are parameters."""
+    return Spec(shape, dtype), Spec(state.shape, state.dtype)
+
+
+def _spread(xp: ArrayModule, dims: tuple[int, ...], *parameters: Array) -> list[Array]:
+    """Parameters as flat float64 arrays, one element for each draw."""
+    try:
+        wide = [xp.broadcast_to(p, dims) for p in parameters]
+    except ValueError:
+        shapes = ", ".join(str(tuple(p.shape)) for p in parameters)
+        raise ShapeError(
+            f"random: parameters of shape {shapes} do not broadcast to {dims}"
+        ) from None
+    return [xp.asarray(p, _F64).reshape(-1) for p in wide]
+
+
+def _until_accepted(xp: ArrayModule, state: Array, count: int, propose: Any) -> tuple[Array, Array]:
+    """`count` values of a rejection method, and the next state.
+
+    Args:
+        xp: the array module.
+        state: of the generator.
+        count: how many.
+        propose: function of the state and the positions still open, to values, acceptance, and
+            state.
+    """
+    out = xp.zeros(count, _F64)
+    open_places = xp.arange(count)
+    while open_places.size:
+        values, accepted, state = propose(state, open_places)
+        out[open_places[accepted]] = values[accepted]
+        open_places = open_places[~accepted]
+    return out, state
+
+
+def _two_uniforms(xp: ArrayModule, state: Array, count: int) -> tuple[Array, Array, Array]:
+    flat, state = unit_floats(xp, state, 2 * count, _F64)
+    return flat[:count], 1.0 - flat[count:], state  # the second in (0, 1], so its log is finite
+
+
+def with_parameters(
+    primitive_op: Any, source: Any, shape: Any, parameters: tuple[Any, ...], dtype: str
+) -> Tensor:
+    """What `source` draws by a primitive that takes parameters after the state."""
+    count = len(parameters)
+
+    def with_them(state: Any, *sizes: Any, **settings: Any) -> Any:
+        return primitive_op(state, *parameters, *sizes, **settings, count=count)
+
+    result: Tensor = source.draw(with_them, shape, dtype=dtype)
+    return result
+
+
+# ------------------------------------------------------------------ gamma and beta
+
+
+@primitive(_drawn, semantics=RANDOM)
+def philox_gamma(
+    xp: ArrayModule, state: Array, alpha: Array, *sizes: Array, shape: Any, dtype: str, count: int
+) -> Any:
+    """Draws of the gamma distribution of rate 1, and the next state.
+
+    Source: Marsaglia and Tsang 2000, "A simple method for generating gamma variables".
+    """
+    dims = filled(shape, sizes)
+    (a,) = _spread(xp, dims, alpha)
+    raised = xp.where(a < 1, a + 1, a)
+    d = raised - 1 / 3
+    c = 1 / xp.sqrt(9 * d)
+
+    def propose(state: Array, at: Array) -> Any:
+        x, state = philox.normal_floats(xp, state, at.size, _F64)
+        _, u, state = _two_uniforms(xp, state, at.size)
+        v = (1 + c[at] * x) ** 3
+        safe = xp.where(v > 0, v, 1)
+        accepted = xp.log(u) < 0.5 * x * x + d[at] * (1 - safe + xp.log(safe))
+        return d[at] * safe, (v > 0) & accepted, state
+
+    values, state = _until_accepted(xp, state, a.size, propose)
+    _, u, state = _two_uniforms(xp, state, a.size)
+    small = xp.where(a < 1, u ** (1 / xp.maximum(a, 1e-300)), 1)
+    return (values * small).reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
+
+
+# ------------------------------------------------------------------ counts
+
+_LOG_FACTORIALS = np.array([math.lgamma(k + 1) for k in range(20)])
+
+
+def _log_factorial(xp: ArrayModule, k: Array) -> Array:
+    """log(k!), by a table below 20 and by Stirling's series from there (error below 1e-10)."""
+    table = xp.asarray(_LOG_FACTORIALS)
+    large = xp.maximum(k, 19.0)
+    series = (large + 0.5) * xp.log(large) - large + 0.5 * math.log(2 * math.pi)
+    series = series + 1 / (12 * large) - 1 / (360 * large**3)
+    return xp.where(k < 20, table[xp.clip(k, 0, 19).astype(np.int64)], series)
+
+
+@primitive(_drawn, semantics=RANDOM)
+def philox_poisson(
+    xp: ArrayModule, state: Array, lam: Array, *sizes: Array, shape: Any, dtype: str, count: int
+) -> Any:
+    """Draws of the Poisson distribution, and the next state.
+
+    By inversion for means below 10, else by transformed rejection.
+    Source: Hoermann 1993, "The transformed rejection method for generating Poisson random
+    variables".
+    """
+    dims = filled(shape, sizes)
+    (mean,) = _spread(xp, dims, lam)
+    u, _, state = _two_uniforms(xp, state, mean.size)
+    first = xp.minimum(mean, 10.0)
+    out = _inverted(xp, u, xp.exp(-first), lambda k, term: term * first / k)
+    large = xp.flatnonzero(mean >= 10) if hasattr(xp, "flatnonzero") else xp.nonzero(mean >= 10)[0]
+    if large.size:
+        out[large], state = _poisson_by_rejection(xp, state, mean[large])
+    return out.reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
+
+
+def _inverted(xp: ArrayModule, u: Array, first: Array, following: Any, most: int = 200) -> Array:
+    """The least k whose cumulated probability is above u; terms follow from one another."""
+    k = xp.zeros(u.shape, _F64)
+    term, total = first, first
+    for i in range(1, most):
+        beyond = u >= total
+        if not bool(beyond.any()):
+            break
+        term = following(i, term)
+        total = total + term
+        k = k + beyond
+    return k
+
+
+def _poisson_by_rejection(xp: ArrayModule, state: Array, mean: Array) -> tuple[Array, Array]:
+    b = 0.931 + 2.53 * xp.sqrt(mean)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2)
+
+    def propose(state: Array, at: Array) -> Any:
+        u, v, state = _two_uniforms(xp, state, at.size)
+        u = u - 0.5
+        us = 0.5 - xp.abs(u)
+        safe = xp.maximum(us, 1e-12)
+        k = xp.floor((2 * a[at] / safe + b[at]) * u + mean[at] + 0.43)
+        quick = (us >= 0.07) & (v <= v_r[at])
+        left = xp.log(v * inverse_alpha[at] / (a[at] / (safe * safe) + b[at]))
+        whole = xp.maximum(k, 0.0)
+        right = -mean[at] + whole * xp.log(mean[at]) - _log_factorial(xp, whole)
+        fits = (k >= 0) & ((us >= 0.013) | (v <= us)) & (left <= right)
+        return k, quick | fits, state
+
+    return _until_accepted(xp, state, mean.size, propose)
+
+
+@primitive(_drawn, semantics=RANDOM)
+def philox_binomial(
+    xp: ArrayModule,
+    state: Array,
+    counts: Array,
+    probabilities: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    count: int,
+) -> Any:
+    """Draws of the binomial distribution, and the next state.
+
+    By inversion for expected counts below 10, else by transformed rejection.
+    Source: Hoermann 1993, "The generation of binomial random variates", algorithm BTRS.
+    """
+    dims = filled(shape, sizes)
+    n, p = _spread(xp, dims, counts, probabilities)
+    flipped = p > 0.5
+    p = xp.where(flipped, 1 - p, p)
+    u, _, state = _two_uniforms(xp, state, n.size)
+    big = n * p >= 10
+    low_n, low_p = xp.where(big, 0.0, n), xp.where(big, 0.0, p)
+    ratio = low_p / (1 - low_p)
+    start = xp.exp(low_n * xp.log1p(-low_p))
+    out = _inverted(xp, u, start, lambda k, term: term * ratio * xp.maximum(low_n - k + 1, 0) / k)
+    large = xp.nonzero(big)[0]
+    if large.size:
+        out[large], state = _binomial_by_rejection(xp, state, n[large], p[large])
+    out = xp.minimum(out, n)
+    out = xp.where(flipped, n - out, out)
+    return out.reshape(dims).astype(dtypes.as_dtype(dtype).dtype), state
+
+
+def _binomial_by_rejection(
+    xp: ArrayModule, state: Array, n: Array, p: Array
+) -> tuple[Array, Array]:
+    spread = xp.sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    centre = n * p + 0.5
+    v_r = 0.92 - 4.2 / b
+    alpha = (2.83 + 5.1 / b) * spread
+    log_odds = xp.log(p / (1 - p))
+    mode = xp.floor((n + 1) * p)
+    at_mode = _log_factorial(xp, mode) + _log_factorial(xp, n - mode)
+
+    def propose(state: Array, at: Array) -> Any:
+        u, v, state = _two_uniforms(xp, state, at.size)
+        u = u - 0.5
+        us = 0.5 - xp.abs(u)
+        safe = xp.maximum(us, 1e-12)
+        k = xp.floor((2 * a[at] / safe + b[at]) * u + centre[at])
+        inside = (k >= 0) & (k <= n[at])
+        quick = (us >= 0.07) & (v <= v_r[at])
+        left = xp.log(v * alpha[at] / (a[at] / (safe * safe) + b[at]))
+        whole = xp.clip(k, 0, n[at])
+        there = _log_factorial(xp, whole) + _log_factorial(xp, n[at] - whole)
+        right = at_mode[at] - there + (whole - mode[at]) * log_odds[at]
+        return k, inside & (quick | (left <= right)), state
+
+    return _until_accepted(xp, state, n.size, propose)
+
+
+def binomial_of(source: Any, shape: Any, counts: Any, probabilities: Any, dtype: Any) -> Tensor:
+    """What `source` draws of the binomial distribution; see `random_draws.binomial`."""
+    name = dtypes.as_dtype(dtype or dtypes.floatx()).name
+    p = convert_to_tensor(probabilities)
+    if type(p) is Tensor and p.size:
+        values = p.numpy()
+        if bool((values < 0).any() or (values > 1).any()):
+            raise InvalidArgumentError(
+                f"random.binomial: probabilities must lie in [0, 1], got {probabilities!r}"
+            )
+    return with_parameters(philox_binomial, source, shape, (convert_to_tensor(counts), p), name)
+
+
+# ------------------------------------------------------------------ categories and order
+
+
+def _categorical_rule(
+    state: Spec, logits: Spec, *count: Spec, samples: int | None, dtype: str
+) -> Any:
+    return Spec((logits.shape[0], samples), dtype), Spec(state.shape, state.dtype)
+
+
+@primitive(_categorical_rule, semantics=RANDOM)
+def philox_categorical(
+    xp: ArrayModule, state: Array, logits: Array, *count: Array, samples: int | None, dtype: str
+) -> Any:
+    """Class indices by inversion of the cumulated softmax, and the next state.
+
+    The number of draws for each row is `samples`, or what `count` holds where that is `None`.
+    """
+    rows, classes = logits.shape
+    if samples is None:
+        samples = int(count[0])
+    wide = logits.astype(_F64)
+    shifted = xp.exp(wide - wide.max(axis=1, keepdims=True))
+    cumulated = xp.cumsum(shifted, axis=1)
+    u, state = unit_floats(xp, state, rows * samples, _F64)
+    u = u.reshape(rows, samples) * cumulated[:, -1:]
+    if rows <= samples:
+        found = [xp.searchsorted(cumulated[i], u[i], side="right") for i in range(rows)]
+        index = xp.stack(found) if found else xp.zeros((0, samples), np.int64)
+    else:
+        index = (u[:, :, None] >= cumulated[:, None, :]).sum(axis=2)
+    index = xp.minimum(index, classes - 1)
+    return index.astype(dtypes.as_dtype(dtype).dtype), state
+
+
+@primitive(
+    lambda state, *sizes, shape: (Spec(shape, "int64"), Spec(state.shape, state.dtype)),
+    semantics=RANDOM,
+)
+def philox_permutation(xp: ArrayModule, state: Array, *sizes: Array, shape: Any) -> Any:
+    """The numbers 0 ... n - 1 in random order, and the next state."""
+    (n,) = filled(shape, sizes)
+    keys, new = philox.words(xp, state, n), philox.advanced(xp, state, n)
+    order = np.argsort(keys, kind="stable") if xp is np else xp.argsort(keys)
+    return order.astype(np.int64), new

@@ -1,0 +1,500 @@
+"""Generators, and random numbers under their `keras.random` names.
+
+`seed` may be a `Generator`, whose state moves on; an int or a tensor of two integers, which give
+the same numbers each time; or `None` for the process's generator, which `set_seed` resets.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, rng
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.registry import Family
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.trackable import Trackable
+from trainkit.core.variable import Variable
+from trainkit.ops.arrays.concat_and_split import concatenate
+from trainkit.ops.arrays.shaping import shape as shape_of
+from trainkit.ops.arrays.shaping import sizes_of
+from trainkit.ops.core.dynamic_shapes import is_later
+from trainkit.ops.math.elementwise import add, cast, multiply
+from trainkit.ops.neural.dropout import dropped, serves
+from trainkit.ops.sampling import philox
+from trainkit.ops.sampling.distributions import binomial_of
+
+_WORD = (1 << 64) - 1
+
+
+class Generator(Trackable):
+    """A stream of random numbers whose position is a variable, so that a checkpoint keeps it.
+
+    Args:
+        seed: any int; by default the next seed that `set_seed` derives.
+        state: three uint64 words (counter low, counter high, key) to go on from, instead of a seed.
+
+    Raises:
+        ValueError: seed and state are both given, or the state has another shape.
+    """
+
+    _is_generator = True
+    state: Variable
+
+    def __init__(self, seed: Any = None, state: Any = None) -> None:
+        if seed is not None and state is not None:
+            raise ValueError("a Generator takes a seed or a state, not both")
+        self.state = Variable(
+            _state_words(seed) if state is None else _checked_state(state),
+            trainable=False,
+            name="generator_state",
+        )
+
+    @classmethod
+    def from_seed(cls, seed: int, alg: Any = None) -> Generator:
+        """A generator whose numbers depend on `seed` alone."""
+        _only_philox(alg)
+        return cls(seed=seed)
+
+    @classmethod
+    def from_state(cls, state: Any, alg: Any = None) -> Generator:
+        """A generator that goes on where another one's `state` stood."""
+        _only_philox(alg)
+        return cls(state=state._read() if hasattr(type(state), "_is_variable") else state)
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """A generator with a seed from the operating system."""
+        import secrets
+
+        _only_philox(alg)
+        return cls(seed=secrets.randbits(63))
+
+    @property
+    def key(self) -> Tensor:
+        """The word that names the stream."""
+        key: Tensor = self.state.value()[2]
+        return key
+
+    @property
+    def algorithm(self) -> int:
+        """TensorFlow's number for Philox."""
+        return 1
+
+    def reset_from_seed(self, seed: int) -> None:
+        """Start the stream of `seed` from its beginning."""
+        self.state.assign(_state_words(seed))
+
+    def reset(self, state: Any) -> None:
+        """Go to where another generator's `state` stood."""
+        self.state.assign(_checked_state(state))
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """`count` new generators with streams of their own, which depend on this one's position."""
+        keys = self.uniform_full_int((int(count),), dtype="uint64")
+        zero = convert_to_tensor(np.zeros(2, np.uint64))
+        return [type(self)(state=concatenate([zero, keys[i : i + 1]])) for i in range(int(count))]
+
+    def skip(self, delta: int) -> None:
+        """Leave out `delta` blocks of four words."""
+        low, high, key = (int(word) for word in self.state.numpy())
+        counter = low + (high << 64) + int(delta)
+        self.state.assign(np.array([counter & _WORD, (counter >> 64) & _WORD, key], np.uint64))
+
+    def make_seeds(self, count: int = 1) -> Tensor:
+        """Seeds for stateless functions: int64 tensor (2, count)."""
+        return self.uniform_full_int((2, int(count)), dtype="int64")
+
+    def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+        """What a primitive of `ops.sampling.philox` gives for the state, which moves on."""
+        dims, sizes = sizes_of(shape, "random")
+        values, state = primitive(self.state.value(), *sizes, shape=dims, **settings)
+        self.state.assign(state)
+        result: Tensor = values
+        return result
+
+    def uniform_full_int(
+        self, shape: Any, dtype: Any = "uint64", name: str | None = None
+    ) -> Tensor:
+        """Integers of the whole range of `dtype`."""
+        low, high = _integer_type(dtype).limits
+        return self.draw(
+            philox.philox_integers, shape, dtype=_integer_type(dtype).name, low=low, high=high + 1
+        )
+
+    # The distributions take their arguments in TensorFlow's order.
+
+    def normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """Draws of the normal distribution; see `normal`."""
+        return normal(shape, mean, stddev, dtype, seed=self)
+
+    def truncated_normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = None,
+        name: str | None = None,
+    ) -> Tensor:
+        """Draws within two standard deviations of the mean; see `truncated_normal`."""
+        return truncated_normal(shape, mean, stddev, dtype, seed=self)
+
+    def uniform(
+        self,
+        shape: Any,
+        minval: Any = 0,
+        maxval: Any = None,
+        dtype: Any = "float32",
+        name: str | None = None,
+    ) -> Tensor:
+        """Numbers in [minval, maxval), whole ones for an integer `dtype`, which needs `maxval`."""
+        if dtypes.as_dtype(dtype).is_integer:
+            return _integers(shape, minval, maxval, dtype, self)
+        return uniform(shape, minval, 1 if maxval is None else maxval, dtype, seed=self)
+
+    def binomial(
+        self, shape: Any, counts: Any, probs: Any, dtype: Any = "int32", name: str | None = None
+    ) -> Tensor:
+        """Numbers of successes; see `random_draws.binomial`."""
+        return cast(binomial_of(self, shape, counts, probs, None), dtype)
+
+
+class SeedGenerator(Generator):
+    """The generator of a layer, under its Keras name.
+
+    Args:
+        seed: any int; by default the next seed that `set_seed` derives.
+        name: not part of the numbers; kept for configs.
+        **kwargs: `state`, to go on from another generator's.
+
+    Raises:
+        ValueError: the seed is no int, or an argument by keyword is unknown.
+    """
+
+    def __init__(self, seed: Any = None, name: str | None = None, **kwargs: Any) -> None:
+        if seed is not None and not hasattr(seed, "__index__"):
+            raise ValueError(f"SeedGenerator: the seed must be an int or None, got {seed!r}")
+        if kwargs.keys() - {"state"}:
+            raise ValueError(f"SeedGenerator: unknown arguments {sorted(kwargs)}")
+        super().__init__(seed=seed, **kwargs)
+        self.name = name
+        self._initial_seed = seed
+
+    def next(self, ordered: bool = True) -> Tensor:
+        """A seed for one call of a random function: uint32 tensor (2,)."""
+        return self.draw(philox.philox_integers, (2,), dtype="uint32", low=0, high=1 << 32)
+
+    def get_config(self) -> dict[str, Any]:
+        """What `from_config` needs."""
+        return {"seed": self._initial_seed, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> SeedGenerator:
+        """A generator made by what `get_config` gave."""
+        return cls(**config)
+
+
+Family("random", "random generator").add(SeedGenerator)
+
+
+class _Fixed:
+    """Draws that depend on a state alone and move nothing."""
+
+    def __init__(self, state: Tensor) -> None:
+        self.state = state
+
+    def draw(self, primitive: Any, shape: Any, **settings: Any) -> Tensor:
+        dims, sizes = sizes_of(shape, "random")
+        values, self.state = primitive(self.state, *sizes, shape=dims, **settings)
+        result: Tensor = values
+        return result
+
+
+class _Global:
+    """The process's generator, made at the first draw, and reset after each `set_seed`."""
+
+    generator: Generator | None = None
+    version = -1
+
+
+def global_generator() -> Generator:
+    """The generator of all functions that are given no seed."""
+    if _Global.generator is None:
+        _Global.generator = Generator()
+        _Global.version = rng.seed_version()
+    elif _Global.version != rng.seed_version():
+        _Global.version = rng.seed_version()
+        _Global.generator.reset_from_seed(rng.next_seed())
+    return _Global.generator
+
+
+def set_global_generator(generator: Generator) -> None:
+    """Let functions that are given no seed draw from `generator`."""
+    if not isinstance(generator, Generator):
+        raise TypeError(f"set_global_generator takes a Generator, got {generator!r}")
+    _Global.generator, _Global.version = generator, rng.seed_version()
+
+
+def set_seed(seed: int | None) -> None:
+    """Make all that is random from here on repeat itself in another run.
+
+    Args:
+        seed: any int; `None` goes back to seeds from the operating system.
+
+    Raises:
+        TypeError: it is no int.
+    """
+    rng.set_seed(seed)
+    global_generator()
+
+
+def generator_of(seed: Any) -> Any:
+    """What draws the numbers that the argument `seed` stands for.
+
+    Raises:
+        InvalidArgumentError: it is no seed.
+    """
+    if seed is None:
+        return global_generator()
+    if isinstance(seed, Generator | _Fixed):
+        return seed
+    if is_tensor(seed) or isinstance(seed, list | tuple | np.ndarray):
+        return stateless(seed)
+    if hasattr(seed, "__index__"):
+        return _Fixed(convert_to_tensor(_state_words(seed)))
+    raise InvalidArgumentError(
+        f"seed {seed!r} is no int, no Generator and no tensor of two integers"
+    )
+
+
+def stateless(seed: Any) -> _Fixed:
+    """Draws that the two integers of `seed` fix.
+
+    Raises:
+        InvalidArgumentError: `seed` has another shape.
+    """
+    tensor = convert_to_tensor(seed)
+    if tuple(tensor.shape) != (2,) or not tensor.dtype.is_integer:
+        raise InvalidArgumentError(
+            f"a stateless seed is a tensor of two integers, got shape {tuple(tensor.shape)} and "
+            f"dtype {tensor.dtype.name}"
+        )
+    return _Fixed(philox.philox_state(tensor))
+
+
+def _state_words(seed: Any) -> Any:
+    number = rng.next_seed() if seed is None else seed.__index__()
+    return np.array([0, 0, number & _WORD], np.uint64)
+
+
+def _checked_state(state: Any) -> Any:
+    tensor = convert_to_tensor(state, dtype="uint64") if not is_tensor(state) else state
+    if tuple(tensor.shape) != (3,):
+        raise ValueError(
+            f"the state of a Generator has three words (counter low, counter high, key), got shape "
+            f"{tensor.shape}"
+        )
+    return tensor
+
+
+def _only_philox(alg: Any) -> None:
+    name = str(getattr(alg, "name", alg)).lower()
+    if alg is not None and name not in ("philox", "auto_select", "1", "3"):
+        raise ValueError(f"the generator's algorithm is 'philox', {alg!r} is not supported")
+
+
+def _integer_type(dtype: Any) -> dtypes.DType:
+    wanted = dtypes.as_dtype(dtype)
+    if not wanted.is_integer:
+        raise InvalidArgumentError(f"random integers need an integer dtype, got {wanted.name}")
+    return wanted
+
+
+def float_type(dtype: Any, name: str) -> str:
+    """The name of the floating type `dtype`; the default float for `None`.
+
+    Raises:
+        InvalidArgumentError: it is no floating type.
+    """
+    wanted = dtypes.as_dtype(dtype or dtypes.floatx())
+    if not wanted.is_floating:
+        raise InvalidArgumentError(
+            f"random.{name} gives floats; dtype {wanted.name} is not supported"
+        )
+    return wanted.name
+
+
+# ------------------------------------------------------------------ distributions
+
+
+def normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+) -> Tensor:
+    """Draws of the normal distribution.
+
+    Args:
+        shape: of the result; ints or scalar tensors.
+        mean: number or tensor that broadcasts with `shape`; gradients reach it.
+        stddev: likewise.
+        dtype: floating type; by default float32.
+        seed: see the head of this module.
+
+    Raises:
+        InvalidArgumentError: `dtype` is no floating type, or `seed` no seed.
+    """
+    unit = generator_of(seed).draw(philox.philox_normal, shape, dtype=float_type(dtype, "normal"))
+    return _scaled(unit, mean, stddev)
+
+
+def _scaled(unit: Tensor, offset: Any, scale: Any) -> Tensor:
+    """`unit * scale + offset`, leaving out what changes nothing."""
+    if not (isinstance(scale, int | float) and scale == 1):
+        unit = multiply(unit, _like(scale, unit))
+    if not (isinstance(offset, int | float) and offset == 0):
+        unit = add(unit, _like(offset, unit))
+    return unit
+
+
+def _like(value: Any, tensor: Tensor) -> Any:
+    if isinstance(value, int | float):
+        return value
+    return cast(convert_to_tensor(value), tensor.dtype)
+
+
+def uniform(
+    shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = None, seed: Any = None
+) -> Tensor:
+    """Numbers in [minval, maxval), all equally likely.
+
+    Args:
+        shape: of the result; ints or scalar tensors.
+        minval: number or tensor that broadcasts with `shape`; included.
+        maxval: likewise; not included.
+        dtype: floating type; by default float32.
+        seed: see the head of this module.
+
+    Raises:
+        InvalidArgumentError: `dtype` is no floating type, or `seed` no seed.
+    """
+    unit = generator_of(seed).draw(philox.philox_uniform, shape, dtype=float_type(dtype, "uniform"))
+    if isinstance(minval, int | float) and isinstance(maxval, int | float):
+        return _scaled(unit, minval, maxval - minval)
+    low = _like(minval, unit)
+    scaled: Tensor = add(multiply(unit, _like(maxval, unit) - low), low)
+    return scaled
+
+
+def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: Any = None) -> Tensor:
+    """Integers in [minval, maxval), all equally likely.
+
+    Args:
+        shape: of the result; ints or scalar tensors.
+        minval: the least.
+        maxval: one more than the greatest.
+        dtype: integer type of the result.
+        seed: see the head of this module.
+
+    Raises:
+        InvalidArgumentError: no integer lies in the range, the range does not fit `dtype`, or that
+            is no integer type.
+    """
+    return _integers(shape, minval, maxval, dtype, seed)
+
+
+def _integers(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Tensor:
+    wanted = _integer_type(dtype)
+    if maxval is None:
+        raise InvalidArgumentError(
+            f"random integers ({wanted.name}) need maxval, which they stay below"
+        )
+    if is_later((minval, maxval)):
+        return _integers_between(shape, minval, maxval, wanted, seed)
+    low, high = int(minval), int(maxval)
+    philox.check_range(low, high, wanted)
+    return generator_of(seed).draw(  # type: ignore[no-any-return]
+        philox.philox_integers, shape, dtype=wanted.name, low=low, high=high
+    )
+
+
+def _integers_between(
+    shape: Any, minval: Any, maxval: Any, dtype: dtypes.DType, seed: Any
+) -> Tensor:
+    """Whole numbers between bounds that are known only when the graph runs."""
+    low, high = (convert_to_tensor(bound) for bound in (minval, maxval))
+
+    def between(state: Any, *sizes: Any, **settings: Any) -> Any:
+        return philox.philox_integers_between(state, low, high, *sizes, **settings)
+
+    result: Tensor = generator_of(seed).draw(between, shape, dtype=dtype.name)
+    return result
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
+) -> Tensor:
+    """Draws of the normal distribution that lie within two standard deviations of the mean.
+
+    Args:
+        shape: of the result; ints or scalar tensors.
+        mean: number or tensor that broadcasts with `shape`; gradients reach it.
+        stddev: likewise.
+        dtype: floating type; by default float32.
+        seed: see the head of this module.
+
+    Raises:
+        InvalidArgumentError: `dtype` is no floating type, or `seed` no seed.
+    """
+    name = float_type(dtype, "truncated_normal")
+    unit = generator_of(seed).draw(philox.philox_truncated_normal, shape, dtype=name)
+    return _scaled(unit, mean, stddev)
+
+
+def bernoulli_mask(
+    shape: Any, rate: float, scale: float = 1.0, dtype: Any = None, seed: Any = None
+) -> Tensor:
+    """0 with probability `rate` (to the nearest multiple of 2**-16), else `scale`."""
+    name = float_type(dtype, "bernoulli_mask")
+    mask: Tensor = generator_of(seed).draw(
+        philox.philox_mask, shape, dtype=name, rate=float(rate), scale=float(scale)
+    )
+    return mask
+
+
+def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Tensor:
+    """Set a random share `rate` of the elements to 0 and scale the others by 1 / (1 - rate).
+
+    Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from
+    overfitting".
+
+    Args:
+        inputs: floating tensor.
+        rate: in [0, 1]; it counts to the nearest multiple of 2**-16.
+        noise_shape: shape of the mask, which broadcasts; `None` in it stands for the input's size.
+        seed: see the head of this module.
+
+    Raises:
+        InvalidArgumentError: `rate` is outside its range, or the inputs are no floats.
+    """
+    x = convert_to_tensor(inputs)
+    if not 0 <= rate <= 1:
+        raise InvalidArgumentError(f"dropout: the rate must lie in [0, 1], got {rate}")
+    if not x.dtype.is_floating:
+        raise InvalidArgumentError(f"dropout takes floats, got {x.dtype.name}")
+    shape = shape_of(x)
+    if noise_shape is not None:
+        shape = tuple(n if m is None else m for n, m in zip(shape, noise_shape, strict=True))
+    scale = 1 / (1 - rate) if rate < 1 else 0.0
+    if noise_shape is None or serves(noise_shape, tuple(x.shape)):
+        kept = generator_of(seed).draw(philox.philox_kept, shape, rate=float(rate))
+        result: Tensor = dropped(x, kept, scale=scale)
+    else:  # the mask makes the result larger than the inputs
+        result = multiply(x, bernoulli_mask(shape, rate, scale, x.dtype, seed))
+    return result

@@ -1,0 +1,156 @@
+"""Random numbers of discrete and skewed distributions, under their `keras.random` names.
+
+`seed` is what it is for `random`: an int, a generator, two integers, or `None`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.gathering import take
+from trainkit.ops.arrays.shaping import shape as shape_of
+from trainkit.ops.core.dynamic_shapes import is_later
+from trainkit.ops.math.elementwise import add, cast, divide
+from trainkit.ops.sampling.distributions import (
+    binomial_of,
+    philox_categorical,
+    philox_gamma,
+    philox_permutation,
+    philox_poisson,
+    with_parameters,
+)
+from trainkit.ops.sampling.random import float_type, generator_of
+
+
+def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Tensor:
+    """Draws of the gamma distribution of shape `alpha` and rate 1.
+
+    No gradient reaches `alpha`.
+
+    Args:
+        shape: of the result, to which `alpha` broadcasts.
+        alpha: above 0.
+        dtype: floating type; by default float32.
+        seed: an int, a generator, two integers, or `None`.
+
+    Raises:
+        InvalidArgumentError: `dtype` is no floating type, or `alpha` is not above 0.
+    """
+    name = float_type(dtype, "gamma")
+    return with_parameters(
+        philox_gamma, generator_of(seed), shape, (_positive(alpha, "gamma", "alpha"),), name
+    )
+
+
+def _positive(value: Any, name: str, parameter: str) -> Tensor:
+    tensor = convert_to_tensor(value)
+    if type(tensor) is Tensor and tensor.size and bool((tensor.numpy() <= 0).any()):
+        raise InvalidArgumentError(f"random.{name}: {parameter} must be above 0, got {value!r}")
+    return tensor
+
+
+def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None) -> Tensor:
+    """Draws of the beta distribution: x / (x + y) for gamma draws x and y.
+
+    Args:
+        shape: of the result, to which the parameters broadcast.
+        alpha: above 0.
+        beta: above 0.
+        dtype: floating type; by default float32.
+        seed: an int, a generator, two integers, or `None`.
+
+    Raises:
+        InvalidArgumentError: `dtype` is no floating type, or a parameter is not above 0.
+    """
+    name = float_type(dtype, "beta")
+    source = generator_of(seed)
+    one, two = _positive(alpha, "beta", "alpha"), _positive(beta, "beta", "beta")
+    x = with_parameters(philox_gamma, source, shape, (one,), "float64")
+    y = with_parameters(philox_gamma, source, shape, (two,), "float64")
+    return cast(divide(x, add(x, y)), name)
+
+
+def poisson(shape: Any, lam: Any, dtype: Any = None, seed: Any = None) -> Tensor:
+    """Draws of the Poisson distribution of mean `lam`.
+
+    Args:
+        shape: of the result, to which `lam` broadcasts.
+        lam: 0 or more.
+        dtype: of the result; by default float32.
+        seed: an int, a generator, two integers, or `None`.
+    """
+    name = dtypes.as_dtype(dtype or dtypes.floatx()).name
+    return with_parameters(
+        philox_poisson, generator_of(seed), shape, (convert_to_tensor(lam),), name
+    )
+
+
+def binomial(
+    shape: Any, counts: Any, probabilities: Any, dtype: Any = None, seed: Any = None
+) -> Tensor:
+    """Numbers of successes in `counts` trials of the given probability.
+
+    Args:
+        shape: of the result, to which the parameters broadcast.
+        counts: whole numbers, 0 or more.
+        probabilities: in [0, 1].
+        dtype: of the result; by default float32.
+        seed: an int, a generator, two integers, or `None`.
+
+    Raises:
+        InvalidArgumentError: a probability is outside its range.
+    """
+    return binomial_of(generator_of(seed), shape, counts, probabilities, dtype)
+
+
+def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any = None) -> Tensor:
+    """Class indices drawn with probability softmax(logits).
+
+    Args:
+        logits: (batch, classes), log-probabilities up to a constant.
+        num_samples: draws for each row.
+        dtype: integer type of the result.
+        seed: an int, a generator, two integers, or `None`.
+
+    Returns:
+        (batch, num_samples) of ints in [0, classes).
+
+    Raises:
+        ShapeError: the logits are no matrix.
+    """
+    tensor = convert_to_tensor(logits)
+    if len(tensor.shape) != 2:
+        raise ShapeError(
+            f"random.categorical: logits must be (batch, classes), got shape {tuple(tensor.shape)}"
+        )
+    name = dtypes.as_dtype(dtype).name
+    count = (convert_to_tensor(num_samples),) if is_later(num_samples) else ()
+    samples = None if count else int(num_samples)
+
+    def with_logits(state: Any, *sizes: Any, shape: Any) -> Any:
+        return philox_categorical(state, tensor, *count, samples=samples, dtype=name)
+
+    result: Tensor = generator_of(seed).draw(with_logits, ())
+    return result
+
+
+def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Tensor:
+    """The slices of `x` along `axis` in random order.
+
+    Args:
+        x: tensor of at least one axis.
+        axis: along which.
+        seed: an int, a generator, two integers, or `None`.
+
+    Raises:
+        ShapeError: `x` is a scalar.
+    """
+    tensor = convert_to_tensor(x)
+    if not tensor.shape:
+        raise ShapeError("random.shuffle: a scalar has no order")
+    order = generator_of(seed).draw(philox_permutation, (shape_of(tensor)[axis],))
+    result: Tensor = take(tensor, order, axis=axis)
+    return result

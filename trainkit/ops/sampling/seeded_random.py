@@ -1,0 +1,417 @@
+"""Random numbers under TensorFlow's names and arguments.
+
+`seed` may be left out (the process's generator, which `set_seed` resets), a generator, or an int:
+calls with the same int then go through a sequence of their own, which `set_seed` starts again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from trainkit.core import dtypes, rng
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.arrays.creation import zeros_like
+from trainkit.ops.arrays.shaping import shape as shape_
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import is_later
+from trainkit.ops.math.elementwise import (
+    cast,
+    divide,
+    greater_equal,
+    subtract,
+    where,
+)
+from trainkit.ops.math.elementwise import cast as _cast
+from trainkit.ops.math.elementwise import divide as _divide
+from trainkit.ops.sampling import random as _random
+from trainkit.ops.sampling import random_draws as _random_draws
+from trainkit.ops.sampling.random import Generator
+from trainkit.ops.sampling.random import stateless as _stateless
+
+_MOST_SEQUENCES = 4096
+
+
+class _Sequences:
+    """The generators of calls with an int seed, as many as are in use; the oldest go first."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.version = -1
+        self.by_seed: OrderedDict[int, Generator] = OrderedDict()
+
+    def of(self, seed: int) -> Generator:
+        """The generator of `seed`, at its start after each `set_seed`."""
+        with self.lock:
+            if self.version != rng.seed_version():
+                self.version = rng.seed_version()
+                for number, generator in self.by_seed.items():
+                    generator.reset_from_seed(_mixed(number))
+            if seed not in self.by_seed:
+                self.by_seed[seed] = Generator.from_seed(_mixed(seed))
+                while len(self.by_seed) > _MOST_SEQUENCES:
+                    self.by_seed.popitem(last=False)
+            self.by_seed.move_to_end(seed)
+            return self.by_seed[seed]
+
+
+_SEQUENCES = _Sequences()
+
+
+def _mixed(seed: int) -> int:
+    """A key from the process's seed, if it has one, and the call's."""
+    base = rng.current_seed() or 0
+    return int(rng.bits(base % (1 << 64), seed % (1 << 64), 1)[0])
+
+
+def _source(seed: Any) -> Any:
+    if seed is None or isinstance(seed, Generator):
+        return seed
+    if hasattr(seed, "__index__"):
+        return _SEQUENCES.of(seed.__index__())
+    raise InvalidArgumentError(f"seed {seed!r} is no int; the stateless functions take two of them")
+
+
+# ------------------------------------------------------------------ stateful
+
+
+def normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = "float32",
+    seed: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Draws of the normal distribution.
+
+    Args:
+        shape: of the result.
+        mean: number or tensor that broadcasts with `shape`.
+        stddev: number or tensor that broadcasts with `shape`.
+        dtype: floating type.
+        seed: see the head of this module.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: `dtype` is no floating type, or `seed` no int.
+    """
+    return _random.normal(shape, mean, stddev, dtype, _source(seed))
+
+
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = "float32",
+    seed: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Draws of the normal distribution within two standard deviations of the mean.
+
+    Args:
+        shape: of the result.
+        mean: number or tensor that broadcasts with `shape`.
+        stddev: number or tensor that broadcasts with `shape`.
+        dtype: floating type.
+        seed: see the head of this module.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: `dtype` is no floating type, or `seed` no int.
+    """
+    return _random.truncated_normal(shape, mean, stddev, dtype, _source(seed))
+
+
+def uniform(
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = "float32",
+    seed: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Numbers in [minval, maxval), all equally likely.
+
+    Args:
+        shape: of the result.
+        minval: lower bound, included.
+        maxval: upper bound, not included; 1 for floats by default, integers need it.
+        dtype: floating or integer type.
+        seed: see the head of this module.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the range is empty or does not fit `dtype`, or `seed` is no int.
+
+    >>> uniform((2, 3), maxval=10, dtype="int32", seed=1).shape
+    TensorShape([2, 3])
+    """
+    return _uniform(shape, minval, maxval, dtype, _source(seed))
+
+
+def _uniform(shape: Any, minval: Any, maxval: Any, dtype: Any, source: Any) -> Tensor:
+    if dtypes.as_dtype(dtype).is_integer:
+        if maxval is None:
+            raise InvalidArgumentError(
+                "random.uniform: integers need maxval, which they stay below"
+            )
+        return _random.randint(shape, minval, maxval, dtype, source)
+    return _random.uniform(shape, minval, 1.0 if maxval is None else maxval, dtype, source)
+
+
+def categorical(
+    logits: Any,
+    num_samples: int,
+    dtype: Any = None,
+    seed: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Class indices (batch, num_samples) drawn with probability softmax(logits).
+
+    Args:
+        logits: (batch, classes).
+        num_samples: draws for each row.
+        dtype: integer type; int64 by default.
+        seed: see the head of this module.
+        name: not kept.
+
+    Raises:
+        ShapeError: the logits are no matrix.
+    """
+    return _random_draws.categorical(logits, num_samples, dtype or "int64", _source(seed))
+
+
+def gamma(
+    shape: Any,
+    alpha: Any,
+    beta: Any = None,
+    dtype: Any = "float32",
+    seed: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Draws of the gamma distribution of shape `alpha` and rate `beta`.
+
+    Args:
+        shape: of the draws for each pair of parameters.
+        alpha: above 0.
+        beta: above 0, broadcasts with alpha; 1 by default.
+        dtype: floating type.
+        seed: see the head of this module.
+        name: not kept.
+
+    Returns:
+        A tensor of `shape` followed by the parameters' shape.
+
+    Raises:
+        InvalidArgumentError: a parameter is not above 0.
+    """
+    return _gamma(shape, alpha, beta, dtype, _source(seed))
+
+
+def _gamma(shape: Any, alpha: Any, beta: Any, dtype: Any, source: Any) -> Tensor:
+    a = _cast(convert_to_tensor(alpha), dtype)
+    b = None if beta is None else _cast(convert_to_tensor(beta), dtype)
+    if b is not None and tuple(b.shape) != tuple(a.shape):
+        a = a + b * 0
+    whole = (*_dims(shape), *a.shape)
+    draws = _random_draws.gamma(whole, a, dtype, source)
+    result: Tensor = draws if b is None else _divide(draws, b)
+    return result
+
+
+def _dims(shape: Any) -> tuple[Any, ...]:
+    scalar = not shape.shape if is_tensor(shape) else hasattr(shape, "__index__")
+    return (shape,) if scalar else tuple(shape)
+
+
+def poisson(
+    shape: Any,
+    lam: Any,
+    dtype: Any = "float32",
+    seed: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Draws of the Poisson distribution.
+
+    Args:
+        shape: of the draws for each mean.
+        lam: means, 0 or more.
+        dtype: of the result.
+        seed: see the head of this module.
+        name: not kept.
+
+    Returns:
+        A tensor of `shape` followed by the shape of `lam`.
+    """
+    return _poisson(shape, lam, dtype, _source(seed))
+
+
+def _poisson(shape: Any, lam: Any, dtype: Any, source: Any) -> Tensor:
+    mean = convert_to_tensor(lam)
+    return _random_draws.poisson((*_dims(shape), *mean.shape), mean, dtype, source)
+
+
+def shuffle(value: Any, seed: Any = None, name: str | None = None) -> Tensor:
+    """The slices of `value` along its first axis in random order.
+
+    Args:
+        value: tensor of at least one axis.
+        seed: see the head of this module.
+        name: not kept.
+
+    Raises:
+        ShapeError: `value` is a scalar.
+    """
+    return _random_draws.shuffle(value, seed=_source(seed))
+
+
+# ------------------------------------------------------------------ stateless
+
+
+def stateless_normal(
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = "float32",
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Tensor:
+    """`normal` with numbers that depend on `seed`, two integers, alone."""
+    _only_philox(alg)
+    return _random.normal(shape, mean, stddev, dtype, _stateless(seed))
+
+
+def stateless_truncated_normal(
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = "float32",
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Tensor:
+    """`truncated_normal` with numbers that depend on `seed`, two integers, alone."""
+    _only_philox(alg)
+    return _random.truncated_normal(shape, mean, stddev, dtype, _stateless(seed))
+
+
+def stateless_uniform(
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = "float32",
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Tensor:
+    """`uniform` with numbers that depend on `seed`, two integers, alone."""
+    _only_philox(alg)
+    return _uniform(shape, minval, maxval, dtype, _stateless(seed))
+
+
+def stateless_categorical(
+    logits: Any, num_samples: int, seed: Any, dtype: Any = "int64", name: str | None = None
+) -> Tensor:
+    """`categorical` with numbers that depend on `seed`, two integers, alone."""
+    return _random_draws.categorical(logits, num_samples, dtype, _stateless(seed))
+
+
+def stateless_gamma(
+    shape: Any,
+    seed: Any,
+    alpha: Any,
+    beta: Any = None,
+    dtype: Any = "float32",
+    name: str | None = None,
+) -> Tensor:
+    """Gamma draws of the whole `shape`, which depend on `seed`, two integers, alone."""
+    draws = _random_draws.gamma(
+        shape, _cast(convert_to_tensor(alpha), dtype), dtype, _stateless(seed)
+    )
+    result: Tensor = (
+        draws if beta is None else _divide(draws, _cast(convert_to_tensor(beta), dtype))
+    )
+    return result
+
+
+def stateless_poisson(
+    shape: Any, seed: Any, lam: Any, dtype: Any = "int32", name: str | None = None
+) -> Tensor:
+    """Poisson draws of the whole `shape`, which depend on `seed`, two integers, alone."""
+    return _random_draws.poisson(shape, lam, dtype, _stateless(seed))
+
+
+def stateless_binomial(
+    shape: Any,
+    seed: Any,
+    counts: Any,
+    probs: Any,
+    output_dtype: Any = "int32",
+    name: str | None = None,
+) -> Tensor:
+    """`binomial` with numbers that depend on `seed`, two integers, alone."""
+    return _random_draws.binomial(shape, counts, probs, output_dtype, _stateless(seed))
+
+
+def stateless_shuffle(
+    value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None
+) -> Tensor:
+    """`shuffle` in an order that depends on `seed`, two integers, alone."""
+    _only_philox(alg)
+    return _random_draws.shuffle(value, seed=_stateless(seed))
+
+
+def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
+    """`num` new stateless seeds, int64 tensor (num, 2)."""
+    _only_philox(alg)
+    low, high = dtypes.int64.limits
+    return _random.randint((int(num), 2), low, high, "int64", _stateless(seed))
+
+
+def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
+    """A new stateless seed made of another and an int.
+
+    Raises:
+        ShapeError: `data` is no scalar.
+    """
+    _only_philox(alg)
+    number = convert_to_tensor(data)
+    if len(number.shape):
+        raise ShapeError(f"random.fold_in: data must be a scalar, got shape {tuple(number.shape)}")
+    moved = _cast(convert_to_tensor(seed), "int64") + _cast(number, "int64") * (0, 1)
+    low, high = dtypes.int64.limits
+    return _random.randint((2,), low, high, "int64", _stateless(moved))
+
+
+def _only_philox(alg: Any) -> None:
+    name = str(getattr(alg, "name", alg)).lower()
+    if name not in ("philox", "auto_select", "1", "3"):
+        raise InvalidArgumentError(f"random: alg must be 'philox' or 'auto_select', got {alg!r}")
+
+
+def dropout(
+    x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Any = None
+) -> Tensor:
+    """Zeros with probability `rate`, the other elements divided by 1 - rate.
+
+    Args:
+        x: tensor of a floating dtype.
+        rate: in [0, 1).
+        noise_shape: shape of the mask, 1 where it is shared.
+        seed: of the generator; by default that of the process goes on.
+        name: not kept.
+
+    Raises:
+        ValueError: `rate` is outside of [0, 1).
+    """
+    if not is_later(rate):
+        return _random.dropout(x, float(rate), noise_shape=plain(noise_shape), seed=seed)
+    x = convert_to_tensor(x)
+    share = cast(convert_to_tensor(rate), x.dtype)
+    kept = uniform(shape_(x) if noise_shape is None else noise_shape, seed=seed)
+    chosen = greater_equal(cast(kept, x.dtype), share)
+    return where(chosen, divide(x, subtract(1.0, share)), zeros_like(x))  # type: ignore[no-any-return]

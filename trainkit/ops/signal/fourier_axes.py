@@ -1,0 +1,157 @@
+"""Fourier transforms of complex and real numbers over the last axes.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trainkit.core.errors import ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.pad_and_tile import pad, roll
+from trainkit.ops.arrays.shaping import swapaxes
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.signal.fourier import (
+    complex_fft,
+    complex_ifft,
+    complex_irfft,
+    complex_rfft,
+)
+
+# ---------------------------------------------------------------------- Fourier transforms
+
+
+def fft(input: Any, name: Any = None) -> Tensor:
+    """The Fourier transform of complex numbers over the last axis."""
+    return complex_fft(input)
+
+
+def ifft(input: Any, name: Any = None) -> Tensor:
+    """The inverse of `fft`, divided by the length."""
+    return complex_ifft(input)
+
+
+def fft2d(input: Any, name: Any = None) -> Tensor:
+    """The Fourier transform of complex numbers over the last two axes."""
+    return complex_fft(input, rank=2)
+
+
+def ifft2d(input: Any, name: Any = None) -> Tensor:
+    """The inverse of `fft2d`."""
+    return complex_ifft(input, rank=2)
+
+
+def fft3d(input: Any, name: Any = None) -> Tensor:
+    """The Fourier transform of complex numbers over the last three axes."""
+    return complex_fft(input, rank=3)
+
+
+def ifft3d(input: Any, name: Any = None) -> Tensor:
+    """The inverse of `fft3d`."""
+    return complex_ifft(input, rank=3)
+
+
+def _length(fft_length: Any, axes: int) -> tuple[int | None, ...]:
+    if fft_length is None:
+        return (None,) * axes
+    value = plain(fft_length)
+    sizes = (value,) if isinstance(value, int) else tuple(value)
+    if len(sizes) != axes:
+        raise ShapeError(f"fft_length {sizes} must have {axes} numbers, one for each axis")
+    return sizes
+
+
+def _fitted(x: Tensor, axis: int, size: int | None) -> Tensor:
+    """`x` cut or filled up with zeros along one of its last axes."""
+    have = x.shape[axis]
+    if size is None or size == have:
+        return x
+    axis = axis % len(x.shape)
+    if size < have:
+        part: Tensor = x[(slice(None),) * axis + (slice(0, size),)]
+        return part
+    ends = [(0, 0)] * len(x.shape)
+    ends[axis] = (0, size - have)
+    return pad(x, tuple(ends))
+
+
+def _along(x: Tensor, axis: int, transform: Callable[[Tensor], Tensor]) -> Tensor:
+    return swapaxes(transform(swapaxes(x, axis, -1)), axis, -1)
+
+
+def rfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+    """The Fourier transform of real numbers over the last axis: n // 2 + 1 complex ones.
+
+    Args:
+        input_tensor: real (..., n).
+        fft_length: length to which it is cut or filled up with zeros first.
+        name: not kept.
+    """
+    return complex_rfft(input_tensor, _length(fft_length, 1)[0])
+
+
+def irfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+    """The inverse of `rfft`; `fft_length` elements, 2 (k - 1) by default."""
+    return complex_irfft(input_tensor, _length(fft_length, 1)[0])
+
+
+def _rfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
+    sizes = _length(fft_length, axes)
+    y = convert_to_tensor(x)
+    for k in range(axes - 1):
+        y = _fitted(y, k - axes, sizes[k])
+    y = complex_rfft(y, sizes[-1])
+    for k in range(axes - 1):
+        y = _along(y, k - axes, complex_fft)
+    return y
+
+
+def _irfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
+    sizes = _length(fft_length, axes)
+    y = convert_to_tensor(x)
+    for k in range(axes - 1):
+        y = _along(_fitted(y, k - axes, sizes[k]), k - axes, complex_ifft)
+    return complex_irfft(y, sizes[-1])
+
+
+def rfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+    """`rfft` over the last axis, then `fft` over the one before it."""
+    return _rfft_nd(input_tensor, fft_length, 2)
+
+
+def irfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+    """The inverse of `rfft2d`."""
+    return _irfft_nd(input_tensor, fft_length, 2)
+
+
+def rfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+    """`rfft` over the last axis, then `fft` over the two before it."""
+    return _rfft_nd(input_tensor, fft_length, 3)
+
+
+def irfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
+    """The inverse of `rfft3d`."""
+    return _irfft_nd(input_tensor, fft_length, 3)
+
+
+def _axes_of(x: Tensor, axes: Any) -> list[int]:
+    if axes is None:
+        return list(range(len(x.shape)))
+    numbers = plain(axes)
+    return [k % len(x.shape) for k in ((numbers,) if isinstance(numbers, int) else numbers)]
+
+
+def fftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
+    """The zero frequency moved into the middle of each axis."""
+    x = convert_to_tensor(x)
+    chosen = _axes_of(x, axes)
+    return roll(x, tuple(x.shape[k] // 2 for k in chosen), tuple(chosen))
+
+
+def ifftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
+    """The inverse of `fftshift`."""
+    x = convert_to_tensor(x)
+    chosen = _axes_of(x, axes)
+    return roll(x, tuple(-(x.shape[k] // 2) for k in chosen), tuple(chosen))

@@ -1,0 +1,211 @@
+"""Frames of signals, their weights, and short-time Fourier transforms with complex results.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.creation import ones
+from trainkit.ops.arrays.gathering import take
+from trainkit.ops.arrays.pad_and_tile import pad, tile
+from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.math.elementwise import (
+    cast,
+    divide,
+    multiply,
+    square,
+)
+from trainkit.ops.math.reductions import sum as sum_
+from trainkit.ops.signal.fourier import complex_irfft, complex_rfft
+from trainkit.ops.signal.fourier_axes import _fitted
+from trainkit.ops.signal.stft import extract_sequences, overlap_add
+
+# ---------------------------------------------------------------------- windows
+
+
+def _window(high: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
+    size = int(plain(length))
+    wanted = dtypes.as_dtype(dtype)
+    if not wanted.is_floating:
+        raise ValueError(f"a window needs a floating dtype, got {wanted.name}")
+    if size == 1:
+        return ones((1,), wanted)
+    shapes.bounded("window", size)
+    steps = size if periodic and size % 2 == 0 else size - 1
+    values = high - (1 - high) * np.cos(2 * np.pi * np.arange(size) / steps)
+    return cast(convert_to_tensor(values), wanted)
+
+
+def hann_window(
+    window_length: int, periodic: bool = True, dtype: Any = "float32", name: Any = None
+) -> Tensor:
+    """Weights 0.5 - 0.5 cos(2 pi i / n); n is the length, one less if odd or not `periodic`."""
+    return _window(0.5, window_length, periodic, dtype)
+
+
+def hamming_window(
+    window_length: int, periodic: bool = True, dtype: Any = "float32", name: Any = None
+) -> Tensor:
+    """Weights 0.54 - 0.46 cos(2 pi i / n); n is the length, one less if odd or not `periodic`."""
+    return _window(0.54, window_length, periodic, dtype)
+
+
+def kaiser_window(
+    window_length: int, beta: float = 12.0, dtype: Any = "float32", name: Any = None
+) -> Tensor:
+    """Weights I0(beta sqrt(1 - t**2)) / I0(beta), t from -1 to 1."""
+    return cast(convert_to_tensor(np.kaiser(int(plain(window_length)), float(beta))), dtype)
+
+
+def vorbis_window(window_length: int, dtype: Any = "float32", name: Any = None) -> Tensor:
+    """Weights sin(pi / 2 sin(pi (i + 1/2) / n)**2)."""
+    n = int(plain(window_length))
+    slow = np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2
+    return cast(convert_to_tensor(np.sin(np.pi / 2 * slow)), dtype)
+
+
+# ---------------------------------------------------------------------- frames
+
+
+def frame(
+    signal: Any,
+    frame_length: int,
+    frame_step: int,
+    pad_end: bool = False,
+    pad_value: Any = 0,
+    axis: int = -1,
+    name: Any = None,
+) -> Tensor:
+    """Windows of a signal: (..., n) to (..., frames, frame_length).
+
+    Args:
+        signal: tensor.
+        frame_length: elements of a window.
+        frame_step: elements from one window to the next.
+        pad_end: fill up at the end, so that every element begins or is in a window.
+        pad_value: for that.
+        axis: the axis along which to go.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: a length is not above 0.
+    """
+    length, step = int(plain(frame_length)), int(plain(frame_step))
+    if length < 1 or step < 1:
+        raise InvalidArgumentError(
+            f"frame: frame_length {length} and frame_step {step} must be above 0"
+        )
+    x = convert_to_tensor(signal)
+    axis = axis % len(x.shape)
+    n = x.shape[axis]
+    if n is None:
+        if pad_end or axis != len(x.shape) - 1:
+            raise ShapeError(
+                f"frame: the length of axis {axis} must be known, the shape is {tuple(x.shape)}"
+            )
+        return extract_sequences(x, length, step)
+    count = -(-n // step) if pad_end else max((n - length) // step + 1, 0)
+    short = max((count - 1) * step + length - n, 0) if count else 0
+    if pad_end and short:
+        ends = [(0, 0)] * len(x.shape)
+        ends[axis] = (0, short)
+        x = pad(x, tuple(ends), constant_values=pad_value)
+    places = np.arange(count)[:, None] * step + np.arange(length)[None, :]
+    return take(x, places, axis=axis)
+
+
+def overlap_and_add(signal: Any, frame_step: int, name: Any = None) -> Tensor:
+    """Windows (..., frames, frame_length), each `frame_step` behind the other, added up."""
+    return overlap_add(signal, int(plain(frame_step)))
+
+
+def _enclosing(frame_length: int, fft_length: Any) -> int:
+    length = int(plain(frame_length))
+    return 1 << (length - 1).bit_length() if fft_length is None else int(plain(fft_length))
+
+
+WindowFunction = Callable[..., Any]
+
+
+def stft(
+    signals: Any,
+    frame_length: int,
+    frame_step: int,
+    fft_length: int | None = None,
+    window_fn: WindowFunction | None = hann_window,
+    pad_end: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Short-time Fourier transform: `rfft` of weighted windows.
+
+    Args:
+        signals: real (..., n).
+        frame_length: elements of a window.
+        frame_step: elements from one window to the next.
+        fft_length: length of each transform; by default the next power of 2.
+        window_fn: called with the length and `dtype=`, gives weights; `None` for equal ones.
+        pad_end: see `frame`.
+        name: not kept.
+
+    Returns:
+        complex (..., frames, fft_length // 2 + 1).
+    """
+    frames = frame(signals, frame_length, frame_step, pad_end=pad_end)
+    if window_fn is not None:
+        frames = multiply(frames, window_fn(int(plain(frame_length)), dtype=frames.dtype))
+    return complex_rfft(frames, _enclosing(frame_length, fft_length))
+
+
+def inverse_stft(
+    stfts: Any,
+    frame_length: int,
+    frame_step: int,
+    fft_length: int | None = None,
+    window_fn: WindowFunction | None = hann_window,
+    name: Any = None,
+) -> Tensor:
+    """Weighted windows added up; exact with `window_fn=inverse_stft_window_fn(frame_step)`.
+
+    Args:
+        stfts: complex (..., frames, fft_length // 2 + 1).
+        frame_length: as for `stft`.
+        frame_step: as for `stft`.
+        fft_length: as for `stft`.
+        window_fn: weights for the way back.
+        name: not kept.
+    """
+    length = int(plain(frame_length))
+    frames = complex_irfft(stfts, _enclosing(frame_length, fft_length))
+    frames = _fitted(frames, -1, length)
+    if window_fn is not None:
+        frames = multiply(frames, window_fn(length, dtype=frames.dtype))
+    return overlap_and_add(frames, frame_step)
+
+
+def inverse_stft_window_fn(
+    frame_step: int, forward_window_fn: WindowFunction = hann_window, name: Any = None
+) -> WindowFunction:
+    """The weights with which `inverse_stft` undoes `stft` with `forward_window_fn`.
+
+    Source: Griffin and Lim 1984, "Signal estimation from modified short-time Fourier transform".
+    """
+    step = int(plain(frame_step))
+
+    def window(frame_length: int, dtype: Any = "float32") -> Tensor:
+        weights = convert_to_tensor(forward_window_fn(frame_length, dtype=dtype))
+        length = int(plain(frame_length))
+        overlaps = -(-length // step)
+        squares = pad(square(weights), ((0, overlaps * step - length),))
+        total = sum_(reshape(squares, (overlaps, step)), axis=0)
+        return divide(weights, tile(total, (overlaps,))[:length])  # type: ignore[no-any-return]
+
+    return window

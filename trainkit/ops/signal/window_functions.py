@@ -1,0 +1,315 @@
+"""Windows of signal processing, and grids of numbers: logspace, geomspace, meshgrid, vander."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule, current
+from trainkit.core.dispatch.facets import LAST_AXES, NO_LAYER
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.dtypes import as_dtype
+from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.ops.arrays.broadcasting import broadcast_to
+from trainkit.ops.arrays.creation import arange, linspace
+from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.core.one_node import sizes_later
+from trainkit.ops.math.bessel import i0
+from trainkit.ops.math.elementwise import (
+    absolute,
+    cast,
+    divide,
+    log,
+    multiply,
+    power,
+    promoted,
+    sign,
+    sqrt,
+    square,
+    subtract,
+)
+from trainkit.ops.math.reductions import sum as total
+
+# ------------------------------------------------------------------ windows
+
+
+def _length(x: Any, op: str) -> int:
+    """The length `x` of a window, an int or an integer scalar tensor."""
+    value = x.numpy() if is_tensor(x) else x
+    try:
+        length = int(value)
+    except (TypeError, ValueError, OverflowError):
+        length = -1
+    if isinstance(value, str) or (length != value and length < 0):
+        raise InvalidArgumentError(f"{op}: the length must be a whole number, got {value!r}")
+    shapes.bounded(op, max(length, 0))
+    return length
+
+
+def _window(x: Any, op: str) -> Tensor:
+    n = _length(x, op)
+    values = getattr(np, op)(n) if n > 0 else np.zeros(0)
+    return wrap(current().xp.asarray(values, dtype=as_dtype(dtypes.floatx()).dtype))
+
+
+def _window_spec(a: Bound) -> Spec:
+    """The spec of a window whose length is known only when the graph runs."""
+    return Spec((None,), as_dtype(dtypes.floatx()))
+
+
+@needs_values("x", gives=_window_spec)
+def bartlett(x: Any) -> Tensor:
+    """Triangular window 1 - |2 n / (x - 1) - 1| for n = 0, ..., x - 1.
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "bartlett")
+
+
+@needs_values("x", gives=_window_spec)
+def blackman(x: Any) -> Tensor:
+    """Blackman's window 0.42 - 0.5 cos(t) + 0.08 cos(2 t) with t = 2 pi n / (x - 1).
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "blackman")
+
+
+@needs_values("x", gives=_window_spec)
+def hamming(x: Any) -> Tensor:
+    """Hamming's window 0.54 - 0.46 cos(2 pi n / (x - 1)).
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "hamming")
+
+
+@needs_values("x", gives=_window_spec)
+def hanning(x: Any) -> Tensor:
+    """Hann's window 0.5 - 0.5 cos(2 pi n / (x - 1)).
+
+    Args:
+        x: number of points.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    return _window(x, "hanning")
+
+
+@needs_values("x", gives=_window_spec)
+def kaiser(x: Any, beta: Any) -> Tensor:
+    """Kaiser's window I0(beta sqrt(1 - (2 n / (x - 1) - 1)**2)) / I0(beta).
+
+    Args:
+        x: number of points.
+        beta: how steep it is, a number or a scalar tensor, to which gradients flow.
+
+    Returns:
+        A tensor (x,) of the default float.
+    """
+    n = _length(x, "kaiser")
+    wanted = as_dtype(dtypes.floatx())
+    steepness = cast(beta, wanted)
+    if n <= 1:
+        return convert_to_tensor(np.ones(max(n, 0)), dtype=wanted)
+    place = subtract(multiply(cast(arange(n), wanted), 2 / (n - 1)), 1)
+    # Rounding must not make 1 - place**2 negative at the ends.
+    inside = sqrt(PRIMITIVES["relu"].op(subtract(1, square(place))))
+    return divide(i0(multiply(steepness, inside)), i0(steepness))  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ spaces
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
+    """Numbers from base**start to base**stop whose logarithms are evenly spaced.
+
+    Args:
+        start: first exponent, a number or a tensor.
+        stop: last exponent, whose shape broadcasts with that of `start`.
+        num: how many numbers.
+        endpoint: whether base**stop is the last of them.
+        base: what is raised to these powers.
+        dtype: element type; by default the float to which the ends promote.
+        axis: where the new axis stands, for ends that are no scalars.
+
+    Returns:
+        A tensor with an axis of size `num`.
+
+    Raises:
+        InvalidArgumentError: `num` is negative.
+    """
+    exponents = linspace(start, stop, num, endpoint, axis=axis)
+    values = power(cast(base, exponents.dtype), exponents)
+    return values if dtype is None else cast(values, dtype)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor:
+    """Numbers from `start` to `stop`, each the same multiple of the one before.
+
+    Args:
+        start: one end, a number or a tensor.
+        stop: the other end, of the same sign; its shape broadcasts with that of `start`.
+        num: how many numbers.
+        endpoint: whether `stop` is the last of them.
+        dtype: element type; by default the float to which the ends promote.
+        axis: where the new axis stands, for ends that are no scalars.
+
+    Returns:
+        A tensor with an axis of size `num`.
+
+    Raises:
+        InvalidArgumentError: `num` is negative.
+    """
+    low, high = promoted(start, stop)
+    wide = shapes.float_dtype(low.dtype)
+    low, high = cast(low, wide), cast(high, wide)
+    logs = linspace(log(absolute(low)), log(absolute(high)), num, endpoint, axis=axis)
+    signs = linspace(sign(low), sign(low), num, endpoint, axis=axis)
+    values = multiply(signs, PRIMITIVES["exp"].op(logs))
+    return values if dtype is None else cast(values, dtype)
+
+
+# ------------------------------------------------------------------ grids
+
+
+def _flat_size(x: Any) -> int | None:
+    """The number of elements, `None` if it is not known yet."""
+    dims = tuple(convert_to_tensor(x).shape)
+    return None if None in dims else math.prod(dims)
+
+
+def _grid_specs(a: Bound) -> Any:
+    sizes = [_flat_size(t) for t in a["x"]]
+    if None not in sizes:
+        return None
+    if a["indexing"] == "xy":
+        sizes[:2] = sizes[1::-1]
+    return [Spec(sizes, convert_to_tensor(t).dtype) for t in a["x"]]
+
+
+def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
+    """Coordinates of all points of a grid, one tensor per axis.
+
+    Args:
+        *x: the coordinates along each axis, 1-d tensors; others are flattened.
+        indexing: `"ij"` for results of shape (len(x[0]), len(x[1]), ...), `"xy"` with the first two
+            axes exchanged.
+
+    Returns:
+        As many tensors as there are axes, all of the shape of the grid.
+
+    Raises:
+        InvalidArgumentError: `indexing` is neither of the two.
+    """
+    if indexing not in ("xy", "ij"):
+        raise InvalidArgumentError(f"meshgrid: indexing={indexing!r}; use 'xy' or 'ij'")
+    return _grids(x, indexing)
+
+
+@sizes_later("numpy.meshgrid", _grid_specs)
+def _grids(x: tuple[Any, ...], indexing: str) -> list[Tensor]:
+
+    tensors = [t if isinstance(t, Tensor) else convert_to_tensor(t) for t in x]
+    tensors = [reshape(t, (-1,)) if len(t.shape) > 1 else t for t in tensors]
+    sizes = [t.shape[0] if t.shape else 1 for t in tensors]
+    places = list(range(len(tensors)))
+    if indexing == "xy" and len(tensors) > 1:
+        places[:2] = [1, 0]
+    dims = [sizes[places.index(i)] for i in range(len(tensors))]
+    grids = []
+    for t, place in zip(tensors, places, strict=True):
+        column = reshape(t, tuple(-1 if i == place else 1 for i in range(len(tensors))))
+        grids.append(broadcast_to(column, tuple(dims)))
+    return grids
+
+
+def _powers_spec(a: Bound) -> Any:
+    x = convert_to_tensor(a["x"])
+    known = a["N"] is not None or x.shape != (None,)
+    return None if known else Spec((None, None), x.dtype)
+
+
+@sizes_later("numpy.vander", _powers_spec)
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Powers of the elements of `x`, a row per element.
+
+    Args:
+        x: tensor (n,).
+        N: number of powers; by default n.
+        increasing: whether the powers grow from left to right.
+
+    Returns:
+        A tensor (n, N).
+
+    Raises:
+        ShapeError: `x` has another number of axes than one.
+        InvalidArgumentError: `N` is negative.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    if len(x.shape) != 1:
+        raise ShapeError(f"vander: x must have one axis, its shape is {x.shape}")
+    columns = x.shape[0] if N is None else int(N)
+    if columns is None or columns < 0:
+        raise InvalidArgumentError(f"vander: N={N!r}; the number of powers must be 0 or more")
+    shapes.bounded("vander", x.shape[0] or 0, columns)
+    exponents = range(columns) if increasing else range(columns - 1, -1, -1)
+    return _vander(expand_dims(x, -1), exponents=tuple(exponents))  # type: ignore[no-any-return]
+
+
+@primitive(
+    lambda x, *, exponents: shapes.Spec((*x.shape[:-1], len(exponents)), x.dtype),
+    name="vander",
+    semantics=LAST_AXES,
+    export=NO_LAYER,
+)
+def _vander(xp: ArrayModule, x: Array, *, exponents: tuple[int, ...]) -> Array:
+    """Each element on the last axis, of size 1, raised to each of the exponents."""
+    if x.dtype.kind == "b":
+        x = x.astype(np.int32)
+    return xp.power(x, xp.asarray(exponents, x.dtype if x.dtype.kind in "iu" else np.int32)).astype(
+        x.dtype
+    )
+
+
+def _vander_gradient(g: Tensor, y: Tensor, x: Tensor, *, exponents: tuple[int, ...]) -> Tensor:
+    factors = convert_to_tensor(np.asarray(exponents), dtype=g.dtype)
+    lower = _vander(x, exponents=tuple(max(n - 1, 0) for n in exponents))
+    return total(multiply(g, multiply(lower, factors)), axis=-1, keepdims=True)
+
+
+_vander.gradients(_vander_gradient)

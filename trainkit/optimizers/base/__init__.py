@@ -1,0 +1,1 @@
+"""What every optimizer is: slots, steps, and update rules compiled to one loop."""

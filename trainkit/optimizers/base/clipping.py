@@ -1,0 +1,61 @@
+"""Keeping gradients in bounds: by value, by the length of each, or by the length of all together.
+
+Optimizers use these functions on arrays and on tensors alike; TensorFlow's own are `tf.clipping`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.ops.math.norm_clipping import check_bound as check_bound
+from trainkit.ops.math.norm_clipping import clip_factor as clip_factor
+from trainkit.ops.math.norm_clipping import joint_clip_factor as joint_clip_factor
+from trainkit.ops.math.norm_clipping import joint_norm as joint_norm
+from trainkit.ops.math.norm_clipping import square_sum as square_sum
+
+
+def clip_gradients(xp: Any, grads: list[Any], limits: ClipLimits) -> list[Any]:
+    """Gradients within `limits`, as arrays of `xp`, or as tensors when `xp` is the operations."""
+    if limits.value is not None:
+        return [xp.clip(g, -limits.value, limits.value) for g in grads]
+    if limits.norm is not None:
+        norms = [xp.sqrt(square_sum(xp, g)) for g in grads]
+        return [g * clip_factor(xp, n, limits.norm) for g, n in zip(grads, norms, strict=True)]
+    if limits.global_norm is not None:
+        factor = joint_clip_factor(xp, joint_norm(xp, grads), limits.global_norm)
+        return [g * factor for g in grads]
+    return grads
+
+
+class ClipLimits:
+    """At most one way to clip, with its bound.
+
+    Args:
+        norm: largest length of each gradient.
+        value: largest absolute value of an element.
+        global_norm: largest length of all gradients together.
+
+    Raises:
+        ValueError: more than one is given, or a bound is 0 or less.
+    """
+
+    def __init__(self, norm: Any, value: Any, global_norm: Any) -> None:
+        given = {"clipnorm": norm, "clipvalue": value, "global_clipnorm": global_norm}
+        given = {name: bound for name, bound in given.items() if bound is not None}
+        if len(given) > 1:
+            shown = ", ".join(f"{name}={bound}" for name, bound in given.items())
+            raise ValueError(
+                f"only one of clipnorm, clipvalue and global_clipnorm can be set, got {shown}"
+            )
+        for name, bound in given.items():
+            if isinstance(bound, bool) or not isinstance(bound, int | float | np.number):
+                raise TypeError(f"{name} must be a number, got {bound!r}")
+            check_bound(name, bound)
+        self.norm = norm
+        self.value = value
+        self.global_norm = global_norm
+
+    def __bool__(self) -> bool:
+        return not (self.norm is None and self.value is None and self.global_norm is None)

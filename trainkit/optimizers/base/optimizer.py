@@ -1,0 +1,502 @@
+"""`Optimizer`: the base of all optimizers.
+
+It owns learning rate, step count, slots, clipping, weight decay, moving averages and dtypes.
+
+A subclass names its slots and says in `update` what one step does to one weight, on arrays of NumPy
+or CuPy or, while a graph is traced, on tensors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.autodiff.tape import GradientTape
+from trainkit.core import devices, nest
+from trainkit.core.dispatch import eval_shape, trace_state
+from trainkit.core.names import name_for
+from trainkit.core.tensor import is_tensor
+from trainkit.core.trackable import Trackable
+from trainkit.core.variable import OVERWRITTEN, Variable
+from trainkit.optimizers.base.clipping import ClipLimits
+from trainkit.optimizers.base.grads_and_vars import checked_pairs, split_pairs, warn_of_missing
+from trainkit.optimizers.base.options import (
+    DEFAULTS,
+    check_setting,
+    checked_options,
+    is_number,
+)
+from trainkit.optimizers.base.overwriting import is_overwritten, overwrite
+from trainkit.optimizers.base.slot_state import WeightState
+from trainkit.optimizers.base.slots import KnownWeights
+from trainkit.optimizers.base.stateless_state import OutsideState
+from trainkit.optimizers.base.step import (
+    apply_step,
+    rule_of,
+    run_step,
+    trace_step,
+)
+from trainkit.optimizers.base.step_plan import Programs
+from trainkit.optimizers.base.update_step import assigns
+from trainkit.optimizers.schedules import LearningRateSchedule, deserialize_rate, serialize_rate
+
+_THREAD = trace_state.THREAD
+
+
+class Optimizer(OutsideState):
+    """Base of all optimizers.
+
+    A subclass gives:
+
+    - `slots`: names of what it keeps for each weight, zeros at first (`initial_slot` for other
+      values);
+    - `update(xp, weight, grad, lr, *slots)`: the new weight, then the new slots, as a tuple. `xp`
+      is NumPy, CuPy, or `trainkit.ops` while a graph is traced; the code must use what all of them
+      have;
+    - `rates(xp, lr, step)`, if `update` needs more than the learning rate: numbers that are the
+      same for all weights. If these depend on the steps before, `counters` names numbers with their
+      first values, and `count(xp, lr, step, *counters)` gives the next ones, which `rates` gets
+      after `step`;
+    - or, in place of `slots` and `update`, `build` and `update_step` as in Keras 3
+      (`AssigningSteps`);
+    - `settings`: names of constructor arguments that are attributes too, for `get_config`.
+
+    Args:
+        learning_rate: float, scalar tensor, Variable, `LearningRateSchedule`, or a function without
+            arguments that gives the rate.
+        **options: see `OptimizerOptions`.
+
+    Raises:
+        TypeError: an unknown argument.
+        ValueError: a setting out of range, or more than one way of clipping.
+    """
+
+    name: str
+    weight_decay: float | None
+    clipnorm: float | None
+    clipvalue: float | None
+    global_clipnorm: float | None
+    use_ema: bool
+    ema_momentum: float
+    ema_overwrite_frequency: int | None
+    loss_scale_factor: float | None
+    gradient_accumulation_steps: int | None
+
+    slots: tuple[str, ...] = ()
+    counters: ClassVar[tuple[tuple[str, float], ...]] = ()
+    settings: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, learning_rate: Any, **options: Any) -> None:
+        kind = type(self).__name__
+        if "lr" in options:
+            learning_rate = self._one_rate(learning_rate, options.pop("lr"))
+        options = checked_options(kind, options, self.settings)
+        self.name = options["name"] or name_for(type(self))
+        for option in DEFAULTS:
+            if option != "name":
+                setattr(self, option, options[option])
+        self._limits = ClipLimits(self.clipnorm, self.clipvalue, self.global_clipnorm)
+        self._states = KnownWeights()
+        self._programs = Programs()
+        with eval_shape.eagerly(), devices.device("/cpu:0"):
+            self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iteration")
+            self._learning_rate = self._as_rate(learning_rate)
+            for counter, start in self.counters:
+                made = Variable(np.asarray(start, np.float32), trainable=False, name=counter)
+                setattr(self, f"_{counter}", made)
+        self._iterations.path = f"{self.name}/iteration"
+
+    # ------------------------------------------------------------------ what a subclass says
+
+    def update(self, xp: Any, weight: Any, grad: Any, lr: Any, *slots: Any) -> Any:
+        """One step of one weight.
+
+        Args:
+            xp: module of array functions.
+            weight: the value now.
+            grad: the gradient, of the shape of `weight`.
+            lr: what `rates` gave: by default the learning rate.
+            *slots: in the order of `slots`.
+
+        Returns:
+            The new weight, or a tuple of the new weight and the new slots.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has neither update nor update_step")
+
+    def count(self, xp: Any, lr: Any, step: Any, *counters: Any) -> tuple[Any, ...]:
+        """The next values of `counters`, scalars; called once a step, before `rates`."""
+        return counters
+
+    def rates(self, xp: Any, lr: Any, step: Any, *counters: Any) -> Any:
+        """What `update` gets as `lr`: a float32 scalar, or a tuple of such.
+
+        Args:
+            xp: module of array functions.
+            lr: the learning rate now.
+            step: number of this update, from 1, a float.
+            *counters: what `count` gave for this step.
+        """
+        return lr
+
+    def initial_slot(self, slot: str, weight: Variable, xp: Any, dtype: Any) -> Any:
+        """The array that a slot holds before the first step: zeros like the weight."""
+        return xp.zeros(tuple(weight.shape), dtype)
+
+    def slots_of(self, weight: Variable) -> tuple[str, ...]:
+        """The slots of one weight, for optimizers that treat weights differently."""
+        return self.slots
+
+    def update_of(self, weight: Variable) -> Callable[..., Any]:
+        """The function used in place of `update` for one weight."""
+        return self.update
+
+    def decay_of(self, weight: Variable) -> float | None:
+        """The weight decay of one weight; `None` for none."""
+        excluded = self._states.excludes(weight)
+        return None if excluded or not self.weight_decay else self.weight_decay
+
+    # ------------------------------------------------------------------ learning rate and steps
+
+    def _counter_variables(self) -> list[Variable]:
+        return [getattr(self, f"_{name}") for name, _ in self.counters]
+
+    def _one_rate(self, learning_rate: Any, lr: Any) -> Any:
+        default = inspect.signature(type(self).__init__).parameters["learning_rate"].default
+        if learning_rate is not default and learning_rate != default:
+            raise TypeError(
+                f"{type(self).__name__}: learning_rate={learning_rate!r} and lr={lr!r} are the "
+                "same setting; give one"
+            )
+        return lr
+
+    def _as_rate(self, value: Any) -> Any:
+        """A schedule, function or Variable as it is; anything else as a new Variable."""
+        if isinstance(value, LearningRateSchedule | Variable) or (
+            callable(value) and not is_tensor(value)
+        ):
+            return value
+        rate = Variable(self._checked_rate(value), trainable=False, name="learning_rate")
+        rate.path = f"{self.name}/learning_rate"
+        return rate
+
+    def _checked_rate(self, value: Any) -> Any:
+        if not is_number(value) and not hasattr(value, "shape"):
+            raise ValueError(
+                f"{self.name}: learning_rate must be one number, a schedule or a function without "
+                f"arguments, got {value!r}"
+            )
+        number = np.asarray(value.numpy() if is_tensor(value) else value, np.float32)
+        if number.shape != ():
+            raise ValueError(
+                f"{self.name}: learning_rate must be one number, got shape {number.shape}"
+            )
+        if not number >= 0:
+            raise ValueError(f"{self.name}: learning_rate must be at least 0, got {value!r}")
+        return number
+
+    @property
+    def learning_rate(self) -> Any:
+        """The rate now: the Variable that holds it, or what the schedule gives for this step."""
+        rate = self._learning_rate
+        if isinstance(rate, LearningRateSchedule):
+            return rate(self._iterations)  # with gradient accumulation, too, counts all steps
+        return rate if isinstance(rate, Variable) else rate() if callable(rate) else rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        if callable(value) and not is_tensor(value):  # a schedule, too, is
+            self._learning_rate = value
+        elif isinstance(self._learning_rate, Variable):
+            self._learning_rate.assign(
+                ops.cast(value, "float32") if is_tensor(value) else self._checked_rate(value)
+            )
+        elif isinstance(self._learning_rate, LearningRateSchedule):
+            raise TypeError(
+                f"{self.name}: the learning rate follows {type(self._learning_rate).__name__} and "
+                "can't be set to "
+                f"{value!r}. Make the optimizer with a number to set it later, or assign another "
+                "schedule."
+            )
+        else:
+            self._learning_rate = self._as_rate(value)
+
+    lr = learning_rate
+
+    @property
+    def iterations(self) -> Any:
+        """How many updates were made: an int64 Variable; with gradient accumulation a tensor."""
+        if self.gradient_accumulation_steps is None:
+            return self._iterations
+        return self._iterations.value() // self.gradient_accumulation_steps
+
+    # ------------------------------------------------------------------ weights and slots
+
+    @property
+    def built(self) -> bool:
+        """Whether there are slots already, or a class of the user said so."""
+        return self._has_slots() or self.__dict__.get("_said_built", False)
+
+    @built.setter
+    def built(self, value: bool) -> None:
+        self.__dict__["_said_built"] = bool(value)
+
+    def _has_slots(self) -> bool:
+        return bool(self._states.by_id)
+
+    def build(self, variables: Iterable[Variable]) -> None:
+        """Make the slots of all `variables`, which `apply` then takes gradients for.
+
+        Raises:
+            TypeError: an item is no Variable, or no floating one.
+        """
+        weights = list(variables)
+        for weight in weights:
+            self._check_trainable(weight)
+        self._states.chosen = weights
+        for weight in weights:
+            self.state_of(weight)
+
+    def _check_trainable(self, weight: Any) -> None:
+        if not isinstance(weight, Variable):
+            raise TypeError(
+                f"{self.name}: {type(weight).__name__} is no Variable and can't be optimized"
+            )
+        if not weight.dtype.is_floating:
+            raise TypeError(
+                f"{self.name}: weight {weight.path!r} has dtype {weight.dtype.name}; only floating "
+                "weights can be "
+                "optimized"
+            )
+
+    def state_of(self, weight: Variable) -> WeightState:
+        """What is kept for `weight`, made when it is asked for the first time."""
+        state = self._states.by_id.get(id(weight))
+        return self._new_state(weight) if state is None else state
+
+    def _new_state(self, weight: Variable) -> WeightState:
+        self._check_trainable(weight)
+        update = self.update_of(weight)
+        key = (update.__name__, self._states.excludes(weight))
+        state = WeightState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
+        self._states.by_id[id(weight)] = state
+        xp = devices.XP_OF[type(weight._value._array)]
+        for slot in state.names:
+            self._add_slot(state, slot, self.initial_slot(slot, weight, xp, state.dtype))
+        if self.use_ema and not is_overwritten(weight):
+            self._add_slot(state, "average", weight._value._array.astype(state.dtype))
+        if self.gradient_accumulation_steps:
+            self._add_slot(
+                state, "accumulated_gradient", xp.zeros(tuple(weight.shape), state.dtype)
+            )
+        return state
+
+    def _add_slot(self, state: WeightState, slot: str, value: Any) -> None:
+        variable = state.add_slot(slot, value, self.name)
+        self._slot_added(slot, state.weight, variable)
+
+    def slot_variables(self) -> list[tuple[str, Variable, Variable]]:
+        """(slot name, weight, slot) for all slots; checkpoints keep these by the weight's path."""
+        return [
+            (name, state.weight, slot)
+            for state in self._states.by_id.values()
+            for name, slot in state.slots.items()
+        ]
+
+    @property
+    def variables(self) -> list[Variable]:
+        """Step count, learning rate, what the class keeps besides, then the averages and slots."""
+        own = [p for p in type(self).parts(self).values() if isinstance(p, Variable)]
+        return own + self._states.slots_in_order()
+
+    def parts(self) -> dict[str, Trackable]:
+        """Step count, learning rate and other trackable attributes, but no slots."""
+        return {name.removeprefix("_"): part for name, part in super().parts().items()}
+
+    def exclude_from_weight_decay(
+        self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
+    ) -> None:
+        """Leave some weights without weight decay; call it before the first step.
+
+        Args:
+            var_list: these weights.
+            var_names: weights in whose path one of these regular expressions is found.
+
+        Raises:
+            ValueError: the optimizer has made a step already.
+        """
+        if self.built:
+            raise ValueError(
+                f"{self.name}: exclude_from_weight_decay must be called before build and the first "
+                "step"
+            )
+        self._states.exclude(list(var_list or ()), list(var_names or ()))
+
+    # ------------------------------------------------------------------ steps
+
+    def apply_gradients(self, grads_and_vars: Iterable[Any], name: str | None = None) -> Any:
+        """Update each weight by its gradient.
+
+        Args:
+            grads_and_vars: pairs (gradient, Variable), such as `zip(grads,
+                model.trainable_variables)`. A weight whose gradient is `None` stays as it is, with
+                a warning.
+            name: accepted as TensorFlow does; operations have no names here.
+
+        Returns:
+            The Variable that counts the calls.
+
+        Raises:
+            ValueError: no weight has a gradient.
+            ShapeError: a gradient does not have the shape of its weight. Nothing is changed then.
+        """
+        grads, weights = split_pairs(self.name, grads_and_vars)
+        self._apply(grads, weights)
+        return self._iterations
+
+    def apply(
+        self, grads: Sequence[Any], trainable_variables: Iterable[Variable] | None = None
+    ) -> None:
+        """Update weights by gradients given in the same order.
+
+        Args:
+            grads: tensors; `None` leaves a weight as it is. Without any nothing happens.
+            trainable_variables: the weights; by default those that `build` was called with.
+
+        Raises:
+            ValueError: the numbers of gradients and weights differ, or no weight has a gradient.
+            ShapeError: a gradient does not have the shape of its weight. Nothing is changed then.
+        """
+        grads = list(grads)
+        if not grads and not trainable_variables:
+            return
+        if trainable_variables is None:
+            weights = self._states.chosen
+            if not weights:
+                raise ValueError(
+                    f"{self.name}.apply: give trainable_variables, or call build(variables) first"
+                )
+        else:
+            weights = list(trainable_variables)
+        if len(grads) != len(weights):
+            raise ValueError(
+                f"{self.name}.apply: {len(grads)} gradients for {len(weights)} weights"
+            )
+        if not self._states.chosen:
+            self.build(weights)
+        self._apply(grads, weights)
+
+    def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
+        if OVERWRITTEN and weights:
+            grads, weights = overwrite(self, grads, weights)
+            if not weights:
+                self._iterations.assign_add(1)
+                return
+        plan = self._programs.plan
+        if plan is not None and not _THREAD.traces:
+            arrays = plan.arrays(grads, weights)
+            if arrays is not None:
+                run_step(self, plan.states, arrays)
+                return
+        kept, of, missing = checked_pairs(self.name, grads, weights)
+        if assigns(self) and not self._states.chosen:
+            self.build(list(weights))
+        states = [self.state_of(weight) for weight in of]
+        if missing and self._states.is_news(missing):
+            warn_of_missing(self.name, missing)
+        apply_step(self, states, kept)
+
+    def _apply_where(self, grads: list[Any], weights: list[Variable], finite: Any) -> None:
+        """`_apply` in a graph: nothing changes where the bool tensor `finite` is False."""
+        grads, weights = overwrite(self, grads, weights, finite)
+        trace_step(self, [self.state_of(weight) for weight in weights], grads, finite)
+
+    def minimize(
+        self, loss: Any, var_list: Iterable[Variable] | None = None, tape: Any = None
+    ) -> Any:
+        """Compute the gradients of a loss and apply them.
+
+        Args:
+            loss: function without arguments that gives the loss; or a tensor, together with the
+                `tape` that recorded it. A loss of several values counts as their sum.
+            var_list: the weights to update; by default the trainable variables that the loss read.
+            tape: the `GradientTape` that recorded `loss`.
+
+        Returns:
+            `iterations`, after the step.
+
+        Raises:
+            ValueError: `loss` is a tensor without a tape, or no weight has a gradient.
+        """
+        if not callable(loss) or is_tensor(loss):
+            if tape is None:
+                raise ValueError(
+                    f"{self.name}.minimize: a loss that is a tensor needs the tape that recorded it"
+                )
+            weights = self._weights_or_read(var_list, tape)
+            return self.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+        with tape if tape is not None else GradientTape() as recording:
+            value = loss()
+        weights = self._weights_or_read(var_list, recording)
+        return self.apply_gradients(zip(recording.gradient(value, weights), weights, strict=True))
+
+    def _weights_or_read(self, var_list: Any, tape: Any) -> list[Variable]:
+        if var_list is None:
+            return list(tape.watched_variables())
+        return nest.flatten(var_list() if callable(var_list) else list(var_list))
+
+    def scale_loss(self, loss: Any) -> Any:
+        """The loss times `loss_scale_factor`, when there is one."""
+        return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
+
+    def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
+        """Set the weights to their moving averages; without `use_ema` they stay as they are."""
+        if not self.use_ema:
+            return
+        with trace_state.silence():
+            for weight in var_list:
+                average = self.state_of(weight).slots["average"].value()
+                weight.assign(ops.cast(average, weight.dtype))
+
+    # ------------------------------------------------------------------ configuration
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments with which the constructor makes an equal optimizer, as plain data."""
+        config = {"learning_rate": serialize_rate(self._learning_rate)}
+        config |= {setting: getattr(self, setting) for setting in (*self.settings, *DEFAULTS)}
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """A new optimizer from what `get_config` gave; slots and step count start afresh."""
+        config = dict(config)
+        if "learning_rate" in config:
+            config["learning_rate"] = deserialize_rate(config["learning_rate"])
+        return cls(**config)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.settings:
+            check_setting(type(self).__name__, name, value)
+        super().__setattr__(name, value)
+        if "_programs" in self.__dict__:  # programs hold settings as numbers
+            self._programs.forget()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}, {int(self._iterations)} steps>"
+
+    # Copies and pickles hold copies of the weights; programs and rules belong to one optimizer.
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_states": self._states.kept(), "_programs": None}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept, _programs=Programs(), _states=KnownWeights())
+        for weight, slots in self._states.take(kept["_states"]):
+            update = self.update_of(weight)
+            key = (update.__name__, self._states.excludes(weight))
+            state = WeightState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
+            state.take_slots(slots)
+            self._states.by_id[id(weight)] = state

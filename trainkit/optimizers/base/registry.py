@@ -1,0 +1,94 @@
+"""Optimizers by name: `get`, `serialize`, `deserialize`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.registry import Family
+from trainkit.optimizers.adafactor import Adafactor
+from trainkit.optimizers.adagrad import Adadelta, Adagrad
+from trainkit.optimizers.adam import Adam, AdamW
+from trainkit.optimizers.adam_variants import Adamax, Nadam
+from trainkit.optimizers.base.optimizer import Optimizer
+from trainkit.optimizers.ftrl import Ftrl
+from trainkit.optimizers.lamb import Lamb
+from trainkit.optimizers.lion import Lion
+from trainkit.optimizers.loss_scale import LossScaleOptimizer
+from trainkit.optimizers.multi import MultiOptimizer, OptimizerMap
+from trainkit.optimizers.muon import Muon
+from trainkit.optimizers.rmsprop import RMSprop
+from trainkit.optimizers.schedule_free import ScheduleFreeAdamW
+from trainkit.optimizers.sgd import SGD
+
+OPTIMIZERS = Family("optimizers", "optimizer")
+
+for _kind in (
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    AdamW,
+    Adamax,
+    Ftrl,
+    Lamb,
+    Lion,
+    LossScaleOptimizer,
+    MultiOptimizer,
+    Muon,
+    Nadam,
+    RMSprop,
+    SGD,
+    ScheduleFreeAdamW,
+):
+    OPTIMIZERS.add(_kind, _kind.__name__.lower())
+
+
+OPTIMIZERS.add(OptimizerMap)
+
+
+def get(identifier: Any) -> Any:
+    """An optimizer by name or configuration.
+
+    Args:
+        identifier: a class name, also in lower case (`"adam"`, `"RMSprop"`), what `serialize` gave,
+            a class, an optimizer, or `None`.
+
+    Returns:
+        A new optimizer with the defaults or the configuration; an optimizer or `None` comes back as
+        it is.
+
+    Raises:
+        ValueError: there is no such optimizer; lists those there are.
+        TypeError: `identifier` is something else.
+    """
+    if isinstance(identifier, Optimizer):
+        return identifier
+    found = OPTIMIZERS.find(identifier) if isinstance(identifier, str) else None
+    if found is LossScaleOptimizer or found is MultiOptimizer:
+        raise ValueError(
+            f"{found.__name__} needs the optimizer it wraps, as in LossScaleOptimizer(Adam())"
+        )
+    made = OPTIMIZERS.get(identifier)
+    if made is not None and not isinstance(made, Optimizer):
+        raise TypeError(
+            f"an optimizer is a name, a configuration or an Optimizer, not {identifier!r}"
+        )
+    return made
+
+
+def serialize(optimizer: Optimizer) -> Any:
+    """An optimizer as plain data: `class_name` and `config`. Slots and step count are not in it."""
+    return OPTIMIZERS.serialize(optimizer)
+
+
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
+    """The optimizer that `serialize` gave as plain data.
+
+    Args:
+        config: with `class_name` and `config`.
+        custom_objects: further classes by name.
+
+    Raises:
+        ValueError: there is no optimizer of that name.
+    """
+    return OPTIMIZERS.deserialize(config, custom_objects)

@@ -1,0 +1,63 @@
+"""`KnownWeights`: the weights that an optimizer has met, with their slots."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from trainkit.core.variable import Variable
+from trainkit.optimizers.base.slot_state import WeightState
+
+
+class KnownWeights:
+    """The weights an optimizer knows."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, WeightState] = {}
+        self.chosen: list[Variable] = []
+        self._excluded: dict[int, Variable] = {}
+        self._patterns: list[str] = []
+        self._warned: set[str] = set()
+
+    def exclude(self, weights: list[Variable], patterns: list[str]) -> None:
+        """Take note of weights without decay."""
+        self._excluded.update((id(weight), weight) for weight in weights)
+        self._patterns += patterns
+
+    def excludes(self, weight: Variable) -> bool:
+        """Whether `weight` has no decay."""
+        names = (weight.path, weight.name)
+        found = any(re.search(pattern, name) for pattern in self._patterns for name in names)
+        return found or id(weight) in self._excluded
+
+    def kept(self) -> tuple[Any, ...]:
+        """All of it without ids and rules, for copies."""
+        states = [(state.weight, state.slots) for state in self.by_id.values()]
+        return states, self.chosen, list(self._excluded.values()), self._patterns, self._warned
+
+    def take(self, kept: tuple[Any, ...]) -> list[tuple[Variable, dict[str, Variable]]]:
+        """Take over what `kept` gave but for the states, which are returned as they were."""
+        states, self.chosen, excluded, self._patterns, self._warned = kept
+        self.exclude(excluded, [])
+        return list(states)
+
+    def is_news(self, missing: list[str]) -> bool:
+        """Whether the user has not yet been told of all of these."""
+        news = not self._warned.issuperset(missing)
+        self._warned.update(missing)
+        return news
+
+    def averaged(self) -> list[WeightState]:
+        """The states of the weights that have a moving average."""
+        return [state for state in self.by_id.values() if "average" in state.slots]
+
+    def accumulated(self) -> list[Variable]:
+        """The accumulated gradients of all weights."""
+        name = "accumulated_gradient"
+        return [state.slots[name] for state in self.by_id.values() if name in state.slots]
+
+    def slots_in_order(self) -> list[Variable]:
+        """Averages of all weights, then accumulated gradients, then the slots weight by weight."""
+        states, base = self.by_id.values(), ("average", "accumulated_gradient")
+        first = [s.slots[name] for name in base for s in states if name in s.slots]
+        return first + [x for s in states for name, x in s.slots.items() if name not in base]

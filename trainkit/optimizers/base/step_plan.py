@@ -1,0 +1,207 @@
+"""Which programs update which weights, found out once for steps over the same weights."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from operator import is_
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainkit.core.tensor import Tensor
+from trainkit.kernels.jit import kernel_family
+from trainkit.optimizers.base.fused_update import FIRST, HotProgram
+from trainkit.optimizers.base.slot_state import WeightState
+from trainkit.optimizers.base.update_program import NotElementwise, RuleProgram
+
+if TYPE_CHECKING:  # imports what writes the kernels of GPUs
+    from trainkit.optimizers.base.update_cuda import RuleKernel
+
+_ON_CPU = (np.ndarray, np.generic)
+_TENSORS = frozenset((Tensor,))
+
+
+class StepPlan:
+    """What a step need not find out again when the next one is over the same weights.
+
+    Args:
+        states: of the weights, in the order of their gradients.
+        programs: that of each weight, `None` where there is none.
+    """
+
+    def __init__(
+        self, states: list[WeightState], programs: list[HotProgram | RuleKernel | None]
+    ) -> None:
+        self.states = states
+        self._weights = [state.weight for state in states]
+        self._dtypes = [state.dtype for state in states]
+        self._shapes = [state.weight._value._array.shape for state in states]
+        self._is_fixed = all(weight._shape is None for weight in self._weights)
+        groups: dict[Any, list[int]] = {}
+        # on a GPU weights of all sizes share a launch
+        # A weight that comes again starts from what it has become.
+        once = len(set(map(id, states))) == len(states)
+        for i, program in enumerate(programs):
+            is_number = not states[i].is_on_gpu and states[i].weight._value._array.size == 1
+            key = (program, is_number)
+            groups.setdefault(key if once and program is not None else i, []).append(i)
+        self._groups = [
+            _group(programs[places[0]], [(i, states[i]) for i in places])
+            for places in groups.values()
+        ]
+
+    def is_over(self, states: list[WeightState]) -> bool:
+        """Whether the plan is one for `states`."""
+        mine = self.states
+        return states is mine or (len(states) == len(mine) and all(map(is_, states, mine)))
+
+    def arrays(self, grads: Sequence[Any], weights: Sequence[Any]) -> list[Any] | None:
+        """The arrays of `grads` if these are its weights and all fit, so that no look is needed."""
+        if not self._is_fixed or not len(self.states) == len(grads) == len(weights):
+            return None
+        if not all(map(is_, weights, self._weights)) or not _TENSORS.issuperset(map(type, grads)):
+            return None
+        arrays = [grad._array for grad in grads]
+        for array, dtype, shape in zip(arrays, self._dtypes, self._shapes):  # noqa: B905 - as above
+            if array.dtype is not dtype or array.shape != shape:
+                return None
+        return arrays
+
+    def update(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        """Update weights and slots with the arrays `grads`."""
+        for group in self._groups:
+            group.update(grads, scalars)
+
+
+def _group(program: Any, members: list[tuple[int, WeightState]]) -> _Group | _GpuGroup:
+    on_gpu = program is not None and not isinstance(program, HotProgram)
+    return _GpuGroup(program, members) if on_gpu else _Group(program, members)
+
+
+class _GpuGroup:
+    """Weights of one program on a GPU.
+
+    Args:
+        kernel: the program's.
+        members: place of the gradient and state of each.
+    """
+
+    def __init__(self, kernel: RuleKernel, members: list[tuple[int, WeightState]]) -> None:
+        self._kernel = kernel
+        self._members = members
+
+    def update(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        """Update weights and slots with the arrays `grads`."""
+        from trainkit.optimizers.base.update_cuda import gpu_buffers
+
+        found = [(i, state, gpu_buffers(state, grads[i])) for i, state in self._members]
+        buffers = [arrays for _, _, arrays in found if arrays is not None]
+        done = not buffers or self._kernel.update(buffers, scalars)
+        del buffers
+        for i, state, arrays in found:
+            if arrays is None or not done:
+                state.update_plainly(grads[i], scalars)
+
+
+class _Group:
+    """Weights of one program: all of one element, or all of more.
+
+    Args:
+        program: theirs, `None` where there is none.
+        members: place of the gradient and state of each.
+    """
+
+    def __init__(self, program: HotProgram | None, members: list[tuple[int, WeightState]]) -> None:
+        self._program = program
+        self._members = members
+        sizes = [state.weight._value._array.size for _, state in members]
+        self.update = self._update_numbers if program and sizes[0] == 1 else self._update_arrays
+
+    def _update_numbers(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        program: Any = self._program
+        call, numbers = program.of_number, program.numbers(scalars)
+        for i, state in self._members:
+            weight = state.weight._writable()
+            slots = [slot._writable() for slot in state.held]
+            grad = grads[i]
+            if (
+                isinstance(grad, _ON_CPU)
+                and grad.dtype is state.dtype
+                and _may_write(weight, slots)
+            ):
+                call(FIRST[weight.ndim], weight, grad, *slots, *numbers)
+            else:
+                del weight, slots
+                state.update_plainly(grad, scalars)
+
+    def _update_arrays(self, grads: Sequence[Any], scalars: Sequence[Any]) -> None:
+        members = []
+        for i, state in self._members:
+            buffers = None if self._program is None else state.buffers(grads[i])
+            if buffers is None:
+                state.update_plainly(grads[i], scalars)
+            else:
+                members.append(buffers)
+        if self._program is not None and members:
+            self._program.run_all(members, scalars)
+
+
+def _may_write(weight: Any, slots: list[Any]) -> bool:
+    return weight.flags.writeable and all([slot.flags.writeable for slot in slots])
+
+
+class Programs:
+    """The programs of one optimizer, by rule and dtype; `None` for rules that have none.
+
+    Attributes:
+        plan: of the last step, `None` before the first.
+    """
+
+    def __init__(self) -> None:
+        self._programs: dict[Any, HotProgram | None] = {}
+        self._kernels: dict[Any, RuleKernel | None] = {}
+        self.plan: StepPlan | None = None
+
+    def of(self, state: WeightState, n_scalars: int) -> HotProgram | None:
+        """The program of a weight's rule, made when it is first asked for."""
+        if state.key in self._programs:
+            return self._programs[state.key]
+        try:
+            program = RuleProgram(state.rule, len(state.names), n_scalars, state.dtype)
+        except NotElementwise:
+            self._programs[state.key] = None
+            return None
+        made = self._programs[state.key] = HotProgram(program)
+        return made
+
+    def plan_of(self, states: list[WeightState], n_scalars: int) -> StepPlan:
+        """The plan of a step over `states`: that of the last one, if these are the same."""
+        if self.plan is None or not self.plan.is_over(states):
+            programs = [self._chosen(s, n_scalars) for s in states]
+            self.plan = StepPlan(states, programs)
+        return self.plan
+
+    def _chosen(self, state: WeightState, n_scalars: int) -> HotProgram | RuleKernel | None:
+        if state.is_in_place:
+            return self.of(state, n_scalars)
+        on_gpu = state.is_on_gpu and kernel_family.mode() != "off"
+        return self.on_gpu(state, n_scalars) if on_gpu else None
+
+    def on_gpu(self, state: WeightState, n_scalars: int) -> RuleKernel | None:
+        """The kernel of a weight's rule on a GPU, made when it is first asked for."""
+        if state.key not in self._kernels:
+            from trainkit.optimizers.base.update_cuda import RuleKernel
+
+            kernel = None
+            with contextlib.suppress(NotElementwise):
+                rule = RuleProgram(state.rule, len(state.names), n_scalars, state.dtype)
+                kernel = RuleKernel(rule)
+            self._kernels[state.key] = kernel
+        return self._kernels[state.key]
+
+    def forget(self) -> None:
+        """Drop all programs: a setting that they hold as a number has changed."""
+        self._programs.clear()
+        self._kernels.clear()
+        self.plan = None

@@ -1,0 +1,201 @@
+"""A rule program as one kernel of a GPU that updates many weights at each launch.
+
+The kernel is given a table of where weights, gradients and slots lie, by value, so that nothing is
+copied to the GPU but the launch itself. A block looks up which weight it works on, and takes a
+piece of it. Products and sums are rounded each for itself, as one operation after the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.compiler.cuda.cuda_functions import (
+    expression,
+    is_known,
+    literal,
+    type_of,
+)
+from trainkit.compiler.cuda.cuda_kernel import THREADS, compiled
+from trainkit.compiler.cuda.cuda_source import KernelSource
+from trainkit.compiler.ir import Number
+from trainkit.core.devices import XP_OF, device_of
+from trainkit.optimizers.base.slot_state import WeightState
+from trainkit.optimizers.base.update_program import NotElementwise, RuleProgram, Symbol
+
+MOST_WEIGHTS = 64
+"""Weights of one launch: their table has to fit into the 4 KiB of a kernel's arguments."""
+PIECE = 16384
+"""Elements of a weight that one block works on."""
+_ARGUMENT_BYTES = 4096
+
+
+class RuleKernel:
+    """`program` on a GPU.
+
+    Args:
+        program: what is done with each element.
+
+    Raises:
+        NotElementwise: there is no text for one of its functions.
+    """
+
+    def __init__(self, program: RuleProgram) -> None:
+        self.program = program
+        self.record = _record(program)
+        if self.record.itemsize > _ARGUMENT_BYTES:
+            raise NotElementwise(f"{program.n_buffers} buffers of a weight")
+        self.source = _source(program)
+        self._launch: Any = None
+        self._failed = False
+
+    def update(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> bool:
+        """Update weights in place.
+
+        Args:
+            members: weight, gradient and slots of each: arrays in row-major order, of the program's
+                dtype, on the current GPU.
+            scalars: what the rule takes as its scalars.
+
+        Returns:
+            False, with nothing done, where the kernel can't be compiled.
+        """
+        if self._launch is None and not self._compile(XP_OF[type(members[0][0])]):
+            return False
+        for start in range(0, len(members), MOST_WEIGHTS):
+            table, blocks = self._table(members[start : start + MOST_WEIGHTS], scalars)
+            if blocks:
+                self._launch((blocks,), (THREADS,), (table,))
+        return True
+
+    def _compile(self, xp: Any) -> bool:
+        if self._failed:
+            return False
+        try:
+            self._launch = compiled(xp, self.source)
+        except Exception as error:  # of the compiler, which may be missing or of another version
+            self._failed = True
+            warnings.warn(
+                f"an optimizer's kernel can't be compiled here ({type(error).__name__}: {error}); "
+                "weights are updated operation by operation. TRAINKIT_JIT=0 turns kernels off.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return False
+        return True
+
+    def _table(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> tuple[Any, int]:
+        """The argument of a launch, and its number of blocks."""
+        table = np.zeros((), self.record)
+        table["count"] = len(members)
+        table["scalar"] = np.asarray(scalars, self.program.dtype)
+        blocks = 0
+        for k, arrays in enumerate(members):
+            table["place"][:, k] = [array.data.ptr for array in arrays]
+            table["size"][k] = size = arrays[0].size
+            blocks += -(-size // PIECE)
+            table["first"][k + 1] = blocks
+        return table, blocks
+
+
+def _record(program: RuleProgram) -> np.dtype[Any]:
+    """The layout of the table, as the compiler of CUDA lays it out."""
+    return np.dtype(
+        [
+            ("place", np.uint64, (program.n_buffers, MOST_WEIGHTS)),
+            ("size", np.int64, (MOST_WEIGHTS,)),
+            ("scalar", program.dtype, (program.n_scalars,)),
+            ("first", np.int32, (MOST_WEIGHTS + 1,)),
+            ("count", np.int32),
+        ],
+        align=True,
+    )
+
+
+_TEXT = """\
+struct Table {{
+  unsigned long long place[{buffers}][{most}];
+  long long size[{most}];
+  {real} scalar[{scalars}];
+  int first[{most} + 1];
+  int count;
+}};
+extern "C" __global__ void {name}(const Table t) {{
+  int k = 0, end = t.count;
+  while (end - k > 1) {{
+    const int middle = (k + end) / 2;
+    if (t.first[middle] <= (int)blockIdx.x) k = middle; else end = middle;
+  }}
+  const long long start = (long long)((int)blockIdx.x - t.first[k]) * {piece};
+  const long long rest = t.size[k] - start;
+  const int count = rest < {piece} ? (int)rest : {piece};
+{before}
+  for (int i = threadIdx.x; i < count; i += blockDim.x) {{
+{body}
+  }}
+}}
+"""
+
+
+def _source(program: RuleProgram) -> KernelSource:
+    real = type_of(program.dtype)
+    before, body = _statements(program, real)
+    given = {
+        "buffers": program.n_buffers,
+        "most": MOST_WEIGHTS,
+        "real": real,
+        "scalars": program.n_scalars,
+        "piece": PIECE,
+        "before": "\n".join(f"  {line}" for line in before),
+        "body": "\n".join(f"    {line}" for line in body),
+    }
+    text = _TEXT.format(name="rule", **given)
+    name = "rule_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    return KernelSource(name, _TEXT.format(name=name, **given), (), PIECE)
+
+
+def _statements(program: RuleProgram, real: str) -> tuple[list[str], list[str]]:
+    """What is done once, and with each element `i`."""
+    buffers, scalars = program.inputs
+    names = {id(x): f"x{i}" for i, x in enumerate(buffers)}
+    names |= {id(x): f"s{i}" for i, x in enumerate(scalars)}
+    before = [f"{real}* b{i} = ({real}*)t.place[{i}][k] + start;" for i in range(len(buffers))]
+    before += [f"const {real} s{i} = t.scalar[{i}];" for i in range(len(scalars))]
+    body = [f"const {real} x{i} = b{i}[i];" for i in range(len(buffers))]
+    for i, symbol in enumerate(program.order):
+        names[id(symbol)] = name = f"y{i}"
+        line = f"const {real} {name} = {_expression(symbol, names, program.dtype)};"
+        (before if symbol.is_scalar else body).append(line)
+    for i, result in enumerate(program.results):
+        slot = i if i == 0 else i + 1
+        if result is not buffers[slot]:
+            body.append(f"b{slot}[i] = {names[id(result)]};")
+    return before, body
+
+
+def _expression(symbol: Symbol, names: dict[int, str], dtype: np.dtype[Any]) -> str:
+    name = symbol.ufunc.__name__
+    if not is_known(name, (Number(0, dtype),)):
+        raise NotElementwise(name)
+    inputs = [names[id(x)] if isinstance(x, Symbol) else literal(x, dtype) for x in symbol.inputs]
+    return expression(name, dtype, inputs, dtype)
+
+
+def gpu_buffers(state: WeightState, grad: Any) -> list[Any] | None:
+    """Weight, gradient and slots to update in place; `None` where they are not for a kernel."""
+    weight = state.weight._value._array
+    xp = XP_OF[type(weight)]
+    if xp is np or weight.dtype != state.dtype or XP_OF[type(grad)] is np:
+        return None
+    del weight
+    buffers = [variable._writable() for variable in (state.weight, *state.held)]
+    here = {device_of(array) for array in (*buffers, grad)}
+    fits = [a.dtype == state.dtype and a.flags.c_contiguous for a in buffers]
+    if len(here) != 1 or here.pop().index != int(xp.cuda.Device().id) or not all(fits):
+        return None
+    grad = xp.ascontiguousarray(grad.astype(state.dtype, copy=False))
+    return [buffers[0], grad, *buffers[1:]]
