@@ -40,7 +40,7 @@ from tests.attacks.documents import mutated_document, parts_of, write_parts
 from tests.checkpoints.fuzzing import mutated, reseal
 from trainkit.datasets import cifar10, mnist
 from trainkit.datasets.idx import read_idx
-from trainkit.ops.arrays.interchange import from_dlpack
+from trainkit.ops.core.interchange import from_dlpack
 from trainkit.saved_graph import standalone
 
 FOUND = Path(__file__).with_name("found")

@@ -144,9 +144,6 @@ from trainkit.core.dtypes import uint8 as uint8
 from trainkit.core.dtypes import uint16 as uint16
 from trainkit.core.dtypes import uint32 as uint32
 from trainkit.core.dtypes import uint64 as uint64
-from trainkit.ops.arrays.type_limits import clip as clip
-from trainkit.ops.arrays.type_limits import finfo as finfo
-from trainkit.ops.arrays.type_limits import iinfo as iinfo
 from trainkit.ops.arrays.unique_parts import argsort as argsort
 from trainkit.ops.arrays.unique_parts import unique_all as unique_all
 from trainkit.ops.arrays.unique_parts import unique_counts as unique_counts
@@ -157,6 +154,9 @@ from trainkit.ops.arrays.widened_totals import cumulative_prod as cumulative_pro
 from trainkit.ops.arrays.widened_totals import cumulative_sum as cumulative_sum
 from trainkit.ops.arrays.widened_totals import prod as prod
 from trainkit.ops.arrays.widened_totals import sum as sum
+from trainkit.ops.core.type_limits import clip as clip
+from trainkit.ops.core.type_limits import finfo as finfo
+from trainkit.ops.core.type_limits import iinfo as iinfo
 from trainkit.ops.linear_algebra.promoted_linalg import matmul as matmul
 from trainkit.ops.linear_algebra.promoted_linalg import matrix_transpose as matrix_transpose
 from trainkit.ops.linear_algebra.promoted_linalg import tensordot as tensordot

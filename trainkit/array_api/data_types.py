@@ -11,11 +11,11 @@ from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import as_tensor
-from trainkit.ops.arrays.type_limits import FloatLimits as FloatLimits
-from trainkit.ops.arrays.type_limits import IntegerLimits as IntegerLimits
-from trainkit.ops.arrays.type_limits import dtype_of
-from trainkit.ops.arrays.type_limits import finfo as finfo
-from trainkit.ops.arrays.type_limits import iinfo as iinfo
+from trainkit.ops.core.type_limits import FloatLimits as FloatLimits
+from trainkit.ops.core.type_limits import IntegerLimits as IntegerLimits
+from trainkit.ops.core.type_limits import dtype_of
+from trainkit.ops.core.type_limits import finfo as finfo
+from trainkit.ops.core.type_limits import iinfo as iinfo
 
 __array_api_version__ = "2025.12"
 

@@ -8,7 +8,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import as_tensor
-from trainkit.ops.arrays.type_limits import clip as clip
+from trainkit.ops.core.type_limits import clip as clip
 
 Unary = Callable[[Any], Tensor]
 Binary = Callable[[Any, Any], Tensor]

@@ -5,7 +5,7 @@ The modules that are imported whole give tensors and variables their operators.
 
 from typing import Any as _Any
 
-import trainkit.ops.arrays.interchange
+import trainkit.ops.core.interchange
 import trainkit.ops.core.operators
 import trainkit.ops.vmap_rules.convolution_rules
 import trainkit.ops.vmap_rules.fused_rules

@@ -23,7 +23,7 @@ from trainkit.ops.arrays.shaping import (
     swap_last_axes,
     transpose,
 )
-from trainkit.ops.arrays.type_limits import finfo
+from trainkit.ops.core.type_limits import finfo
 from trainkit.ops.linear_algebra.axis_products import outer as outer_
 from trainkit.ops.linear_algebra.axis_products import tensordot as tensordot_
 from trainkit.ops.linear_algebra.einsum import einsum
