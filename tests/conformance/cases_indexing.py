@@ -4,13 +4,13 @@ import numpy as np
 
 from tests.conformance.table import away_from, case, complex_normal, distinct, normal, positive
 from trainkit import ops
-from trainkit.ops.arrays import (
+from trainkit.ops.indexing import (
     dynamic_slice,
     gathering,
-    indexing,
+    get_item,
     scattering,
 )
-from trainkit.ops.arrays.item_assignment import with_items
+from trainkit.ops.indexing.item_assignment import with_items
 
 ROWS = np.array([2, 0, 2, -1])
 CELLS = np.array([[1, 2], [0, 0], [1, 2]])
@@ -25,22 +25,22 @@ ZEROS = np.array([[0.5, 0.0], [0.0, 1.2], [1.5, 2.0], [-0.7, 0.0], [1.1, 0.0]])
 
 
 def picked(x, *parts, key):
-    return indexing.get_item_at(x, *parts, key=key)
+    return get_item.get_item_at(x, *parts, key=key)
 
 
 CASES = [
     case("get_item", ops.get_item, normal(3, 4), key=1),
     case("get_item", ops.get_item, normal(3, 4), key=(slice(None, None, 2), None, -1)),
     case("get_item", ops.get_item, complex_normal(3, 4), key=(Ellipsis, slice(1, 3))),
-    case("put_item", indexing.put_item, normal(2, 4), normal(3, 4), key=KEY),
+    case("put_item", get_item.put_item, normal(2, 4), normal(3, 4), key=KEY),
     case("with_items", with_items, normal(3, 4), normal(2, 4), key=((None, 2, None),)),
     case("with_items", with_items, normal(3, 4), normal(4), ONE, key=("@0",)),
     case("get_item_at", picked, normal(3, 4), ROWS, key=("@0",)),
     case("get_item_at", picked, normal(3, 4), ROWS, ROWS, key=("@0", "@1")),
     case("get_item_at", picked, normal(3, 4), ONE, key=(("@0", None, None),)),
     case("get_item_at", picked, normal(3, 4), MASK, key=("@0",)),
-    case("put_item_at", indexing.put_item_at, normal(4, 4), normal(3, 4), ROWS, key=("@0",)),
-    case("put_item_at", indexing.put_item_at, normal(5), normal(3, 4), MASK, key=("@0",)),
+    case("put_item_at", get_item.put_item_at, normal(4, 4), normal(3, 4), ROWS, key=("@0",)),
+    case("put_item_at", get_item.put_item_at, normal(5), normal(3, 4), MASK, key=("@0",)),
     case("slice", ops.slice, normal(3, 4), start_indices=(1, 0), shape=(2, -1)),
     case("slice", dynamic_slice._slice, normal(3, 4), ONE, start=(None, 1), sizes=(2, 3)),
     case("slice_like", dynamic_slice.slice_like, normal(3, 4), normal(2, 2), ONE, start=(None, 1)),

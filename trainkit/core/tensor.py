@@ -52,7 +52,7 @@ class Tensor:
     _array: Array
     _origin: Any  # for `v[key].assign(x)`: where elements of a variable came from
 
-    if TYPE_CHECKING:  # installed by trainkit.ops.core.operators and trainkit.ops.arrays.indexing
+    if TYPE_CHECKING:  # installed by trainkit.ops.core.operators and trainkit.ops.indexing.get_item
 
         def __getitem__(self, key: Any) -> Tensor: ...
         def __eq__(self, other: object) -> Any: ...

@@ -119,7 +119,7 @@ class Variable(RowUpdates, Trackable):
     __array_priority__ = 100
     __setattr__ = object.__setattr__  # type: ignore[assignment]
 
-    if TYPE_CHECKING:  # installed by trainkit.ops.core.operators and trainkit.ops.arrays.indexing
+    if TYPE_CHECKING:  # installed by trainkit.ops.core.operators and trainkit.ops.indexing.get_item
 
         def __getitem__(self, key: Any) -> Tensor: ...
         def __eq__(self, other: object) -> Any: ...

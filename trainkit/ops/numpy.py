@@ -36,11 +36,6 @@ from trainkit.ops.arrays.diagonals import diagonal as diagonal
 from trainkit.ops.arrays.diagonals import trace as trace
 from trainkit.ops.arrays.diagonals import tril as tril
 from trainkit.ops.arrays.diagonals import triu as triu
-from trainkit.ops.arrays.gathering import take as take
-from trainkit.ops.arrays.gathering import take_along_axis as take_along_axis
-from trainkit.ops.arrays.gathering import unravel_index as unravel_index
-from trainkit.ops.arrays.indexing import get_item as get_item
-from trainkit.ops.arrays.indexing import nonzero as nonzero
 from trainkit.ops.arrays.pad_and_tile import flip as flip
 from trainkit.ops.arrays.pad_and_tile import fliplr as fliplr
 from trainkit.ops.arrays.pad_and_tile import flipud as flipud
@@ -66,6 +61,11 @@ from trainkit.ops.arrays.sorting import searchsorted as searchsorted
 from trainkit.ops.arrays.sorting import sort as sort
 from trainkit.ops.arrays.sorting import unique as unique
 from trainkit.ops.core.vectorize import vectorize as vectorize
+from trainkit.ops.indexing.gathering import take as take
+from trainkit.ops.indexing.gathering import take_along_axis as take_along_axis
+from trainkit.ops.indexing.gathering import unravel_index as unravel_index
+from trainkit.ops.indexing.get_item import get_item as get_item
+from trainkit.ops.indexing.get_item import nonzero as nonzero
 from trainkit.ops.linear_algebra.axis_products import dot as dot
 from trainkit.ops.linear_algebra.axis_products import inner as inner
 from trainkit.ops.linear_algebra.axis_products import kron as kron

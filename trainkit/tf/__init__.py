@@ -80,8 +80,6 @@ from trainkit.ops.arrays.ordering import argsort as argsort
 from trainkit.ops.arrays.ordering import sort as sort
 from trainkit.ops.arrays.ordering import unique as unique
 from trainkit.ops.arrays.ordering import unique_with_counts as unique_with_counts
-from trainkit.ops.arrays.partitions import dynamic_partition as dynamic_partition
-from trainkit.ops.arrays.partitions import dynamic_stitch as dynamic_stitch
 from trainkit.ops.arrays.running_totals import cumsum as cumsum
 from trainkit.ops.arrays.sequence_edits import edit_distance as edit_distance
 from trainkit.ops.convolutional.batch_blocks import batch_to_space as batch_to_space
@@ -111,6 +109,8 @@ from trainkit.ops.core.slices import split as split
 from trainkit.ops.core.slices import strided_slice as strided_slice
 from trainkit.ops.core.slices import where as where
 from trainkit.ops.core.strings import as_string as as_string
+from trainkit.ops.indexing.partitions import dynamic_partition as dynamic_partition
+from trainkit.ops.indexing.partitions import dynamic_stitch as dynamic_stitch
 from trainkit.ops.linear_algebra.adjoints import matmul as matmul
 from trainkit.ops.linear_algebra.lengths import norm as norm
 from trainkit.ops.linear_algebra.matrix_functions import matrix_square_root as matrix_square_root

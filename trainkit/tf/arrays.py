@@ -24,7 +24,6 @@ from trainkit.ops.arrays.filling import ones as ones
 from trainkit.ops.arrays.filling import sequence_mask as sequence_mask
 from trainkit.ops.arrays.filling import zeros as zeros
 from trainkit.ops.arrays.filling import zeros_like as zeros_like
-from trainkit.ops.arrays.scattering import scatter_max, scatter_min
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import (
     Bound,
@@ -35,6 +34,7 @@ from trainkit.ops.core.dynamic_shapes import (
     unknown,
 )
 from trainkit.ops.core.slices import split as split
+from trainkit.ops.indexing.scattering import scatter_max, scatter_min
 from trainkit.ops.math.complex_parts import complex_from
 
 newaxis = None

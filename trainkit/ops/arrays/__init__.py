@@ -1,1 +1,1 @@
-"""Making, shaping, joining, indexing and sorting arrays."""
+"""Making, shaping, joining and sorting arrays."""

@@ -14,10 +14,10 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.creation import ones_like
-from trainkit.ops.arrays.scattering import scatter
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.indexing.scattering import scatter
 from trainkit.ops.math.elementwise import (
     cast,
     clip,

@@ -25,7 +25,6 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.gathering import positions, take_along_axis_sum
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     ravel,
@@ -33,6 +32,7 @@ from trainkit.ops.arrays.shaping import (
     reshape_like,
 )
 from trainkit.ops.core.vmap import ItemStack, reshaped, stacked
+from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
 from trainkit.ops.math.elementwise import (
     cast,
     equal,

@@ -15,10 +15,10 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.gathering import take_along_axis
 from trainkit.ops.arrays.pad_and_tile import flip, pad
 from trainkit.ops.arrays.shaping import expand_dims, reshape, squeeze
 from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math.elementwise import add, cast, negative
 from trainkit.ops.math.max_and_argmax import argmax
 from trainkit.ops.math.max_and_argmax import max as max_

@@ -21,7 +21,6 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import sliding_windows
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.pooling import pool_reference, pool_tuned
-from trainkit.ops.arrays.gathering import take
 from trainkit.ops.arrays.shaping import as_tensor, moveaxis
 from trainkit.ops.convolutional.window_arguments import (
     Sizes,
@@ -32,6 +31,7 @@ from trainkit.ops.convolutional.window_arguments import (
     spatial_tuple,
     windowed_dims,
 )
+from trainkit.ops.indexing.gathering import take
 from trainkit.ops.linear_algebra.axis_products import tensordot
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.vmap_rules.shared_rules import folded

@@ -16,12 +16,12 @@ from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.gathering import gather as gather_
-from trainkit.ops.arrays.gathering import gather_nd as gather_nd_
-from trainkit.ops.arrays.gathering import take, take_along_axis
 from trainkit.ops.arrays.shaping import expand_dims, moveaxis, reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import is_later, later
+from trainkit.ops.indexing.gathering import gather as gather_
+from trainkit.ops.indexing.gathering import gather_nd as gather_nd_
+from trainkit.ops.indexing.gathering import take, take_along_axis
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.elementwise import where as where_
 

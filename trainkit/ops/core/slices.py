@@ -15,11 +15,11 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import split as split_
 from trainkit.ops.arrays.concat_and_split import stack
-from trainkit.ops.arrays.gathering import take
-from trainkit.ops.arrays.indexing import nonzero
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
+from trainkit.ops.indexing.gathering import take
+from trainkit.ops.indexing.get_item import nonzero
 from trainkit.ops.math.elementwise import cast
 from trainkit.ops.math.elementwise import where as where_
 

@@ -14,7 +14,6 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.gathering import take
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.pad_and_tile import rot90 as rot90_
 from trainkit.ops.arrays.shaping import expand_dims, reshape
@@ -22,6 +21,7 @@ from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.images.resizing import resize as resize_
 from trainkit.ops.images.resizing import resized_by
+from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import (
     add,
     cast,

@@ -10,7 +10,6 @@ from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import stack
-from trainkit.ops.arrays.indexing import get_item
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import as_tensor, moveaxis, shape
 from trainkit.ops.convolutional.convolution import is_channels_first
@@ -28,6 +27,7 @@ from trainkit.ops.images.resampling import (
     _grid,
     sampled,
 )
+from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.math.elementwise import (
     add,
     divide,

@@ -17,7 +17,6 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.indexing import get_item
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape, transpose
 from trainkit.ops.convolutional.convolution import is_channels_first
@@ -28,6 +27,7 @@ from trainkit.ops.images.image_layout import (
     later_images,
     spatial,
 )
+from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.vmap_rules.shared_rules import folded
 
 Sizes = tuple[int, ...]

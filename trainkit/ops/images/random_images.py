@@ -12,7 +12,6 @@ from typing import Any
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.conversion import convert_to_tensor as convert_to_tensor_
-from trainkit.ops.arrays.dynamic_slice import slice as block
 from trainkit.ops.arrays.pad_and_tile import flip
 from trainkit.ops.arrays.shaping import shape as shape_
 from trainkit.ops.core.axis_numbers import plain
@@ -25,6 +24,7 @@ from trainkit.ops.images.color_adjustments import (
     adjust_hue,
     adjust_saturation,
 )
+from trainkit.ops.indexing.dynamic_slice import slice as block
 from trainkit.ops.math.elementwise import (
     add,
     cast,

@@ -15,8 +15,6 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import concatenate, stack, unstack
 from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.gathering import take
-from trainkit.ops.arrays.indexing import get_item
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     expand_dims,
@@ -31,6 +29,8 @@ from trainkit.ops.images.image_layout import (
     later_like,
     spatial,
 )
+from trainkit.ops.indexing.gathering import take
+from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.linear_solve import solve
 from trainkit.ops.math.elementwise import (
     absolute,

@@ -20,8 +20,6 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.gathering import take
-from trainkit.ops.arrays.indexing import get_item
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import as_tensor, expand_dims
 from trainkit.ops.core.one_node import sizes_later
@@ -32,6 +30,8 @@ from trainkit.ops.images.image_layout import (
     later_images,
     spatial,
 )
+from trainkit.ops.indexing.gathering import take
+from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.einsum import einsum
 from trainkit.ops.math.elementwise import (
     absolute,

@@ -12,9 +12,9 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import arange, eye
 from trainkit.ops.arrays.diagonals import diagonal as diagonal_
 from trainkit.ops.arrays.diagonals import tril, triu
-from trainkit.ops.arrays.gathering import take
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import (
     clip,
     equal,

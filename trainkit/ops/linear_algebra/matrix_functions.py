@@ -11,11 +11,11 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import eye, ones
 from trainkit.ops.arrays.diagonals import tril, triu
-from trainkit.ops.arrays.gathering import take
 from trainkit.ops.arrays.ordering import invert_permutation
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.sorting import argsort
 from trainkit.ops.core.batch_gathering import gather
+from trainkit.ops.indexing.gathering import take
 from trainkit.ops.linear_algebra.factorizations import lu_factor, pivots_to_permutation
 from trainkit.ops.linear_algebra.linear_solve import (
     det,

@@ -14,7 +14,6 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.diagonals import diagonal
-from trainkit.ops.arrays.indexing import get_item
 from trainkit.ops.arrays.pad_and_tile import flip, pad
 from trainkit.ops.arrays.shaping import (
     as_tensor,
@@ -23,6 +22,7 @@ from trainkit.ops.arrays.shaping import (
     reshape,
 )
 from trainkit.ops.core.vmap import NoBatch
+from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.linear_algebra.matrices import adjoint
 from trainkit.ops.math.complex_parts import real

@@ -29,7 +29,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
 from trainkit.kernels.elementwise.elementwise_tuned import FEWEST, applied
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
-from trainkit.ops.arrays.indexing import nonzero
+from trainkit.ops.indexing.get_item import nonzero
 
 ON_LARGE.append(begin)
 

@@ -10,13 +10,13 @@ from typing import Any
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import ones_like, zeros_like
-from trainkit.ops.arrays.segments import segment_max as segment_max_
-from trainkit.ops.arrays.segments import segment_min as segment_min_
-from trainkit.ops.arrays.segments import segment_prod as segment_prod_
-from trainkit.ops.arrays.segments import segment_sum as segment_sum_
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values, rows
+from trainkit.ops.indexing.segments import segment_max as segment_max_
+from trainkit.ops.indexing.segments import segment_min as segment_min_
+from trainkit.ops.indexing.segments import segment_prod as segment_prod_
+from trainkit.ops.indexing.segments import segment_sum as segment_sum_
 from trainkit.ops.math.elementwise import (
     divide,
     greater,

@@ -18,10 +18,10 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
-from trainkit.ops.arrays.gathering import take_along_axis
 from trainkit.ops.arrays.shaping import as_tensor, squeeze
 from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.core.double_backward import replayed_second_gradient
+from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math.elementwise import (
     add,
     cast,

@@ -10,9 +10,9 @@ from typing import Any
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.gathering import take
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.dynamic_shapes import is_later
+from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import add, cast, divide
 from trainkit.ops.sampling.distributions import (
     binomial_of,

@@ -14,10 +14,10 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import ones
-from trainkit.ops.arrays.gathering import take
 from trainkit.ops.arrays.pad_and_tile import pad, tile
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import (
     cast,
     divide,

@@ -23,9 +23,9 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.conversion import ensure_shape
-from trainkit.ops.arrays.indexing import get_item
 from trainkit.ops.arrays.pad_and_tile import pad, tile
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.math.elementwise import (
     cast,
     divide,

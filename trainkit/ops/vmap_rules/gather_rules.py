@@ -12,15 +12,6 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
-from trainkit.ops.arrays.gathering import (
-    _take,
-    _take_along_axis,
-    check_range,
-    gather_nd,
-    gather_nd_sum,
-    take_along_axis_sum,
-    take_sum,
-)
 from trainkit.ops.core.vmap import (
     ItemStack,
     NoBatch,
@@ -30,6 +21,15 @@ from trainkit.ops.core.vmap import (
     reshaped,
     stacked,
     transposed,
+)
+from trainkit.ops.indexing.gathering import (
+    _take,
+    _take_along_axis,
+    check_range,
+    gather_nd,
+    gather_nd_sum,
+    take_along_axis_sum,
+    take_sum,
 )
 from trainkit.ops.math.elementwise import (
     add,

@@ -8,10 +8,6 @@ import numpy as np
 
 from trainkit.core.shapes import broadcast_dims
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays import index_keys
-from trainkit.ops.arrays.index_keys import ALL, Key
-from trainkit.ops.arrays.indexing import get_item_at, put_item_at
-from trainkit.ops.arrays.item_assignment import with_items
 from trainkit.ops.core.vmap import (
     ItemStack,
     NoBatch,
@@ -21,6 +17,10 @@ from trainkit.ops.core.vmap import (
     stacked,
     transposed,
 )
+from trainkit.ops.indexing import index_keys
+from trainkit.ops.indexing.get_item import get_item_at, put_item_at
+from trainkit.ops.indexing.index_keys import ALL, Key
+from trainkit.ops.indexing.item_assignment import with_items
 
 
 class _StackKey:

@@ -10,9 +10,9 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
-from trainkit.ops.arrays import index_keys
-from trainkit.ops.arrays.index_keys import Key
-from trainkit.ops.arrays.indexing import get_item
+from trainkit.ops.indexing import index_keys
+from trainkit.ops.indexing.get_item import get_item
+from trainkit.ops.indexing.index_keys import Key
 
 
 @primitive(lambda x, value, *parts, key: x, name="with_items", semantics=INDEXING, export=NOT_YET)

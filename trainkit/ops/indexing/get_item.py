@@ -24,9 +24,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.core.variable import Reading, Variable
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.ops.arrays import index_keys
-from trainkit.ops.arrays.index_keys import Key
 from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.indexing import index_keys
+from trainkit.ops.indexing.index_keys import Key
 from trainkit.ops.vmap_rules.shared_rules import with_settings
 
 _TAPES = trace_state.TAPES

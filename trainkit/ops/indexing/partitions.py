@@ -11,7 +11,6 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import zeros
-from trainkit.ops.arrays.gathering import take
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import (
@@ -20,6 +19,7 @@ from trainkit.ops.core.dynamic_shapes import (
     needs_values,
     rows,
 )
+from trainkit.ops.indexing.gathering import take
 
 
 def _parts(a: Bound) -> list[Spec]:

@@ -7,7 +7,7 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.variable import Variable
-from trainkit.ops.arrays.scattering import scatter_max, scatter_nd_add
+from trainkit.ops.indexing.scattering import scatter_max, scatter_nd_add
 
 X = np.arange(12.0).reshape(3, 4)
 CELLS = np.array([[0, 1], [2, 2], [0, 1]])

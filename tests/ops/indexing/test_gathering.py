@@ -9,7 +9,7 @@ from trainkit import ops
 from trainkit.autodiff.tape import GradientTape
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.ops.arrays.gathering import gather, gather_nd
+from trainkit.ops.indexing.gathering import gather, gather_nd
 
 X = np.arange(24.0).reshape(2, 3, 4)
 

@@ -17,15 +17,15 @@ from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.creation import ones_like, zeros, zeros_like
-from trainkit.ops.arrays.gathering import (
+from trainkit.ops.arrays.shaping import as_tensor, known_sizes
+from trainkit.ops.core.vmap import as_stack, stacked
+from trainkit.ops.indexing.gathering import (
     add_at,
     depth_of,
     gather_nd,
     positions,
     rows_as_index,
 )
-from trainkit.ops.arrays.shaping import as_tensor, known_sizes
-from trainkit.ops.core.vmap import as_stack, stacked
 from trainkit.ops.math.elementwise import (
     cast,
     divide,

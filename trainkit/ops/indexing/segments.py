@@ -19,18 +19,18 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.ops.arrays.gathering import (
-    add_rows,
-    first_outside,
-    positions,
-    take,
-)
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.vmap import (
     ItemStack,
     moved,
     reshaped,
     stacked,
+)
+from trainkit.ops.indexing.gathering import (
+    add_rows,
+    first_outside,
+    positions,
+    take,
 )
 from trainkit.ops.math.elementwise import (
     add,

@@ -1,0 +1,1 @@
+"""Reading and writing elements by position: indexing, gather, scatter, segments."""
