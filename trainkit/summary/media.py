@@ -1,12 +1,11 @@
 """Summaries to look at, listen to and read: `image`, `audio`, `text`."""
 
-import io
-import wave
 from typing import Any
 
 import numpy as np
 
 from trainkit.ops.images.png import COLOR_TYPES, png_bytes
+from trainkit.ops.signal.wav import wav_bytes
 from trainkit.summary.protos import set_metadata, set_strings
 from trainkit.summary.recording import record
 
@@ -120,13 +119,7 @@ def _fill_audio(
 def encode_wav(clip: np.ndarray, sample_rate: int) -> bytes:
     """WAV file of 16 bits of floats from -1 to 1, shape (frames, channels)."""
     samples = np.clip(np.nan_to_num(clip.astype(np.float64)), -1, 1)
-    file = io.BytesIO()
-    with wave.open(file, "wb") as writer:
-        writer.setnchannels(clip.shape[1])
-        writer.setsampwidth(2)
-        writer.setframerate(sample_rate)
-        writer.writeframes(np.rint(samples * 32767).astype("<i2").tobytes())
-    return file.getvalue()
+    return wav_bytes(np.rint(samples * 32767), sample_rate)
 
 
 def _check_max_outputs(tag: str, max_outputs: int) -> None:

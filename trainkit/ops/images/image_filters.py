@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def _slid(x: Tensor, weights: Any, axis: int) -> Tensor:
     return total  # type: ignore[no-any-return]
 
 
-def _gauss(size: int, sigma: float) -> Any:
+def gauss(size: int, sigma: float) -> Any:
     """Weights of a bell curve, which add up to 1."""
     shapes.bounded("gaussian_blur", size)
     places = np.arange(size) - (size - 1) / 2
@@ -66,7 +67,7 @@ def _blurred(x: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> 
     ends = [((n - 1) // 2, n - 1 - (n - 1) // 2) for n in sizes]
     x = pad(x, ((0, 0), *ends, (0, 0)))
     for axis, size, sigma in zip((1, 2), sizes, sigmas, strict=True):
-        x = _slid(x, _gauss(size, sigma), axis)
+        x = _slid(x, gauss(size, sigma), axis)
     return x
 
 
@@ -184,19 +185,34 @@ def ssim(
             "needed; got "
             f"{tuple(as_tensor(image1).shape)} and {tuple(as_tensor(image2).shape)}"
         )
-    weights = _gauss(filter_size, filter_sigma)
-    found = mean(
-        _similarity(computed(one), computed(two), weights, max_val, k1, k2), axis=(1, 2, 3)
-    )
-    return found if len(as_tensor(image1).shape) == 4 else get_item(found, 0)
-
-
-def _similarity(a: Tensor, b: Tensor, weights: Any, max_val: float, k1: float, k2: float) -> Tensor:
-    """The index at each pixel: likeness of brightness times that of contrast and structure."""
+    weights = gauss(filter_size, filter_sigma)
 
     def local(x: Tensor) -> Tensor:
         return _slid(_slid(x, weights, 1), weights, 2)
 
+    index, _ = similarity(computed(one), computed(two), local, max_val, k1, k2)
+    found = mean(index, axis=(1, 2, 3))
+    return found if len(as_tensor(image1).shape) == 4 else get_item(found, 0)
+
+
+def similarity(
+    a: Tensor,
+    b: Tensor,
+    local: Callable[[Tensor], Tensor],
+    max_val: float,
+    k1: float,
+    k2: float,
+) -> tuple[Tensor, Tensor]:
+    """At each pixel the index of structural similarity, and its part for contrast and structure.
+
+    Args:
+        a: images.
+        b: images of the same shape.
+        local: gives the mean of an image around each pixel.
+        max_val: the greatest value that a pixel can have.
+        k1: share of `max_val` that steadies the comparison of brightness.
+        k2: share of `max_val` that steadies that of contrast.
+    """
     c1, c2 = (k1 * max_val) ** 2, (k2 * max_val) ** 2
     mean_a, mean_b = local(a), local(b)
     product, squares = multiply(mean_a, mean_b), add(square(mean_a), square(mean_b))
@@ -204,7 +220,7 @@ def _similarity(a: Tensor, b: Tensor, weights: Any, max_val: float, k1: float, k
     variances = subtract(local(add(square(a), square(b))), squares)
     brightness = divide(add(multiply(product, 2.0), c1), add(squares, c1))
     structure = divide(add(multiply(covariance, 2.0), c2), add(variances, c2))
-    return multiply(brightness, structure)  # type: ignore[no-any-return]
+    return multiply(brightness, structure), structure
 
 
 # ------------------------------------------------------------------ elastic

@@ -15,6 +15,7 @@ from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.convolutional.convolution import depthwise_conv
 from trainkit.ops.convolutional.pooling import average_pool
 from trainkit.ops.images.color_adjustments import convert_image_dtype
+from trainkit.ops.images.image_filters import gauss, similarity
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
@@ -120,8 +121,7 @@ def _blur(x: Tensor, size: int, sigma: float, op: str) -> Tensor:
         raise InvalidArgumentError(
             f"{op}: images of {height} by {width} are smaller than the window, {size}"
         )
-    bell = np.exp(-0.5 * ((np.arange(size) - (size - 1) / 2) / sigma) ** 2)
-    bell = bell / bell.sum()
+    bell = gauss(size, sigma)
     window = np.tile(np.outer(bell, bell)[:, :, None, None], (1, 1, channels, 1))
     kernel = convert_to_tensor(window.astype("float32"))
     flat = reshape(x, (-1, height, width, channels))
@@ -133,14 +133,7 @@ def _likeness(
     a: Tensor, b: Tensor, max_val: float, size: int, sigma: float, k1: float, k2: float, op: str
 ) -> tuple[Tensor, Tensor]:
     """At each pixel and channel the whole index, and that of contrast and structure alone."""
-    c1, c2 = (k1 * max_val) ** 2, (k2 * max_val) ** 2
-    mean_a, mean_b = _blur(a, size, sigma, op), _blur(b, size, sigma, op)
-    product = multiply(mean_a, mean_b)
-    squares = add(square(mean_a), square(mean_b))
-    covariance = subtract(_blur(multiply(a, b), size, sigma, op), product)
-    both = _blur(add(square(a), square(b)), size, sigma, op)
-    structure = divide(2 * covariance + c2, subtract(both, squares) + c2)
-    return multiply(divide(2 * product + c1, squares + c1), structure), structure
+    return similarity(a, b, lambda x: _blur(x, size, sigma, op), max_val, k1, k2)
 
 
 def ssim(

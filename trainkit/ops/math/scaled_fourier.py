@@ -149,7 +149,8 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
     return _frequencies(np.fft.rfftfreq(n, d), dtype, device)
 
 
-def _shifted(x: Any, axes: Any, back: bool) -> Tensor:
+def shifted(x: Any, axes: Any, back: bool) -> Tensor:
+    """The elements along `axes` (all for `None`) moved by half of their number, or back."""
     tensor = as_tensor(x)
     places = shapes.canonical_axes(axes, len(tensor.shape), "fftshift")
     moves = tuple((-1 if back else 1) * (tensor.shape[a] // 2) for a in places)
@@ -158,9 +159,9 @@ def _shifted(x: Any, axes: Any, back: bool) -> Tensor:
 
 def fftshift(x: Any, /, *, axes: Any = None) -> Tensor:
     """The elements with frequency 0 in the middle."""
-    return _shifted(x, axes, False)
+    return shifted(x, axes, False)
 
 
 def ifftshift(x: Any, /, *, axes: Any = None) -> Tensor:
     """The inverse of `fftshift`."""
-    return _shifted(x, axes, True)
+    return shifted(x, axes, True)

@@ -14,7 +14,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import cast, multiply
-from trainkit.ops.signal.fourier_axes import _fitted
+from trainkit.ops.signal.fourier import fitted
 
 # ---------------------------------------------------------------------- cosine transforms
 
@@ -81,7 +81,7 @@ def dct(
     """
     _check_dct("dct", type, axis, norm, n)
     x = convert_to_tensor(input)
-    x = _fitted(x, -1, n)
+    x = x if n is None else fitted(x, n)
     matrix = _cosines(x.shape[-1], type)
     matrix = _normed(matrix, type) if norm else matrix
     return matmul(x, convert_to_tensor(matrix.astype(x.dtype.as_numpy_dtype)))  # type: ignore[no-any-return]

@@ -179,17 +179,23 @@ def complex_ifft(x: Any, rank: int = 1) -> Tensor:
     return result
 
 
-def fitted(x: Tensor, n: int) -> Tensor:
-    """`x` cut, or filled up with zeros, to length `n` along the last axis."""
-    size = x.shape[-1]
+def fitted(x: Tensor, n: int, axis: int = -1) -> Tensor:
+    """`x` cut, or filled up with zeros, to length `n` along one axis."""
+    rank = len(x.shape)
+    place = axis % rank
+    size = x.shape[place]
     if size == n:
         return x
     missing = n if size is None else n - size
     if missing > 0:
-        x = pad(x, ((0, 0),) * (len(x.shape) - 1) + ((0, missing),))
+        ends = [(0, 0)] * rank
+        ends[place] = (0, missing)
+        x = pad(x, tuple(ends))
     if size is None or size > n:
-        x = get_item(x, (..., slice(0, n)))
-    return ensure_shape(x, (*x.shape[:-1], n)) if size is None else x
+        x = get_item(x, (*(slice(None),) * place, slice(0, n)))
+    if size is not None:
+        return x
+    return ensure_shape(x, (*x.shape[:place], n, *x.shape[place + 1 :]))
 
 
 def complex_rfft(x: Any, fft_length: int | None = None) -> Tensor:

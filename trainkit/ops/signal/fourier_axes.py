@@ -10,14 +10,15 @@ from typing import Any
 
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.pad_and_tile import pad, roll
 from trainkit.ops.arrays.shaping import swapaxes
 from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.math.scaled_fourier import shifted
 from trainkit.ops.signal.fourier import (
     complex_fft,
     complex_ifft,
     complex_irfft,
     complex_rfft,
+    fitted,
 )
 
 # ---------------------------------------------------------------------- Fourier transforms
@@ -63,20 +64,6 @@ def _length(fft_length: Any, axes: int) -> tuple[int | None, ...]:
     return sizes
 
 
-def _fitted(x: Tensor, axis: int, size: int | None) -> Tensor:
-    """`x` cut or filled up with zeros along one of its last axes."""
-    have = x.shape[axis]
-    if size is None or size == have:
-        return x
-    axis = axis % len(x.shape)
-    if size < have:
-        part: Tensor = x[(slice(None),) * axis + (slice(0, size),)]
-        return part
-    ends = [(0, 0)] * len(x.shape)
-    ends[axis] = (0, size - have)
-    return pad(x, tuple(ends))
-
-
 def _along(x: Tensor, axis: int, transform: Callable[[Tensor], Tensor]) -> Tensor:
     return swapaxes(transform(swapaxes(x, axis, -1)), axis, -1)
 
@@ -101,7 +88,8 @@ def _rfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
     sizes = _length(fft_length, axes)
     y = convert_to_tensor(x)
     for k in range(axes - 1):
-        y = _fitted(y, k - axes, sizes[k])
+        if (size := sizes[k]) is not None:
+            y = fitted(y, size, k - axes)
     y = complex_rfft(y, sizes[-1])
     for k in range(axes - 1):
         y = _along(y, k - axes, complex_fft)
@@ -112,7 +100,9 @@ def _irfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
     sizes = _length(fft_length, axes)
     y = convert_to_tensor(x)
     for k in range(axes - 1):
-        y = _along(_fitted(y, k - axes, sizes[k]), k - axes, complex_ifft)
+        if (size := sizes[k]) is not None:
+            y = fitted(y, size, k - axes)
+        y = _along(y, k - axes, complex_ifft)
     return complex_irfft(y, sizes[-1])
 
 
@@ -136,22 +126,11 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tens
     return _irfft_nd(input_tensor, fft_length, 3)
 
 
-def _axes_of(x: Tensor, axes: Any) -> list[int]:
-    if axes is None:
-        return list(range(len(x.shape)))
-    numbers = plain(axes)
-    return [k % len(x.shape) for k in ((numbers,) if isinstance(numbers, int) else numbers)]
-
-
 def fftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
     """The zero frequency moved into the middle of each axis."""
-    x = convert_to_tensor(x)
-    chosen = _axes_of(x, axes)
-    return roll(x, tuple(x.shape[k] // 2 for k in chosen), tuple(chosen))
+    return shifted(x, plain(axes), False)
 
 
 def ifftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
     """The inverse of `fftshift`."""
-    x = convert_to_tensor(x)
-    chosen = _axes_of(x, axes)
-    return roll(x, tuple(-(x.shape[k] // 2) for k in chosen), tuple(chosen))
+    return shifted(x, plain(axes), True)

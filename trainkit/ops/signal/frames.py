@@ -25,14 +25,18 @@ from trainkit.ops.math.elementwise import (
     square,
 )
 from trainkit.ops.math.reductions import sum as sum_
-from trainkit.ops.signal.fourier import complex_irfft, complex_rfft
-from trainkit.ops.signal.fourier_axes import _fitted
-from trainkit.ops.signal.stft import extract_sequences, overlap_add
+from trainkit.ops.signal.fourier import complex_irfft, complex_rfft, fitted
+from trainkit.ops.signal.stft import (
+    enclosing_power,
+    extract_sequences,
+    overlap_add,
+    raised_cosine,
+)
 
 # ---------------------------------------------------------------------- windows
 
 
-def _window(high: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
+def _window(low: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
     size = int(plain(length))
     wanted = dtypes.as_dtype(dtype)
     if not wanted.is_floating:
@@ -41,8 +45,7 @@ def _window(high: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
         return ones((1,), wanted)
     shapes.bounded("window", size)
     steps = size if periodic and size % 2 == 0 else size - 1
-    values = high - (1 - high) * np.cos(2 * np.pi * np.arange(size) / steps)
-    return cast(convert_to_tensor(values), wanted)
+    return cast(convert_to_tensor(raised_cosine(low, size, steps)), wanted)
 
 
 def hann_window(
@@ -130,7 +133,7 @@ def overlap_and_add(signal: Any, frame_step: int, name: Any = None) -> Tensor:
 
 def _enclosing(frame_length: int, fft_length: Any) -> int:
     length = int(plain(frame_length))
-    return 1 << (length - 1).bit_length() if fft_length is None else int(plain(fft_length))
+    return enclosing_power(length) if fft_length is None else int(plain(fft_length))
 
 
 WindowFunction = Callable[..., Any]
@@ -185,7 +188,7 @@ def inverse_stft(
     """
     length = int(plain(frame_length))
     frames = complex_irfft(stfts, _enclosing(frame_length, fft_length))
-    frames = _fitted(frames, -1, length)
+    frames = fitted(frames, length)
     if window_fn is not None:
         frames = multiply(frames, window_fn(length, dtype=frames.dtype))
     return overlap_and_add(frames, frame_step)

@@ -158,6 +158,19 @@ def overlap_add(x: Any, stride: int) -> Tensor:
 # ------------------------------------------------------------------ short-time Fourier transform
 
 
+def raised_cosine(low: float, length: int, steps: int) -> Any:
+    """The weights low - (1 - low) cos(2 pi i / steps) for i from 0 to length - 1.
+
+    `low` is 0.5 in Hann's window, 0.54 in Hamming's.
+    """
+    return low - (1 - low) * np.cos(2 * np.pi * np.arange(length) / steps)
+
+
+def enclosing_power(length: int) -> int:
+    """The least power of 2 that is not below `length`."""
+    return 1 << (length - 1).bit_length()
+
+
 def _window(window: Any, length: int, fft_length: int, like: Tensor, op: str) -> Tensor | None:
     """The window in the middle of `fft_length` zeros.
 
@@ -172,9 +185,8 @@ def _window(window: Any, length: int, fft_length: int, like: Tensor, op: str) ->
                 f"{op}: window {window!r} is none of 'hann', 'hamming', a tensor or None"
             )
         shapes.bounded(op, length)
-        phase = 2 * np.pi * np.arange(length) / length
-        high = 0.5 if window == "hann" else 0.54
-        weights = high - (1 - high) * np.cos(phase) if length > 1 else np.ones(1)
+        low = 0.5 if window == "hann" else 0.54
+        weights = raised_cosine(low, length, length) if length > 1 else np.ones(1)
         values = convert_to_tensor(weights.astype(like.dtype.name))
     else:
         values = cast(as_tensor(window), like.dtype)
@@ -190,7 +202,7 @@ def _window(window: Any, length: int, fft_length: int, like: Tensor, op: str) ->
 def _lengths(op: str, length: int, stride: int, fft_length: int | None) -> int:
     _positive(op, sequence_length=length, sequence_stride=stride)
     if fft_length is None:
-        return 1 << (int(length) - 1).bit_length()
+        return enclosing_power(int(length))
     _positive(op, fft_length=fft_length)
     if fft_length < length:
         raise ValueError(f"{op}: fft_length {fft_length} is less than sequence_length {length}")

@@ -72,11 +72,16 @@ def encode_wav(audio: Any, sample_rate: Any, name: Any = None) -> Tensor:
     samples = np.asarray(convert_to_tensor(audio).numpy())
     if samples.ndim != 2 or not samples.shape[1]:
         raise InvalidArgumentError(f"encode_wav: needs (samples, channels), got {samples.shape}")
+    scaled = np.clip(samples * 32767, -32768, 32767)
+    return convert_to_tensor(wav_bytes(scaled, int(sample_rate)))
+
+
+def wav_bytes(samples: Any, sample_rate: int) -> bytes:
+    """The WAV file of samples (frames, channels), cut to whole numbers of 16 bits."""
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
         file.setnchannels(samples.shape[1])
         file.setsampwidth(2)
-        file.setframerate(int(sample_rate))
-        scaled = np.clip(samples * 32767, -32768, 32767)
-        file.writeframes(scaled.astype("<i2").tobytes())
-    return convert_to_tensor(out.getvalue())
+        file.setframerate(sample_rate)
+        file.writeframes(samples.astype("<i2").tobytes())
+    return out.getvalue()
