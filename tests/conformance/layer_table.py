@@ -214,6 +214,8 @@ ROWS = [
     row(L.MultiHeadAttention, normal(2, 3, 4), 2, 3, more=(normal(2, 5, 4),), shape=False),
     row(L.GroupedQueryAttention, normal(2, 3, 4), 2, 4, 2, more=(normal(2, 5, 4),), shape=False),
     row(L.IntegerLookup, ints(4, 3, 2), vocabulary=[0, 2], output_mode="count", gradient=False),
+    row(L.Hashing, words(3, 2), 5, output_mode="count", gradient=False),
+    row(L.HashedCrossing, several(words(3, 1), words(3, 1)), 5, gradient=False),
     row(L.StringLookup, words(3, 2), vocabulary=["a", "b"], gradient=False),
     row(
         L.TextVectorization,

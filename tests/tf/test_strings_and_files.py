@@ -139,8 +139,8 @@ def test_what_does_not_fit_is_told(call, error, words):
 
 
 def test_strings_has_advice_for_what_is_left_out():
-    with pytest.raises(AttributeError, match="hashlib"):
-        _ = tk.strings.to_hash_bucket_fast
+    with pytest.raises(AttributeError, match="slices of the words"):
+        _ = tk.strings.ngrams
 
 
 # ------------------------------------------------------------------ tensors and examples

@@ -109,6 +109,8 @@ from trainkit.layers.preprocessing.categorical import CategoryEncoding as Catego
 from trainkit.layers.preprocessing.categorical import Discretization as Discretization
 from trainkit.layers.preprocessing.feature_normalization import Normalization as Normalization
 from trainkit.layers.preprocessing.feature_normalization import Rescaling as Rescaling
+from trainkit.layers.preprocessing.hashing import HashedCrossing as HashedCrossing
+from trainkit.layers.preprocessing.hashing import Hashing as Hashing
 from trainkit.layers.preprocessing.image_augmentation import RandomBrightness as RandomBrightness
 from trainkit.layers.preprocessing.image_augmentation import RandomContrast as RandomContrast
 from trainkit.layers.preprocessing.image_augmentation import RandomCrop as RandomCrop

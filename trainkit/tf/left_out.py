@@ -120,9 +120,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "strings": {
         "ngrams": "join slices of the words",
-        "to_hash_bucket": "use hashlib of Python",
-        "to_hash_bucket_fast": "use hashlib of Python",
-        "to_hash_bucket_strong": "use hashlib of Python",
         "unicode_decode_with_offsets": "use unicode_decode",
         "unicode_split_with_offsets": "use unicode_split",
         "unsorted_segment_join": "use Python's str.join",

@@ -24,6 +24,9 @@ from trainkit.ops.core.strings import unicode_split as unicode_split
 from trainkit.ops.core.strings import unicode_transcode as unicode_transcode
 from trainkit.ops.core.strings import upper as upper
 from trainkit.tf.left_out import not_here as _not_here
+from trainkit.tf.string_hashes import to_hash_bucket as to_hash_bucket
+from trainkit.tf.string_hashes import to_hash_bucket_fast as to_hash_bucket_fast
+from trainkit.tf.string_hashes import to_hash_bucket_strong as to_hash_bucket_strong
 
 
 def __getattr__(name: str) -> Any:

@@ -32,6 +32,27 @@ def test_texts_have_numbers():
         strict(["q"])
 
 
+def test_unknown_tokens_share_several_numbers():
+    texts = L.StringLookup(vocabulary=["a"], num_oov_indices=3)
+    assert texts(["a", "x", "y", "z", "w"]).numpy().tolist() == [3, 2, 2, 1, 2]
+    assert texts.get_vocabulary() == ["[UNK]"] * 3 + ["a"]
+    numbers = L.IntegerLookup(vocabulary=[7], num_oov_indices=3)
+    assert numbers(np.array([7, 1, 2, -1, 30])).numpy().tolist() == [3, 1, 2, 2, 0]
+    masked = L.IntegerLookup(vocabulary=[7], num_oov_indices=2, mask_token=0)
+    assert masked(np.array([7, 0, 1, 2])).numpy().tolist() == [3, 0, 2, 1]
+    again = L.StringLookup.from_config(texts.get_config())
+    assert again(["x", "z"]).numpy().tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("mode", ["multi_hot", "count", "tf_idf"])
+def test_the_mask_token_counts_in_no_vector(mode):
+    settings = {"vocabulary": ["a"], "mask_token": "", "output_mode": mode}
+    layer = L.StringLookup(**settings, idf_weights=[0.5] if mode == "tf_idf" else None)
+    weight = 0.5 if mode == "tf_idf" else 1
+    found = layer(tk.constant([["a", ""], ["", "z"], ["", ""]]))
+    assert found.numpy().tolist() == [[0, weight], [weight, 0], [0, 0]]
+
+
 VECTORS = {
     "one_hot": (["a", "z"], [[0, 1, 0], [1, 0, 0]]),
     "multi_hot": ([["a", "a"], ["z", "b"]], [[0, 1, 0], [1, 0, 1]]),
@@ -170,7 +191,7 @@ def test_data_sets_are_mapped():
         (lambda: L.StringLookup(vocabulary=["a", "[UNK]"]), "only at its start"),
         (lambda: L.StringLookup(2, vocabulary=["a", "b"]), "has room for 1"),
         (lambda: L.StringLookup(1), "leaves no room"),
-        (lambda: L.StringLookup(num_oov_indices=3), "num_oov_indices"),
+        (lambda: L.StringLookup(num_oov_indices=-1), "num_oov_indices"),
         (lambda: L.StringLookup(output_mode="hot"), "output_mode"),
         (lambda: L.StringLookup(vocabulary=["a"], output_mode="tf_idf"), "idf_weights"),
         (lambda: L.StringLookup(vocabulary=["a"])([1]), "takes text"),

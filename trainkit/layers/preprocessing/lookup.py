@@ -11,11 +11,12 @@ import numpy as np
 from trainkit import ops
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.fingerprints import fingerprint64
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
 from trainkit.core.text_arrays import as_bytes
-from trainkit.layers.base.arguments import one_of
+from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import batches_of, encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
@@ -67,7 +68,7 @@ class Lookup(Layer):
         super().__init__(**kwargs)
         self._wanted = None if kwargs.get("dtype") is None else self.compute_dtype
         self.output_mode = one_of(self, "output_mode", mode_of(output_mode), MODES)
-        self.num_oov_indices = one_of(self, "num_oov_indices", num_oov_indices, (0, 1))
+        self.num_oov_indices = whole(self, "num_oov_indices", num_oov_indices, 0)
         self.sparse = one_of(self, "sparse", bool(sparse), (False,))
         self.max_tokens, self.invert = max_tokens, bool(invert)
         self.mask_token, self.oov_token = mask_token, oov_token
@@ -100,6 +101,10 @@ class Lookup(Layer):
 
     def _shown(self, token: Any) -> Any:
         """A token as users see it."""
+        raise NotImplementedError
+
+    def _hash(self, token: Any) -> int:
+        """What decides between several numbers for unknown tokens."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ the vocabulary
@@ -144,9 +149,9 @@ class Lookup(Layer):
         first = len(self._special())
         self._tokens = tuple(tokens)
         self._table = {self._key(token): first + i for i, token in enumerate(tokens)}
-        if self.mask_token is not None and self.output_mode == "int":
-            self._table[self._key(self.mask_token)] = 0
-        self._oov = first - 1 if self.num_oov_indices else None
+        if self.mask_token is not None:  # its vector is all zeros
+            self._table[self._key(self.mask_token)] = 0 if self.output_mode == "int" else -1
+        self._oov = first - 1 if self.num_oov_indices == 1 else None
         self._weights: Any = None
         if weights is not None:
             mean = [weights.mean() if weights.size else 1.0] * first
@@ -219,12 +224,21 @@ class Lookup(Layer):
         table, oov = self._table, self._oov
         items = array.ravel().tolist()
         found = [table.get(item, oov) for item in items]
-        if oov is None and None in found:
+        if self.num_oov_indices > 1:
+            self._number_unknown(items, found)
+        elif oov is None and None in found:
             raise InvalidArgumentError(
                 f"{self._who()}: {items[found.index(None)]!r} is not in the vocabulary, and "
                 "num_oov_indices is 0"
             )
         return np.array(found, np.int64).reshape(array.shape)
+
+    def _number_unknown(self, items: list[Any], found: list[Any]) -> None:
+        """Give each unknown token one of several numbers, by its hash."""
+        first = len(self._special()) - self.num_oov_indices
+        for i, number in enumerate(found):
+            if number is None:
+                found[i] = first + self._hash(items[i]) % self.num_oov_indices
 
     def _tokens_of(self, array: Any) -> Any:
         """The tokens with the numbers in an array."""
@@ -286,7 +300,8 @@ class StringLookup(Lookup):
 
     Args:
         max_tokens: most tokens of the vocabulary, special ones included.
-        num_oov_indices: 1 for a number that all unknown texts have, 0 to refuse them.
+        num_oov_indices: 1 for a number that all unknown texts have, 0 to refuse them; more to
+            share them out by a hash.
         mask_token: a text whose number is 0, none by default.
         oov_token: what unknown texts are called.
         vocabulary: tokens by their number, or the path of a file; `adapt` learns it otherwise.
@@ -328,6 +343,9 @@ class StringLookup(Lookup):
 
     def _shown(self, token: Any) -> Any:
         return token.decode()
+
+    def _hash(self, token: Any) -> int:
+        return fingerprint64(token)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "encoding": self.encoding}
@@ -382,6 +400,9 @@ class IntegerLookup(Lookup):
         return int(token)
 
     def _shown(self, token: Any) -> Any:
+        return int(token)
+
+    def _hash(self, token: Any) -> int:
         return int(token)
 
     def get_config(self) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""`tk.strings`: the numbers of texts by a hash, those of TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.fingerprints import fingerprint64, hashed, murmur64, siphash
+from trainkit.core.shapes import Spec
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+
+
+def _spec(a: Bound) -> Spec:
+    return like(a["input"], "int64")
+
+
+def _buckets(input: Any, num_buckets: int, function: Any, what: str) -> Any:
+    texts = np.asarray(convert_to_tensor(input)._array)
+    if texts.dtype != object:
+        raise InvalidArgumentError(f"{what}: takes text, got {texts.dtype}; see tk.as_string")
+    if num_buckets < 1:
+        raise InvalidArgumentError(f"{what}: num_buckets must be 1 or more, got {num_buckets}")
+    return string_results(hashed(texts, int(num_buckets), function))
+
+
+@needs_values("input", gives=_spec)
+def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    """A number in [0, num_buckets) for each text, by FarmHash's Fingerprint64.
+
+    Anybody can make texts of one number; see `to_hash_bucket_strong`.
+
+    Args:
+        input: any shape of text.
+        num_buckets: 1 or more.
+        name: not used.
+
+    Returns:
+        int64, of that shape.
+
+    Raises:
+        InvalidArgumentError: `input` is no text, or `num_buckets` is below 1.
+    """
+    return _buckets(input, num_buckets, fingerprint64, "to_hash_bucket_fast")
+
+
+@needs_values("input", gives=_spec)
+def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | None = None) -> Any:
+    """A number in [0, num_buckets) for each text, by SipHash-2-4.
+
+    Args:
+        input: any shape of text.
+        num_buckets: 1 or more.
+        key: two ints; who does not know them can't make texts of one number.
+        name: not used.
+
+    Returns:
+        int64, of that shape.
+
+    Raises:
+        InvalidArgumentError: `input` is no text, `num_buckets` is below 1, or `key` is not two
+            ints.
+    """
+    words = list(key)
+    if len(words) != 2:
+        raise InvalidArgumentError(f"to_hash_bucket_strong: key must be two ints, got {key!r}")
+    function = functools.partial(siphash, key=(int(words[0]), int(words[1])))
+    return _buckets(input, num_buckets, function, "to_hash_bucket_strong")
+
+
+@needs_values("input", gives=_spec)
+def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    """A number in [0, num_buckets) for each text, by MurmurHash64A; prefer the fast one.
+
+    Args:
+        input: any shape of text.
+        num_buckets: 1 or more.
+        name: not used.
+
+    Returns:
+        int64, of that shape.
+
+    Raises:
+        InvalidArgumentError: `input` is no text, or `num_buckets` is below 1.
+    """
+    return _buckets(input, num_buckets, murmur64, "to_hash_bucket")
