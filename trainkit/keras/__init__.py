@@ -51,7 +51,8 @@ _FAMILIES = {
     "regularizers": "trainkit.regularizers",
 }
 _OWN = frozenset(
-    "backend config dtype_policies mixed_precision preprocessing saving tree utils".split()
+    "applications backend config dtype_policies mixed_precision preprocessing saving tree "
+    "utils".split()
 )
 # name: the module that holds it
 _MEMBERS = {

@@ -1,0 +1,307 @@
+"""Residual networks of the first and of the second kind: ResNet50 to ResNet152V2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trainkit import layers
+from trainkit.applications.network_parts import FOLDER, Wanted, WeightFile, channel_axis
+
+_WIDTHS = (64, 128, 256, 512)
+_EPSILON = 1.001e-5
+_HASHES = {
+    "resnet50": ("2cb95161c43110f7111970584f804107", "4d473c1dd8becc155b73f8504c6f6626"),
+    "resnet101": ("f1aeb4b969a6efcfb50fad2f0c20cfc5", "88cf7a10940856eca736dc7b7e228a21"),
+    "resnet152": ("100835be76be38e30d865e96f2aaae62", "ee4c566cf9a93f14d82f913c2dc6dd0c"),
+    "resnet50v2": ("3ef43a0b657b3be2300d5770ece849e0", "fac2f116257151a9d068a22e544a4917"),
+    "resnet101v2": ("6343647c601c52e1368623803854d971", "c0ed64b8031c3730f411d2eb4eea35b5"),
+    "resnet152v2": ("a49b44d1979771252814e80f8ec446f9", "ed17cf2e0169df9d443503ef94b23b33"),
+}
+
+
+def _normalized(x: Any, name: str, relu: str | None = None) -> Any:
+    x = layers.BatchNormalization(axis=channel_axis(), epsilon=_EPSILON, name=name)(x)
+    return x if relu is None else layers.Activation("relu", name=relu)(x)
+
+
+def _block(x: Any, width: int, name: str, stride: int, wider: bool) -> Any:
+    """Three convolutions beside a shortcut, which is a convolution where sizes change."""
+    shortcut = x
+    if wider:
+        shortcut = layers.Conv2D(4 * width, 1, strides=stride, name=f"{name}_0_conv")(x)
+        shortcut = _normalized(shortcut, f"{name}_0_bn")
+    x = layers.Conv2D(width, 1, strides=stride, name=f"{name}_1_conv")(x)
+    x = _normalized(x, f"{name}_1_bn", f"{name}_1_relu")
+    x = layers.Conv2D(width, 3, padding="same", name=f"{name}_2_conv")(x)
+    x = _normalized(x, f"{name}_2_bn", f"{name}_2_relu")
+    x = layers.Conv2D(4 * width, 1, name=f"{name}_3_conv")(x)
+    x = _normalized(x, f"{name}_3_bn")
+    x = layers.Add(name=f"{name}_add")([shortcut, x])
+    return layers.Activation("relu", name=f"{name}_out")(x)
+
+
+def _block_v2(x: Any, width: int, name: str, stride: int, wider: bool) -> Any:
+    """The same with normalization and activation before each convolution."""
+    before = _normalized(x, f"{name}_preact_bn", f"{name}_preact_relu")
+    if wider:
+        shortcut = layers.Conv2D(4 * width, 1, strides=stride, name=f"{name}_0_conv")(before)
+    else:
+        shortcut = layers.MaxPooling2D(1, strides=stride)(x) if stride > 1 else x
+    x = layers.Conv2D(width, 1, use_bias=False, name=f"{name}_1_conv")(before)
+    x = _normalized(x, f"{name}_1_bn", f"{name}_1_relu")
+    x = layers.ZeroPadding2D(1, name=f"{name}_2_pad")(x)
+    x = layers.Conv2D(width, 3, strides=stride, use_bias=False, name=f"{name}_2_conv")(x)
+    x = _normalized(x, f"{name}_2_bn", f"{name}_2_relu")
+    x = layers.Conv2D(4 * width, 1, name=f"{name}_3_conv")(x)
+    return layers.Add(name=f"{name}_out")([shortcut, x])
+
+
+def _stage(x: Any, width: int, depth: int, number: int) -> Any:
+    for i in range(1, depth + 1):
+        stride = 2 if i == 1 and number > 2 else 1
+        x = _block(x, width, f"conv{number}_block{i}", stride, i == 1)
+    return x
+
+
+def _stage_v2(x: Any, width: int, depth: int, number: int) -> Any:
+    for i in range(1, depth + 1):
+        stride = 2 if i == depth and number < 5 else 1
+        x = _block_v2(x, width, f"conv{number}_block{i}", stride, i == 1)
+    return x
+
+
+def _resnet(wanted: Wanted, which: str, depths: Sequence[int]) -> Any:
+    second = which.endswith("v2")
+    image = wanted.image(224, 32)
+    x = layers.ZeroPadding2D(3, name="conv1_pad")(image)
+    x = layers.Conv2D(64, 7, strides=2, name="conv1_conv")(x)
+    if not second:
+        x = _normalized(x, "conv1_bn", "conv1_relu")
+    x = layers.ZeroPadding2D(1, name="pool1_pad")(x)
+    x = layers.MaxPooling2D(3, strides=2, name="pool1_pool")(x)
+    stage = _stage_v2 if second else _stage
+    for number, (width, depth) in enumerate(zip(_WIDTHS, depths, strict=True), 2):
+        x = stage(x, width, depth, number)
+    if second:
+        x = _normalized(x, "post_bn", "post_relu")
+    x = wanted.head(x, names=("avg_pool", "max_pool"))
+    ending = ".h5" if wanted.include_top else "_notop.h5"
+    url = f"{FOLDER}resnet/{which}_weights_tf_dim_ordering_tf_kernels{ending}"
+    return wanted.model(image, x, WeightFile(url, _HASHES[which][not wanted.include_top]))
+
+
+def ResNet50(
+    include_top: bool = True,
+    weights: Any = "imagenet",
+    input_tensor: Any = None,
+    input_shape: Sequence[int | None] | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Any = "softmax",
+    name: str | None = "resnet50",
+) -> Any:
+    """The residual network of 50 layers, for images of 224 x 224.
+
+    Source: He et al. 2015, arXiv:1512.03385. Images: `resnet.preprocess_input`.
+
+    The arguments are those of `VGG16`.
+
+    Args:
+        include_top: whether the classifier is part of it.
+        weights: `"imagenet"`, the path of a file, or `None`.
+        input_tensor: a symbolic tensor to start from.
+        input_shape: of one image, 32 x 32 or more.
+        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
+        classes: how many.
+        classifier_activation: of the classifier, `None` for logits.
+        name: of the model.
+
+    Returns:
+        The model.
+    """
+    wanted = Wanted(
+        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
+        name,
+    )  # fmt: skip
+    return _resnet(wanted, "resnet50", (3, 4, 6, 3))
+
+
+def ResNet101(
+    include_top: bool = True,
+    weights: Any = "imagenet",
+    input_tensor: Any = None,
+    input_shape: Sequence[int | None] | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Any = "softmax",
+    name: str | None = "resnet101",
+) -> Any:
+    """The residual network of 101 layers, for images of 224 x 224.
+
+    Source: He et al. 2015, arXiv:1512.03385. Images: `resnet.preprocess_input`.
+
+    The arguments are those of `VGG16`.
+
+    Args:
+        include_top: whether the classifier is part of it.
+        weights: `"imagenet"`, the path of a file, or `None`.
+        input_tensor: a symbolic tensor to start from.
+        input_shape: of one image, 32 x 32 or more.
+        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
+        classes: how many.
+        classifier_activation: of the classifier, `None` for logits.
+        name: of the model.
+
+    Returns:
+        The model.
+    """
+    wanted = Wanted(
+        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
+        name,
+    )  # fmt: skip
+    return _resnet(wanted, "resnet101", (3, 4, 23, 3))
+
+
+def ResNet152(
+    include_top: bool = True,
+    weights: Any = "imagenet",
+    input_tensor: Any = None,
+    input_shape: Sequence[int | None] | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Any = "softmax",
+    name: str | None = "resnet152",
+) -> Any:
+    """The residual network of 152 layers, for images of 224 x 224.
+
+    Source: He et al. 2015, arXiv:1512.03385. Images: `resnet.preprocess_input`.
+
+    The arguments are those of `VGG16`.
+
+    Args:
+        include_top: whether the classifier is part of it.
+        weights: `"imagenet"`, the path of a file, or `None`.
+        input_tensor: a symbolic tensor to start from.
+        input_shape: of one image, 32 x 32 or more.
+        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
+        classes: how many.
+        classifier_activation: of the classifier, `None` for logits.
+        name: of the model.
+
+    Returns:
+        The model.
+    """
+    wanted = Wanted(
+        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
+        name,
+    )  # fmt: skip
+    return _resnet(wanted, "resnet152", (3, 8, 36, 3))
+
+
+def ResNet50V2(
+    include_top: bool = True,
+    weights: Any = "imagenet",
+    input_tensor: Any = None,
+    input_shape: Sequence[int | None] | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Any = "softmax",
+    name: str | None = "resnet50v2",
+) -> Any:
+    """The residual network of 50 layers, activated before convolutions.
+
+    Source: He et al. 2016, arXiv:1603.05027. Images: `resnet_v2.preprocess_input`.
+
+    The arguments are those of `VGG16`.
+
+    Args:
+        include_top: whether the classifier is part of it.
+        weights: `"imagenet"`, the path of a file, or `None`.
+        input_tensor: a symbolic tensor to start from.
+        input_shape: of one image, 32 x 32 or more.
+        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
+        classes: how many.
+        classifier_activation: of the classifier, `None` for logits.
+        name: of the model.
+
+    Returns:
+        The model.
+    """
+    wanted = Wanted(
+        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
+        name,
+    )  # fmt: skip
+    return _resnet(wanted, "resnet50v2", (3, 4, 6, 3))
+
+
+def ResNet101V2(
+    include_top: bool = True,
+    weights: Any = "imagenet",
+    input_tensor: Any = None,
+    input_shape: Sequence[int | None] | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Any = "softmax",
+    name: str | None = "resnet101v2",
+) -> Any:
+    """The residual network of 101 layers, activated before convolutions.
+
+    Source: He et al. 2016, arXiv:1603.05027. Images: `resnet_v2.preprocess_input`.
+
+    The arguments are those of `VGG16`.
+
+    Args:
+        include_top: whether the classifier is part of it.
+        weights: `"imagenet"`, the path of a file, or `None`.
+        input_tensor: a symbolic tensor to start from.
+        input_shape: of one image, 32 x 32 or more.
+        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
+        classes: how many.
+        classifier_activation: of the classifier, `None` for logits.
+        name: of the model.
+
+    Returns:
+        The model.
+    """
+    wanted = Wanted(
+        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
+        name,
+    )  # fmt: skip
+    return _resnet(wanted, "resnet101v2", (3, 4, 23, 3))
+
+
+def ResNet152V2(
+    include_top: bool = True,
+    weights: Any = "imagenet",
+    input_tensor: Any = None,
+    input_shape: Sequence[int | None] | None = None,
+    pooling: str | None = None,
+    classes: int = 1000,
+    classifier_activation: Any = "softmax",
+    name: str | None = "resnet152v2",
+) -> Any:
+    """The residual network of 152 layers, activated before convolutions.
+
+    Source: He et al. 2016, arXiv:1603.05027. Images: `resnet_v2.preprocess_input`.
+
+    The arguments are those of `VGG16`.
+
+    Args:
+        include_top: whether the classifier is part of it.
+        weights: `"imagenet"`, the path of a file, or `None`.
+        input_tensor: a symbolic tensor to start from.
+        input_shape: of one image, 32 x 32 or more.
+        pooling: `"avg"`, `"max"` or `None`, at the end of a network without classifier.
+        classes: how many.
+        classifier_activation: of the classifier, `None` for logits.
+        name: of the model.
+
+    Returns:
+        The model.
+    """
+    wanted = Wanted(
+        include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation,
+        name,
+    )  # fmt: skip
+    return _resnet(wanted, "resnet152v2", (3, 8, 36, 3))

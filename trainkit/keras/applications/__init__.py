@@ -1,0 +1,37 @@
+"""`keras.applications`: networks for images."""
+
+from trainkit.applications.densenet import DenseNet121 as DenseNet121
+from trainkit.applications.densenet import DenseNet169 as DenseNet169
+from trainkit.applications.densenet import DenseNet201 as DenseNet201
+from trainkit.applications.efficientnet import EfficientNetB0 as EfficientNetB0
+from trainkit.applications.efficientnet import EfficientNetB1 as EfficientNetB1
+from trainkit.applications.efficientnet import EfficientNetB2 as EfficientNetB2
+from trainkit.applications.efficientnet import EfficientNetB3 as EfficientNetB3
+from trainkit.applications.efficientnet import EfficientNetB4 as EfficientNetB4
+from trainkit.applications.efficientnet import EfficientNetB5 as EfficientNetB5
+from trainkit.applications.efficientnet import EfficientNetB6 as EfficientNetB6
+from trainkit.applications.efficientnet import EfficientNetB7 as EfficientNetB7
+from trainkit.applications.inception_v3 import InceptionV3 as InceptionV3
+from trainkit.applications.mobilenet import MobileNet as MobileNet
+from trainkit.applications.mobilenet import MobileNetV2 as MobileNetV2
+from trainkit.applications.resnet import ResNet50 as ResNet50
+from trainkit.applications.resnet import ResNet50V2 as ResNet50V2
+from trainkit.applications.resnet import ResNet101 as ResNet101
+from trainkit.applications.resnet import ResNet101V2 as ResNet101V2
+from trainkit.applications.resnet import ResNet152 as ResNet152
+from trainkit.applications.resnet import ResNet152V2 as ResNet152V2
+from trainkit.applications.vgg import VGG16 as VGG16
+from trainkit.applications.vgg import VGG19 as VGG19
+from trainkit.applications.xception import Xception as Xception
+from trainkit.keras.applications import densenet as densenet
+from trainkit.keras.applications import efficientnet as efficientnet
+from trainkit.keras.applications import imagenet_utils as imagenet_utils
+from trainkit.keras.applications import inception_v3 as inception_v3
+from trainkit.keras.applications import mobilenet as mobilenet
+from trainkit.keras.applications import mobilenet_v2 as mobilenet_v2
+from trainkit.keras.applications import resnet as resnet
+from trainkit.keras.applications import resnet50 as resnet50
+from trainkit.keras.applications import resnet_v2 as resnet_v2
+from trainkit.keras.applications import vgg16 as vgg16
+from trainkit.keras.applications import vgg19 as vgg19
+from trainkit.keras.applications import xception as xception

@@ -1,0 +1,7 @@
+"""`keras.applications.resnet`."""
+
+from trainkit.applications.preprocessing import centered as preprocess_input
+from trainkit.applications.preprocessing import decode_predictions as decode_predictions
+from trainkit.applications.resnet import ResNet50 as ResNet50
+from trainkit.applications.resnet import ResNet101 as ResNet101
+from trainkit.applications.resnet import ResNet152 as ResNet152
