@@ -9,6 +9,7 @@ from trainkit.core import nest
 from trainkit.core.errors import ShapeError
 
 X = tk.constant(np.arange(6.0, dtype="float32").reshape(2, 3))
+IMAGE = tk.constant(np.arange(24.0, dtype="float32").reshape(1, 3, 4, 2))
 V = tk.constant(np.array([0.0, 2.0, 3.0], "float32"))
 
 COUNTS = {
@@ -37,12 +38,40 @@ COUNTS = {
         for name in ("bartlett", "blackman", "hamming", "hanning")
     },
     "kaiser": lambda n: ops.kaiser(n, 2.0),
+    "pad": lambda n: ops.pad(X, [[0, n], [1, 0]]),
+    "pad_mirrored": lambda n: ops.pad(X, ops.stack([[0, 1], [n - 1, 0]]), mode="reflect"),
+    "top_k": lambda n: ops.top_k(X, n),
+    "in_top_k": lambda n: ops.in_top_k([0, 2], X, n),
+    "split": lambda n: ops.split(X, [1, n], axis=1),
+    **{
+        f"segment_{name}": lambda n, name=name: getattr(ops, f"segment_{name}")(X, [0, 0], n)
+        for name in ("sum", "max", "min", "prod")
+    },
+    "bincount": lambda n: ops.bincount([0, 1, 1], minlength=n),
+    "bincount_weights": lambda n: ops.bincount([0, 1], weights=[0.5, 2.0], minlength=n),
+    "one_hot": lambda n: ops.one_hot([0, 2], n, axis=0),
+    "multi_hot": lambda n: ops.multi_hot([[0, 2]], n),
+    "extract_sequences": lambda n: ops.extract_sequences(X, n, 1),
+    "diagonal": lambda n: ops.diagonal(X, offset=n - 2),
+    "diag": lambda n: ops.diag(V, k=n),
+    "diag_of_a_matrix": lambda n: ops.diag(X, k=n - 1),
+    "unravel_index": lambda n: ops.unravel_index([1, 2], (n, 3)),
+    "vander": lambda n: ops.vander(V, n),
+    "resize": lambda n: ops.image.resize(IMAGE, (2 * n, n)),
+    "crop_images": lambda n: ops.image.crop_images(IMAGE, 0, 1, target_height=n, target_width=2),
+    "pad_images": lambda n: ops.image.pad_images(IMAGE, n, 0, 0, 1),
+    "gaussian_blur": lambda n: ops.image.gaussian_blur(IMAGE, (3, 3), (ops.cast(n, "float32"), 1)),
+    "frame": lambda n: tk.signal.frame(V, n, 1),
+    "band_part": lambda n: tk.linalg.band_part(X, n - 1, 0),
+    "istft": lambda n: ops.istft((X, X), 2, 1, 4, length=n),
+    "dropout": lambda n: keras.random.dropout(ops.ones((n, 2)), 0.5, noise_shape=(n, 1), seed=1),
 }
 
 
 def same(got, wanted):
     for one, two in zip(nest.flatten(got), nest.flatten(wanted), strict=True):
         assert one.dtype == two.dtype
+        assert one.shape == two.shape
         np.testing.assert_array_equal(one, two)
 
 
@@ -108,3 +137,30 @@ def test_places_in_a_sequence_of_unknown_length_are_int64():
     assert found.numpy().tolist() == [1, 3]
     traced = tk.function(ops.digitize, input_signature=[tk.TensorSpec((None,))] * 2)
     assert traced(tk.constant([1.0, 9.0]), V).dtype == "int32"
+
+
+def test_gradients_go_through_what_is_padded_later():
+    def loss(n):
+        with tk.GradientTape() as tape:
+            tape.watch(X)
+            y = ops.sum(ops.pad(X, [[0, n], [1, 0]]) ** 2)
+        return tape.gradient(y, X)
+
+    traced = tk.function(loss, input_signature=[tk.TensorSpec((), "int32")])
+    np.testing.assert_allclose(traced(tk.constant(2)), 2 * X)
+
+
+def test_how_a_symbol_is_blurred_may_be_a_symbol():
+    sizes, sigma = keras.Input(batch_shape=(2,), dtype="int32"), keras.Input(batch_shape=(2,))
+    images = keras.Input((3, 4, 2))
+    blurred = ops.image.gaussian_blur(images, sizes, sigma)
+    assert tuple(blurred.shape) == (None, 3, 4, 2)
+    model = keras.Model([images, sizes, sigma], blurred)
+    got = model([IMAGE, np.array([3, 3], "int32"), np.array([0.5, 1.0], "float32")])
+    np.testing.assert_allclose(got, ops.image.gaussian_blur(IMAGE, (3, 3), (0.5, 1.0)), rtol=1e-6)
+
+
+def test_the_number_of_pieces_must_be_known():
+    traced = tk.function(lambda n: ops.split(X, n), input_signature=[tk.TensorSpec((), "int32")])
+    with pytest.raises(ValueError, match="how many pieces there are must be known"):
+        traced(tk.constant(2))

@@ -30,7 +30,7 @@ from trainkit.ops.arrays.shaping import (
     ravel,
     reshape,
 )
-from trainkit.ops.core.dynamic_shapes import Bound
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
 
 # ------------------------------------------------------------------ concatenate
@@ -203,6 +203,20 @@ _split.gradients(_split_gradient)
 _split.declare(batch=ALONG_AXIS)
 
 
+def _cut_specs(a: Bound) -> Any:
+    x, cuts = as_tensor(a["x"]), a["indices_or_sections"]
+    count = len(cuts) if isinstance(cuts, list | tuple) else (tuple(cuts.shape) or (None,))[0]
+    if count is None:
+        raise InvalidArgumentError(
+            "split: how many pieces there are must be known while a graph is traced; give a Python "
+            "int, or the positions of the cuts"
+        )
+    dims: list[int | None] = list(x.shape)
+    dims[shapes.canonical_axis(a["axis"], len(dims), "split")] = None
+    return [Spec(dims, x.dtype)] * (count + 1)
+
+
+@needs_values("indices_or_sections", gives=_cut_specs)
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Cut `x` into pieces along an axis.
 

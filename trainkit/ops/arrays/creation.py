@@ -537,6 +537,13 @@ def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: s
 _one_hot.declare(batch=ALONG_AXIS)
 
 
+def _hot_spec(a: Bound) -> Spec:
+    dims: list[int | None] = list(convert_to_tensor(a["x"]).shape)
+    dims.insert(shapes.canonical_axis(a["axis"], len(dims) + 1, "one_hot"), None)
+    return Spec(dims, dtype_or_float(a["dtype"]))
+
+
+@needs_values("num_classes", gives=_hot_spec)
 def one_hot(
     x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Tensor:

@@ -23,7 +23,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import as_tensor, reshape
-from trainkit.ops.core.dynamic_shapes import like, needs_values
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.vmap import later
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.vmap_rules.shared_rules import with_settings
@@ -79,6 +79,13 @@ _diagonal.batch_by(
 diagonal_put.batch_by(_diagonal.primitive.facets.batch)
 
 
+def _diagonal_spec(a: Bound) -> Spec:
+    x = as_tensor(a["x"])
+    taken = shapes.canonical_axes((a["axis1"], a["axis2"]), len(x.shape), "diagonal")
+    return Spec((*(n for i, n in enumerate(x.shape) if i not in taken), None), x.dtype)
+
+
+@needs_values("offset", gives=_diagonal_spec)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonals of the matrices in two axes of `x`.
 
@@ -133,6 +140,12 @@ matrix_with_diagonal.gradients(
 matrix_with_diagonal.declare(batch=LEADING_AXES)
 
 
+def _diag_spec(a: Bound) -> Spec:
+    x = as_tensor(a["x"])
+    return Spec((None,) * (3 - len(x.shape)), x.dtype)
+
+
+@needs_values("k", gives=_diag_spec)
 def diag(x: Any, k: int = 0) -> Tensor:
     """The matrix with the vector `x` on its diagonal `k`, or the diagonal `k` of the matrix `x`.
 

@@ -31,7 +31,12 @@ from trainkit.ops.arrays.shaping import (
     sizes_of,
     transpose,
 )
-from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
+from trainkit.ops.core.dynamic_shapes import (
+    Bound,
+    is_later,
+    like,
+    needs_values,
+)
 from trainkit.ops.core.vmap import later, reshaped
 from trainkit.ops.vmap_rules.shared_rules import tile_sums, tiles, with_settings
 
@@ -462,6 +467,20 @@ _pad.batch_by(with_settings(lambda s, rank, count: {"pad_width": ((0, 0), *s["pa
 pad_sum.batch_by(_pad.primitive.facets.batch)
 
 
+def _padded_spec(a: Bound) -> Spec:
+    """The spec of what is padded by widths of which some are known only when the graph runs."""
+    x = as_tensor(a["x"])
+    widths = a["pad_width"]
+    if not isinstance(widths, list | tuple) or len(widths) != len(x.shape):
+        return Spec((None,) * len(x.shape), x.dtype)
+    dims = [
+        None if n is None or is_later(pair) else n + int(np.sum(np.broadcast_to(pair, 2)))
+        for n, pair in zip(x.shape, widths, strict=True)
+    ]
+    return Spec(dims, x.dtype)
+
+
+@needs_values("pad_width", gives=_padded_spec)
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Tensor:
     """`x` with more elements at the ends of its axes.
 

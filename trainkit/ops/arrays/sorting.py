@@ -31,6 +31,7 @@ from trainkit.ops.arrays.shaping import (
     reshape,
     reshape_like,
 )
+from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.core.vmap import ItemStack, reshaped, stacked
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
 from trainkit.ops.math.elementwise import (
@@ -200,6 +201,13 @@ _top_k.gradients(
 )
 
 
+def _top_specs(a: Bound) -> TopK:
+    x = as_tensor(a["x"])
+    dims = (*x.shape[:-1], None)
+    return TopK(Spec(dims, x.dtype), Spec(dims, dtypes.int32))  # type: ignore[arg-type]
+
+
+@needs_values("k", gives=_top_specs)
 def top_k(x: Any, k: int, sorted: bool = True, is_stable: bool = True) -> TopK:
     """The `k` greatest elements along the last axis; of equal ones the first.
 
@@ -242,6 +250,7 @@ def _in_top_k(xp: ArrayModule, targets: Array, predictions: Array, *, k: int) ->
     return inside & xp.isfinite(score[..., 0]) & (winners < k)
 
 
+@needs_values("k", gives=lambda a: like(a["targets"], "bool"))
 def in_top_k(targets: Any, predictions: Any, k: int) -> Tensor:
     """Whether the score of each target is among the `k` greatest of its row.
 

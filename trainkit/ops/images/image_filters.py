@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import shapes
+from trainkit.core import nest, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.tensor import Tensor
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import SymbolicTensor, Tensor
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import as_tensor, moveaxis, shape
 from trainkit.ops.convolutional.convolution import is_channels_first
+from trainkit.ops.core.dynamic_shapes import like
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import (
     batched,
@@ -80,7 +82,15 @@ def _pair(value: Any, name: str, kind: Any, op: str = "gaussian_blur") -> Any:
     return kind(numbers[0]), kind(numbers[1])
 
 
-@sizes_later("image.gaussian_blur", later_like)
+def _blur_later(given: dict[str, Any]) -> Spec | None:
+    """The spec of blurred images where a size, or what says how to blur, is known only later."""
+    settings = nest.flatten((given["kernel_size"], given["sigma"]))
+    if any(isinstance(x, SymbolicTensor) for x in settings):
+        return like(given["images"])
+    return later_like(given)
+
+
+@sizes_later("image.gaussian_blur", _blur_later)
 def gaussian_blur(
     images: Any,
     kernel_size: Any = (3, 3),

@@ -8,7 +8,7 @@ from typing import Any
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     expand_dims,
@@ -92,7 +92,12 @@ def spatial(x: Tensor, op: str) -> tuple[int, int]:
 
 
 def later_images(
-    images: Any, size: tuple[Any, Any], data_format: str | None, op: str, whole: bool = False
+    images: Any,
+    size: tuple[Any, Any],
+    data_format: str | None,
+    op: str,
+    whole: bool = False,
+    live: bool = False,
 ) -> Spec | None:
     """The spec of images that get another size; `None` where their height and width are known.
 
@@ -102,6 +107,7 @@ def later_images(
         data_format: `"channels_last"` or `"channels_first"`.
         op: name of the operation, for errors.
         whole: whether the size of the batch has to be known, too.
+        live: whether numbers that say the size are tensors without a value yet.
     """
     x = as_tensor(images)
     dims, rank = list(x.shape), len(x.shape)
@@ -109,9 +115,11 @@ def later_images(
         return None  # the operation itself says what is wrong
     first = is_channels_first(data_format, op)
     places = (rank - 2, rank - 1) if first else (rank - 3, rank - 2)
-    if None not in (dims[places[0]], dims[places[1]], dims[0] if whole else 0):
+    wanted = [None if isinstance(n, SymbolicTensor) else n for n in size]
+    known = None not in (dims[places[0]], dims[places[1]], dims[0] if whole else 0)
+    if known and not live:
         return None
-    for place, n in zip(places, size, strict=True):
+    for place, n in zip(places, wanted, strict=True):
         dims[place] = n
     return Spec(dims, x.dtype)
 

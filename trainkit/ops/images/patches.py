@@ -16,7 +16,7 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape, transpose
 from trainkit.ops.convolutional.convolution import is_channels_first
@@ -331,9 +331,10 @@ def _names(kind: str, low: str, high: str, size: str) -> tuple[str, str, str]:
 
 def _framed_later(given: dict[str, Any], op: str, word: str, grow: bool) -> Any:
     """The spec of images of unknown sizes that are cut or framed, if what is given fits."""
-    found = later_images(given["images"], (None, None), given["data_format"], op)
-    if found is None:
-        return None
+    live = any(isinstance(n, SymbolicTensor) for name, n in given.items() if name != "images")
+    found = later_images(given["images"], (None, None), given["data_format"], op, live=live)
+    if found is None or live:
+        return found
     size = []
     dims = tuple(as_tensor(given["images"]).shape)
     first = is_channels_first(given["data_format"], op)

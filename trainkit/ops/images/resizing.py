@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import devices, shapes
+from trainkit.core import devices, nest, shapes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import arange
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import as_tensor, expand_dims
@@ -187,8 +187,10 @@ def _padded(x: Tensor, size: tuple[int, int], value: float) -> Tensor:
 
 
 def _resize_later(given: dict[str, Any]) -> Any:
-    size = tuple(given["size"])
-    return later_images(given["images"], (size[0], size[-1]), given["data_format"], "resize")
+    live = any(isinstance(n, SymbolicTensor) for n in nest.flatten(given["size"]))
+    size = (None, None) if isinstance(given["size"], Tensor) else tuple(given["size"])
+    ends = (size[0], size[-1])
+    return later_images(given["images"], ends, given["data_format"], "resize", live=live)
 
 
 @sizes_later("image.resize", _resize_later)

@@ -26,6 +26,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, ravel
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.math.elementwise import cast
 
 # ------------------------------------------------------------------ positions
@@ -378,6 +379,15 @@ gather_nd.gradients(lambda g, y, x, indices: gather_nd_sum(g, indices, x), None)
 gather_nd_sum.gradients(lambda gg, y, g, indices, x: gather_nd(gg, indices), None, None)
 
 
+def _places_specs(a: Bound) -> Any:
+    where, sizes = positions(a["indices"], "unravel_index"), a["shape"]
+    rank = len(sizes) if isinstance(sizes, list | tuple) else as_tensor(sizes).shape[0]
+    if rank is None:
+        raise InvalidArgumentError("unravel_index: the number of axes of the shape must be known")
+    return (Spec(where.shape, where.dtype),) * rank
+
+
+@needs_values("shape", gives=_places_specs)
 def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
     """Positions in a flattened tensor as positions along each axis.
 

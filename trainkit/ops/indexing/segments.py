@@ -20,6 +20,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.vmap import (
     ItemStack,
     moved,
@@ -237,6 +238,12 @@ def _check_sorted(op: str, ids: Tensor) -> None:
         )
 
 
+def _by_segment(a: Bound) -> Spec:
+    x, ids = as_tensor(a["data"]), as_tensor(a["segment_ids"])
+    return Spec((None, *x.shape[len(ids.shape) :]), x.dtype)
+
+
+@needs_values("num_segments", gives=_by_segment)
 def segment_sum(
     data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:
@@ -263,6 +270,7 @@ def segment_sum(
     return _called(_sum, data, segment_ids, num_segments, sorted)
 
 
+@needs_values("num_segments", gives=_by_segment)
 def segment_max(
     data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:
@@ -274,6 +282,7 @@ def segment_max(
     return _called(_max, data, segment_ids, num_segments, sorted)
 
 
+@needs_values("num_segments", gives=_by_segment)
 def segment_min(
     data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:
@@ -285,6 +294,7 @@ def segment_min(
     return _called(_min, data, segment_ids, num_segments, sorted)
 
 
+@needs_values("num_segments", gives=_by_segment)
 def segment_prod(
     data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False
 ) -> Tensor:

@@ -14,6 +14,7 @@ from trainkit.ops.arrays.diagonals import diagonal as diagonal_
 from trainkit.ops.arrays.diagonals import tril, triu
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.core.dynamic_shapes import like, needs_values
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import (
     clip,
@@ -70,6 +71,7 @@ def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
     return where(on, spread, x)  # type: ignore[no-any-return]
 
 
+@needs_values("num_lower", "num_upper", gives=lambda a: like(a["input"]))
 def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> Tensor:
     """`num_lower` diagonals below and `num_upper` above the main one (-1: all); else zeros."""
     x = convert_to_tensor(input)

@@ -23,6 +23,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.core.vmap import later, moved, stacked
 from trainkit.ops.math.elementwise import (
@@ -418,6 +419,13 @@ def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Arr
 _bincount.declare(batch=one_by_one("the greatest value of an item says how many bins it has"))
 
 
+def _counts_spec(a: Bound) -> Spec:
+    x, weights = as_tensor(a["x"]), a["weights"]
+    dtype = dtypes.int32 if weights is None else dtypes.result_type(x, as_tensor(weights))
+    return Spec((*x.shape[:-1], None), dtype)
+
+
+@needs_values("minlength", gives=_counts_spec)
 def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Tensor:
     """How often each of the numbers 0, 1, 2, ... occurs.
 

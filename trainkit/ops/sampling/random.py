@@ -492,7 +492,7 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
     if noise_shape is not None:
         shape = tuple(n if m is None else m for n, m in zip(shape, noise_shape, strict=True))
     scale = 1 / (1 - rate) if rate < 1 else 0.0
-    if noise_shape is None or serves(noise_shape, tuple(x.shape)):
+    if noise_shape is None or (not is_later(noise_shape) and serves(noise_shape, tuple(x.shape))):
         kept = generator_of(seed).draw(philox.philox_kept, shape, rate=float(rate))
         result: Tensor = dropped(x, kept, scale=scale)
     else:  # the mask makes the result larger than the inputs

@@ -12,11 +12,13 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import ones
 from trainkit.ops.arrays.pad_and_tile import pad, tile
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import (
     cast,
@@ -79,6 +81,11 @@ def vorbis_window(window_length: int, dtype: Any = "float32", name: Any = None) 
 # ---------------------------------------------------------------------- frames
 
 
+def _frames_spec(a: Bound) -> Spec:
+    return unknown(a["signal"], more=1)
+
+
+@needs_values("frame_length", "frame_step", gives=_frames_spec)
 def frame(
     signal: Any,
     frame_length: int,

@@ -25,6 +25,7 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.conversion import ensure_shape
 from trainkit.ops.arrays.pad_and_tile import pad, tile
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.math.elementwise import (
     cast,
@@ -118,6 +119,12 @@ def _positive(op: str, **numbers: Any) -> None:
             )
 
 
+def _windows_spec(a: Bound) -> Spec:
+    x = as_tensor(a["x"])
+    return Spec((*x.shape[:-1], None, None), x.dtype)
+
+
+@needs_values("sequence_length", "sequence_stride", gives=_windows_spec)
 def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Tensor:
     """Windows over the last axis of `x`.
 
@@ -294,6 +301,8 @@ def istft(
     start = n // 2 if center else 0
     if length is None:
         return get_item(signal, (..., slice(start, -start or None)))
+    if is_later(length):
+        return get_item(signal, (..., slice(start, start + length)))
     cut = get_item(signal, (..., slice(start, start + int(length))))
     return cut if signal.shape[-1] is not None else ensure_shape(cut, (*cut.shape[:-1], length))
 

@@ -14,7 +14,14 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.tensor import (
+    PRIMITIVES,
+    SymbolicTensor,
+    Tensor,
+    convert_to_tensor,
+    is_tensor,
+    wrap,
+)
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import arange, linspace
 from trainkit.ops.arrays.shaping import expand_dims, reshape
@@ -260,6 +267,8 @@ def _grids(x: tuple[Any, ...], indexing: str) -> list[Tensor]:
 
 def _powers_spec(a: Bound) -> Any:
     x = convert_to_tensor(a["x"])
+    if isinstance(a["N"], SymbolicTensor):
+        return Spec((x.shape[0], None), x.dtype)
     known = a["N"] is not None or x.shape != (None,)
     return None if known else Spec((None, None), x.dtype)
 
