@@ -134,6 +134,11 @@ def test_every_operation_with_a_rule_has_a_row():
     assert not missing, f"add rows to tests/conformance/without_gradient.py for {missing}"
 
 
+def test_every_operation_says_whether_stacks_keep_bits():
+    silent = [n for n, p in sorted(PRIMITIVES.items()) if p.facets.stackable is UNDECLARED]
+    assert not silent, f"declare stackable=True, or Absent(reason): {silent}"
+
+
 # Rows whose items go one after the other for some inputs, because ...
 ONE_AFTER_THE_OTHER = {
     "with_values": "the sizes of its results depend on values",
@@ -180,6 +185,10 @@ def test_a_stack_gives_the_stack_of_the_results(case, one_by_one):
         given = Stacks(case, own)
         got = tk.vectorized_map(given.call, given.stacks, fallback_to_while_loop=False)
         assert_same(got, given.one_by_one)
+        if PRIMITIVES[case.name].facets.stackable is True:
+            assert [y.numpy().tobytes() for y in flat(got)] == [
+                y.tobytes() for y in given.one_by_one
+            ], "said to be stackable, but a stack gives other bits"
     forward = case.name.removesuffix("_gradient")  # the row may call that, too
     allowed = {case.name, forward} & set(ONE_AFTER_THE_OTHER)
     assert set(one_by_one) <= allowed, "a batching rule had no way for these inputs"

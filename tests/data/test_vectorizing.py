@@ -61,14 +61,19 @@ VECTORIZED = {
     "tiled at the end": lambda a, b, n: ops.tile(a, 3),
     "a view and its source": lambda a, b, n: viewed(ops.cast(a, "float32")),
     "chosen": lambda a, b, n: ops.where(b > 0.0, b, ops.exp(b)),
-}
-ONE_BY_ONE = {
-    "summed over the first axis": lambda a, b, n: ops.sum(b[:, None] * b, axis=0),
     "position in all": lambda a, b, n: ops.argmax(a),
     "tiled into more axes": lambda a, b, n: ops.tile(b, (2, 1)),
     "columns of a table": lambda a, b, n: ops.take(TABLE, n % 2, axis=1),
     "picked by itself": lambda a, b, n: ops.take(b, n % 3, axis=0),
     "picked by tensors": lambda a, b, n: b[n % 3],
+    "rolled": lambda a, b, n: ops.roll(a, 2, axis=-1),
+    "sorted": lambda a, b, n: (ops.sort(b), ops.argsort(a, axis=0)),
+    "split": lambda a, b, n: tuple(ops.split(a, 2, axis=0)),
+    "the best": lambda a, b, n: ops.top_k(b, 2)[0],
+}
+ONE_BY_ONE = {
+    "summed over the first axis": lambda a, b, n: ops.sum(b[:, None] * b, axis=0),
+    "products": lambda a, b, n: ops.matmul(b, b),
     "numpy": lambda a, b, n: np.sort(b.numpy()),
     "branches": lambda a, b, n: b if int(n) % 2 else -b,
 }

@@ -1,8 +1,9 @@
 """One call for a whole batch in place of a call per element.
 
-A function that is pure is run once on symbols. If each operation it made is one whose result for
-stacked inputs is the stack of the results, to the bit, the list of them is run on stacks. Anything
-else, and any function whose first stack disagrees with its elements, is called element by element.
+A function that is pure is run once on symbols. Its operations go over stacks by their batching
+rules; if each that comes of it keeps the bits of the elements, as its facet `stackable` says, the
+list of them is run on stacks. Anything else, and any function whose first stack disagrees with its
+elements, is called element by element.
 """
 
 from __future__ import annotations
@@ -20,32 +21,34 @@ from trainkit.core.tensor import SymbolicTensor, Tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.calling import Caller, _leaves, as_element
 from trainkit.data.node import Leaves, stack_elements
-from trainkit.data.stacking import AXES, SUMS, NotVectorizable, taken, taken_from_table
+from trainkit.ops.core.vmap import BatchedTensor, new_level, unbatched
 
 _ON_CPU = devices.device(devices.CPU)
 
 
-def _alike(primitive: Any) -> bool:
-    """Whether each element of the result depends on one element of each input."""
-    return bool(primitive.facets.fusible or primitive.broadcasts)
+class NotVectorizable(Exception):
+    """The function has to be called element by element."""
+
+
+Step = tuple[Any, tuple[Any, ...], dict[str, Any], tuple[SymbolicTensor, ...]]
+"""A primitive, its inputs, settings and results."""
 
 
 class _Trace:
     """Writes down the operations that a function does on symbols."""
 
     def __init__(self) -> None:
-        self.steps: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[SymbolicTensor]]] = []
+        self.steps: list[Step] = []
 
     def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-        if primitive.facets.effect or not (_alike(primitive) or primitive.name in AXES):
+        if primitive.facets.effect:
             raise NotVectorizable(primitive.name)
         specs = [Spec(x.shape, x.dtype) if isinstance(x, Tensor) else x for x in inputs]
         result = primitive.shape_rule(*specs, **settings)
-        if isinstance(result, tuple):
-            raise NotVectorizable(primitive.name)
-        y = SymbolicTensor(result)
-        self.steps.append((primitive, inputs, settings, [y]))
-        return y
+        several = isinstance(result, tuple)
+        ys = tuple(map(SymbolicTensor, result if several else (result,)))
+        self.steps.append((primitive, inputs, settings, ys))
+        return ys if several else ys[0]
 
     def read_variable(self, variable: Any) -> Any:
         raise NotVectorizable("a variable")
@@ -57,12 +60,51 @@ class _Trace:
         raise NotVectorizable("a variable")
 
 
+class _StackTrace(_Trace):
+    """Writes down operations on stacks, each of which must keep the bits of its elements.
+
+    Attributes:
+        sums: whether one adds up numbers of an element.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = False
+
+    def apply(self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        holds = primitive.facets.stackable
+        if callable(holds):
+            self.sums = True
+            holds = holds(len(inputs[0].shape), settings)
+        if not (holds or primitive.facets.fusible or primitive.broadcasts):
+            raise NotVectorizable(primitive.name)
+        return super().apply(primitive, inputs, settings)
+
+    def one_by_one(self, primitive: Any) -> None:
+        """Refuse what has no way for a whole stack."""
+        raise NotVectorizable(primitive.name)
+
+
+def _traced(trace: _Trace, function: Callable[[], Any]) -> Any:
+    """What `function` gives, with its operations written down by `trace`."""
+    traces = trace_state.THREAD.traces
+    traces.append(trace)
+    try:
+        with _ON_CPU:
+            return function()
+    finally:
+        traces.pop()
+
+
 class Program:
     """A function's operations, to be run on stacks of elements.
 
+    They are written down once, for one element. For each size of a stack, the batching rules make
+    of them operations on the stack.
+
     Args:
         caller: holds the function.
-        specs: those of an element's leaves, all sizes known.
+        structure: specs of an element's leaves, all sizes known.
 
     Raises:
         NotVectorizable: an operation does not allow it.
@@ -75,122 +117,155 @@ class Program:
         if any(s.dtype is string for s in specs):
             raise NotVectorizable("text")
         self.symbols = [SymbolicTensor(Spec(s.shape, s.dtype)) for s in specs]
-        self.steps, self.results = self._traced(caller, structure)
-        self.sums = any(step[0].name in SUMS for step in self.steps)
-        self.slots = {id(x): i for i, x in enumerate(self.symbols)}
-        last = {id(x): i for i, step in enumerate(self.steps) for x in step[1]}
-        self.run = [self._bound(i, last) for i in range(len(self.steps))]
-        self.outputs = [self.slots.get(id(r), r) for r in self.results]
+        self.steps, self.results = self._of_one(caller, structure)
+        self._of_size: dict[int, _StackProgram] = {}
+        self.sums = self._for(_PROBED).sums
 
-    def _traced(self, caller: Caller, structure: Any) -> Any:
+    def _of_one(self, caller: Caller, structure: Any) -> Any:
         trace = _Trace()
-        trace_state.THREAD.traces.append(trace)
+        symbols = nest.pack(structure, list(self.symbols))
+
+        def call() -> Any:
+            return _leaves(as_element(caller.function(*caller.arguments(symbols))))
+
         try:
-            with _ON_CPU:
-                result = caller.function(
-                    *caller.arguments(nest.pack(structure, list(self.symbols)))
-                )
-                leaves = _leaves(as_element(result))
+            leaves = _traced(trace, call)
         except Exception as error:  # the call on an element shows the error, if it is one
             raise NotVectorizable(str(error)) from error
-        finally:
-            trace_state.THREAD.traces.pop()
         if not any(isinstance(leaf, SymbolicTensor) for leaf in leaves):
             raise NotVectorizable("a constant result")
         if not all(isinstance(leaf, Tensor) for leaf in leaves):
             raise NotVectorizable("None, or a data set")
         return trace.steps, leaves
 
-    def _bound(self, i: int, last: dict[int, int]) -> Callable[[list[Any], int], Any]:
-        """Step `i` as a function of the values so far and the number of elements."""
-        primitive, inputs, settings, (y,) = self.steps[i]
-        slots: list[Any] = [self.slots.get(id(x)) for x in inputs]
-        self.slots[id(y)] = len(self.slots)
-        if primitive.name == "take":
-            return self._take(slots, inputs, settings)
-        if primitive.name in AXES:
-            AXES[primitive.name](1, len(inputs[0].shape), settings)  # raises if there is no way
-        if primitive.name == "cast":
-            source, dtype = slots[0], y.dtype.dtype
-            return lambda values, count: values[source].astype(dtype)
-        if self._in_place(i, last):
-            kernel, source = primitive.kernel, slots[0]
-            others = [x._array if isinstance(x, Tensor) else x for x in inputs[1:]]
-            return lambda values, count: kernel(values[source], *others, values[source])
-        apply = _elementwise if _alike(primitive) else _moved
-        pairs = list(zip(inputs, slots, strict=True))
-        return lambda values, count: apply(
-            primitive, [x if s is None else values[s] for x, s in pairs], inputs, settings, y, count
-        )
+    def _for(self, count: int) -> _StackProgram:
+        """The program for stacks of `count` elements."""
+        found = self._of_size.get(count)
+        if found is None:
+            if len(self._of_size) == _MOST_SIZES:
+                self._of_size.clear()
+            found = self._of_size[count] = _StackProgram(self, count)
+        return found
 
-    @staticmethod
-    def _take(slots: list[Any], inputs: Any, settings: Any) -> Callable[[list[Any], int], Any]:
-        """Picks from a table that is the same for all elements, or the same picks from each."""
-        table, picks = slots
-        if table is None:
-            kernel = taken_from_table(inputs[0]._array, settings)
-            return lambda values, count: kernel(values[picks])
-        if picks is not None:
-            raise NotVectorizable("take of an element's own positions")
-        kernel = taken(inputs[1]._array, len(inputs[0].shape), settings)
-        return lambda values, count: kernel(values[table])
+    def __call__(self, leaves: Leaves) -> Leaves:
+        """The function's results for a stack of elements."""
+        return self._for(len(leaves[0]))(leaves)
+
+
+_PROBED = 2  # the size for which it is tried whether there is a way
+_MOST_SIZES = 16
+
+
+class _StackProgram:
+    """The operations of a function on stacks of one size.
+
+    Attributes:
+        sums: whether one adds up numbers of an element.
+    """
+
+    def __init__(self, program: Program, count: int) -> None:
+        trace = _StackTrace()
+        dims = [(count, *x.shape) for x in program.symbols]
+        pairs = zip(dims, program.symbols, strict=True)
+        symbols = [SymbolicTensor(Spec(shape, x.dtype)) for shape, x in pairs]
+        self.results = _traced(trace, lambda: _on_stacks(program, symbols, count))
+        self.steps, self.sums = trace.steps, trace.sums
+        self.slots = {id(x): i for i, x in enumerate(symbols)}
+        last = {id(x): i for i, step in enumerate(self.steps) for x in step[1]}
+        self.run = [self._bound(i, last) for i in range(len(self.steps))]
+        self.outputs = [self.slots.get(id(r), r) for r in self.results]
+
+    def _bound(self, i: int, last: dict[int, int]) -> Callable[[list[Any]], None]:
+        """Step `i` as a function that adds its results to the values so far."""
+        primitive, inputs, settings, ys = self.steps[i]
+        slots: list[Any] = [self.slots.get(id(x)) for x in inputs]
+        for y in ys:
+            self.slots[id(y)] = len(self.slots)
+        if self._in_place(i, last):
+            return _writer_in_place(primitive.kernel, slots[0], inputs[1:])
+        if (
+            primitive.is_ufunc or primitive.facets.promotion != "none"
+        ):  # NumPy's dtype may not be ours
+            return _by_operation(primitive.op, list(zip(inputs, slots, strict=True)), settings)
+        return _by_kernel(primitive.kernel, inputs, slots, settings)
 
     def _in_place(self, i: int, last: dict[int, int]) -> bool:
         """Whether step `i` may overwrite its first input: of the same kind and no later use."""
-        primitive, inputs, _, (y,) = self.steps[i]
+        primitive, inputs, _, (y, *_more) = self.steps[i]
+        if not primitive.is_ufunc or not all(_scalar_like(other, y) for other in inputs[1:]):
+            return False
         x = inputs[0]
-        made = {id(s[3][0]) for s in self.steps[:i] if s[0].is_ufunc or s[0].name == "cast"}
-        viewed = {id(v) for s in self.steps[:i] if s[0].name in AXES for v in s[1]}
+        before = self.steps[:i]
+        made = {id(s[3][0]) for s in before if s[0].is_ufunc or s[0].facets.fusible}
+        viewed = {id(v) for s in before if s[0].facets.memory == "view" for v in s[1]}
         return (
-            primitive.is_ufunc
-            and all(_scalar_like(other, y) for other in inputs[1:])
-            and id(x) in made - viewed
+            id(x) in made - viewed
             and all(x is not r for r in self.results)
             and last[id(x)] == i
             and x.dtype == y.dtype
             and x.dtype.is_floating
-            and x.shape == y.shape
+            and tuple(x.shape) == tuple(y.shape)
         )
 
     def __call__(self, leaves: Leaves) -> Leaves:
-        """The function's results for a stack of elements."""
-        count = len(leaves[0])
         values = list(leaves)
         for step in self.run:
-            values.append(step(values, count))
-        return [values[r] if type(r) is int else _whole(r, count) for r in self.outputs]
+            step(values)
+        return [
+            values[r] if type(r) is int else np.array(np.asarray(r._array)) for r in self.outputs
+        ]
 
 
-def _elementwise(
-    primitive: Any, arrays: list[Any], inputs: Any, settings: Any, y: Any, count: int
-) -> Any:
-    """An operation on stacks, whose elements are made to have one rank."""
-    rank = len(y.shape)
-    ready = []
-    for x, array in zip(inputs, arrays, strict=True):
-        if isinstance(x, SymbolicTensor):
-            missing = rank - (array.ndim - 1)
-            if missing:
-                array = array.reshape(array.shape[0], *(1,) * missing, *array.shape[1:])
-            array = wrap(array)
-        ready.append(array)
-    return primitive.op(*ready, **settings)._array
+def _on_stacks(program: Program, symbols: list[SymbolicTensor], count: int) -> list[Any]:
+    """The results of a program's operations on stacks (count, ...) of what they were written for.
+
+    Operations go over the stacks by their batching rules.
+    """
+    level = new_level()
+    items: dict[int, Any] = {
+        id(x): BatchedTensor(stack, level)
+        for x, stack in zip(program.symbols, symbols, strict=True)
+    }
+    for primitive, inputs, settings, ys in program.steps:
+        found = primitive.op(*[items.get(id(x), x) for x in inputs], **settings)
+        items.update(zip(map(id, ys), found if type(found) is tuple else (found,), strict=True))
+    return [unbatched(items.get(id(r), r), level, count) for r in program.results]
 
 
-def _moved(
-    primitive: Any, arrays: list[Any], inputs: Any, settings: Any, y: Any, count: int
-) -> Any:
-    """An operation that moves or names axes, on stacks."""
-    stacks = [wrap(_whole(array, count)) for array in arrays]
-    more = AXES[primitive.name](count, len(inputs[0].shape), settings)
-    return primitive.op(*stacks, **more)._array
+def _by_operation(
+    op: Any, pairs: list[tuple[Any, int | None]], settings: dict[str, Any]
+) -> Callable[[list[Any]], None]:
+    def run(values: list[Any]) -> None:
+        found = op(*[x if s is None else wrap(values[s]) for x, s in pairs], **settings)
+        if type(found) is tuple:
+            values.extend(y._array for y in found)
+        else:
+            values.append(found._array)
+
+    return run
 
 
-def _whole(value: Any, count: int) -> Any:
-    """A stack; a tensor that is the same for all elements is repeated."""
-    if isinstance(value, Tensor):
-        return np.repeat(np.asarray(value._array)[None], count, axis=0)
-    return value
+def _by_kernel(
+    kernel: Any, inputs: tuple[Any, ...], slots: list[int | None], settings: dict[str, Any]
+) -> Callable[[list[Any]], None]:
+    arrays = [x._array if type(x) is Tensor else x for x in inputs]
+    pairs = list(zip(arrays, slots, strict=True))
+
+    def run(values: list[Any]) -> None:
+        found = kernel(np, *[x if s is None else values[s] for x, s in pairs], **settings)
+        if type(found) is tuple:
+            values.extend(found)
+        else:
+            values.append(found)
+
+    return run
+
+
+def _writer_in_place(
+    kernel: Any, source: int, others: tuple[Any, ...]
+) -> Callable[[list[Any]], None]:
+    arrays = [x._array if isinstance(x, Tensor) else x for x in others]
+    return lambda values: values.append(kernel(values[source], *arrays, values[source]))
 
 
 def _scalar_like(x: Any, y: Any) -> bool:

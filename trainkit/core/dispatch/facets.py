@@ -186,47 +186,78 @@ _DEFAULTS: dict[str, Any] = {
 ELEMENTWISE = Semantics(
     "elementwise", batch=BY_ELEMENT, stackable=True, lowering=TRACE, memory="fresh"
 )
-REDUCTION = Semantics("reduction", batch=OVER_AXES, lowering=TRACE)
+REDUCTION = Semantics(
+    "reduction",
+    batch=OVER_AXES,
+    lowering=TRACE,
+    stackable=Absent("numbers of a stack may be added up in another order"),
+)
 AXIS = Semantics(
     "along an axis",
     batch=ALONG_AXIS,
     lowering=Absent("it goes along an axis in order"),
+    stackable=Absent("numbers of a stack may be added up in another order"),
 )
-VIEW = Semantics("view", recompute="free", lowering=TRACE)
-ARRANGEMENT = Semantics("arrangement", lowering=Absent("no view tells where its elements go"))
-INDEXING = Semantics("indexing", lowering=Absent("positions are values, which a trace can't see"))
-CREATION = Semantics("creation", lowering=TRACE)
+VIEW = Semantics("view", recompute="free", lowering=TRACE, stackable=True)
+ARRANGEMENT = Semantics(
+    "arrangement", lowering=Absent("no view tells where its elements go"), stackable=True
+)
+INDEXING = Semantics(
+    "indexing",
+    lowering=Absent("positions are values, which a trace can't see"),
+    stackable=Absent("what is added at one place may come in another order"),
+)
+CREATION = Semantics("creation", lowering=TRACE, stackable=True)
 QUERY = Semantics(
     "shape query",
     reads={0: SHAPE},
     lowering=Absent("shapes are known when a kernel is made"),
+    stackable=True,
 )
-CONTRACTION = Semantics("contraction", memory="fresh", lowering=TRACE)
-PRODUCT = Semantics("matrix product", memory="fresh", lowering=TRACE)
-WINDOW = Semantics("windows", lowering=Absent("a product or tuned kernel computes its windows"))
+CONTRACTION = Semantics(
+    "contraction", memory="fresh", lowering=TRACE, stackable=Absent("BLAS goes by sizes")
+)
+PRODUCT = Semantics(
+    "matrix product", memory="fresh", lowering=TRACE, stackable=Absent("BLAS goes by sizes")
+)
+WINDOW = Semantics(
+    "windows",
+    lowering=Absent("a product or tuned kernel computes its windows"),
+    stackable=Absent("kernels go by sizes"),
+)
 MATRIX = Semantics(
-    "matrices", batch=LEADING_AXES, lowering=Absent("LAPACK computes it"), export=NO_LAYER
+    "matrices",
+    batch=LEADING_AXES,
+    lowering=Absent("LAPACK computes it"),
+    export=NO_LAYER,
+    stackable=Absent("LAPACK goes by sizes"),
 )
 LAST_AXES = Semantics(
-    "last axes", batch=LEADING_AXES, lowering=Absent("a library goes along whole lines")
+    "last axes",
+    batch=LEADING_AXES,
+    lowering=Absent("a library goes along whole lines"),
+    stackable=Absent("a library may go by sizes"),
 )
 RANDOM = Semantics(
     "random numbers",
     batch=one_by_one("each item draws from a stream of its own"),
     lowering=Absent("Philox has kernels of its own"),
+    stackable=Absent("draws follow one another"),
     export=Absent("a saved graph predicts, it draws nothing"),
 )
 CONTROL = Semantics(
     "control flow",
     lowering=Absent("it runs graphs or Python functions"),
+    stackable=Absent("functions are given one element"),
     export=Absent("a saved graph holds no Python"),
 )
 MESSAGE = Semantics(
     "message",
     lowering=Absent("it does something besides its result"),
+    stackable=Absent("it is made for one element"),
     export=Absent("what it does is not data alone"),
 )
-COMPOSITE = Semantics("composite")
+COMPOSITE = Semantics("composite", stackable=Absent("kernels go by sizes"))
 
 
 class Facets:
@@ -238,9 +269,8 @@ class Facets:
         batch: how n stacked values go through at once: a `Batch`, or a rule `(primitive, inputs,
             settings, count)` that gives the stacked result or `NotImplemented`, or
             `one_by_one(reason)`.
-        stackable: whether elements of a dataset, stacked, give the same bits as one by one: `True`
-            with the settings as they are, or a rule `(count, rank, settings)` that gives the
-            settings for a stack, or `Absent(reason)`.
+        stackable: whether elements of a dataset, stacked, give the same bits as one by one: `True`,
+            or a rule `(rank, settings)` that says so of sums, or `Absent(reason)`.
         memory: "fresh" where results always have memory of their own, "view" where it may be that
             of an input.
         reads: for places of inputs what is read of them, where that isn't values: `SHAPE` for the

@@ -188,7 +188,9 @@ def _triu(xp: ArrayModule, x: Array, *, k: int) -> Array:
 
 
 _tril.gradients(lambda g, y, x, *, k: _tril(g, k=k))
+_tril.declare(stackable=True)
 _triu.gradients(lambda g, y, x, *, k: _triu(g, k=k))
+_triu.declare(stackable=True)
 
 
 @needs_values("k", gives=lambda a: like(a["x"]))

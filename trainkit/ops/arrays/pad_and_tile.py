@@ -16,6 +16,7 @@ from trainkit.core.dispatch.facets import (
     NOT_YET,
     OVER_AXES,
     SHAPE,
+    Absent,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -137,7 +138,9 @@ tile_sum_sized.joint_gradient(_tile_sum_sized_gradient)
 _tile.batch_by(tiles)
 tile_sized.batch_by(tiles)
 tile_sum.batch_by(tile_sums)
+tile_sum.declare(stackable=Absent("it adds up numbers"))
 tile_sum_sized.batch_by(tile_sums)
+tile_sum_sized.declare(stackable=Absent("it adds up numbers"))
 
 
 def tile(x: Any, repeats: Any) -> Tensor:
@@ -223,7 +226,7 @@ def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: Any, axis: int
 _repeat.gradients(_repeat_gradient)
 _repeat.declare(batch=ALONG_AXIS)
 repeat_sum.gradients(lambda g, y, x, *, repeats, axis: _repeat(g, repeats=repeats, axis=axis))
-repeat_sum.declare(batch=ALONG_AXIS)
+repeat_sum.declare(batch=ALONG_AXIS, stackable=Absent("it adds up numbers"))
 
 
 def _repeated_spec(a: Bound) -> Spec:
@@ -276,7 +279,7 @@ def _flip(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
 
 
 _flip.gradients(lambda g, y, x, *, axis: _flip(g, axis=axis))
-_flip.declare(batch=OVER_AXES)
+_flip.declare(batch=OVER_AXES, stackable=True)
 
 
 def flip(x: Any, axis: Any = None) -> Tensor:
@@ -465,6 +468,7 @@ pad_sum.gradients(
 )
 _pad.batch_by(with_settings(lambda s, rank, count: {"pad_width": ((0, 0), *s["pad_width"])}))
 pad_sum.batch_by(_pad.primitive.facets.batch)
+pad_sum.declare(stackable=Absent("it adds up numbers"))
 
 
 def _padded_spec(a: Bound) -> Spec:

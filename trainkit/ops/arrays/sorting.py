@@ -67,9 +67,13 @@ def _argsort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     return found.astype(_INT32)
 
 
+_argsort.declare(stackable=True)
+
+
 _sort.gradients(
     lambda g, y, x, *, axis: take_along_axis_sum(g, _argsort(x, axis=axis), x, axis=axis)
 )
+_sort.declare(stackable=True)
 
 
 def sort(x: Any, axis: int | None = -1) -> Tensor:
@@ -199,6 +203,7 @@ def _few_greatest(x: Any, k: int) -> Any:
 _top_k.gradients(
     lambda g, y, x, *, k, sorted: take_along_axis_sum(g[0], y[1], x, axis=len(x.shape) - 1)
 )
+_top_k.declare(stackable=True)
 
 
 def _top_specs(a: Bound) -> TopK:
@@ -289,6 +294,9 @@ def _searchsorted(
     wanted = values.reshape(len(lines), -1)
     found = [xp.searchsorted(a, v, side) for a, v in zip(lines, wanted, strict=True)]
     return xp.stack(found).reshape(values.shape).astype(dtype)
+
+
+_searchsorted.declare(stackable=True)
 
 
 @_searchsorted.batch_by
@@ -481,6 +489,9 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
     """Whether each element is one of `members`."""
     return xp.isin(x, members)
+
+
+_isin.declare(stackable=True)
 
 
 @_isin.batch_by

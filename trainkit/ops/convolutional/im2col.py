@@ -13,6 +13,7 @@ from trainkit.core.dispatch.facets import (
     GRADIENT_STEP,
     NO_LAYER,
     SHAPE,
+    Absent,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -89,6 +90,7 @@ _unfold.gradients(lambda g, y, x, **s: unfold_gradient(g, x, **s))
 unfold_gradient.gradients(lambda gg, y, g, x, **s: _unfold(gg, **s), None)
 _unfold.batch_by(folded(0))
 unfold_gradient.batch_by(folded(0, likes=(1,)))
+unfold_gradient.declare(stackable=Absent("it adds up numbers"))
 
 
 def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: Any) -> Spec:
@@ -146,6 +148,7 @@ def _fold_gradient(
 
 
 _fold.gradients(_fold_gradient)
+_fold.declare(stackable=Absent("it adds up numbers"))
 
 
 def _settings(

@@ -182,6 +182,8 @@ def rule_of(primitive: Any) -> Rule | None:
 
 def one_after_the_other(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """The operation once per item, results stacked."""
+    if refuse := getattr(trace_state.current_trace(), "one_by_one", None):
+        refuse(primitive)
     rows = []
     for i in range(count):
         given = [x.stacked[i] if isinstance(x, ItemStack) else x for x in inputs]

@@ -125,6 +125,7 @@ def _slice_update_gradient(
 
 
 _slice_update.joint_gradient(_slice_update_gradient)
+_slice_update.declare(stackable=True)
 
 
 @_slice.batch_by

@@ -147,6 +147,7 @@ def add_rows(xp: ArrayModule, out: Array, rows: Array, values: Array, wrap: bool
 
 
 _take.gradients(lambda g, y, x, indices, **settings: take_sum(g, indices, x, **settings), None)
+_take.declare(stackable=True)
 take_sum.gradients(
     lambda gg, y, g, indices, x, **settings: _take(gg, indices, **settings), None, None
 )
@@ -249,6 +250,7 @@ def take_along_axis_sum(xp: ArrayModule, g: Array, indices: Array, x: Array, *, 
 _take_along_axis.gradients(
     lambda g, y, x, indices, *, axis: take_along_axis_sum(g, indices, x, axis=axis), None
 )
+_take_along_axis.declare(stackable=True)
 take_along_axis_sum.gradients(
     lambda gg, y, g, indices, x, *, axis: _take_along_axis(gg, indices, axis=axis), None, None
 )
@@ -376,6 +378,7 @@ def add_at(xp: ArrayModule, out: Array, where: Any, values: Array) -> None:
 
 
 gather_nd.gradients(lambda g, y, x, indices: gather_nd_sum(g, indices, x), None)
+gather_nd.declare(stackable=True)
 gather_nd_sum.gradients(lambda gg, y, g, indices, x: gather_nd(gg, indices), None, None)
 
 
@@ -424,4 +427,4 @@ def _unravel(xp: ArrayModule, indices: Array, *, shape: Any) -> Any:
     return tuple(reversed(found))
 
 
-_unravel.declare(batch=BY_ELEMENT)
+_unravel.declare(batch=BY_ELEMENT, stackable=True)

@@ -62,6 +62,7 @@ _get_item.gradients(lambda g, y, x, *, key: put_item(g, x, key=key))
 put_item.gradients(lambda gg, y, g, x, *, key: _get_item(gg, key=key), None)
 _get_item.batch_by(with_settings(lambda s, rank, count: {"key": (index_keys.ALL, *s["key"])}))
 put_item.batch_by(_get_item.primitive.facets.batch)
+put_item.declare(stackable=True)
 
 # ------------------------------------------------------------------ index tensors
 
@@ -105,6 +106,7 @@ def _get_item_at_gradient(g: Tensor, y: Tensor, x: Tensor, *parts: Tensor, key: 
 
 
 get_item_at.joint_gradient(_get_item_at_gradient)
+get_item_at.declare(stackable=True)
 
 
 def _put_item_at_gradient(

@@ -33,6 +33,7 @@ def _gradient(g: Tensor, y: Any, x: Tensor, value: Tensor, *parts: Tensor, key: 
 
 
 with_items.joint_gradient(_gradient)
+with_items.declare(stackable=True)
 
 
 class _Slice:

@@ -226,7 +226,9 @@ def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
 
 
 _view_as_real.gradients(lambda g, y, x: _view_as_complex(g))
+_view_as_real.declare(stackable=True)
 _view_as_complex.gradients(lambda g, y, x: cast(_view_as_real(g), x.dtype))
+_view_as_complex.declare(stackable=True)
 
 
 def view_as_real(x: Any) -> Tensor:

@@ -142,6 +142,7 @@ def shift_along(xp: ArrayModule, x: Array, *, axis: int, reverse: bool) -> Array
 shift_along.gradients(
     lambda g, y, x, *, axis, reverse: shift_along(g, axis=axis, reverse=not reverse)
 )
+shift_along.declare(stackable=True)
 
 
 def _recurrence_gradient(

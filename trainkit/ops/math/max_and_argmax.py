@@ -88,7 +88,9 @@ def _extreme_gradient(
 
 
 _max.gradients(_extreme_gradient)
+_max.declare(stackable=True)
 _min.gradients(_extreme_gradient)
+_min.declare(stackable=True)
 
 
 def _initial_setting(initial: Any) -> Any:
@@ -153,6 +155,9 @@ def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str)
     return xp.argmax(x, axis=axis, keepdims=keepdims).astype(dtype)
 
 
+_argmax.declare(stackable=True)
+
+
 @primitive(
     _position_rule,
     name="argmin",
@@ -163,6 +168,9 @@ def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str)
     """Position of the least element."""
     check_axes(x, axis, "argmin")
     return xp.argmin(x, axis=axis, keepdims=keepdims).astype(dtype)
+
+
+_argmin.declare(stackable=True)
 
 
 @_argmax.batch_by

@@ -26,6 +26,9 @@ def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
+_all.declare(stackable=True)
+
+
 @primitive(
     _logic_rule, name="any", semantics=REDUCTION, lowering=Absent("kernels have no such reduction")
 )
@@ -33,6 +36,9 @@ def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether one element along axes is true."""
     check_axes(x, axis, "any")
     return xp.any(x, axis=axis, keepdims=keepdims)
+
+
+_any.declare(stackable=True)
 
 
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:

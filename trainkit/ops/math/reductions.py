@@ -23,6 +23,7 @@ from trainkit.core.dispatch.facets import (
     SHAPE,
     TRACE,
     VIEW,
+    Absent,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
@@ -91,6 +92,15 @@ def _sum_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 # ------------------------------------------------------------------ sums and their gradients
 
 
+def over_last_axes(rank: int, settings: dict[str, Any]) -> bool:
+    """Whether the axes summed over are the last ones, whose numbers lie side by side in stacks too.
+
+    Then they are added up in the same order.
+    """
+    axes = shapes.canonical_axes(settings["axis"], rank)
+    return sorted(axes) == list(range(rank - len(axes), rank))
+
+
 @primitive(_sum_rule, name="sum", semantics=REDUCTION)
 def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Sum along axes."""
@@ -146,6 +156,7 @@ _sum.gradients(_sum_gradient)
 _sum.array_gradients(
     lambda g, y, x, *, axis, keepdims: _spread(np, g, x, axis=axis, keepdims=keepdims, mean=False)
 )
+_sum.declare(stackable=over_last_axes)
 
 
 def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -204,6 +215,7 @@ def broadcast_like(xp: ArrayModule, x: Array, like: Array) -> Array:
 
 
 sum_to_like.gradients(lambda g, y, big, x: broadcast_like(g, big), None)
+sum_to_like.declare(stackable=Absent("it adds up numbers"))
 broadcast_like.gradients(lambda g, y, x, like: sum_to_like(g, x), None)
 
 
@@ -264,6 +276,7 @@ def _mean_gradient_on_arrays(g: Array, y: Array, x: Array, *, axis: Axis, keepdi
 
 
 _mean.array_gradients(_mean_gradient_on_arrays)
+_mean.declare(stackable=over_last_axes)
 
 
 def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -353,6 +366,7 @@ def _variance_gradient(
 
 
 _variance.gradients(_variance_gradient)
+_variance.declare(stackable=over_last_axes)
 
 
 def var(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:

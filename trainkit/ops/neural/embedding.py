@@ -98,6 +98,7 @@ def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:
 
 
 _lookup.gradients(lambda g, y, table, ids: embedding_gradient(g, ids, table), None)
+_lookup.declare(stackable=True)
 embedding_gradient.gradients(lambda gg, y, g, ids, table: _lookup(gg, ids), None, None)
 
 

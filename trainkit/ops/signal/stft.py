@@ -105,6 +105,7 @@ def _overlap_add(xp: ArrayModule, x: Array, *, stride: int) -> Array:
 
 
 _sequences.gradients(lambda g, y, x, *, length, stride: sequences_sum(g, x, stride=stride))
+_sequences.declare(stackable=True)
 sequences_sum.gradients(
     lambda gg, y, g, x, *, stride: _sequences(gg, length=g.shape[-1], stride=stride), None
 )
