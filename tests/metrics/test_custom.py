@@ -331,3 +331,12 @@ def test_a_wrapped_function_survives_its_config(function, wanted):
         again = metrics.MeanMetricWrapper.from_config(config)
         again.update_state([[0.0], [1.0]], [[0.0], [0.0]])
         assert (again.name, float(again.result())) == ("own", wanted)
+
+
+def test_class_numbers_broadcast_over_axes_of_size_1():
+    metric = metrics.SparseCategoricalAccuracy()
+    scores = np.array([[[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]]], "float32")
+    metric.update_state([[0], [1]], scores)
+    assert float(metric.result()) == 0.5  # each with each, as Keras counts
+    with pytest.raises(ValueError, match="class numbers"):
+        metric.update_state([[0], [1]], np.tile(scores, (3, 1, 1)))

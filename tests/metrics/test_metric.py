@@ -100,7 +100,7 @@ def test_a_subclass_keeps_state_and_inner_metrics():
     m = Largest()
     assert m.name == "largest"
     assert float(m([3.0, 2.0])) == 3.0
-    assert [v.name for v in m.variables] == ["best:0", "total:0", "count:0"]
+    assert [v.name for v in m.variables] == ["best", "total", "count"]
     assert {path for path, _ in walk(m)} == {
         (), ("best",), ("inner",), ("inner", "total"), ("inner", "count"),
     }  # fmt: skip

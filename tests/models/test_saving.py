@@ -136,6 +136,7 @@ def test_a_failed_save_leaves_the_older_file(tmp_path, monkeypatch):
     ("call", "error", "words"),
     [
         (lambda m, p: m.save(p / "m.pkl"), ValueError, ".keras"),
+        (lambda m, p: m.save(p / "m.keras", zipped=False), ValueError, "a folder"),
         (lambda m, p: m.save(p / "m.keras", include_optimizer=False), ValueError, "optimizer"),
         (lambda m, p: m.save(p / "m.keras", formt="keras"), ValueError, "'formt'"),
         (lambda m, p: tk.models.load_model(p / "m.h5"), FileNotFoundError, "m.h5"),

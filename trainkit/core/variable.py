@@ -116,6 +116,7 @@ class Variable(RowUpdates, Trackable):
     """
 
     _is_variable = True
+    _numbered = True  # layers, metrics and optimizers name theirs as Keras 3, without a number
     __array_priority__ = 100
     __setattr__ = object.__setattr__  # type: ignore[assignment]
 
@@ -211,8 +212,8 @@ class Variable(RowUpdates, Trackable):
 
     @property
     def name(self) -> str:
-        """The name with TensorFlow's output number, such as `"weight:0"`."""
-        return f"{self._name}:0"
+        """The name, with TensorFlow's output number if a program made it, such as `"weight:0"`."""
+        return f"{self._name}:0" if self._numbered else self._name
 
     @property
     def shape(self) -> TensorShape:
@@ -452,11 +453,13 @@ class Variable(RowUpdates, Trackable):
     def __deepcopy__(self, memo: Any) -> Variable:
         twin = Variable(self._value, self.trainable, self._name, shape=self._shape)
         twin.path, twin.regularizer, twin.constraint = self.path, self.regularizer, self.constraint
+        twin._numbered = self._numbered
         memo[id(self)] = twin
         return twin
 
     def __reduce__(self) -> Any:
-        return _rebuilt, (self._value, self.trainable, self._name, self._shape, self.path)
+        kept = (self._value, self.trainable, self._name, self._shape, self.path, self._numbered)
+        return _rebuilt, kept
 
     __hash__ = object.__hash__
 
@@ -473,9 +476,9 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def _rebuilt(value: Tensor, trainable: bool, name: str, shape: Any, path: str) -> Variable:
+def _rebuilt(value: Any, trainable: bool, name: str, shape: Any, path: str, *numbered: bool) -> Any:
     variable = Variable(value, trainable, name, shape=shape)
-    variable.path = path
+    variable.path, variable._numbered = path, all(numbered)
     return variable
 
 

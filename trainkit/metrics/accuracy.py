@@ -68,27 +68,35 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     return ops.cast(right, dtypes.floatx())
 
 
-def _check_classes(name: str, y_true: Any, y_pred: Any, fewer: int) -> None:
-    """Raise unless y_true has the shape of y_pred less the last `fewer` axes."""
+def _check_classes(
+    name: str, y_true: Any, y_pred: Any, fewer: int, other: tuple[Any, ...] = (None,)
+) -> None:
+    """Raise unless y_true has the shape of y_pred less the last `fewer` axes.
+
+    Sizes that are among `other` fit all.
+    """
     a, b = tuple(y_true.shape), tuple(y_pred.shape)
     b = b[: len(b) - fewer]
-    if len(a) != len(b) or not all(None in (m, n) or m == n for m, n in zip(a, b, strict=True)):
-        other = "SparseCategorical" if fewer == 0 else "Categorical"
+    pairs = list(zip(a, b, strict=False))
+    if len(a) != len(b) or not all(m == n or m in other or n in other for m, n in pairs):
+        family = "SparseCategorical" if fewer == 0 else "Categorical"
         kind = "one-hot labels" if fewer == 0 else "class numbers"
         raise ShapeError(
             f"{name}: the shapes of {kind} and scores do not fit.\n  y_true  "
             f"{tuple(y_true.shape)}\n"
-            f"  y_pred  {tuple(y_pred.shape)}\nThe metrics named {other}... take the other kind."
+            f"  y_pred  {tuple(y_pred.shape)}\nThe metrics named {family}... take the other kind."
         )
 
 
-def _class_numbers(name: str, y_true: Any, y_pred: Any) -> tuple[Any, Any, Any]:
+def _class_numbers(
+    name: str, y_true: Any, y_pred: Any, other: tuple[Any, ...] = (None,)
+) -> tuple[Any, Any, Any]:
     """(class numbers as given, scores, shape of the result); a last axis of size 1 may stay."""
     y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
     y_pred = as_floats(y_pred)
     if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
         y_true = ops.squeeze(y_true, -1)
-    _check_classes(name, y_true, y_pred, 1)
+    _check_classes(name, y_true, y_pred, 1, other)
     return y_true, y_pred, y_true.shape
 
 
@@ -96,7 +104,8 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """1 where the best score is that of the true class, else 0.
 
     Args:
-        y_true: class numbers, (...) or (..., 1).
+        y_true: class numbers, (...) or (..., 1); axes of size 1 broadcast, as in Keras, so that
+            (n, 1) and scores (1, m, classes) compare each with each.
         y_pred: scores, (..., classes).
 
     Returns:
@@ -105,7 +114,8 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     Raises:
         ShapeError: the shapes do not fit.
     """
-    y_true, y_pred, _ = _class_numbers("sparse_categorical_accuracy", y_true, y_pred)
+    name = "sparse_categorical_accuracy"
+    y_true, y_pred, _ = _class_numbers(name, y_true, y_pred, (None, 1))
     best = ops.argmax(y_pred, axis=-1)
     return ops.cast(ops.equal(ops.cast(y_true, best.dtype), best), dtypes.floatx())
 

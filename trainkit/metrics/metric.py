@@ -107,6 +107,7 @@ class Metric(Trackable):
             value = initializers.get(initializer)(tuple(shape), dtype or dtypes.floatx())
             variable = Variable(value, trainable=False, name=name or "variable")
         variable.path = f"{self.name}/{name or 'variable'}"
+        variable._numbered = False
         self._own.added.append((variable, value))
         return variable
 

@@ -163,6 +163,10 @@ def _path(filepath: Any, overwrite: bool = True) -> Any:
 
 def _folder(filepath: Any, overwrite: bool) -> str:
     path = os.fsdecode(filepath)
+    if path.endswith((".keras", *_LEGACY)):
+        raise InvalidArgumentError(
+            f"zipped=False writes a folder, whose name should not end in '.keras', got {path!r}"
+        )
     _check_free(path, overwrite)
     if os.path.exists(path) and not os.path.isdir(path):
         raise InvalidArgumentError(f"{path!r} is a file; zipped=False writes a folder")

@@ -76,6 +76,7 @@ class LossScaleOptimizer(Optimizer):
             self.step_counter = Variable(
                 np.zeros((), np.int32), trainable=False, name="step_counter"
             )
+        self.dynamic_scale._numbered = self.step_counter._numbered = False
 
     # ------------------------------------------------------------------ what the inner one does
 

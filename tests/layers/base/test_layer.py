@@ -69,7 +69,7 @@ def test_weights_are_made_at_the_first_call_and_trainable_ones_come_first():
     assert layer.weights == []
     assert layer(X).shape == (3, 2)
     assert layer.built
-    assert [w.name for w in layer.weights] == ["kernel:0", "shift:0"]
+    assert [w.name for w in layer.weights] == ["kernel", "shift"]
     assert [w.path for w in layer.weights] == [f"{layer.name}/kernel", f"{layer.name}/shift"]
     assert layer.trainable_variables == [layer.kernel]
     assert layer.non_trainable_weights == [layer.shift]
@@ -402,3 +402,24 @@ def test_masks_of_traced_tensors_die_with_their_graph():
     del traced
     gc.collect()
     assert graph() is None
+
+
+def test_names_are_those_of_keras_and_survive_copies():
+    """What a program makes is numbered as TensorFlow numbers it, what layers make is not."""
+    layer = tk.layers.Dense(2, name="d")
+    layer.build((None, 3))
+    model = tk.Sequential([tk.Input((3,)), tk.layers.BatchNormalization()])
+    optimizer = tk.optimizers.SGD(momentum=0.9)
+    optimizer.build([layer.kernel])
+    named = [
+        (layer.kernel, "kernel"),
+        (model.layers[0].moving_mean, "moving_mean"),
+        (optimizer.iterations, "iteration"),
+        (optimizer.variables[-1], "d_kernel_momentum"),
+        (tk.metrics.Precision().variables[0], "true_positives"),
+        (tk.Variable(1.0, name="w"), "w:0"),
+    ]
+    for variable, name in named:
+        assert variable.name == name
+        assert copy.deepcopy(variable).name == name
+        assert pickle.loads(pickle.dumps(variable)).name == name

@@ -187,6 +187,7 @@ class Layer(SpecsByRunning):
         variable = Variable(make(sizes, dtype=wanted.name), name=label, dtype=wanted)
         set_autocast(variable, self if autocast else None)
         variable.path = path_in(self, label)
+        variable._numbered = False
         variable.trainable = bool(trainable)
         variable.aggregation = "none" if aggregation is None else aggregation
         variable.regularizer = regularizers.get(regularizer)

@@ -108,7 +108,8 @@ class Optimizer(OutsideState):
             for counter, start in self.counters:
                 made = Variable(np.asarray(start, np.float32), trainable=False, name=counter)
                 setattr(self, f"_{counter}", made)
-        self._iterations.path = f"{self.name}/iteration"
+                made._numbered = False
+        self._iterations.path, self._iterations._numbered = f"{self.name}/iteration", False
 
     # ------------------------------------------------------------------ what a subclass says
 
@@ -180,7 +181,7 @@ class Optimizer(OutsideState):
         ):
             return value
         rate = Variable(self._checked_rate(value), trainable=False, name="learning_rate")
-        rate.path = f"{self.name}/learning_rate"
+        rate.path, rate._numbered = f"{self.name}/learning_rate", False
         return rate
 
     def _checked_rate(self, value: Any) -> Any:

@@ -48,6 +48,7 @@ class WeightState:
         with eval_shape.eagerly():
             slot = Variable(wrap(value), trainable=False, name=f"{path}_{name}")
         slot.path = f"{owner}/{slot.path}"
+        slot._numbered = False
         self.take_slots({**self.slots, name: slot})
         return slot
 

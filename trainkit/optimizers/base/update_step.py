@@ -158,6 +158,7 @@ class AssigningSteps(Trackable):
         with eval_shape.eagerly():
             variable = Variable(value, trainable=False, name=name or "variable")
         variable.path = f"{self.name}/{variable.path}"
+        variable._numbered = False
         return variable
 
     def assign(self, variable: Variable, value: Any) -> None:
