@@ -36,17 +36,14 @@ MODULES = {
 # These numbers may only fall.
 CLASSES = {
     "Call": 2,
-    "Code": 2,
     "Drawing": 3,
     "Family": 2,
     "Function": 2,
     "Given": 2,
     "Graph": 3,
     "Group": 2,
-    "Held": 2,
     "HotProgram": 2,
     "Kept": 2,
-    "Lines": 2,
     "Loop": 2,
     "Node": 3,
     "NotElementwise": 2,
@@ -65,11 +62,10 @@ CLASSES = {
     "Step": 4,
     "TFRecordWriter": 2,
     "Target": 2,
-    "Team": 2,
-    "Trace": 3,
+    "Trace": 2,
     "Walk": 2,
     "Windows": 2,
-    "Writer": 5,
+    "Writer": 2,
     "Written": 2,
 }
 

@@ -13,6 +13,19 @@ class Unsupported(Exception):
     """A kernel does what can't be compiled; its node stays with NumPy."""
 
 
+CASTS = frozenset(a + b for a in "biuf" for b in "biuf" if a + b not in ("fi", "fu"))
+"""Kinds of dtypes between which a conversion is compiled; a float may not fit into an integer."""
+
+_FLOAT_BYTES = (4, 8)
+
+
+def is_known(dtype: np.dtype[Any]) -> bool:
+    """Whether elements of this dtype can be worked on."""
+    if dtype.kind == "f":
+        return dtype.itemsize in _FLOAT_BYTES and dtype.isnative
+    return dtype.kind in "biu" and dtype.isnative
+
+
 class Buffer:
     """One piece of memory.
 

@@ -1,8 +1,8 @@
-"""Kernels run on arrays that take notes instead of computing.
+"""Kernels run on arrays that note what would be computed, instead of computing it.
 
-A `Traced` array behaves like NumPy's: it goes through ufuncs, methods and views, and NumPy itself
-says which dtype, shape and memory layout each result has. What would be computed is noted as steps.
-A kernel that does anything else raises `Unsupported`, and its node stays as it is.
+A `TracedArray` behaves like NumPy's arrays: it goes through ufuncs, methods and views, and NumPy
+itself says which dtype, shape and memory layout each result has. What would be computed is noted as
+steps. A kernel that does anything else raises `Unsupported`, and its node stays as it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from trainkit.compiler.ir import (
+    CASTS,
     Buffer,
     Elementwise,
     LabelCheck,
@@ -25,13 +26,13 @@ from trainkit.compiler.ir import (
     Step,
     Unsupported,
     View,
+    is_known,
 )
-from trainkit.compiler.llvm.llvm_functions import CASTS, is_exact, is_known
 from trainkit.kernels.jit.numpy_inner_loops import has_loop
 
 
-class Trace:
-    """The steps that kernels have asked for so far.
+class KernelTracer:
+    """The steps that kernels have asked for so far; whoever writes code says what it can write.
 
     Attributes:
         embeds: arrays that are the same in all calls are part of the code; else they are inputs.
@@ -45,7 +46,7 @@ class Trace:
         self.steps: list[Step] = []
         self.inputs: list[Buffer] = []
         self.specs: list[tuple[tuple[int, ...], np.dtype[Any]]] = []
-        self._constants: dict[int, Traced] = {}
+        self._constants: dict[int, TracedArray] = {}
 
     def note(self, step: Step) -> None:
         """Take a step in."""
@@ -53,9 +54,9 @@ class Trace:
 
     def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
         """Whether the code has an expression for the ufunc `name` of these operands."""
-        return is_exact(name, given)
+        raise NotImplementedError(f"{type(self).__name__}.is_expression")
 
-    def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Traced:
+    def input(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedArray:
         """An array that a call gives, in row-major order."""
         array = np.empty(shape, dtype)
         made = self.whole(array, "input")
@@ -64,7 +65,7 @@ class Trace:
         self.specs.append((shape, dtype))
         return made
 
-    def constant(self, array: Any) -> Traced:
+    def constant(self, array: Any) -> TracedArray:
         """An array that is the same in all calls."""
         found = self._constants.get(id(array))
         if found is None:
@@ -73,13 +74,13 @@ class Trace:
             found.buffer.value = (value, array)  # both stay alive, so the identity stays taken
         return found
 
-    def whole(self, array: Any, kind: str = "temporary") -> Traced:
+    def whole(self, array: Any, kind: str = "temporary") -> TracedArray:
         """`array`, which only lends its layout, as a new buffer."""
         if not is_known(array.dtype):
             raise Unsupported(f"dtype {array.dtype}")
-        return Traced(self, array, Buffer(kind, array.nbytes, array.shape), _address(array))
+        return TracedArray(self, array, Buffer(kind, array.nbytes, array.shape), _address(array))
 
-    def result(self, layout: Any) -> Traced:
+    def result(self, layout: Any) -> TracedArray:
         """A new temporary."""
         return self.whole(layout)
 
@@ -89,7 +90,7 @@ def _address(array: Any) -> int:
     return found
 
 
-class Traced(NDArrayOperatorsMixin):
+class TracedArray(NDArrayOperatorsMixin):
     """An array in a trace.
 
     Attributes:
@@ -100,7 +101,7 @@ class Traced(NDArrayOperatorsMixin):
     __slots__ = ("_base", "array", "buffer", "trace")
     __array_priority__ = 100
 
-    def __init__(self, trace: Trace, array: Any, buffer: Buffer, base: int) -> None:
+    def __init__(self, trace: KernelTracer, array: Any, buffer: Buffer, base: int) -> None:
         self.trace = trace
         self.array = array
         self.buffer = buffer
@@ -130,14 +131,14 @@ class Traced(NDArrayOperatorsMixin):
 
     # ------------------------------------------------------------------ views
 
-    def _viewed(self, array: Any) -> Traced:
+    def _viewed(self, array: Any) -> TracedArray:
         """`array`, a view of this one's stand-in, as an array of the same buffer."""
         if not np.may_share_memory(array, self.array) and array.size:
             raise Unsupported("a view that is a copy")
         self.buffer.views += 1
-        return Traced(self.trace, array, self.buffer, self._base)
+        return TracedArray(self.trace, array, self.buffer, self._base)
 
-    def reshape(self, *shape: Any, **options: Any) -> Traced:
+    def reshape(self, *shape: Any, **options: Any) -> TracedArray:
         """The same elements in another shape, copied first where they are not in order."""
         if options:
             raise Unsupported("reshape with options")
@@ -146,33 +147,33 @@ class Traced(NDArrayOperatorsMixin):
             return self.copied().reshape(*shape)
         return self._viewed(array)
 
-    def ravel(self) -> Traced:
+    def ravel(self) -> TracedArray:
         """The elements as a vector."""
         return self.reshape(-1)
 
-    def transpose(self, *axes: Any) -> Traced:
+    def transpose(self, *axes: Any) -> TracedArray:
         """The axes in another order."""
         return self._viewed(self.array.transpose(*axes))
 
-    def swapaxes(self, a: int, b: int) -> Traced:
+    def swapaxes(self, a: int, b: int) -> TracedArray:
         """Two axes exchanged."""
         return self._viewed(self.array.swapaxes(a, b))
 
     @property
-    def T(self) -> Traced:
+    def T(self) -> TracedArray:
         """The axes backwards."""
         return self._viewed(self.array.T)
 
     @property
-    def real(self) -> Traced:
+    def real(self) -> TracedArray:
         """Itself: there are no complex numbers here."""
         return self
 
-    def conj(self) -> Traced:
+    def conj(self) -> TracedArray:
         """Itself: there are no complex numbers here."""
         return self
 
-    def __getitem__(self, key: Any) -> Traced:
+    def __getitem__(self, key: Any) -> TracedArray:
         parts = key if isinstance(key, tuple) else (key,)
         basic = all(k is None or k is Ellipsis or isinstance(k, int | slice) for k in parts)
         if not basic or any(isinstance(k, bool) for k in parts):
@@ -184,13 +185,13 @@ class Traced(NDArrayOperatorsMixin):
 
     # ------------------------------------------------------------------ steps
 
-    def copied(self) -> Traced:
+    def copied(self) -> TracedArray:
         """The elements in row-major order in memory of their own."""
         made = self.trace.result(np.empty(self.array.shape, self.array.dtype))
         self.trace.note(Elementwise("copy", (self.view,), made.view))
         return made
 
-    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+    def astype(self, dtype: Any, copy: bool = True) -> TracedArray:
         """The elements converted to `dtype`."""
         wanted = np.dtype(dtype)
         if wanted == self.array.dtype and not copy:
@@ -205,19 +206,19 @@ class Traced(NDArrayOperatorsMixin):
         self.trace.note(Elementwise(name, (self.view,), made.view))
         return made
 
-    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Traced:
+    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> TracedArray:
         """Sums along axes."""
         return _reduced(self.trace, np.add, self, axis, dtype, keepdims)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Traced:
+    def max(self, axis: Any = None, keepdims: bool = False) -> TracedArray:
         """The largest along axes."""
         return _reduced(self.trace, np.maximum, self, axis, None, keepdims)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Traced:
+    def min(self, axis: Any = None, keepdims: bool = False) -> TracedArray:
         """The smallest along axes."""
         return _reduced(self.trace, np.minimum, self, axis, None, keepdims)
 
-    def _become(self, other: Traced) -> Traced:
+    def _become(self, other: TracedArray) -> TracedArray:
         """Have the value `other` from now on, as after a call with `out=`."""
         mine = self.view
         fits = other.array.shape == self.array.shape and other.array.dtype == self.array.dtype
@@ -240,7 +241,7 @@ class Traced(NDArrayOperatorsMixin):
         if out is None or out[0] is None:
             return made
         target = out[0]
-        if not isinstance(target, Traced):
+        if not isinstance(target, TracedArray):
             raise Unsupported("writing into an array from outside")
         return target._become(made)
 
@@ -258,12 +259,12 @@ class Namespace:
         return getattr(np, name)
 
 
-def as_traced(trace: Trace, x: Any) -> Traced:
+def as_traced(trace: KernelTracer, x: Any) -> TracedArray:
     """`x` as an array of the trace, a constant if it is none yet."""
-    return x if isinstance(x, Traced) else trace.constant(x)
+    return x if isinstance(x, TracedArray) else trace.constant(x)
 
 
-def _operand(trace: Trace, x: Any, dtype: np.dtype[Any]) -> Operand:
+def _operand(trace: KernelTracer, x: Any, dtype: np.dtype[Any]) -> Operand:
     """An input of a step, of the dtype `dtype`."""
     if type(x) in (bool, int, float):
         return Number(np.array(x).astype(dtype)[()], dtype)
@@ -271,7 +272,7 @@ def _operand(trace: Trace, x: Any, dtype: np.dtype[Any]) -> Operand:
 
 
 def _stand_in(x: Any) -> Any:
-    return x.array if isinstance(x, Traced) else x
+    return x.array if isinstance(x, TracedArray) else x
 
 
 def _kind_of(x: Any) -> Any:
@@ -293,7 +294,7 @@ def _layout(inputs: Any, dtype: Any) -> Any:
     return walk.operands[-1]
 
 
-def _called(trace: Trace, ufunc: Any, inputs: Any) -> Traced:
+def _called(trace: KernelTracer, ufunc: Any, inputs: Any) -> TracedArray:
     """One call of a ufunc of one result."""
     if ufunc is np.matmul:
         return _product(trace, *inputs)
@@ -340,7 +341,9 @@ def _reduce_arguments(
     return x, axis, dtype, keepdims
 
 
-def _reduced(trace: Trace, ufunc: Any, x: Traced, axis: Any, dtype: Any, keepdims: bool) -> Traced:
+def _reduced(
+    trace: KernelTracer, ufunc: Any, x: TracedArray, axis: Any, dtype: Any, keepdims: bool
+) -> TracedArray:
     if ufunc not in (np.add, np.maximum, np.minimum):
         raise Unsupported(f"{ufunc.__name__}.reduce")
     plain = np.empty((), x.array.dtype)[None]
@@ -373,7 +376,7 @@ def _last_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
     return kinds == sorted(kinds) and any(kinds)
 
 
-def _product(trace: Trace, a: Any, b: Any) -> Traced:
+def _product(trace: KernelTracer, a: Any, b: Any) -> TracedArray:
     a, b = as_traced(trace, a), as_traced(trace, b)
     if a.array.dtype != b.array.dtype or a.array.ndim < 2 or b.array.ndim < 2:
         raise Unsupported("a product of vectors or of two dtypes")
@@ -388,12 +391,12 @@ def _product(trace: Trace, a: Any, b: Any) -> Traced:
         raise Unsupported("a product of nothing")
     out = np.empty((*batch, left.shape[-2], right.shape[-1]), a.array.dtype)
     made = trace.result(out)
-    one, two = (Traced(trace, x, t.buffer, t._base).view for x, t in ((left, a), (right, b)))
+    one, two = (TracedArray(trace, x, t.buffer, t._base).view for x, t in ((left, a), (right, b)))
     trace.note(Product(one, two, made.view))
     return made
 
 
-def check_labels(trace: Trace, labels: Traced, limit: int) -> None:
+def check_labels(trace: KernelTracer, labels: TracedArray, limit: int) -> None:
     """Note that the code is left when a label is not in [0, limit).
 
     Raises:
@@ -407,7 +410,7 @@ def check_labels(trace: Trace, labels: Traced, limit: int) -> None:
 # ------------------------------------------------------------------ functions of NumPy
 
 
-def _where(trace: Trace, condition: Any, x: Any, y: Any) -> Traced:
+def _where(trace: KernelTracer, condition: Any, x: Any, y: Any) -> TracedArray:
     dtype = np.result_type(
         *(v if type(v) in (bool, int, float) else _stand_in(v).dtype for v in (x, y))
     )
@@ -420,10 +423,10 @@ def _where(trace: Trace, condition: Any, x: Any, y: Any) -> Traced:
     return made
 
 
-def _of_view(name: str) -> Callable[..., Traced]:
+def _of_view(name: str) -> Callable[..., TracedArray]:
     """A function that gives a view of its first argument."""
 
-    def handler(trace: Trace, x: Any, *args: Any, **kwargs: Any) -> Traced:
+    def handler(trace: KernelTracer, x: Any, *args: Any, **kwargs: Any) -> TracedArray:
         x = as_traced(trace, x)
         return x._viewed(getattr(np, name)(x.array, *args, **kwargs))
 
@@ -431,17 +434,19 @@ def _of_view(name: str) -> Callable[..., Traced]:
 
 
 def _constant_like(name: str) -> Callable[..., Any]:
-    def handler(trace: Trace, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def handler(trace: KernelTracer, x: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(np, name)(_stand_in(x), *args, **kwargs)
 
     return handler
 
 
-def _reshape(trace: Trace, x: Any, shape: Any) -> Traced:
+def _reshape(trace: KernelTracer, x: Any, shape: Any) -> TracedArray:
     return as_traced(trace, x).reshape(shape)
 
 
-def _total(trace: Trace, x: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False) -> Any:
+def _total(
+    trace: KernelTracer, x: Any, axis: Any = None, dtype: Any = None, keepdims: Any = False
+) -> Any:
     return as_traced(trace, x).sum(axis, dtype, keepdims)
 
 

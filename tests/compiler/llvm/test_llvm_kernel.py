@@ -9,14 +9,13 @@ from trainkit.compiler.ir import (
     Product,
     Unsupported,
 )
-from trainkit.compiler.llvm.llvm_kernel import Code
-from trainkit.compiler.tracer import Trace
+from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 
 
 def code_of(function, *arrays):
-    trace = Trace()
+    trace = LlvmTracer()
     results = function(*(trace.input(np.shape(a), a.dtype) for a in arrays))
-    return Code(trace, results if isinstance(results, tuple) else (results,))
+    return LlvmCode(trace, results if isinstance(results, tuple) else (results,))
 
 
 def run(code, *arrays):

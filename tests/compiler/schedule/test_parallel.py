@@ -10,9 +10,8 @@ from trainkit.compiler.ir import (
     NumpyLoop,
     View,
 )
-from trainkit.compiler.llvm.llvm_kernel import Code
+from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 from trainkit.compiler.schedule import parallel
-from trainkit.compiler.tracer import Trace
 from trainkit.kernels.threads.thread_pool import team
 
 pytestmark = pytest.mark.skipif(team() is None, reason="one core, or no team here")
@@ -25,9 +24,9 @@ def _small_loops_count(monkeypatch):
 
 
 def assert_same_bits(function, *arrays):
-    trace = Trace()
+    trace = LlvmTracer()
     results = function(*(trace.input(np.shape(a), a.dtype) for a in arrays))
-    code = Code(trace, results if isinstance(results, tuple) else (results,))
+    code = LlvmCode(trace, results if isinstance(results, tuple) else (results,))
     outs = [make() for make in code.makers]
     given = (*arrays, *code.constants, *outs, np.empty(code.scratch, np.uint8))
     assert code.compiled()(*given)
@@ -96,10 +95,10 @@ def test_temporaries_in_one_place_keep_loops_apart():
     a, b, c, d = views(100, 100, 100, 100)
     places = {a.buffer: 0, b.buffer: 128, c.buffer: 64, d.buffer: 256}
     held = set(places)
-    apart = parallel.teams([loop(a, b), loop(d, c)], held, places, [])  # c lies over a and b
+    apart = parallel.in_parallel([loop(a, b), loop(d, c)], held, places, [])  # c lies over a and b
     assert [len(x.loops) for x in apart] == [1, 1]
     places[c.buffer] = 512
-    (together,) = parallel.teams([loop(a, b), loop(d, c)], held, places, [])
+    (together,) = parallel.in_parallel([loop(a, b), loop(d, c)], held, places, [])
     assert len(together.loops) == 2
 
 
@@ -108,15 +107,15 @@ def test_a_result_over_an_input_keeps_loops_apart():
     one, two = views(100, 100, kind="output")
     held = {v.buffer for v in (x, y, one, two)}
     steps = [loop(x, one), loop(y, two)]
-    assert len(parallel.teams(steps, held, {}, [])) == 1
-    assert len(parallel.teams(steps, held, {}, [(two.buffer, x.buffer)])) == 2
+    assert len(parallel.in_parallel(steps, held, {}, [])) == 1
+    assert len(parallel.in_parallel(steps, held, {}, [(two.buffer, x.buffer)])) == 2
 
 
 def test_small_loops_stay_with_the_caller(monkeypatch):
     monkeypatch.setattr(parallel, "FEWEST_BYTES", 1 << 23)
     x, one = views(100, 100)
     steps = [loop(x, one), NumpyLoop(np.exp, (x,), one)]
-    assert parallel.teams(steps, {x.buffer, one.buffer}, {}, []) == steps
+    assert parallel.in_parallel(steps, {x.buffer, one.buffer}, {}, []) == steps
 
 
 def test_without_a_team_there_is_the_same_code_as_before(monkeypatch):

@@ -19,14 +19,14 @@ from trainkit.compiler.ir import (
 )
 from trainkit.compiler.schedule.loops import held_in_memory, joined, needed
 from trainkit.compiler.schedule.memory import reusable_inputs
-from trainkit.compiler.tracer import Trace, Traced
+from trainkit.compiler.tracer import KernelTracer, TracedArray
 
 THREADS = 256
 """Threads of a block."""
 _OPTIONS = ("--fmad=false",)  # a product and a sum are rounded each for itself, as one by one
 
 
-class CudaTrace(Trace):
+class CudaTracer(KernelTracer):
     """Takes element-wise steps and views; everything else stays with CuPy."""
 
     embeds = False  # arrays of a GPU can't be looked at without a copy
@@ -42,7 +42,7 @@ class CudaTrace(Trace):
             raise Unsupported(f"{name} on a GPU")
         return True
 
-    def constant(self, array: Any) -> Traced:
+    def constant(self, array: Any) -> TracedArray:
         """A single number, which stands in the code."""
         if np.size(array) != 1:
             raise Unsupported("an array made by a kernel")
@@ -60,7 +60,7 @@ class CudaCode:
         reusable: pairs (output, input): the output may be written over the input.
     """
 
-    def __init__(self, trace: Trace, results: Sequence[Traced]) -> None:
+    def __init__(self, trace: KernelTracer, results: Sequence[TracedArray]) -> None:
         for i, result in enumerate(results):
             result.buffer.kind, result.buffer.index = "output", i
         self.outputs = [result.view for result in results]
@@ -84,7 +84,7 @@ class CudaCode:
         return "\n".join(kernel.text for kernel in self.kernels)
 
 
-def code_of(trace: Trace, results: list[Traced]) -> CudaCode | None:
+def code_of(trace: KernelTracer, results: list[TracedArray]) -> CudaCode | None:
     """The code of a trace, where it has fewer kernels than steps."""
     code = CudaCode(trace, results)
     return code if len(code.loops) < sum(len(loop.members) for loop in code.loops) else None

@@ -22,7 +22,7 @@ from trainkit.compiler.ir import (
     View,
     sources_of,
 )
-from trainkit.compiler.llvm.lower import coalesced, spread_strides
+from trainkit.compiler.schedule.loops import coalesced, spread_strides
 
 _FEWEST_LONG = 2**31
 """Positions from which on 32 bits are too few to count them."""
@@ -53,10 +53,10 @@ def source_of(loop: Loop, held: set[Buffer], shared: set[Buffer]) -> KernelSourc
         held: the buffers that need memory.
         shared: those of them that may lie in one place with another.
     """
-    return _Writer(loop, held, shared).written()
+    return _CudaWriter(loop, held, shared).written()
 
 
-class _Writer:
+class _CudaWriter:
     def __init__(self, loop: Loop, held: set[Buffer], shared: set[Buffer]) -> None:
         self.loop = loop
         self.shared = shared

@@ -1,4 +1,4 @@
-"""Lines of LLVM's language: names, loads and stores, loops."""
+"""FunctionBuilder of LLVM's language: names, loads and stores, loops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def memory_type(dtype: np.dtype[Any]) -> str:
     return "i8" if dtype.kind == "b" else type_of(dtype)
 
 
-class Lines:
+class FunctionBuilder:
     """The body of one function.
 
     Attributes:

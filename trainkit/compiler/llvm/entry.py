@@ -15,10 +15,10 @@ from trainkit.compiler.ir import (
     View,
     sources_of,
 )
-from trainkit.compiler.llvm.builder import Lines
+from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText
-from trainkit.compiler.schedule.parallel import PART_BYTES, Team, teams
+from trainkit.compiler.schedule.parallel import PART_BYTES, ParallelLoops, in_parallel
 from trainkit.kernels.jit import numpy_inner_loops
 from trainkit.kernels.threads.thread_pool import team
 
@@ -34,7 +34,7 @@ _CONTIGUOUS_ALIGNED = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 Given = tuple[Buffer, tuple[int, ...], np.dtype[Any]]
 
 
-class Writer:
+class EntryWriter:
     """Writes the module of a segment.
 
     Args:
@@ -59,7 +59,7 @@ class Writer:
         self._outputs = outputs
         self._places = places
         self._reusable = reusable
-        self._text = Lines()
+        self._text = FunctionBuilder()
         self._pointers: dict[Buffer, str] = {}
 
     @property
@@ -76,9 +76,9 @@ class Writer:
                 write_check(text, step, self._pointer(step.labels))
         release = _work(self._steps) > RELEASE_BYTES
         thread = text.line("call ptr @PyEval_SaveThread()") if release else ""
-        for item in self._in_teams():
-            if isinstance(item, Team):
-                self._call_team(item)
+        for item in self._in_parallel():
+            if isinstance(item, ParallelLoops):
+                self._call_pool(item)
             elif not isinstance(item, LabelCheck):
                 self._call(item)
         if release:
@@ -98,14 +98,14 @@ class Writer:
         pointers = ", ".join(f"ptr {self._pointer(v)}" for v in views)
         self._text.do(f"call void {self._module.function(body, len(views))}({pointers})")
 
-    def _in_teams(self) -> Sequence[Step | Team]:
+    def _in_parallel(self) -> Sequence[Step | ParallelLoops]:
         if team() is None:
             return self._steps
-        return teams(self._steps, set(self._pointers), self._places, self._reusable)
+        return in_parallel(self._steps, set(self._pointers), self._places, self._reusable)
 
-    def _call_team(self, together: Team) -> None:
+    def _call_pool(self, together: ParallelLoops) -> None:
         """Share out the loops: each part of the work is a part of all of them."""
-        body = Lines()
+        body = FunctionBuilder()
         operands: list[str] = []
         for loop in together.loops:
             part, views, turns = write_part(self._module, loop, self._is_held)
@@ -126,7 +126,7 @@ class Writer:
         text.do(f"call void {self._module.shared_out()}(ptr {work}, ptr %cells, i64 {parts})")
 
     @staticmethod
-    def _share(text: Lines, turns: int) -> tuple[str, str]:
+    def _share(text: FunctionBuilder, turns: int) -> tuple[str, str]:
         """The first turn of a part, and the one after its last; parts start at whole vectors."""
         ends = []
         unit = _UNIT if turns >= _UNIT * 16 else 1

@@ -15,19 +15,9 @@ import numpy as np
 
 from trainkit.compiler.ir import Number
 
-CASTS = frozenset(a + b for a in "biuf" for b in "biuf" if a + b not in ("fi", "fu"))
-"""Kinds of dtypes between which a conversion is compiled; a float may not fit into an integer."""
-
 _FLOATS = {4: "float", 8: "double"}
 Emit = Callable[..., str]
 """Function of `line` (adds an instruction, gives its name), operands and the dtype to a name."""
-
-
-def is_known(dtype: np.dtype[Any]) -> bool:
-    """Whether elements of this dtype can be worked on."""
-    if dtype.kind == "f":
-        return dtype.itemsize in _FLOATS and dtype.isnative
-    return dtype.kind in "biu" and dtype.isnative
 
 
 def type_of(dtype: np.dtype[Any]) -> str:

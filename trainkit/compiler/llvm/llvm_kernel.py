@@ -10,19 +10,28 @@ import numpy as np
 
 from trainkit.compiler.ir import (
     Buffer,
+    Operand,
     Step,
     View,
     sources_of,
 )
-from trainkit.compiler.llvm.entry import EMBEDDED_BYTES, Writer
+from trainkit.compiler.llvm.entry import EMBEDDED_BYTES, EntryWriter
 from trainkit.compiler.llvm.jit import machine
+from trainkit.compiler.llvm.llvm_functions import is_exact
 from trainkit.compiler.schedule.loops import held_in_memory, joined, needed
 from trainkit.compiler.schedule.memory import places, reusable_inputs
 from trainkit.compiler.schedule.rows import with_rows_reduced
-from trainkit.compiler.tracer import Trace, Traced
+from trainkit.compiler.tracer import KernelTracer, TracedArray
 
 
-class Code:
+class LlvmTracer(KernelTracer):
+    """Takes what is compiled to the same bits on every processor; the rest calls NumPy's loops."""
+
+    def is_expression(self, name: str, given: tuple[Operand, ...]) -> bool:
+        return is_exact(name, given)
+
+
+class LlvmCode:
     """The text of a segment's function, and what a call of it needs.
 
     Attributes:
@@ -35,7 +44,7 @@ class Code:
         reusable: pairs (output, input): the output may be written into the input's memory.
     """
 
-    def __init__(self, trace: Trace, results: Sequence[Traced]) -> None:
+    def __init__(self, trace: KernelTracer, results: Sequence[TracedArray]) -> None:
         outputs: dict[Buffer, View] = {}
         for i, result in enumerate(results):
             result.buffer.kind, result.buffer.index = "output", i
@@ -48,7 +57,7 @@ class Code:
         given = [(b, *spec) for b, spec in zip(trace.inputs, trace.specs, strict=True)]
         given += [(b, b.value[0].shape, b.value[0].dtype) for b in constants]
         pairs = reusable_inputs(self.steps, outputs)
-        writer = Writer(self.steps, given, list(outputs), offsets, pairs)
+        writer = EntryWriter(self.steps, given, list(outputs), offsets, pairs)
         self.text = writer.written()
         self.symbols = writer.symbols
         self.outputs = [(v.shape, v.dtype) for v in outputs.values()]

@@ -21,19 +21,17 @@ from trainkit.compiler.ir import (
     sources_of,
 )
 from trainkit.compiler.llvm import llvm_functions
-from trainkit.compiler.llvm.builder import Lines, memory_type
+from trainkit.compiler.llvm.builder import FunctionBuilder, memory_type
 from trainkit.compiler.llvm.llvm_functions import literal, type_of
 from trainkit.compiler.llvm.module import ModuleText
+from trainkit.compiler.schedule.loops import Dims, coalesced, spread_strides
 from trainkit.compiler.schedule.rows import first_inside
 
 _WIDEST_ROW = 64
 """Elements of a row of integers that a product keeps in registers."""
 
-Dims = list[tuple[int, tuple[int, ...]]]
-"""Axes as (size, the strides of all operands)."""
 
-
-def write_step(module: ModuleText, step: Step, held: Any) -> tuple[Lines, list[View]]:
+def write_step(module: ModuleText, step: Step, held: Any) -> tuple[FunctionBuilder, list[View]]:
     """The body of the function of a step, and the views whose addresses it takes.
 
     Args:
@@ -47,7 +45,9 @@ def write_step(module: ModuleText, step: Step, held: Any) -> tuple[Lines, list[V
     return writer.text, writer.views
 
 
-def write_part(module: ModuleText, step: Loop, held: Any) -> tuple[Lines, list[View], int]:
+def write_part(
+    module: ModuleText, step: Loop, held: Any
+) -> tuple[FunctionBuilder, list[View], int]:
     """The body of a function that does the turns from `%first` to `%after` of the outermost loop.
 
     Args:
@@ -68,7 +68,7 @@ class _StepWriter:
         self.module = module
         self.step = step
         self.held = held
-        self.text = Lines()
+        self.text = FunctionBuilder()
         self.views: list[View] = []
 
     def write(self) -> None:
@@ -391,7 +391,7 @@ _WRITERS: dict[type, type[_StepWriter]] = {
 }
 
 
-def write_check(text: Lines, check: LabelCheck, start: str) -> None:
+def write_check(text: FunctionBuilder, check: LabelCheck, start: str) -> None:
     """Go to the block `fail` when a label is not in [0, limit)."""
     view = check.labels
     kind = type_of(view.dtype)
@@ -408,32 +408,3 @@ def write_check(text: Lines, check: LabelCheck, start: str) -> None:
 
     if view.size:
         text.loop(view.size, body)
-
-
-def spread_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a view that is broadcast to `shape`."""
-    missing = len(shape) - len(view.shape)
-    mine = [
-        0 if n == 1 and shape[i + missing] != 1 else s
-        for i, (n, s) in enumerate(zip(view.shape, view.strides, strict=True))
-    ]
-    return (0,) * missing + tuple(mine)
-
-
-def coalesced(shape: Sequence[int], strides: Sequence[Sequence[int]], by: Sequence[int]) -> Dims:
-    """Axes as (size, strides of all operands), largest steps first, as few as can be.
-
-    Args:
-        shape: sizes of the axes.
-        strides: of each operand, one for each axis.
-        by: the strides by which the axes are put in order.
-    """
-    axes = sorted((i for i, n in enumerate(shape) if n != 1), key=lambda i: -abs(by[i]))
-    dims: Dims = []
-    for i in axes:
-        n, step = shape[i], tuple(s[i] for s in strides)
-        if dims and all(outer == n * inner for outer, inner in zip(dims[-1][1], step, strict=True)):
-            dims[-1] = (dims[-1][0] * n, step)
-        else:
-            dims.append((n, step))
-    return dims

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.llvm import llvm_functions
-from trainkit.compiler.llvm.builder import Lines
+from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.kernels.jit import numpy_inner_loops
 from trainkit.kernels.threads.thread_pool import team
 
@@ -63,7 +63,7 @@ class ModuleText:
                 self._globals.append(f'@"{name}.data" = external global i8')
         return f'@"{name}"', f'@"{name}.data"' if data else "null"
 
-    def function(self, body: Lines, count: int, more: tuple[str, ...] = ()) -> str:
+    def function(self, body: FunctionBuilder, count: int, more: tuple[str, ...] = ()) -> str:
         """The name of a function of `count` addresses; one with the same text serves all.
 
         Args:
@@ -94,11 +94,11 @@ class ModuleText:
         self.outside("team_run", helpers.run_address, text)
         return "@team_run"
 
-    def entry(self, body: Lines) -> None:
+    def entry(self, body: FunctionBuilder) -> None:
         """The function that Python calls."""
         self._add("define ptr @run(ptr %self, ptr %args, i64 %count) {", body)
 
-    def _add(self, head: str, body: Lines, *end: str) -> None:
+    def _add(self, head: str, body: FunctionBuilder, *end: str) -> None:
         first = len(self._metadata)
         names = [str(first + i) for i in range(len(body.metadata))]
         for name, text in zip(names, body.metadata, strict=True):

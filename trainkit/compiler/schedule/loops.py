@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainkit.compiler.ir import (
     Buffer,
     Elementwise,
@@ -12,6 +14,9 @@ from trainkit.compiler.ir import (
     results_of,
     sources_of,
 )
+
+Dims = list[tuple[int, tuple[int, ...]]]
+"""Axes as (size, the strides of all operands)."""
 
 
 def joined(steps: list[Step]) -> list[Step]:
@@ -122,3 +127,32 @@ def needed(steps: list[Step], outputs: set[Buffer]) -> list[Step]:
             wanted.update(v.buffer for v in sources_of(step))
             kept.append(step)
     return kept[::-1]
+
+
+def spread_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a view that is broadcast to `shape`."""
+    missing = len(shape) - len(view.shape)
+    mine = [
+        0 if n == 1 and shape[i + missing] != 1 else s
+        for i, (n, s) in enumerate(zip(view.shape, view.strides, strict=True))
+    ]
+    return (0,) * missing + tuple(mine)
+
+
+def coalesced(shape: Sequence[int], strides: Sequence[Sequence[int]], by: Sequence[int]) -> Dims:
+    """Axes as (size, strides of all operands), largest steps first, as few as can be.
+
+    Args:
+        shape: sizes of the axes.
+        strides: of each operand, one for each axis.
+        by: the strides by which the axes are put in order.
+    """
+    axes = sorted((i for i, n in enumerate(shape) if n != 1), key=lambda i: -abs(by[i]))
+    dims: Dims = []
+    for i in axes:
+        n, step = shape[i], tuple(s[i] for s in strides)
+        if dims and all(outer == n * inner for outer, inner in zip(dims[-1][1], step, strict=True)):
+            dims[-1] = (dims[-1][0] * n, step)
+        else:
+            dims.append((n, step))
+    return dims

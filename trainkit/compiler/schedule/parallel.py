@@ -54,7 +54,7 @@ class _Memory:
         return any(a[0] < b[1] and b[0] < a[1] for a in self._spans for b in other._spans)
 
 
-class Team:
+class ParallelLoops:
     """Loops that are done at one go."""
 
     def __init__(self, places: dict[Buffer, int]) -> None:
@@ -76,13 +76,13 @@ class Team:
         return not any(map(written.meets, earlier)) and not read.meets(self._written)
 
 
-def teams(
+def in_parallel(
     steps: Iterable[Step],
     held: set[Buffer],
     places: dict[Buffer, int],
     reusable: Sequence[tuple[Buffer, Buffer]],
-) -> list[Step | Team]:
-    """The steps, in their order, with neighbouring loops over much memory in teams.
+) -> list[Step | ParallelLoops]:
+    """The steps, in their order, with neighbouring loops over much memory for several threads.
 
     Args:
         steps: the steps.
@@ -90,7 +90,7 @@ def teams(
         places: offsets of temporaries in the memory that they share.
         reusable: pairs of an output and an input in whose memory it may lie.
     """
-    found: list[Step | Team] = []
+    found: list[Step | ParallelLoops] = []
     for step in steps:
         if not isinstance(step, Loop) or 0 in step.out.shape:
             found.append(step)
@@ -100,8 +100,8 @@ def teams(
         read = _Memory(places).add(v.buffer for v in sources_of(step))
         written = _Memory(places).add([*outs, *(b for out, b in reusable if out in outs)])
         last = found[-1] if found else None
-        if not isinstance(last, Team) or not last.admits(read, written):
-            last = Team(places)
+        if not isinstance(last, ParallelLoops) or not last.admits(read, written):
+            last = ParallelLoops(places)
             found.append(last)
         touched = dict.fromkeys([*sources_of(step), *made])
         size = sum(v.size * v.dtype.itemsize for v in touched)
@@ -109,5 +109,5 @@ def teams(
     return [x for item in found for x in _worth_it(item)]
 
 
-def _worth_it(item: Step | Team) -> Sequence[Step | Team]:
-    return item.loops if isinstance(item, Team) and item.bytes < FEWEST_BYTES else [item]
+def _worth_it(item: Step | ParallelLoops) -> Sequence[Step | ParallelLoops]:
+    return item.loops if isinstance(item, ParallelLoops) and item.bytes < FEWEST_BYTES else [item]

@@ -11,7 +11,7 @@ import numpy as np
 from trainkit.compiler.cuda.cuda_kernel import (
     THREADS,
     CudaCode,
-    CudaTrace,
+    CudaTracer,
     code_of,
     compiled,
 )
@@ -96,4 +96,4 @@ def _made(xp: Any, view: View) -> Any:
     return xp.empty(tuple(view.shape[i] for i in order), view.dtype).transpose(back)
 
 
-CUDA = Target(CudaTrace, code_of, CudaKernel)
+CUDA = Target(CudaTracer, code_of, CudaKernel)

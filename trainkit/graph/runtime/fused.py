@@ -11,7 +11,7 @@ from trainkit.core.dispatch.facets import Absent, Facets, Semantics
 from trainkit.graph.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from trainkit.compiler.llvm.llvm_kernel import Code
+    from trainkit.compiler.llvm.llvm_kernel import LlvmCode
 
 _FUSED = Semantics(
     "fused kernel",
@@ -75,9 +75,9 @@ class FusedKernel(FusedRun):
         scratch: pieces of memory that no call uses at present.
     """
 
-    code: Code
+    code: LlvmCode
 
-    def __init__(self, code: Code, part: Graph, program: Callable[..., Any]) -> None:
+    def __init__(self, code: LlvmCode, part: Graph, program: Callable[..., Any]) -> None:
         super().__init__(code, part, program)
         self._function: Callable[..., bool] | None = None
         self.scratch: list[Any] = []

@@ -13,9 +13,9 @@ import numpy as np
 
 from trainkit.compiler.ir import Unsupported
 from trainkit.compiler.tracer import (
+    KernelTracer,
     Namespace,
-    Trace,
-    Traced,
+    TracedArray,
     as_traced,
     check_labels,
 )
@@ -44,7 +44,7 @@ def may_be_traced(node: Node) -> bool:
     )
 
 
-def traced(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> tuple[Traced, ...]:
+def traced(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> tuple[TracedArray, ...]:
     """The outputs of a node, its kernel run on arrays that take notes.
 
     Raises:
@@ -63,7 +63,7 @@ def traced(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> tuple[Traced, .
     return results
 
 
-def _run(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> Any:
+def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
     if trace.tuned and may_be_tuned(node.primitive.name, arrays, node.settings):
         raise Unsupported("arrays for which there may be a tuned kernel")
     lowering = node.primitive.facets.lowering
@@ -78,7 +78,7 @@ def _run(trace: Trace, node: Node, arrays: tuple[Any, ...]) -> Any:
 # ------------------------------------------------------------------ rules
 
 
-def _classes(trace: Trace, labels: Traced, logits: Traced) -> Any:
+def _classes(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
     """Where the class of an element is its row's label."""
     small = 8 * logits.nbytes / kernel_family.BYTES_PER_SECOND < kernel_family.SMALLEST_SECONDS
     if kernel_family.mode() == "eager" or not small or logits.dtype.itemsize < 4:
@@ -87,14 +87,14 @@ def _classes(trace: Trace, labels: Traced, logits: Traced) -> Any:
     return np.expand_dims(labels, -1) == np.arange(logits.shape[-1], dtype=labels.dtype)
 
 
-def _powers(logits: Traced) -> tuple[Any, Any]:
+def _powers(logits: TracedArray) -> tuple[Any, Any]:
     """(logits less their maximum, exp of that), along the last axis."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     return shifted, np.exp(shifted)
 
 
 @sparse_loss.lower_by
-def _sparse_loss(trace: Trace, labels: Traced, logits: Traced) -> Any:
+def _sparse_loss(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
     chosen = _classes(trace, labels, logits)
     shifted, powers = _powers(logits)
     picked = np.where(chosen, shifted, 0).sum(axis=-1)  # one number and zeros: exact
@@ -102,7 +102,7 @@ def _sparse_loss(trace: Trace, labels: Traced, logits: Traced) -> Any:
 
 
 @sparse_pair.lower_by
-def _sparse_pair(trace: Trace, labels: Traced, logits: Traced) -> Any:
+def _sparse_pair(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
     chosen = _classes(trace, labels, logits)
     shifted, powers = _powers(logits)
     sums = powers.sum(axis=-1, keepdims=True)
@@ -112,7 +112,9 @@ def _sparse_pair(trace: Trace, labels: Traced, logits: Traced) -> Any:
 
 
 @sparse_softmax_cross_entropy_gradient.lower_by
-def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) -> Any:
+def _sparse_gradient(
+    trace: KernelTracer, g: TracedArray, labels: TracedArray, logits: TracedArray
+) -> Any:
     chosen = _classes(trace, labels, logits)
     _, powers = _powers(logits)
     shares = powers / powers.sum(axis=-1, keepdims=True)
@@ -120,5 +122,5 @@ def _sparse_gradient(trace: Trace, g: Traced, labels: Traced, logits: Traced) ->
 
 
 @dropped.lower_by
-def _dropped(trace: Trace, x: Traced, kept: Traced, scale: float) -> Any:
+def _dropped(trace: KernelTracer, x: TracedArray, kept: TracedArray, scale: float) -> Any:
     return x * np.where(kept, x.dtype.type(scale), x.dtype.type(0))

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.ir import Buffer, Loop, Unsupported
-from trainkit.compiler.llvm.llvm_kernel import Code
-from trainkit.compiler.tracer import Trace, Traced
+from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
+from trainkit.compiler.tracer import KernelTracer, TracedArray
 from trainkit.core.tensor import wrap
 from trainkit.graph.ir.graph import (
     Graph,
@@ -51,8 +51,8 @@ class Target:
             what makes the program of that graph.
     """
 
-    trace: Callable[[], Trace]
-    code: Callable[[Trace, list[Traced]], Any]
+    trace: Callable[[], KernelTracer]
+    code: Callable[[KernelTracer, list[TracedArray]], Any]
     kernel: Callable[[Any, Graph, Callable[..., Any]], Any]
 
 
@@ -80,7 +80,7 @@ def _can_be_traced(node: Node, target: Target) -> bool:
     return True
 
 
-def _given(trace: Trace, x: Any) -> Any:
+def _given(trace: KernelTracer, x: Any) -> Any:
     """An input of a node as an array of a trace; numbers as they are."""
     if not isinstance(x, GraphTensor):
         return x
@@ -137,7 +137,7 @@ class _Run:
         self.target = target
         self.trace = target.trace()
         self.inputs: list[GraphTensor] = []
-        self.env: dict[GraphTensor, Traced] = {}
+        self.env: dict[GraphTensor, TracedArray] = {}
         self.aliases: dict[GraphTensor, GraphTensor] = {}
         self.constants: dict[GraphTensor, Any] = {}
         self.outside: list[Node] = []
@@ -218,11 +218,11 @@ class _Refused(Exception):
         self.node = node
 
 
-def _same(a: Traced, b: Traced) -> bool:
+def _same(a: TracedArray, b: TracedArray) -> bool:
     return a.view == b.view
 
 
-def _fills(x: Traced) -> bool:
+def _fills(x: TracedArray) -> bool:
     """Whether an array takes all of its buffer, whatever the order of its axes."""
     steps = sorted((s, n) for s, n in zip(x.array.strides, x.array.shape, strict=True) if n != 1)
     expected = x.array.itemsize
@@ -233,14 +233,14 @@ def _fills(x: Traced) -> bool:
     return bool(x.array.nbytes == x.buffer.size)
 
 
-def _code(trace: Trace, results: list[Traced]) -> Code | None:
-    """Code for the CPU, where a call of it saves something."""
-    code = Code(trace, results)
+def _code(trace: KernelTracer, results: list[TracedArray]) -> LlvmCode | None:
+    """LlvmCode for the CPU, where a call of it saves something."""
+    code = LlvmCode(trace, results)
     steps = sum(len(s.members) + len(s.ends) if isinstance(s, Loop) else 1 for s in code.steps)
     return code if steps >= _FEWEST_STEPS else None
 
 
-CPU = Target(Trace, _code, FusedKernel)
+CPU = Target(LlvmTracer, _code, FusedKernel)
 
 
 # ------------------------------------------------------------------ the pass

@@ -45,7 +45,7 @@ class Program:
 
     def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
         self.graph = graph
-        writer = _Writer(graph, on_gpu, watched)
+        writer = _ProgramWriter(graph, on_gpu, watched)
         self.source = writer.source()
         self._nodes = writer.line_nodes
         namespace = writer.namespace
@@ -91,7 +91,7 @@ def _local(x: GraphTensor) -> str:
     return f"t{id(x.node):x}_{x.index}"
 
 
-class _Held:
+class _Holder:
     """Something with an attribute, to count references to what it holds."""
 
     def __init__(self) -> None:
@@ -106,14 +106,14 @@ def _counts() -> tuple[int, int, int]:
     Returns:
         The counts of a variable's tensor, of that tensor's array, and of an array in a local name.
     """
-    v = _Held()
+    v = _Holder()
     v._value = wrap(np.empty(1))
     a = v._value._array
     b = np.empty(1)
     return getrefcount(v._value), getrefcount(a), getrefcount(b)
 
 
-class _Writer:
+class _ProgramWriter:
     """Writes the text of a program and collects what it refers to."""
 
     def __init__(self, graph: Graph, on_gpu: bool = False, watched: Any = None) -> None:
