@@ -96,6 +96,7 @@ def is_reasoned(value):
 
 FITS = {
     "shape": callable,
+    "vjp": lambda value: callable(value) or type(value) is tuple or is_reasoned(value),
     "batch": lambda value: isinstance(value, Batch) or callable(value) or is_reasoned(value),
     "stackable": lambda value: value is True or callable(value) or is_reasoned(value),
     "memory": lambda value: value in ("fresh", "view"),
@@ -120,6 +121,7 @@ HOW = {
     "batch": "declare(batch=...) or @op.batch_by below its body: how a stack goes through at once",
     "stackable": "declare(stackable=...) or @op.stack_by: whether a stack of elements keeps bits",
     "lowering": "lowering=TRACE, or Absent(reason) in @primitive: whether its body may be fused",
+    "vjp": ".gradients(...) below its body, or no_gradient=Absent(reason) in @primitive",
     "export": "export=Absent(reason) in @primitive, or a function in saved_graph/standalone.py",
 }
 
@@ -138,7 +140,7 @@ def test_every_facet_is_declared_or_has_a_reason(primitive):
 
 
 def test_every_facet_is_looked_at():
-    looked_at = {*FITS, "vjp", "tuned", "semantics", "primitive"}
+    looked_at = {*FITS, "tuned", "semantics", "primitive", "no_gradient"}
     assert {*Facets.__slots__, "shape", "vjp"} <= looked_at
 
 

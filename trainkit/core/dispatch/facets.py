@@ -68,6 +68,10 @@ LEADING_AXES = Batch("leading axes")
 ALONG_AXIS = Batch("axis", "axis")
 OVER_AXES = Batch("axis", "axis", all_axes=True)
 
+INTEGERS = Absent("its results are whole numbers or truth values")
+FLAT = Absent("its derivative is 0 wherever it has one")
+"""Reasons why an operation has no gradient rules."""
+
 GRADIENT_STEP = Absent("it is a step of gradients, and a saved graph predicts")
 NO_LAYER = Absent("no layer computes with it")
 NOT_YET = Absent("nobody has written it for the reader")
@@ -176,6 +180,7 @@ _DEFAULTS: dict[str, Any] = {
     "tuned": {},
     "export": True,
     "effect": None,
+    "no_gradient": UNDECLARED,
     "promotion": "none",
     "text": Absent("it computes with numbers"),
     "bodies": (),
@@ -210,6 +215,7 @@ INDEXING = Semantics(
 CREATION = Semantics("creation", lowering=TRACE, stackable=True)
 QUERY = Semantics(
     "shape query",
+    no_gradient=INTEGERS,
     reads={0: SHAPE},
     lowering=Absent("shapes are known when a kernel is made"),
     stackable=True,
@@ -240,6 +246,7 @@ LAST_AXES = Semantics(
 )
 RANDOM = Semantics(
     "random numbers",
+    no_gradient=Absent("it follows from a state of whole numbers"),
     batch=one_by_one("each item draws from a stream of its own"),
     lowering=Absent("Philox has kernels of its own"),
     stackable=Absent("draws follow one another"),
@@ -253,6 +260,7 @@ CONTROL = Semantics(
 )
 MESSAGE = Semantics(
     "message",
+    no_gradient=Absent("it has no result to differentiate"),
     lowering=Absent("it does something besides its result"),
     stackable=Absent("it is made for one element"),
     export=Absent("what it does is not data alone"),
@@ -289,6 +297,7 @@ class Facets:
             the dtype that they promote to, "floats" the same of floats. Shape rules that broadcast
             or give floats imply it.
         text: how it takes string tensors: "beside numbers", or "alone" where all inputs are text.
+        no_gradient: why it has no gradient rules, where it has none.
         bodies: settings with graphs that it runs, which others may stand for that keep more.
         parts: a rule `(inputs, settings)` that gives pairs of such a graph and what it is fed, or
             `None` where their results don't fit.
@@ -304,6 +313,7 @@ class Facets:
         "graph_name",
         "lowering",
         "memory",
+        "no_gradient",
         "parts",
         "primitive",
         "promotion",
@@ -332,6 +342,7 @@ class Facets:
     promotion: Literal["none", "common", "floats"]
     text: str | Absent
     bodies: tuple[str, ...]
+    no_gradient: Absent
     parts: Rule | Absent
     rows: Rule | Absent
 
@@ -362,8 +373,8 @@ class Facets:
 
     @property
     def vjp(self) -> Any:
-        """The gradient rules: one for all inputs, or a tuple with one per input, or `None`."""
-        return self.primitive.joint or self.primitive.rules
+        """The gradient rules: one for all inputs, or a tuple with one per input, or `Absent`."""
+        return self.primitive.joint or self.primitive.rules or self.no_gradient
 
     # ------------------------------------------------------------------ methods of operations
 

@@ -23,6 +23,7 @@ from trainkit.core.dispatch.facets import (
     COMPOSITE,
     ELEMENTWISE,
     FLOATS,
+    INTEGERS,
     METHODS,
     Facets,
 )
@@ -140,6 +141,8 @@ class Primitive:
             self.facets.promotion = FLOATS
         elif shape_rule is shapes.broadcast:
             self.facets.promotion = COMMON
+        elif shape_rule in (shapes.broadcast_bool, shapes.unchanged_bool):
+            self.facets.no_gradient = INTEGERS
 
     @property
     def recorded(self) -> bool:

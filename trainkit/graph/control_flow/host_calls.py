@@ -11,7 +11,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
-from trainkit.core.dispatch.facets import CONTROL, Effect, one_by_one
+from trainkit.core.dispatch.facets import CONTROL, Absent, Effect, one_by_one
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
@@ -61,6 +61,7 @@ def _host_rule(*inputs: Any, function: HostFunction) -> tuple[Spec, ...]:
     effect=Effect("it calls a Python function"),
     semantics=CONTROL,
     text="beside numbers",
+    no_gradient=Absent("it calls Python on arrays"),
 )
 def _host_call(xp: Any, *arrays: Any, function: HostFunction) -> tuple[Any, ...]:
     """Call a Python function on the values of tensors as NumPy arrays."""

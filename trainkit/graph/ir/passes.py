@@ -162,7 +162,7 @@ def simplify_for_gradients(graph: Graph) -> Graph:
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         found = _simpler(node, inputs)
-        stops = node.primitive.facets.vjp is None
+        stops = not node.primitive.facets.vjp
         return None if found and stops and node.outputs[0].dtype.is_differentiable else found
 
     return rebuild(graph, visit)

@@ -8,14 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule, to_numpy
-from trainkit.core.dispatch.facets import (
-    BY_ELEMENT,
-    ELEMENTWISE,
-    NOT_YET,
-    UNCHANGED,
-    VIEW,
-    Absent,
-)
+from trainkit.core.dispatch.facets import BY_ELEMENT, ELEMENTWISE, NOT_YET, UNCHANGED, VIEW, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -68,7 +61,13 @@ def array(x: Any, dtype: Any = None) -> Tensor:
     return convert_to_tensor(x, dtype)
 
 
-@primitive(shapes.unchanged, semantics=VIEW, simplify=UNCHANGED, text="beside numbers")
+@primitive(
+    shapes.unchanged,
+    semantics=VIEW,
+    simplify=UNCHANGED,
+    text="beside numbers",
+    no_gradient=Absent("it stops gradients"),
+)
 def stop_gradient(xp: ArrayModule, x: Array) -> Array:  # noqa: D417 - callers do not give xp
     """The same values, through which no gradient goes back.
 
@@ -167,6 +166,7 @@ def _view_rule(x: Spec, *, dtype: str) -> Spec:
     semantics=VIEW,
     lowering=Absent("kernels read no bits of one type as another"),
     export=NOT_YET,
+    no_gradient=Absent("bits of another type have no derivative"),
 )
 def _view(xp: ArrayModule, x: Array, *, dtype: str) -> Array:
     """The bits of x read as another element type."""

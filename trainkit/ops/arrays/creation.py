@@ -17,6 +17,8 @@ from trainkit.core.dispatch.facets import (
     ALONG_AXIS,
     BY_ELEMENT,
     CREATION,
+    FLAT,
+    INTEGERS,
     NOT_YET,
     SHAPE,
     Absent,
@@ -181,13 +183,13 @@ def _like_rule(x: Spec, *, dtype: str | None, **settings: Any) -> Spec:
     return Spec(x.shape, x.dtype if dtype is None else dtype)
 
 
-@primitive(_like_rule, name="zeros_like", semantics=CREATION, reads={0: SHAPE})
+@primitive(_like_rule, name="zeros_like", semantics=CREATION, reads={0: SHAPE}, no_gradient=FLAT)
 def _zeros_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
     """Zeros in the shape of x."""
     return xp.zeros(x.shape, x.dtype if dtype is None else as_dtype(dtype).dtype)
 
 
-@primitive(_like_rule, name="ones_like", semantics=CREATION, reads={0: SHAPE})
+@primitive(_like_rule, name="ones_like", semantics=CREATION, reads={0: SHAPE}, no_gradient=FLAT)
 def _ones_like(xp: ArrayModule, x: Array, *, dtype: str | None) -> Array:
     """Ones in the shape of x."""
     return xp.ones(x.shape, x.dtype if dtype is None else as_dtype(dtype).dtype)
@@ -382,6 +384,7 @@ def check_count(start: Any, stop: Any, step: Any) -> None:
     semantics=CREATION,
     lowering=Absent("its shape is known when it runs"),
     graph_name="Range",
+    no_gradient=INTEGERS,
 )
 def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtype: str) -> Array:
     """Numbers between ends that are known only when a graph runs."""
@@ -523,6 +526,7 @@ def _one_hot_rule(x: Spec, *, num_classes: int, axis: int, dtype: str) -> Spec:
     name="one_hot",
     semantics=CREATION,
     lowering=Absent("it counts up from number to number"),
+    no_gradient=INTEGERS,
 )
 def _one_hot(xp: ArrayModule, x: Array, *, num_classes: int, axis: int, dtype: str) -> Array:
     """One where the class index equals the position on the new axis."""

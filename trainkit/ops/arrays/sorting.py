@@ -16,6 +16,7 @@ from trainkit.core.dispatch.facets import (
     AXIS,
     COMMON,
     INDEXING,
+    INTEGERS,
     LAST_AXES,
     NO_LAYER,
     NOT_YET,
@@ -60,6 +61,7 @@ def _sort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     name="argsort",
     semantics=AXIS,
     export=NOT_YET,
+    no_gradient=INTEGERS,
 )
 def _argsort(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """The positions that put the elements in rising order along an axis, int32."""
@@ -117,7 +119,9 @@ def _partition_rule(x: Spec, *, kth: int, axis: int) -> Spec:
     return Spec(x.shape, dtypes.int32)
 
 
-@primitive(_partition_rule, name="argpartition", semantics=AXIS, export=NOT_YET)
+@primitive(
+    _partition_rule, name="argpartition", semantics=AXIS, export=NOT_YET, no_gradient=INTEGERS
+)
 def _argpartition(xp: ArrayModule, x: Array, *, kth: int, axis: int) -> Array:
     """Positions that put the element of rank `kth` in its place, lesser ones before it, int32."""
     return xp.argpartition(x, kth, axis=axis).astype(_INT32)
@@ -243,7 +247,7 @@ def _in_top_rule(targets: Spec, predictions: Spec, *, k: int) -> Spec:
     return Spec(dims, dtypes.bool_)
 
 
-@primitive(_in_top_rule, name="in_top_k", semantics=LAST_AXES, export=NOT_YET)
+@primitive(_in_top_rule, name="in_top_k", semantics=LAST_AXES, export=NOT_YET, no_gradient=INTEGERS)
 def _in_top_k(xp: ArrayModule, targets: Array, predictions: Array, *, k: int) -> Array:
     """Whether fewer than `k` predictions beat that of the target."""
     _in_top_rule(Spec(targets.shape, "int32"), Spec(predictions.shape, "float32"), k=k)
@@ -283,7 +287,14 @@ def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str =
     return Spec(values.shape, dtype)
 
 
-@primitive(_search_rule, name="searchsorted", promotion=COMMON, semantics=INDEXING, export=NOT_YET)
+@primitive(
+    _search_rule,
+    name="searchsorted",
+    promotion=COMMON,
+    semantics=INDEXING,
+    export=NOT_YET,
+    no_gradient=INTEGERS,
+)
 def _searchsorted(
     xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str, dtype: str = "int32"
 ) -> Array:
@@ -372,7 +383,14 @@ def _unique_rule(x: Spec, *, sorted: bool, axis: int, size: int | None) -> Any:
     return values, count, Spec((n,), dtypes.int32), count
 
 
-@primitive(_unique_rule, name="unique", semantics=INDEXING, text="beside numbers", export=NO_LAYER)
+@primitive(
+    _unique_rule,
+    name="unique",
+    semantics=INDEXING,
+    text="beside numbers",
+    export=NO_LAYER,
+    no_gradient=INTEGERS,
+)
 def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | None) -> Any:
     """The different slices along an axis, their first positions, which each one is, and counts."""
     host = to_numpy(x)
@@ -485,6 +503,7 @@ def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tenso
     semantics=INDEXING,
     text="alone",
     export=NO_LAYER,
+    no_gradient=INTEGERS,
 )
 def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
     """Whether each element is one of `members`."""

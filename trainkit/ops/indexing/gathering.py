@@ -17,6 +17,7 @@ from trainkit.core.dispatch.facets import (
     BY_ELEMENT,
     GRADIENT_STEP,
     INDEXING,
+    INTEGERS,
     NO_LAYER,
     SHAPE,
 )
@@ -414,7 +415,9 @@ def _unravel_rule(indices: Spec, *, shape: Any) -> Any:
     return tuple(Spec(indices.shape, indices.dtype) for _ in shape)
 
 
-@primitive(_unravel_rule, name="unravel_index", semantics=INDEXING, export=NO_LAYER)
+@primitive(
+    _unravel_rule, name="unravel_index", semantics=INDEXING, export=NO_LAYER, no_gradient=INTEGERS
+)
 def _unravel(xp: ArrayModule, indices: Array, *, shape: Any) -> Any:
     """Positions along each axis of positions in a flattened tensor."""
     size = int(np.prod(shape, dtype=np.int64))

@@ -13,6 +13,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.facets import (
     GRADIENT_STEP,
     INDEXING,
+    INTEGERS,
     NO_LAYER,
     SHAPE,
     VIEW,
@@ -190,7 +191,7 @@ def _nonzero_rule(x: Spec, *, dtype: str) -> Any:
     return tuple(Spec((None,), dtype) for _ in x.shape)
 
 
-@primitive(_nonzero_rule, name="nonzero", semantics=INDEXING, export=NO_LAYER)
+@primitive(_nonzero_rule, name="nonzero", semantics=INDEXING, export=NO_LAYER, no_gradient=INTEGERS)
 def _nonzero(xp: ArrayModule, x: Array, *, dtype: str) -> Any:
     """Positions of the elements that are not 0, a vector for each axis, in row-major order."""
     return tuple(found.astype(dtype) for found in xp.nonzero(x))

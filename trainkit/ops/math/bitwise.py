@@ -7,15 +7,34 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import shapes
+from trainkit.core.dispatch.facets import INTEGERS
 from trainkit.core.dispatch.primitive import ufunc
 from trainkit.core.tensor import Tensor
 
-_and = ufunc("bitwise_and", np.bitwise_and, shapes.broadcast, "Bits that are set in both.")
-_or = ufunc("bitwise_or", np.bitwise_or, shapes.broadcast, "Bits that are set in one.")
-_xor = ufunc("bitwise_xor", np.bitwise_xor, shapes.broadcast, "Bits that are set in only one.")
-_not = ufunc("bitwise_not", np.invert, shapes.unchanged, "All bits turned over.")
-_left = ufunc("left_shift", np.left_shift, shapes.broadcast, "Bits moved up.")
-_right = ufunc("right_shift", np.right_shift, shapes.broadcast, "Bits moved down.")
+_and = ufunc(
+    "bitwise_and",
+    np.bitwise_and,
+    shapes.broadcast,
+    "Bits that are set in both.",
+    no_gradient=INTEGERS,
+)
+_or = ufunc(
+    "bitwise_or", np.bitwise_or, shapes.broadcast, "Bits that are set in one.", no_gradient=INTEGERS
+)
+_xor = ufunc(
+    "bitwise_xor",
+    np.bitwise_xor,
+    shapes.broadcast,
+    "Bits that are set in only one.",
+    no_gradient=INTEGERS,
+)
+_not = ufunc(
+    "bitwise_not", np.invert, shapes.unchanged, "All bits turned over.", no_gradient=INTEGERS
+)
+_left = ufunc("left_shift", np.left_shift, shapes.broadcast, "Bits moved up.", no_gradient=INTEGERS)
+_right = ufunc(
+    "right_shift", np.right_shift, shapes.broadcast, "Bits moved down.", no_gradient=INTEGERS
+)
 
 
 def bitwise_and(x: Any, y: Any) -> Tensor:

@@ -8,13 +8,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    ELEMENTWISE,
-    NO_LAYER,
-    NOT_YET,
-    Absent,
-)
+from trainkit.core.dispatch.facets import COMMON, ELEMENTWISE, INTEGERS, NO_LAYER, NOT_YET, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -72,6 +66,7 @@ def _isclose_rule(x1: Spec, x2: Spec, **settings: Any) -> Spec:
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
     export=NOT_YET,
+    no_gradient=INTEGERS,
 )
 def _isclose(
     xp: ArrayModule, x1: Array, x2: Array, *, rtol: float, atol: float, equal_nan: bool

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import REDUCTION, Absent
+from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -148,6 +148,7 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
     name="argmax",
     semantics=REDUCTION,
     lowering=Absent("positions of extremes are found in order"),
+    no_gradient=INTEGERS,
 )
 def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the greatest element."""
@@ -163,6 +164,7 @@ _argmax.declare(stackable=True)
     name="argmin",
     semantics=REDUCTION,
     lowering=Absent("positions of extremes are found in order"),
+    no_gradient=INTEGERS,
 )
 def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
     """Position of the least element."""

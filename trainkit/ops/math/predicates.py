@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import REDUCTION, Absent
+from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -18,7 +18,11 @@ def _logic_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
 
 
 @primitive(
-    _logic_rule, name="all", semantics=REDUCTION, lowering=Absent("kernels have no such reduction")
+    _logic_rule,
+    name="all",
+    semantics=REDUCTION,
+    lowering=Absent("kernels have no such reduction"),
+    no_gradient=INTEGERS,
 )
 def _all(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether all elements along axes are true."""
@@ -30,7 +34,11 @@ _all.declare(stackable=True)
 
 
 @primitive(
-    _logic_rule, name="any", semantics=REDUCTION, lowering=Absent("kernels have no such reduction")
+    _logic_rule,
+    name="any",
+    semantics=REDUCTION,
+    lowering=Absent("kernels have no such reduction"),
+    no_gradient=INTEGERS,
 )
 def _any(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Whether one element along axes is true."""

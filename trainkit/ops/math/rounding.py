@@ -8,12 +8,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    COMMON,
-    ELEMENTWISE,
-    NO_LAYER,
-    Absent,
-)
+from trainkit.core.dispatch.facets import COMMON, ELEMENTWISE, FLAT, INTEGERS, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -30,20 +25,32 @@ from trainkit.ops.math.elementwise import (
 # ------------------------------------------------------------------ to whole numbers
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, no_gradient=FLAT)
 def floor(xp: ArrayModule, x: Array) -> Array:
     """The greatest whole number not above x, as a float. It has no gradient."""
     return xp.floor(x)
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, no_gradient=FLAT)
 def ceil(xp: ArrayModule, x: Array) -> Array:
     """The least whole number not below x, as a float. It has no gradient."""
     return xp.ceil(x)
 
 
-trunc = ufunc("trunc", np.trunc, shapes.unchanged, "The whole number next to x on the side of 0.")
-_rint = ufunc("round", np.rint, shapes.unchanged, "The nearest whole number; halves go to even.")
+trunc = ufunc(
+    "trunc",
+    np.trunc,
+    shapes.unchanged,
+    "The whole number next to x on the side of 0.",
+    no_gradient=FLAT,
+)
+_rint = ufunc(
+    "round",
+    np.rint,
+    shapes.unchanged,
+    "The nearest whole number; halves go to even.",
+    no_gradient=FLAT,
+)
 
 
 def round(x: Any, decimals: int = 0) -> Tensor:
@@ -94,6 +101,7 @@ def _division_rule(a: Any, b: Any) -> Spec:
     promotion=COMMON,
     semantics=ELEMENTWISE,
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
+    no_gradient=FLAT,
 )
 def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU."""
@@ -136,10 +144,20 @@ fmod.gradients(
 )
 
 gcd = ufunc(
-    "gcd", np.gcd, shapes.broadcast, "Greatest common divisor of two integers.", export=NO_LAYER
+    "gcd",
+    np.gcd,
+    shapes.broadcast,
+    "Greatest common divisor of two integers.",
+    export=NO_LAYER,
+    no_gradient=INTEGERS,
 )
 lcm = ufunc(
-    "lcm", np.lcm, shapes.broadcast, "Least common multiple of two integers.", export=NO_LAYER
+    "lcm",
+    np.lcm,
+    shapes.broadcast,
+    "Least common multiple of two integers.",
+    export=NO_LAYER,
+    no_gradient=INTEGERS,
 )
 
 # ------------------------------------------------------------------ signs and steps
@@ -173,6 +191,7 @@ nextafter = ufunc(
     shapes.floating_broadcast,
     "The float next to x1 towards x2.",
     export=NO_LAYER,
+    no_gradient=FLAT,
 )
 
 # ------------------------------------------------------------------ into a range

@@ -12,6 +12,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     GRADIENT_STEP,
     INDEXING,
+    INTEGERS,
     NO_LAYER,
     NOT_YET,
     REDUCTION,
@@ -401,7 +402,9 @@ def _bincount_rule(x: Spec, *rest: Any, minlength: int) -> Spec:
     return Spec((*x.shape[:-1], None), rest[0].dtype if rest else "int32")
 
 
-@primitive(_bincount_rule, name="bincount", semantics=INDEXING, export=NOT_YET)
+@primitive(
+    _bincount_rule, name="bincount", semantics=INDEXING, export=NOT_YET, no_gradient=INTEGERS
+)
 def _bincount(xp: ArrayModule, x: Array, *weights: Array, minlength: int) -> Array:
     """How often each whole number occurs in each row, or the sum of the weights there."""
     rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
@@ -468,7 +471,9 @@ def _histogram_rule(x: Spec, *, bins: int, range: Any) -> tuple[Spec, Spec]:
     return Spec((bins,), wanted), Spec((bins + 1,), wanted)
 
 
-@primitive(_histogram_rule, name="histogram", semantics=INDEXING, export=NO_LAYER)
+@primitive(
+    _histogram_rule, name="histogram", semantics=INDEXING, export=NO_LAYER, no_gradient=INTEGERS
+)
 def _histogram(xp: ArrayModule, x: Array, *, bins: int, range: Any) -> tuple[Array, Array]:
     """Counts in equal bins and the edges of the bins."""
     wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype

@@ -7,12 +7,7 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import (
-    AXIS,
-    GRADIENT_STEP,
-    NOT_YET,
-    TRACE,
-)
+from trainkit.core.dispatch.facets import AXIS, FLAT, GRADIENT_STEP, NOT_YET, TRACE
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
@@ -153,7 +148,7 @@ def _threshold_weights(xp: ArrayModule, x: Array, axis: int) -> tuple[Array, Arr
     return xp.moveaxis(weights, -1, axis), xp.moveaxis(size, -1, axis)
 
 
-@primitive(shapes.floating, semantics=AXIS, export=NOT_YET)
+@primitive(shapes.floating, semantics=AXIS, export=NOT_YET, no_gradient=FLAT)
 def sparsemax_weights(xp: ArrayModule, x: Array, *, axis: int) -> Array:
     """How much each element moves the threshold of Keras's sparsemax; constant between kinks."""
     return _threshold_weights(xp, x, axis)[0]
