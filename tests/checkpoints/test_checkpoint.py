@@ -10,6 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
+import trainkit as tk
 from tests.checkpoints.objects import Adam, Dense, Momentum, Net, Position, built_net, weights_of
 from trainkit.checkpoints.checkpoint import Checkpoint, latest_checkpoint
 from trainkit.checkpoints.restore.restoration import IncompleteRestoreWarning
@@ -554,3 +555,29 @@ def test_the_manifest_tells_how_the_file_was_made(prefix, tmp_path, monkeypatch)
     assert manifest["device"].startswith("/device:")
     assert manifest["versions"]["numpy"] == np.__version__
     assert manifest["saved_at"].startswith("20")
+
+
+def test_checkpoints_of_parts_stand_in_the_places_of_models_and_optimizers(tmp_path):
+    class Headed(tk.Model):
+        def __init__(self):
+            super().__init__()
+            self.head = tk.layers.Dense(3)
+
+        def call(self, x):
+            return self.head(x)
+
+    model = Headed()
+    model(tk.ones((1, 1)))
+    adam = tk.optimizers.Adam(0.1)
+    adam.build(model.trainable_variables)
+    adam.iterations.assign(7)
+    path = Checkpoint(model=model, optimizer=adam).save(tmp_path / "c")
+    bias, steps = Variable(np.ones(3, "float32")), Variable(0, dtype="int64")
+    fake = Checkpoint(head=Checkpoint(bias=bias))
+    status = Checkpoint(model=fake, optimizer=Checkpoint(iterations=steps)).restore(path)
+    status.assert_existing_objects_matched().expect_partial()
+    assert (bias.numpy().tolist(), int(steps)) == ([0.0, 0.0, 0.0], 7)
+    other = Checkpoint(model=fake, optimizer=tk.optimizers.SGD(0.1)).restore(path)
+    with pytest.raises(AssertionError, match="other optimizer: object SGD, file Adam"):
+        other.assert_existing_objects_matched()
+    other.expect_partial()

@@ -19,6 +19,7 @@ from trainkit.checkpoints.restore.object_graph import (
     UNATTACHED,
     file_name,
     has_slots,
+    is_partial,
     join,
     kind_name,
     part_name,
@@ -163,7 +164,7 @@ class Match:
         saved_kind = node.attributes.get("type", "")
         if has_slots(part):
             self._owners.append((path, part, Slots(node)))
-            if saved_kind and saved_kind != kind_name(part):
+            if saved_kind and saved_kind != kind_name(part) and not is_partial(part):
                 self.differences.append(
                     Difference(
                         "other optimizer", path, f"object {kind_name(part)}, file {saved_kind}"

@@ -66,6 +66,11 @@ def has_slots(owner: Trackable) -> bool:
     return callable(getattr(owner, "slot_variables", None))
 
 
+def is_partial(part: Trackable) -> bool:
+    """Whether `part` is a `Checkpoint` of some parts only, in the place of any object."""
+    return getattr(part, "_stands_for", part) is None
+
+
 def kind_name(part: Trackable) -> str:
     """The class of an object as it is written into the file."""
     return str(getattr(part, "_checkpoint_kind", type(part).__name__))
