@@ -133,7 +133,6 @@ def test_hashes_are_checked(source, tmp_path, kind):
     ("settings", "words"),
     [
         ({}, "give `origin`"),
-        ({"origin": "file:///x", "extract": True}, "archives are not unpacked"),
         ({"origin": "file:///x", "fname": "../x"}, "must be a plain file name"),
         ({"origin": "file:///x", "file_hash": "12"}, "is neither MD5 nor SHA-256"),
     ],

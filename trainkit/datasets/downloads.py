@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pathlib
+import urllib.parse
 from typing import Any
 
+from trainkit.datasets.archives import unpack
 from trainkit.datasets.store import TIMEOUT_SECONDS, cache_folder
 
 _HASH_LENGTHS = {32: "md5", 64: "sha256"}
@@ -24,18 +26,21 @@ def get_file(
     cache_dir: str | None = None,
     force_download: bool = False,
 ) -> str:
-    """Path of a file, which is downloaded unless it is in the cache.
+    """Path of a file, which is downloaded unless it is in the cache, or of what it unpacks to.
+
+    A packed file called `a.tar.gz` becomes the folder `a_extracted` beside it; one whose `fname`
+    has no ending, or that was given none, becomes a folder of its name, from `fname_archive`.
 
     Args:
         fname: its name in the cache; by default the last part of `origin`.
         origin: address to download from.
-        untar: only `False`; unpack archives with `tarfile` or `zipfile`.
+        untar: unpack it as a tar file; the older way to say `extract`.
         md5_hash: as `file_hash`, which goes before it.
         file_hash: SHA-256 or MD5 in hexadecimal digits that the file must have.
         cache_subdir: folder inside of the cache.
         hash_algorithm: `"auto"`, `"sha256"` or `"md5"`.
-        extract: only `False`.
-        archive_format: only `"auto"`.
+        extract: unpack it: the path is that of the folder. Links in it are left behind.
+        archive_format: `"auto"`, `"tar"`, `"zip"` or a list of these: what it may be.
         cache_dir: the cache; by default that of the data sets.
         force_download: download even what is there.
 
@@ -43,24 +48,27 @@ def get_file(
         The path.
 
     Raises:
-        ValueError: no address, an option that is not supported, or a file with another hash.
+        ValueError: no address, a name that is a path, a file with another hash, or one that is
+            no archive or an archive with members outside of its folder.
         OSError: it can't be downloaded.
     """
     if not origin:
         raise ValueError("get_file: give `origin`, the address to download from")
-    if untar or extract or archive_format != "auto":
-        raise ValueError(
-            "get_file: archives are not unpacked; only untar=False, extract=False and "
-            "archive_format='auto' are supported. Use tarfile or zipfile on the path."
-        )
-    name = fname or os.path.basename(origin)
+    name = fname or os.path.basename(urllib.parse.urlsplit(origin).path)
     if os.path.basename(name) != name or name in ("", ".", ".."):
         raise ValueError(f"get_file: fname={name!r} must be a plain file name")
-    folder = (pathlib.Path(cache_dir) if cache_dir else cache_folder()) / cache_subdir
+    folder = (pathlib.Path(cache_dir).expanduser() if cache_dir else cache_folder()) / cache_subdir
+    unpacked = untar or extract
+    stored = f"{name}_archive" if unpacked and not (fname and "." in name) else name
     if force_download:
-        (folder / name).unlink(missing_ok=True)
+        (folder / stored).unlink(missing_ok=True)
     known = _known_hash(file_hash or md5_hash, hash_algorithm)
-    return _retrieved(origin, name, folder, known)
+    path = _retrieved(origin, stored, folder, known)
+    if not unpacked:
+        return path
+    target = folder / (name if stored != name else f"{name.partition('.')[0]}_extracted")
+    unpack(path, target, "tar" if untar else archive_format)
+    return str(target)
 
 
 def _known_hash(digits: str | None, algorithm: str) -> str | None:
