@@ -6,7 +6,8 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.registry import deserialize_object, serialize_object
+from trainkit.core.registry import CustomObjectScope, deserialize_object, serialize_object
+from trainkit.core.trackable import walk
 from trainkit.layers.base.arguments import one_of
 from trainkit.layers.base.layer import Layer
 
@@ -138,9 +139,16 @@ class Bidirectional(Layer):
 
 
 def _twin(layer: Any, name: str, go_backwards: bool) -> Any:
-    """A new layer with the settings of `layer`."""
+    """A new layer with the settings of `layer`; its cells may be of classes nobody registered."""
     config = layer.get_config()
-    return type(layer).from_config({**config, "name": name, "go_backwards": go_backwards})
+    inside = {type(part).__name__: type(part) for _, part in walk(layer) if isinstance(part, Layer)}
+    with CustomObjectScope({name: kind for name, kind in inside.items() if _is_foreign(kind)}):
+        return type(layer).from_config({**config, "name": name, "go_backwards": go_backwards})
+
+
+def _is_foreign(kind: type) -> bool:
+    """Whether a class is none of this package."""
+    return not kind.__module__.startswith("trainkit.")
 
 
 def _check_agreement(forward: Any, backward: Any) -> None:

@@ -284,8 +284,11 @@ def _count(n: Any, name: str) -> Any:
 
 
 def _matrix_spec(a: Bound) -> Spec:
-    """The spec of a matrix whose sizes are known only when the graph runs."""
-    return Spec((None, None), dtype_or_float(a["dtype"]))
+    """The spec of a matrix of which a size is known only when the graph runs."""
+    sizes = (a["N"], a["N"] if a["M"] is None else a["M"])
+    return Spec(
+        tuple(int(n) if isinstance(n, int) else None for n in sizes), dtype_or_float(a["dtype"])
+    )
 
 
 @needs_values("N", "M", "k", gives=_matrix_spec)
