@@ -67,7 +67,7 @@ _MEMBERS = {
     "Loss": "trainkit.losses",
     "Metric": "trainkit.metrics",
     "Model": "trainkit.models",
-    "Operation": "trainkit.layers.base.keras_tensor",
+    "Operation": "trainkit.layers.base.operation",
     "Optimizer": "trainkit.optimizers",
     "Regularizer": "trainkit.regularizers",
     "SeedGenerator": "trainkit.ops.sampling.keras_random",

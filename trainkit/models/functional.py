@@ -15,12 +15,12 @@ from trainkit.core import nest
 from trainkit.layers.base.keras_tensor import (
     KerasTensor,
     Node,
-    Operation,
     node_of,
     symbol_of,
 )
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.naming import unique_name
+from trainkit.layers.base.operation import Operation
 from trainkit.layers.core import InputLayer
 from trainkit.models.functional_inputs import fitted, masked, matched
 

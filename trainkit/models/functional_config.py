@@ -13,7 +13,7 @@ from trainkit.layers.base.keras_operations import KerasOperation
 from trainkit.layers.base.keras_tensor import (
     KerasTensor,
     Node,
-    Operation,
+    PrimitiveCall,
     symbol_of,
 )
 from trainkit.layers.base.layer import Layer
@@ -82,7 +82,7 @@ def _node_config(node: Node, numbers: dict[int, list[Any]]) -> dict[str, Any]:
         return serialize_object(x)
 
     args = node.args
-    if isinstance(node.operation, Operation):
+    if isinstance(node.operation, PrimitiveCall):
         args = node.operation.written_args(args)
     return {"args": _mapped(args, plain), "kwargs": _mapped(node.kwargs, plain)}
 

@@ -15,8 +15,9 @@ from trainkit.core import nest
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, walk
 from trainkit.layers.base import tracking
-from trainkit.layers.base.keras_tensor import KerasTensor, Operation
+from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import LAYERS, Layer
+from trainkit.layers.base.operation import Operation
 from trainkit.models.functional import Graph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import drawing

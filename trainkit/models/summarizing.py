@@ -6,6 +6,7 @@ from typing import Any
 
 from trainkit.core import nest
 from trainkit.layers.base import tracking
+from trainkit.layers.base.error_context import shown_kind
 from trainkit.layers.base.layer import Layer
 
 
@@ -38,7 +39,7 @@ def _rows(model: Any, expand_nested: bool, indent: str) -> list[list[str]]:
     rows = []
     for layer in model.layers:
         trained = "yes" if layer.trainable else "no"
-        name = f"{indent}{layer.name} ({type(layer).__name__})"
+        name = f"{indent}{layer.name} ({shown_kind(layer)})"
         rows.append([name, _shape_text(layer), f"{count(layer.weights):,}", trained])
         if expand_nested and hasattr(layer, "layers"):
             rows += _rows(layer, expand_nested, indent + "  ")

@@ -15,6 +15,12 @@ from trainkit.layers.base import tracking
 _MOST_WEIGHTS = 4
 
 
+def shown_kind(layer: Any) -> str:
+    """What texts call the class of a layer."""
+    kind: str = getattr(layer, "_shown_kind", type(layer).__name__)
+    return kind
+
+
 def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
     """Add to an operation's error the innermost layer, its inputs and its weights.
 
@@ -28,7 +34,7 @@ def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
     error._names_layer = True  # type: ignore[attr-defined]
     text = str(error.args[0]) if error.args else ""
     head, colon, tail = text.partition(": ")
-    where = f"layer {layer.name!r} ({type(layer).__name__})"
+    where = f"layer {layer.name!r} ({shown_kind(layer)})"
     text = f"{head} in {where}: {tail}" if colon and " " not in head else f"{where}: {text}"
     inputs = [x for x in nest.flatten(args) if is_tensor(x)]
     lines = [f"  input  {tuple(x.shape)} {x.dtype.name}" for x in inputs]
@@ -60,8 +66,8 @@ def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
         return ""
     parts: list[Any] = [] if outer is None else [part for _, part in walk(outer)]
     guilty = [p for p in parts if p is not layer and p.__dict__.get("_gave_none")]
-    text = f"layer {layer.name!r} ({type(layer).__name__}) was called on None"
+    text = f"layer {layer.name!r} ({shown_kind(layer)}) was called on None"
     if not guilty:
         return f"{text}: the layer before it gave nothing; does its call end with `return`?"
-    named = ", ".join(f"{p.name!r} ({type(p).__name__})" for p in guilty)
+    named = ", ".join(f"{p.name!r} ({shown_kind(p)})" for p in guilty)
     return f"{text}: {named} gave nothing; does its call end with `return`?"

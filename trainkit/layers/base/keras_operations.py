@@ -12,7 +12,7 @@ from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.errors import ConfigError
 from trainkit.core.registry import FOREIGN
-from trainkit.layers.base.keras_tensor import KerasTensor, Operation
+from trainkit.layers.base.keras_tensor import KerasTensor, PrimitiveCall
 
 _MODULE = "keras.src.ops."
 _PLACES = ("", "nn", "numpy", "linalg", "image")
@@ -38,7 +38,7 @@ class KerasOperation:
         except TypeError as error:
             raise ConfigError(f"the operation {self.name!r} can't be called: {error}") from error
         made = found.node if isinstance(found, KerasTensor) else None
-        if made is not None and type(made.operation) is Operation:
+        if made is not None and type(made.operation) is PrimitiveCall:
             made.operation.name = self.name
         return found
 

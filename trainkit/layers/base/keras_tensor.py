@@ -18,8 +18,9 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, convert_to_tensor, is_tensor
 from trainkit.layers.base import mask_propagation
 from trainkit.layers.base.keras_names import as_keras
-from trainkit.layers.base.layer import Layer
+from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.layers.base.naming import unique_name
+from trainkit.layers.base.operation import Operation
 from trainkit.layers.base.output_specs import described
 from trainkit.layers.core import InputLayer
 from trainkit.ops.core.one_node import ONE_NODE
@@ -130,7 +131,7 @@ class KerasTensor(SymbolicTensor):
         self, primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]
     ) -> Any:
         """Note a call of an operation; the symbolic results."""
-        return _noted(Operation(primitive.name, settings), inputs, {})
+        return _noted(PrimitiveCall(primitive.name, settings), inputs, {})
 
     def apply_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Note a call of a function that is one operation; the symbolic results."""
@@ -188,7 +189,7 @@ def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> Node:
     for x in nest.flatten(outputs):
         if isinstance(x, KerasTensor):
             x.node = node
-    first = outputs if isinstance(layer, InputLayer) else args[0] if args else kwargs
+    first = outputs if isinstance(layer, InputLayer) else (args, kwargs)
     node.index = layer._note_symbolic_call(first, outputs)
     return node
 
@@ -216,13 +217,13 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return made
 
     node.outputs = nest.map_structure(symbol, specs)
-    node.index = layer._note_symbolic_call(args[0] if args else kwargs, node.outputs)
+    node.index = layer._note_symbolic_call((args, kwargs), node.outputs)
     mask_propagation.pass_on(layer, args, told, node.outputs)
     return node.outputs
 
 
-class Operation(Layer):
-    """An operation that was called on symbolic tensors, as a layer without weights.
+class PrimitiveCall(Operation):
+    """A call of a primitive on symbolic tensors, as an operation of a model.
 
     Args:
         primitive: its name.
@@ -231,18 +232,14 @@ class Operation(Layer):
     """
 
     settings: dict[str, Any]
-    _allow_non_tensor_positional_args = True
-    _warns_of_lost_masks = False  # operations never knew of masks
+    _shown_kind = "Operation"
 
     def __init__(self, primitive: str, settings: Any = None, name: str | None = None) -> None:
         if primitive not in PRIMITIVES:
             raise InvalidArgumentError(f"there is no operation {primitive!r}")
-        super().__init__(name=name or unique_name(primitive), autocast=False)
+        super().__init__(name=name or unique_name(primitive))
         self.primitive = primitive
         self.__dict__["settings"] = dict(settings or {})  # as it is: tuples stay hashable
-
-    def build(self, *input_shapes: Any) -> None:
-        """There is nothing to build."""
 
     def call(self, *inputs: Any) -> Any:
         return PRIMITIVES[self.primitive].op(*inputs, **self.settings)
@@ -250,7 +247,9 @@ class Operation(Layer):
     @property
     def _config_identity(self) -> tuple[str, str, str | None] | None:
         written = as_keras(self.primitive, self.settings)
-        return None if written is None else (written.module, written.kind, None)
+        if written is None:
+            return ("keras.layers", "Operation", None)  # the name that configs know it by
+        return (written.module, written.kind, None)
 
     def get_config(self) -> dict[str, Any]:
         settings = {name: _plain(value) for name, value in self.settings.items()}
@@ -267,9 +266,12 @@ class Operation(Layer):
         return args if written is None else written.arguments(args)
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Operation:
+    def from_config(cls, config: dict[str, Any]) -> PrimitiveCall:
         settings = {name: _hashable(value) for name, value in config["settings"].items()}
         return cls(config["primitive"], settings, config.get("name"))
+
+
+LAYERS.named["Operation"] = PrimitiveCall
 
 
 class Place:
@@ -279,7 +281,7 @@ class Place:
         self.number = number
 
 
-class FunctionCall(Operation):
+class FunctionCall(PrimitiveCall):
     """A call of a function of `ops` on symbolic tensors, as a layer without weights.
 
     Args:
@@ -292,11 +294,12 @@ class FunctionCall(Operation):
     def __init__(self, function: str, args: Any, kwargs: Any, name: str | None = None) -> None:
         if function not in ONE_NODE:
             raise InvalidArgumentError(f"there is no function {function!r} that is one operation")
-        name = name or unique_name(function.rpartition(".")[2])
-        Layer.__init__(self, name=name, autocast=False)
+        Operation.__init__(self, name or unique_name(function.rpartition(".")[2]))
         self.primitive, self.__dict__["settings"] = "", {}
         self.function = function
         self.__dict__["arguments"] = (args, kwargs)  # as they are: no containers of parts
+
+    _config_identity = None
 
     def call(self, *inputs: Any) -> Any:
         args, kwargs = nest.map_structure(

@@ -88,7 +88,7 @@ class SpecsByRunning(WeightHolder):
 
     @property
     def input(self) -> Any:
-        """The symbolic input of the layer's first call in a functional model.
+        """The symbolic input of the layer's first call in a functional model; a list of several.
 
         Raises:
             AttributeError: it was never called on symbolic tensors.
@@ -97,7 +97,7 @@ class SpecsByRunning(WeightHolder):
 
     @property
     def output(self) -> Any:
-        """The symbolic output of the layer's first call in a functional model.
+        """The symbolic output of the layer's first call in a functional model; a list of several.
 
         Raises:
             AttributeError: it was never called on symbolic tensors.
@@ -110,7 +110,9 @@ class SpecsByRunning(WeightHolder):
                 f"layer {self.name!r} has no input or output yet: it was never called on the "
                 "symbolic tensors of a functional model"
             )
-        return self._symbolic_call[which]
+        found = nest.flatten(self._symbolic_call[which])
+        symbols = [x for x in found if isinstance(x, SymbolicTensor)]
+        return symbols[0] if len(symbols) == 1 else symbols
 
 
 def _specs_like(shapes: Any, dtype: str) -> Any:
