@@ -1,8 +1,8 @@
 """TensorFlow 2's top-level names: `tk.constant`, `tk.reduce_mean`, `tk.matmul` ...
 
-Aliases of the operations, and small functions where TensorFlow means something else than Keras. One
-file per namespace: `math.py` is `tk.math`, and so on; `arrays.py` and `clipping.py` have no
-namespace of their own.
+Aliases of the operations, and small functions where TensorFlow's arguments are others than those of
+Keras. One file per namespace: `math.py` is `tk.math`, and so on; `arrays.py`, `control_flow.py`,
+`convolution.py` and `positions.py` have no namespace of their own.
 """
 
 from trainkit.autodiff.custom_vjp import grad_pass_through as grad_pass_through
@@ -144,11 +144,8 @@ from trainkit.tf.arrays import concat as concat
 from trainkit.tf.arrays import einsum as einsum
 from trainkit.tf.arrays import ensure_shape as ensure_shape
 from trainkit.tf.arrays import expand_dims as expand_dims
-from trainkit.tf.arrays import gradients as gradients
-from trainkit.tf.arrays import hessians as hessians
 from trainkit.tf.arrays import identity as guarantee_const
 from trainkit.tf.arrays import identity as identity
-from trainkit.tf.arrays import identity_n as identity_n
 from trainkit.tf.arrays import linspace as linspace
 from trainkit.tf.arrays import meshgrid as meshgrid
 from trainkit.tf.arrays import newaxis as newaxis
@@ -162,39 +159,32 @@ from trainkit.tf.arrays import reshape as reshape
 from trainkit.tf.arrays import reverse as reverse
 from trainkit.tf.arrays import roll as roll
 from trainkit.tf.arrays import saturate_cast as saturate_cast
-from trainkit.tf.arrays import scatter_nd as scatter_nd
-from trainkit.tf.arrays import searchsorted as searchsorted
 from trainkit.tf.arrays import shape as shape
 from trainkit.tf.arrays import shape_n as shape_n
 from trainkit.tf.arrays import size as size
 from trainkit.tf.arrays import squeeze as squeeze
 from trainkit.tf.arrays import stack as stack
-from trainkit.tf.arrays import tensor_scatter_nd_add as tensor_scatter_nd_add
-from trainkit.tf.arrays import tensor_scatter_nd_max as tensor_scatter_nd_max
-from trainkit.tf.arrays import tensor_scatter_nd_min as tensor_scatter_nd_min
-from trainkit.tf.arrays import tensor_scatter_nd_sub as tensor_scatter_nd_sub
-from trainkit.tf.arrays import tensor_scatter_nd_update as tensor_scatter_nd_update
 from trainkit.tf.arrays import tile as tile
 from trainkit.tf.arrays import transpose as transpose
 from trainkit.tf.arrays import truncatemod as truncatemod
-from trainkit.tf.arrays import tuple_ as tuple
-from trainkit.tf.arrays import unravel_index as unravel_index
 from trainkit.tf.arrays import unstack as unstack
 from trainkit.tf.control_flow import cond as cond
 from trainkit.tf.control_flow import get_static_value as get_static_value
+from trainkit.tf.control_flow import gradients as gradients
 from trainkit.tf.control_flow import group as group
+from trainkit.tf.control_flow import hessians as hessians
+from trainkit.tf.control_flow import identity_n as identity_n
 from trainkit.tf.control_flow import init_scope as init_scope
 from trainkit.tf.control_flow import inside_function as inside_function
 from trainkit.tf.control_flow import is_symbolic_tensor as is_symbolic_tensor
 from trainkit.tf.control_flow import map_fn as map_fn
 from trainkit.tf.control_flow import no_op as no_op
+from trainkit.tf.control_flow import tuple_ as tuple
 from trainkit.tf.control_flow import vectorized_map as vectorized_map
 from trainkit.tf.control_flow import while_loop as while_loop
 from trainkit.tf.linalg import eig as eig
 from trainkit.tf.linalg import eigvals as eigvals
 from trainkit.tf.linalg import tensordot as tensordot
-from trainkit.tf.math import argmax as argmax
-from trainkit.tf.math import argmin as argmin
 from trainkit.tf.math import atan2 as atan2
 from trainkit.tf.math import divide as divide
 from trainkit.tf.math import pow as pow
@@ -209,3 +199,13 @@ from trainkit.tf.math import reduce_sum as reduce_sum
 from trainkit.tf.math import round as round
 from trainkit.tf.math import scalar_mul as scalar_mul
 from trainkit.tf.math import truediv as truediv
+from trainkit.tf.positions import argmax as argmax
+from trainkit.tf.positions import argmin as argmin
+from trainkit.tf.positions import scatter_nd as scatter_nd
+from trainkit.tf.positions import searchsorted as searchsorted
+from trainkit.tf.positions import tensor_scatter_nd_add as tensor_scatter_nd_add
+from trainkit.tf.positions import tensor_scatter_nd_max as tensor_scatter_nd_max
+from trainkit.tf.positions import tensor_scatter_nd_min as tensor_scatter_nd_min
+from trainkit.tf.positions import tensor_scatter_nd_sub as tensor_scatter_nd_sub
+from trainkit.tf.positions import tensor_scatter_nd_update as tensor_scatter_nd_update
+from trainkit.tf.positions import unravel_index as unravel_index

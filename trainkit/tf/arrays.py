@@ -6,12 +6,12 @@ names outside graphs.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from trainkit import ops
-from trainkit.core import dtypes, nest
+from trainkit.core import dtypes
 from trainkit.core.dtypes import int32
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
@@ -34,8 +34,19 @@ from trainkit.ops.core.dynamic_shapes import (
     unknown,
 )
 from trainkit.ops.core.slices import split as split
-from trainkit.ops.indexing.scattering import scatter_max, scatter_min
 from trainkit.ops.math.complex_parts import complex_from
+from trainkit.tf.control_flow import gradients as gradients
+from trainkit.tf.control_flow import hessians as hessians
+from trainkit.tf.control_flow import identity_n as identity_n
+from trainkit.tf.control_flow import tuple_ as tuple_
+from trainkit.tf.positions import scatter_nd as scatter_nd
+from trainkit.tf.positions import searchsorted as searchsorted
+from trainkit.tf.positions import tensor_scatter_nd_add as tensor_scatter_nd_add
+from trainkit.tf.positions import tensor_scatter_nd_max as tensor_scatter_nd_max
+from trainkit.tf.positions import tensor_scatter_nd_min as tensor_scatter_nd_min
+from trainkit.tf.positions import tensor_scatter_nd_sub as tensor_scatter_nd_sub
+from trainkit.tf.positions import tensor_scatter_nd_update as tensor_scatter_nd_update
+from trainkit.tf.positions import unravel_index as unravel_index
 
 newaxis = None
 
@@ -53,7 +64,13 @@ def _repeat_spec(a: Bound) -> Spec:
 
 
 def ones_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
-    """Ones in the shape of `input`, and in its dtype unless another is given."""
+    """Ones in the shape of `input`, and in its dtype unless another is given.
+
+    Args:
+        input: tensor of any shape.
+        dtype: of the result; by default that of `input`.
+        name: not kept.
+    """
     return ops.ones_like(input, dtype)
 
 
@@ -63,6 +80,13 @@ def range(
     """Numbers from `start` up to, not including, `limit`, in steps of `delta`.
 
     With one argument that is `limit`, and `start` is 0.
+
+    Args:
+        start: first number, or the limit where it stands alone.
+        limit: number that is not reached.
+        delta: step; negative ones go down.
+        dtype: of the result; by default that to which the numbers promote.
+        name: not kept.
     """
     if limit is None:
         start, limit = 0, start
@@ -71,19 +95,38 @@ def range(
 
 @needs_values("num", "axis", gives=_linspace_spec)
 def linspace(start: Any, stop: Any, num: int, name: Any = None, axis: int = 0) -> Tensor:
-    """`num` evenly spaced numbers from `start` to `stop`, both included."""
+    """`num` evenly spaced numbers from `start` to `stop`, both included.
+
+    Args:
+        start: first number, or tensor of them.
+        stop: last number, or tensor of them.
+        num: how many numbers, 1 or more.
+        name: not kept.
+        axis: where the new axis stands if `start` is a tensor.
+    """
     result: Tensor = ops.linspace(start, stop, plain(num), axis=axis)
     return result
 
 
 def identity(input: Any, name: Any = None) -> Tensor:
-    """The same values as a new tensor."""
+    """The same values as a new tensor.
+
+    Args:
+        input: tensor of any shape.
+        name: not kept.
+    """
     result: Tensor = PRIMITIVES["identity"].op(input)
     return result
 
 
 def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
-    """The sizes of the axes as a 1-d tensor."""
+    """The sizes of the axes as a 1-d tensor.
+
+    Args:
+        input: tensor of any shape.
+        out_type: int32 or int64.
+        name: not kept.
+    """
     tensor = input if isinstance(input, Tensor) else convert_to_tensor(input)
     if tensor.shape.is_fully_defined():
         return convert_to_tensor(np.array(tensor.shape, _numpy_dtype(out_type)))
@@ -91,7 +134,13 @@ def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
 
 
 def size(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
-    """The number of elements as a scalar tensor."""
+    """The number of elements as a scalar tensor.
+
+    Args:
+        input: tensor of any shape.
+        out_type: int32 or int64.
+        name: not kept.
+    """
     if isinstance(input, SymbolicTensor) and input.shape.is_fully_defined():
         return convert_to_tensor(np.array(input.shape.num_elements(), _numpy_dtype(out_type)))
     return ops.cast(ops.size(input), out_type)
@@ -102,18 +151,35 @@ def _numpy_dtype(dtype: Any) -> Any:
 
 
 def rank(input: Any, name: Any = None) -> Tensor:
-    """The number of axes as a scalar tensor."""
+    """The number of axes as a scalar tensor.
+
+    Args:
+        input: tensor of any shape.
+        name: not kept.
+    """
     return convert_to_tensor(len(convert_to_tensor(input).shape))
 
 
 def reshape(tensor: Any, shape: Any, name: Any = None) -> Tensor:
-    """The same elements in another shape; one size may be -1."""
+    """The same elements in another shape; one size may be -1.
+
+    Args:
+        tensor: of any shape.
+        shape: sizes of the result, whose product is the number of elements.
+        name: not kept.
+    """
     dims = plain(shape)
     return ops.reshape(tensor, (dims,) if isinstance(dims, int) else dims)
 
 
 def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
-    """A new axis of size 1 at `axis`."""
+    """A new axis of size 1 at `axis`.
+
+    Args:
+        input: tensor of any shape.
+        axis: place of the new axis, in [-rank - 1, rank].
+        name: not kept.
+    """
     if type(axis) is not int and is_later(axis):
         result: Tensor = later(expand_dims, {"input": input, "axis": axis}, unknown(input, 1))
         return result
@@ -121,30 +187,60 @@ def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
 
 
 def squeeze(input: Any, axis: Any = None, name: Any = None) -> Tensor:
-    """Without the axes of size 1, or those of `axis`, which must have size 1."""
+    """Without the axes of size 1, or those of `axis`, which must have size 1.
+
+    Args:
+        input: tensor of any shape.
+        axis: int or ints; by default all axes of size 1.
+        name: not kept.
+    """
     axis = plain(axis)
     return ops.squeeze(input, None if axis == () else axis)
 
 
 @needs_values("perm", gives=lambda a: unknown(a["a"]))
 def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = None) -> Tensor:
-    """Axes in the order `perm`, by default reversed."""
+    """Axes in the order `perm`, by default reversed.
+
+    Args:
+        a: tensor of any shape.
+        perm: for each axis of the result the axis of `a` that it is.
+        conjugate: conjugate complex values, too.
+        name: not kept.
+    """
     result = ops.transpose(a, plain(perm))
     return ops.conj(result) if conjugate else result
 
 
 def broadcast_to(input: Any, shape: Any, name: Any = None) -> Tensor:
-    """Repeated to `shape` by NumPy's rule."""
+    """Repeated to `shape` by NumPy's rule.
+
+    Args:
+        input: tensor whose axes, from the last on, have size 1 or that of `shape`.
+        shape: sizes of the result.
+        name: not kept.
+    """
     return ops.broadcast_to(input, plain(shape))
 
 
 def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
-    """The shape to which both broadcast."""
+    """The shape to which both broadcast.
+
+    Args:
+        shape_x: a shape.
+        shape_y: another.
+    """
     return TensorShape(broadcast_dims(tuple(shape_x), tuple(shape_y)))
 
 
 def concat(values: Any, axis: Any, name: Any = None) -> Tensor:
-    """Tensors one after the other along `axis`."""
+    """Tensors one after the other along `axis`.
+
+    Args:
+        values: list of tensors, whose sizes differ along `axis` alone.
+        axis: int.
+        name: not kept.
+    """
     items = list(values) if isinstance(values, list | tuple) else [values]
     if type(axis) is not int and is_later(axis):
         spec = unknown(items[0], dtype=dtypes.result_type(*map(convert_to_tensor, items)))
@@ -154,23 +250,49 @@ def concat(values: Any, axis: Any, name: Any = None) -> Tensor:
 
 
 def stack(values: Any, axis: int = 0, name: Any = None) -> Tensor:
-    """Tensors of one shape along a new axis."""
+    """Tensors of one shape along a new axis.
+
+    Args:
+        values: list of tensors of one shape.
+        axis: place of the new axis.
+        name: not kept.
+    """
     return ops.stack(values, axis=plain(axis))
 
 
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None) -> list[Tensor]:
-    """The items along `axis`, which goes away."""
+    """The items along `axis`, which goes away.
+
+    Args:
+        value: tensor of one axis or more.
+        num: size of the axis, which need not be given.
+        axis: the axis.
+        name: not kept.
+    """
     return list(ops.unstack(value, num, axis))
 
 
 def tile(input: Any, multiples: Any, name: Any = None) -> Tensor:
-    """Repeated `multiples[i]` times along axis i."""
+    """Repeated `multiples[i]` times along axis i.
+
+    Args:
+        input: tensor of any shape.
+        multiples: for each axis how often it is repeated.
+        name: not kept.
+    """
     return ops.tile(input, plain(multiples))
 
 
 @needs_values("repeats", gives=_repeat_spec)
 def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) -> Tensor:
-    """Each item repeated along `axis`."""
+    """Each item repeated along `axis`.
+
+    Args:
+        input: tensor of any shape.
+        repeats: how often each item is repeated: one number, or one for each item.
+        axis: by default the tensor is flattened first.
+        name: not kept.
+    """
     return ops.repeat(input, plain(repeats), axis=axis)
 
 
@@ -198,28 +320,59 @@ def pad(
 
 @needs_values("axis", gives=lambda a: like(a["tensor"]))
 def reverse(tensor: Any, axis: Any, name: Any = None) -> Tensor:
-    """In reverse order along the axes `axis`."""
+    """In reverse order along the axes `axis`.
+
+    Args:
+        tensor: of any shape.
+        axis: int or ints.
+        name: not kept.
+    """
     return ops.flip(tensor, plain(axis))
 
 
 @needs_values("shift", "axis", gives=lambda a: like(a["input"]))
 def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Tensor:
-    """Shifted along `axis`; what leaves at one end comes in at the other."""
+    """Shifted along `axis`; what leaves at one end comes in at the other.
+
+    Args:
+        input: tensor of any shape.
+        shift: places to the end, one number or one for each axis.
+        axis: int or ints.
+        name: not kept.
+    """
     return ops.roll(input, plain(shift), axis=plain(axis))
 
 
 def cast(x: Any, dtype: Any, name: Any = None) -> Tensor:
-    """`x` in the element type `dtype`."""
+    """`x` in the element type `dtype`.
+
+    Args:
+        x: tensor of any shape.
+        dtype: element type.
+        name: not kept.
+    """
     return ops.cast(x, dtype)
 
 
 def meshgrid(*args: Any, indexing: str = "xy", name: Any = None) -> list[Tensor]:
-    """Coordinate grids of 1-d tensors."""
+    """Coordinate grids of 1-d tensors.
+
+    Args:
+        *args: tensors (n,).
+        indexing: `"xy"`, by which the first two axes are exchanged, or `"ij"`.
+        name: not kept.
+    """
     return list(ops.meshgrid(*args, indexing=indexing))
 
 
 def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
-    """Einstein's sum over the letters of `equation`."""
+    """Einstein's sum over the letters of `equation`.
+
+    Args:
+        equation: such as `"ij,jk->ik"`.
+        *inputs: a tensor for each group of letters.
+        **kwargs: `optimize`, which changes nothing, and `name`.
+    """
     unknown = set(kwargs) - {"optimize", "name"}
     if unknown:
         raise TypeError(f"einsum: unknown arguments {sorted(unknown)}; it takes optimize and name")
@@ -229,93 +382,46 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
 def ensure_shape(x: Any, shape: Any, name: Any = None) -> Tensor:
     """`x`, known to have a shape: compared now, and inside of a function when it runs.
 
+    Args:
+        x: tensor.
+        shape: sizes, `None` where any will do.
+        name: not kept.
+
     Raises:
         InvalidArgumentError: the shape is another.
     """
     return _ensure_shape(x, shape)
 
 
-def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with entries at `indices` (n, k) raised to `updates` (n, ...)."""
-    result: Tensor = scatter_max(
-        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
-    )
-    return result
-
-
-def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with entries at `indices` (n, k) lowered to `updates` (n, ...)."""
-    result: Tensor = scatter_min(
-        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
-    )
-    return result
-
-
-def identity_n(input: Any, name: Any = None) -> list[Tensor]:
-    """A list of the tensors."""
-    return [convert_to_tensor(x) for x in nest.flatten(input)]
-
-
-def tuple_(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[Any]:
-    """A list of the tensors, all of them computed; `None`s stay.
+def truncatemod(x: Any, y: Any, name: Any = None) -> Tensor:
+    """What `truncatediv` leaves: x - y * truncatediv(x, y), with the sign of x.
 
     Args:
-        tensors: what to list.
-        control_inputs: computed already, since operations run in order.
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
         name: not kept.
     """
-    return [x if x is None else convert_to_tensor(x) for x in tensors]
-
-
-def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = "int32", name: Any = None
-) -> Tensor:
-    """Where `values` would stand in the sorted last axis."""
-    return ops.cast(ops.searchsorted(sorted_sequence, values, side=side), out_type)
-
-
-def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with `updates` at the coordinates `indices`."""
-    return ops.scatter_update(tensor, indices, updates)
-
-
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with `updates` added at the coordinates `indices`; equal ones add up."""
-    result: Tensor = PRIMITIVES["scatter_nd_add"].op(
-        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
-    )
-    return result
-
-
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
-    """`tensor` with `updates` subtracted at the coordinates `indices`."""
-    return tensor_scatter_nd_add(tensor, indices, ops.negative(updates))
-
-
-def _scattered(a: Bound) -> Spec:
-    rank = len(a["shape"]) if isinstance(a["shape"], list | tuple) else a["shape"].shape[0]
-    return Spec((None,) * rank, convert_to_tensor(a["updates"]).dtype)
-
-
-@needs_values("shape", gives=_scattered)
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Tensor:
-    """Zeros of `shape` with `updates` added at the coordinates `indices`."""
-    return ops.scatter(indices, updates, plain(shape))
-
-
-def truncatemod(x: Any, y: Any, name: Any = None) -> Tensor:
-    """What `truncatediv` leaves: x - y * truncatediv(x, y), with the sign of x."""
     return ops.fmod(x, y)
 
 
 def shape_n(input: Any, out_type: Any = "int32", name: Any = None) -> list[Tensor]:
-    """The shapes of a list of tensors, each as a tensor."""
+    """The shapes of a list of tensors, each as a tensor.
+
+    Args:
+        input: list of tensors.
+        out_type: int32 or int64.
+        name: not kept.
+    """
     return [shape(x, out_type) for x in input]
 
 
 @needs_values("shape_x", "shape_y", gives=lambda a: Spec((None,), int32))
 def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     """The shape that two shapes broadcast to, as a tensor.
+
+    Args:
+        shape_x: ints (n,).
+        shape_y: ints (m,).
 
     Raises:
         ShapeError: they do not broadcast.
@@ -327,49 +433,44 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 def parallel_stack(values: Any, name: Any = None) -> Tensor:
-    """Tensors of one shape stacked along a new first axis."""
+    """Tensors of one shape stacked along a new first axis.
+
+    Args:
+        values: list of tensors.
+        name: not kept.
+    """
     return ops.stack([convert_to_tensor(x) for x in values], axis=0)
 
 
 def complex(real: Any, imag: Any, name: Any = None) -> Tensor:
-    """Complex numbers of two float tensors, their parts."""
+    """Complex numbers of two float tensors, their parts.
+
+    Args:
+        real: tensor of floats.
+        imag: tensor of the same dtype, which broadcasts with `real`.
+        name: not kept.
+    """
     return complex_from(real, imag)
 
 
 def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Tensor:
-    """Another element type, with values beyond its range at its ends."""
+    """Another element type, with values beyond its range at its ends.
+
+    Args:
+        value: tensor of numbers.
+        dtype: element type.
+        name: not kept.
+    """
     return ops.saturate_cast(value, dtype)
 
 
-def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
-    """The positions along each axis of positions in a flat array of sizes `dims`."""
-    return ops.unravel_index(indices, dims)
-
-
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = None) -> Tensor:
-    """`t` with values outside of the bounds replaced by the nearer one; gradient 0 there."""
+    """`t` with values outside of the bounds replaced by the nearer one; gradient 0 there.
+
+    Args:
+        t: tensor of any shape.
+        clip_value_min: number, or tensor that broadcasts with `t`.
+        clip_value_max: number, or tensor that broadcasts with `t`.
+        name: not kept.
+    """
     return ops.clip(t, clip_value_min, clip_value_max)
-
-
-def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
-
-    Raises:
-        RuntimeError: always; it names what to use.
-    """
-    raise RuntimeError(
-        "tk.gradients works on graphs of the first API only. Record with `with tk.GradientTape() "
-        "as tape:` and ask for `tape.gradient(ys, xs)`; for functions, see tk.eager."
-    )
-
-
-def hessians(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
-
-    Raises:
-        RuntimeError: always; it names what to use.
-    """
-    raise RuntimeError(
-        "tk.hessians works on graphs of the first API only. Use `tk.autodiff.hessian(f, x)`, or "
-        "`tape.jacobian` of a gradient."
-    )

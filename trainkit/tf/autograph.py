@@ -28,7 +28,12 @@ def to_graph(entity: Any, recursive: bool = True) -> Any:
 
 
 def to_code(entity: Any, recursive: bool = True) -> str:
-    """The rewritten source of a Python function."""
+    """The rewritten source of a Python function.
+
+    Args:
+        entity: a Python function.
+        recursive: what it calls is converted too; `False` is not supported.
+    """
     import inspect
 
     return inspect.getsource(to_graph(entity, recursive))

@@ -43,7 +43,11 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """All devices of this machine; `CUDA_VISIBLE_DEVICES` hides GPUs."""
+    """All devices of this machine; `CUDA_VISIBLE_DEVICES` hides GPUs.
+
+    Args:
+        device_type: `"CPU"` or `"GPU"`; both by default.
+    """
     return list_physical_devices(device_type)
 
 

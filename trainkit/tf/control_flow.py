@@ -5,11 +5,12 @@ Each takes TensorFlow's argument names, and `name`, which is not kept.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from trainkit import ops
+from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
-from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
+from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.core.folds import case as case
 from trainkit.ops.core.folds import foldl as foldl
 from trainkit.ops.core.folds import foldr as foldr
@@ -31,6 +32,17 @@ def map_fn(
     """`fn` applied to each item of the first axis, results stacked.
 
     TensorFlow's hints about how to run the loop change nothing.
+
+    Args:
+        fn: of one item (a tensor, or a nest like `elems`) to a tensor or a nest.
+        elems: tensor or nest of tensors (n, ...).
+        dtype: not needed: results tell it.
+        parallel_iterations: a hint that changes no result.
+        back_prop: a hint that changes no result.
+        swap_memory: a hint that changes no result.
+        infer_shape: a hint that changes no result.
+        name: not kept.
+        fn_output_signature: not needed: results tell it.
     """
     return ops.map(fn, elems)
 
@@ -53,7 +65,14 @@ def vectorized_map(
 
 
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: Any = None) -> Any:
-    """The result of `true_fn` if `pred` holds, else that of `false_fn`."""
+    """The result of `true_fn` if `pred` holds, else that of `false_fn`.
+
+    Args:
+        pred: bool scalar.
+        true_fn: function without arguments.
+        false_fn: function without arguments, whose result has the same structure.
+        name: not kept.
+    """
     return ops.cond(pred, true_fn, false_fn)
 
 
@@ -68,7 +87,19 @@ def while_loop(
     maximum_iterations: Any = None,
     name: Any = None,
 ) -> Any:
-    """Run `body` while `cond` holds; sizes that change in the loop become unknown by themselves."""
+    """Run `body` while `cond` holds; sizes that change in the loop become unknown by themselves.
+
+    Args:
+        cond: of the loop variables to a bool scalar.
+        body: of the loop variables to their next values.
+        loop_vars: list or nest of tensors.
+        shape_invariants: a hint that changes no result.
+        parallel_iterations: a hint that changes no result.
+        back_prop: a hint that changes no result.
+        swap_memory: a hint that changes no result.
+        maximum_iterations: how often at most; no limit by default.
+        name: not kept.
+    """
     return ops.while_loop(cond, body, loop_vars, maximum_iterations)
 
 
@@ -93,6 +124,9 @@ def inside_function() -> bool:
 def is_symbolic_tensor(tensor: Any) -> bool:
     """Whether `tensor` stands for a value that is computed later.
 
+    Args:
+        tensor: a tensor.
+
     Raises:
         TypeError: it is no tensor.
     """
@@ -115,3 +149,60 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
         raise ValueError("get_static_value: only partial=False is supported")
     value = tensor if isinstance(tensor, Tensor) else tensor.value()
     return None if isinstance(value, SymbolicTensor) else value.numpy()
+
+
+def identity_n(input: Any, name: Any = None) -> list[Tensor]:
+    """A list of the tensors.
+
+    Args:
+        input: nest of tensors.
+        name: not kept.
+    """
+    return [convert_to_tensor(x) for x in nest.flatten(input)]
+
+
+def tuple_(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[Any]:
+    """A list of the tensors, all of them computed; `None`s stay.
+
+    Args:
+        tensors: what to list.
+        control_inputs: computed already, since operations run in order.
+        name: not kept.
+    """
+    return [x if x is None else convert_to_tensor(x) for x in tensors]
+
+
+def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
+
+    Args:
+        ys: tensors.
+        xs: tensors.
+        *args: more of TensorFlow's arguments.
+        **kwargs: more of TensorFlow's arguments.
+
+    Raises:
+        RuntimeError: always; it names what to use.
+    """
+    raise RuntimeError(
+        "tk.gradients works on graphs of the first API only. Record with `with tk.GradientTape() "
+        "as tape:` and ask for `tape.gradient(ys, xs)`; for functions, see tk.eager."
+    )
+
+
+def hessians(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Not there outside of graphs of the first API, in TensorFlow 2 neither.
+
+    Args:
+        ys: tensors.
+        xs: tensors.
+        *args: more of TensorFlow's arguments.
+        **kwargs: more of TensorFlow's arguments.
+
+    Raises:
+        RuntimeError: always; it names what to use.
+    """
+    raise RuntimeError(
+        "tk.hessians works on graphs of the first API only. Use `tk.autodiff.hessian(f, x)`, or "
+        "`tape.jacobian` of a gradient."
+    )

@@ -82,39 +82,76 @@ from trainkit.tf.left_out import not_here as _not_here
 
 
 def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
-    """0.2989 red + 0.587 green + 0.114 blue, with one channel."""
+    """0.2989 red + 0.587 green + 0.114 blue, with one channel.
+
+    Args:
+        images: (..., 3).
+        name: not kept.
+    """
     return ops.image.rgb_to_grayscale(images, data_format="channels_last")
 
 
 def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
-    """Hue, saturation and value in [0, 1]."""
+    """Hue, saturation and value in [0, 1].
+
+    Args:
+        images: floats (..., 3) in [0, 1].
+        name: not kept.
+    """
     return ops.image.rgb_to_hsv(images, data_format="channels_last")
 
 
 def hsv_to_rgb(images: Any, name: Any = None) -> Tensor:
-    """Red, green and blue in [0, 1]."""
+    """Red, green and blue in [0, 1].
+
+    Args:
+        images: floats (..., 3) in [0, 1].
+        name: not kept.
+    """
     return ops.image.hsv_to_rgb(images, data_format="channels_last")
 
 
 def flip_left_right(image: Any) -> Tensor:
-    """Mirrored along the width."""
+    """Mirrored along the width.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+    """
     return ops.flip(image, -2)
 
 
 def flip_up_down(image: Any) -> Tensor:
-    """Mirrored along the height."""
+    """Mirrored along the height.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+    """
     return ops.flip(image, -3)
 
 
 def transpose(image: Any, name: Any = None) -> Tensor:
-    """Height and width exchanged."""
+    """Height and width exchanged.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        name: not kept.
+    """
     return ops.swapaxes(image, -3, -2)
 
 
 def extract_patches(
     images: Any, sizes: Any, strides: Any, rates: Any, padding: str, name: Any = None
 ) -> Tensor:
-    """Windows of the images, flattened into the last axis; lists are (1, height, width, 1)."""
+    """Windows of the images, flattened into the last axis; lists are (1, height, width, 1).
+
+    Args:
+        images: (batch, height, width, channels).
+        sizes: of a window.
+        strides: from one window to the next.
+        rates: distances between the pixels of a window; one number for both axes.
+        padding: `"SAME"` or `"VALID"`.
+        name: not kept.
+    """
     size, stride, rate = (tuple(plain(v))[1:3] for v in (sizes, strides, rates))
     return ops.image.extract_patches(
         images,
@@ -128,6 +165,9 @@ def extract_patches(
 
 def sobel_edges(image: Any) -> Tensor:
     """Slopes along height and width by Sobel's weights: (batch, h, w, c) to (..., c, 2).
+
+    Args:
+        image: (batch, height, width, channels).
 
     Raises:
         ShapeError: the rank is not 4.

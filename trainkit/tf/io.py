@@ -40,12 +40,22 @@ from trainkit.tf.left_out import not_here as _not_here
 
 
 def matching_files(pattern: Any, name: Any = None) -> Tensor:
-    """The names of files that match a shell pattern, or any of several, sorted."""
+    """The names of files that match a shell pattern, or any of several, sorted.
+
+    Args:
+        pattern: text or texts.
+        name: not kept.
+    """
     return convert_to_tensor(matching(pattern), dtype=dtypes.string)
 
 
 def match_filenames_once(pattern: Any, name: Any = None) -> Tensor:
-    """`matching_files(pattern)`."""
+    """`matching_files(pattern)`.
+
+    Args:
+        pattern: text or texts.
+        name: not kept.
+    """
     return matching_files(pattern)
 
 

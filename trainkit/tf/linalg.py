@@ -52,37 +52,77 @@ from trainkit.tf.left_out import not_here as _not_here
 
 
 def qr(input: Any, full_matrices: bool = False, name: Any = None) -> tuple[Tensor, Tensor]:
-    """Orthogonal q and upper triangular r with input = q @ r."""
+    """Orthogonal q and upper triangular r with input = q @ r.
+
+    Args:
+        input: (..., m, n).
+        full_matrices: q (..., m, m) and r (..., m, n), rather than with min(m, n) columns and rows.
+        name: not kept.
+    """
     return ops.qr(input, mode="complete" if full_matrices else "reduced")
 
 
 def eigh(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
-    """Eigenvalues in ascending order and eigenvectors (columns) of symmetric matrices."""
+    """Eigenvalues in ascending order and eigenvectors (columns) of symmetric matrices.
+
+    Args:
+        tensor: square matrices (..., n, n), symmetric or Hermitian; the upper triangle is not
+            looked at.
+        name: not kept.
+    """
     return ops.eigh(tensor)
 
 
 def eigvalsh(tensor: Any, name: Any = None) -> Tensor:
-    """Eigenvalues of symmetric matrices in ascending order."""
+    """Eigenvalues of symmetric matrices in ascending order.
+
+    Args:
+        tensor: square matrices (..., n, n), symmetric or Hermitian.
+        name: not kept.
+    """
     return ops.eigh(tensor)[0]
 
 
 def eig(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
-    """Complex eigenvalues and eigenvectors (columns)."""
+    """Complex eigenvalues and eigenvectors (columns).
+
+    Args:
+        tensor: square matrices (..., n, n).
+        name: not kept.
+    """
     return ops.eig(tensor)
 
 
 def eigvals(tensor: Any, name: Any = None) -> Tensor:
-    """Complex eigenvalues."""
+    """Complex eigenvalues.
+
+    Args:
+        tensor: square matrices (..., n, n).
+        name: not kept.
+    """
     return ops.eig(tensor)[0]
 
 
 def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: Any = None) -> Tensor:
-    """Moore-Penrose inverse; singular values below rcond times the greatest count as 0."""
+    """Moore-Penrose inverse; singular values below rcond times the greatest count as 0.
+
+    Args:
+        a: (..., m, n).
+        rcond: share of the greatest singular value; by default 10 max(m, n) times the step of the
+            dtype at 1.
+        validate_args: changes nothing: shapes are always looked at.
+        name: not kept.
+    """
     return ops.pinv(a, rcond)
 
 
 def trace(x: Any, name: Any = None) -> Tensor:
-    """Sum of the main diagonal of the last two axes."""
+    """Sum of the main diagonal of the last two axes.
+
+    Args:
+        x: (..., m, n).
+        name: not kept.
+    """
     return _trace(x, axis1=-2, axis2=-1)
 
 
@@ -101,38 +141,76 @@ def _tensordot_spec(given: Bound) -> Spec:
 
 @needs_values("axes", gives=_tensordot_spec)
 def tensordot(a: Any, b: Any, axes: Any, name: Any = None) -> Tensor:
-    """Sum of products over `axes`: a number of last and first axes, or a pair of lists."""
+    """Sum of products over `axes`: a number of last and first axes, or a pair of lists.
+
+    Args:
+        a: tensor.
+        b: tensor.
+        axes: a number n, for the last n axes of `a` and the first n of `b`, or two lists of axes.
+        name: not kept.
+    """
     axes = plain(axes)
     return ops.tensordot(a, b, axes=axes)
 
 
 def cholesky(input: Any, name: Any = None) -> Tensor:
-    """The lower triangle whose product with its adjoint is the matrix."""
+    """The lower triangle whose product with its adjoint is the matrix.
+
+    Args:
+        input: square matrices (..., n, n), symmetric and positive definite.
+        name: not kept.
+    """
     return ops.cholesky(input)
 
 
 def cross(a: Any, b: Any, name: Any = None) -> Tensor:
-    """The cross product of vectors of three elements, along the last axis."""
+    """The cross product of vectors of three elements, along the last axis.
+
+    Args:
+        a: (..., 3).
+        b: (..., 3).
+        name: not kept.
+    """
     return ops.cross(a, b)
 
 
 def det(input: Any, name: Any = None) -> Tensor:
-    """The determinant of square matrices."""
+    """The determinant of square matrices.
+
+    Args:
+        input: square matrices (..., n, n).
+        name: not kept.
+    """
     return ops.det(input)
 
 
 def expm(input: Any, name: Any = None) -> Tensor:
-    """The exponential of square matrices."""
+    """The exponential of square matrices.
+
+    Args:
+        input: square matrices (..., n, n).
+        name: not kept.
+    """
     return _expm(input)
 
 
 def logdet(matrix: Any, name: Any = None) -> Tensor:
-    """The logarithm of the determinant of positive definite matrices."""
+    """The logarithm of the determinant of positive definite matrices.
+
+    Args:
+        matrix: square matrices (..., n, n).
+        name: not kept.
+    """
     return ops.logdet(matrix)
 
 
 def slogdet(input: Any, name: Any = None) -> Any:
-    """Sign, and logarithm of the absolute value, of the determinant of square matrices."""
+    """Sign, and logarithm of the absolute value, of the determinant of square matrices.
+
+    Args:
+        input: square matrices (..., n, n).
+        name: not kept.
+    """
     return ops.slogdet(input)
 
 

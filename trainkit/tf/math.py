@@ -8,13 +8,12 @@ goes along axis 0 and gives int64, `floordiv` and friends.
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from trainkit import ops
-from trainkit.core import dtypes
-from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import abs as abs
 from trainkit.ops import add as add
@@ -44,7 +43,6 @@ from trainkit.ops import i0 as bessel_i0
 from trainkit.ops import i0e as bessel_i0e
 from trainkit.ops import i1 as bessel_i1
 from trainkit.ops import i1e as bessel_i1e
-from trainkit.ops import in_top_k as _in_top_k
 from trainkit.ops import isfinite as is_finite
 from trainkit.ops import isinf as is_inf
 from trainkit.ops import isnan as is_nan
@@ -94,9 +92,7 @@ from trainkit.ops.arrays.running_totals import cumprod as cumprod
 from trainkit.ops.arrays.running_totals import cumsum as cumsum
 from trainkit.ops.arrays.running_totals import cumulative_logsumexp as cumulative_logsumexp
 from trainkit.ops.arrays.shaping import as_tensor
-from trainkit.ops.arrays.sorting import TopK
-from trainkit.ops.core.axis_numbers import plain, reduced
-from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.core.axis_numbers import reduced
 from trainkit.ops.linear_algebra.lengths import l2_normalize as l2_normalize
 from trainkit.ops.linear_algebra.lengths import reduce_euclidean_norm as reduce_euclidean_norm
 from trainkit.ops.math.arithmetic import add_n as add_n
@@ -119,17 +115,21 @@ from trainkit.ops.math.segment_reductions import unsorted_segment_prod as unsort
 from trainkit.ops.math.segment_reductions import unsorted_segment_sqrt_n as unsorted_segment_sqrt_n
 from trainkit.ops.math.segment_reductions import unsorted_segment_sum as unsorted_segment_sum
 from trainkit.ops.neural.softmax import powers_share as _powers_share
-from trainkit.tf import special as special
 from trainkit.tf.left_out import not_here as _not_here
-
-
-def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor:
-    """Whether each target is among the `k` best predictions of its row."""
-    return _in_top_k(targets, predictions, k)
+from trainkit.tf.positions import argmax as argmax
+from trainkit.tf.positions import argmin as argmin
+from trainkit.tf.positions import in_top_k as in_top_k
+from trainkit.tf.positions import top_k as top_k
 
 
 def truediv(x: Any, y: Any, name: Any = None) -> Tensor:
-    """`x / y`; integers are divided in float64 (8 and 16 bit ones in float32)."""
+    """`x / y`; integers are divided in float64 (8 and 16 bit ones in float32).
+
+    Args:
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
+        name: not kept.
+    """
     left = x if isinstance(x, Tensor) or not isinstance(y, Tensor) else None
     if left is None and isinstance(y, Tensor):
         return y.__rtruediv__(x)
@@ -140,13 +140,23 @@ divide = truediv
 
 
 def reciprocal_no_nan(x: Any, name: Any = None) -> Tensor:
-    """1 / x, and 0 where x is 0."""
+    """1 / x, and 0 where x is 0.
+
+    Args:
+        x: tensor of floats or complex numbers.
+        name: not kept.
+    """
     x = convert_to_tensor(x)
     return ops.divide_no_nan(ops.ones_like(x), x)
 
 
 def rint(x: Any, name: Any = None) -> Tensor:
-    """The nearest whole number, as a float; halves go to even."""
+    """The nearest whole number, as a float; halves go to even.
+
+    Args:
+        x: tensor of floats.
+        name: not kept.
+    """
     return ops.round(x)
 
 
@@ -159,7 +169,14 @@ accumulate_n = add_n
 def reduce_sum(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Sum over the axes `axis`, all by default; the dtype stays."""
+    """Sum over the axes `axis`, all by default; the dtype stays.
+
+    Args:
+        input_tensor: tensor of numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     x = input_tensor
     if type(x) is Tensor and x._array.dtype.kind == "f":
         if axis is None or type(axis) is int:
@@ -175,7 +192,14 @@ def _reduce_sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 def reduce_prod(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Product over the axes `axis`, all by default; the dtype stays."""
+    """Product over the axes `axis`, all by default; the dtype stays.
+
+    Args:
+        input_tensor: tensor of numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     return reduced(_reduce_prod, as_tensor(input_tensor), axis, keepdims)
 
 
@@ -186,7 +210,14 @@ def _reduce_prod(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 def reduce_mean(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Mean over the axes `axis`, all by default; of integers an integer, rounded to zero."""
+    """Mean over the axes `axis`, all by default; of integers an integer, rounded to zero.
+
+    Args:
+        input_tensor: tensor of numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     x = input_tensor
     if type(x) is Tensor and x._array.dtype.kind == "f":
         if axis is None or type(axis) is int:
@@ -204,7 +235,14 @@ def _reduce_mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 def reduce_max(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Greatest value over the axes `axis`, all by default; the least there is, of no elements."""
+    """Greatest value over the axes `axis`, all by default; the least there is, of no elements.
+
+    Args:
+        input_tensor: tensor of numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     x = as_tensor(input_tensor)
     start = None if all(x.shape) else -np.inf if x.dtype.is_floating else x.dtype.limits[0]
     return reduced(functools.partial(ops.max, initial=start), x, axis, keepdims)
@@ -213,7 +251,14 @@ def reduce_max(
 def reduce_min(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Least value over the axes `axis`, all by default; the greatest there is, of no elements."""
+    """Least value over the axes `axis`, all by default; the greatest there is, of no elements.
+
+    Args:
+        input_tensor: tensor of numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     x = as_tensor(input_tensor)
     start = None if all(x.shape) else np.inf if x.dtype.is_floating else x.dtype.limits[1]
     return reduced(functools.partial(ops.min, initial=start), x, axis, keepdims)
@@ -222,126 +267,205 @@ def reduce_min(
 def reduce_all(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Whether all elements hold."""
+    """Whether all elements hold.
+
+    Args:
+        input_tensor: bool tensor.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     return reduced(ops.all, input_tensor, axis, keepdims)
 
 
 def reduce_any(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Whether any element holds."""
+    """Whether any element holds.
+
+    Args:
+        input_tensor: bool tensor.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     return reduced(ops.any, input_tensor, axis, keepdims)
 
 
 def reduce_logsumexp(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """log(sum(exp(x))) without overflow."""
+    """log(sum(exp(x))) without overflow.
+
+    Args:
+        input_tensor: tensor of floats.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     return reduced(ops.logsumexp, input_tensor, axis, keepdims)
 
 
 def reduce_variance(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Variance over the axes `axis`, divided by n."""
+    """Variance over the axes `axis`, divided by n.
+
+    Args:
+        input_tensor: tensor of floats or complex numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     return reduced(ops.var, input_tensor, axis, keepdims)
 
 
 def reduce_std(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """Standard deviation over the axes `axis`, divided by n."""
+    """Standard deviation over the axes `axis`, divided by n.
+
+    Args:
+        input_tensor: tensor of floats or complex numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     return reduced(ops.std, input_tensor, axis, keepdims)
 
 
-def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
-    """The position of the greatest value along `axis`, the first of equal ones."""
-    return ops.cast(reduced(ops.argmax, input, axis, False), output_type)
-
-
-def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
-    """The position of the least value along `axis`, the first of equal ones."""
-    return ops.cast(reduced(ops.argmin, input, axis, False), output_type)
-
-
 def log_softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
-    """`x - log(sum(exp(x)))` along `axis`."""
+    """`x - log(sum(exp(x)))` along `axis`.
+
+    Args:
+        logits: tensor of floats.
+        axis: int.
+        name: not kept.
+    """
     return ops.log_softmax(logits, axis=axis)
 
 
 def softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along `axis`."""
+    """exp(x) / sum(exp(x)) along `axis`.
+
+    Args:
+        logits: tensor of floats.
+        axis: int.
+        name: not kept.
+    """
     return _powers_share(logits, axis=axis)
 
 
 def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Tensor:
-    """`scalar` * x."""
+    """`scalar` * x.
+
+    Args:
+        scalar: number, or scalar tensor.
+        x: tensor.
+        name: not kept.
+    """
     return ops.multiply(scalar, x)
 
 
-def _top_specs(a: Bound) -> Any:
-    x = convert_to_tensor(a["input"])
-    dims = (*x.shape[:-1], None)
-    pair: Any = TopK  # of specs, this once
-    return pair(Spec(dims, x.dtype), Spec(dims, dtypes.as_dtype(a["index_type"])))
-
-
-@needs_values("k", gives=_top_specs)
-def top_k(
-    input: Any, k: int = 1, sorted: bool = True, index_type: Any = "int32", name: Any = None
-) -> Any:
-    """The `k` greatest values of the last axis and their places: a pair `(values, indices)`."""
-    found = ops.top_k(input, plain(k), sorted)
-    return (
-        type(found)(found[0], ops.cast(found[1], index_type))
-        if hasattr(found, "_fields")
-        else found
-    )
-
-
 def angle(input: Any, name: Any = None) -> Tensor:
-    """The angle of complex numbers in the plane, in radians."""
+    """The angle of complex numbers in the plane, in radians.
+
+    Args:
+        input: tensor of numbers.
+        name: not kept.
+    """
     return ops.angle(input)
 
 
 def conj(x: Any, name: Any = None) -> Tensor:
-    """Complex numbers with the other sign of the imaginary part."""
+    """Complex numbers with the other sign of the imaginary part.
+
+    Args:
+        x: tensor of numbers.
+        name: not kept.
+    """
     return ops.conj(x)
 
 
 def imag(input: Any, name: Any = None) -> Tensor:
-    """The imaginary part."""
+    """The imaginary part.
+
+    Args:
+        input: tensor of numbers.
+        name: not kept.
+    """
     return ops.imag(input)
 
 
 def real(input: Any, name: Any = None) -> Tensor:
-    """The real part."""
+    """The real part.
+
+    Args:
+        input: tensor of numbers.
+        name: not kept.
+    """
     return ops.real(input)
 
 
 def atan2(y: Any, x: Any, name: Any = None) -> Tensor:
-    """The angle of the point (x, y), in radians."""
+    """The angle of the point (x, y), in radians.
+
+    Args:
+        y: tensor of floats.
+        x: tensor that broadcasts with `y`.
+        name: not kept.
+    """
     return ops.arctan2(y, x)
 
 
 def round(x: Any, name: Any = None) -> Tensor:
-    """The nearest whole number; halves go to the even one."""
+    """The nearest whole number; halves go to the even one.
+
+    Args:
+        x: tensor of numbers.
+        name: not kept.
+    """
     return ops.round(x)
 
 
 def pow(x: Any, y: Any, name: Any = None) -> Tensor:
-    """X to the power of y."""
+    """X to the power of y.
+
+    Args:
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
+        name: not kept.
+    """
     return ops.power(x, y)
 
 
 def softplus(features: Any, name: Any = None) -> Tensor:
-    """log(1 + exp(x))."""
+    """log(1 + exp(x)).
+
+    Args:
+        features: tensor of floats.
+        name: not kept.
+    """
     return ops.softplus(features)
 
 
 def softsign(features: Any, name: Any = None) -> Tensor:
-    """X / (1 + |x|)."""
+    """X / (1 + |x|).
+
+    Args:
+        features: tensor of floats.
+        name: not kept.
+    """
     return ops.softsign(features)
+
+
+special = SimpleNamespace(
+    bessel_i0=bessel_i0, bessel_i0e=bessel_i0e, bessel_i1=bessel_i1, bessel_i1e=bessel_i1e
+)
+"""Integrals without a closed form.
+
+Source of the formulas: NIST Digital Library of Mathematical Functions, chapter 10.
+"""
 
 
 def __getattr__(name: str) -> Any:

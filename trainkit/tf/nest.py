@@ -11,12 +11,21 @@ def _container(x: Any) -> _nest.Container | None:
 
 
 def is_nested(structure: Any) -> bool:
-    """Whether it holds other values."""
+    """Whether it holds other values.
+
+    Args:
+        structure: any value.
+    """
     return _container(structure) is not None
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
-    """All leaves in order; dicts by their sorted keys."""
+    """All leaves in order; dicts by their sorted keys.
+
+    Args:
+        structure: nest.
+        expand_composites: no value here is made of others.
+    """
     return _nest.flatten(structure, _container)
 
 
@@ -52,6 +61,11 @@ def pack_sequence_as(
     structure: Any, flat_sequence: Iterable[Any], expand_composites: bool = False
 ) -> Any:
     """`structure` with its leaves replaced.
+
+    Args:
+        structure: nest.
+        flat_sequence: as many leaves as it has.
+        expand_composites: no value here is made of others.
 
     Raises:
         TypeError: `flat_sequence` is none.

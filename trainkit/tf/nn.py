@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import log_softmax as _log_softmax
 from trainkit.ops import sigmoid as sigmoid
@@ -56,32 +55,73 @@ from trainkit.ops.neural.weighted_statistics import (
 from trainkit.ops.neural.weighted_statistics import sufficient_statistics as sufficient_statistics
 from trainkit.ops.neural.weighted_statistics import weighted_moments as weighted_moments
 from trainkit.ops.sampling.seeded_random import dropout as dropout
+from trainkit.tf.convolution import atrous_conv2d as atrous_conv2d
+from trainkit.tf.convolution import atrous_conv2d_transpose as atrous_conv2d_transpose
+from trainkit.tf.convolution import avg_pool as avg_pool
+from trainkit.tf.convolution import avg_pool1d as avg_pool1d
+from trainkit.tf.convolution import avg_pool2d as avg_pool2d
+from trainkit.tf.convolution import avg_pool3d as avg_pool3d
+from trainkit.tf.convolution import conv1d as conv1d
+from trainkit.tf.convolution import conv2d as conv2d
+from trainkit.tf.convolution import conv3d as conv3d
+from trainkit.tf.convolution import convolution as convolution
+from trainkit.tf.convolution import depthwise_conv2d as depthwise_conv2d
+from trainkit.tf.convolution import max_pool as max_pool
+from trainkit.tf.convolution import max_pool1d as max_pool1d
+from trainkit.tf.convolution import max_pool2d as max_pool2d
+from trainkit.tf.convolution import max_pool3d as max_pool3d
+from trainkit.tf.convolution import pool as pool
+from trainkit.tf.convolution import separable_conv2d as separable_conv2d
 from trainkit.tf.left_out import not_here as _not_here
-from trainkit.tf.math import in_top_k as in_top_k
 from trainkit.tf.math import softplus as softplus
 from trainkit.tf.math import softsign as softsign
-from trainkit.tf.math import top_k as top_k
+from trainkit.tf.positions import in_top_k as in_top_k
+from trainkit.tf.positions import top_k as top_k
 
 # ---------------------------------------------------------------------- activations
 
 
 def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
-    """exp(x) / sum(exp(x)) along `axis`, the last by default."""
+    """exp(x) / sum(exp(x)) along `axis`, the last by default.
+
+    Args:
+        logits: tensor of floats.
+        axis: int.
+        name: not kept.
+    """
     return _powers_share(logits, axis=-1 if axis is None else axis)
 
 
 def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
-    """`x - log(sum(exp(x)))` along `axis`, the last by default."""
+    """`x - log(sum(exp(x)))` along `axis`, the last by default.
+
+    Args:
+        logits: tensor of floats.
+        axis: int.
+        name: not kept.
+    """
     return _log_softmax(logits, axis=-1 if axis is None else axis)
 
 
 def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Tensor:
-    """`x` where it is positive, else alpha * x."""
+    """`x` where it is positive, else alpha * x.
+
+    Args:
+        features: tensor of floats.
+        alpha: slope below 0.
+        name: not kept.
+    """
     return ops.leaky_relu(features, negative_slope=alpha)
 
 
 def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
-    """`x * Phi(x)`, Phi being the normal distribution function; by tanh if `approximate`."""
+    """`x * Phi(x)`, Phi being the normal distribution function; by tanh if `approximate`.
+
+    Args:
+        features: tensor of floats.
+        approximate: by tanh.
+        name: not kept.
+    """
     return ops.gelu(features, approximate=approximate)
 
 
@@ -91,12 +131,24 @@ def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
 def softmax_cross_entropy_with_logits(
     labels: Any, logits: Any, axis: int = -1, name: Any = None
 ) -> Tensor:
-    """-sum(labels * log_softmax(logits)) along `axis`, one value a row."""
+    """-sum(labels * log_softmax(logits)) along `axis`, one value a row.
+
+    Args:
+        labels: probabilities, of the shape of `logits`.
+        logits: (..., classes).
+        axis: that of the classes.
+        name: not kept.
+    """
     return _softmax_loss(labels, logits, axis)
 
 
 def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any = None) -> Tensor:
     """-log_softmax(logits) at the label, one value a row.
+
+    Args:
+        labels: ints (...) in [0, classes).
+        logits: (..., classes).
+        name: not kept.
 
     Raises:
         InvalidArgumentError: a label is not in [0, classes).
@@ -107,14 +159,27 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
 def sigmoid_cross_entropy_with_logits(
     labels: Any = None, logits: Any = None, name: Any = None
 ) -> Tensor:
-    """Element by element -labels log(p) - (1 - labels) log(1 - p), where p = sigmoid(logits)."""
+    """Element by element -labels log(p) - (1 - labels) log(1 - p), where p = sigmoid(logits).
+
+    Args:
+        labels: numbers in [0, 1], of the shape of `logits`.
+        logits: tensor of floats.
+        name: not kept.
+    """
     return _sigmoid_loss(labels, logits)
 
 
 def weighted_cross_entropy_with_logits(
     labels: Any, logits: Any, pos_weight: Any, name: Any = None
 ) -> Tensor:
-    """The sigmoid cross-entropy with positive labels counted `pos_weight` times."""
+    """The sigmoid cross-entropy with positive labels counted `pos_weight` times.
+
+    Args:
+        labels: numbers in [0, 1], of the shape of `logits`.
+        logits: tensor of floats.
+        pos_weight: number, or tensor that broadcasts with `logits`.
+        name: not kept.
+    """
     return _weighted_loss(labels, logits, pos_weight)
 
 
@@ -124,13 +189,28 @@ def weighted_cross_entropy_with_logits(
 def moments(
     x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance over `axes`; `shift` is not needed for accuracy and changes no result."""
+    """Mean and variance over `axes`; `shift` is not needed for accuracy and changes no result.
+
+    Args:
+        x: tensor of floats.
+        axes: int or ints.
+        shift: changes no result.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     mean, variance = ops.moments(x, plain(axes), keepdims=keepdims)
     return mean, variance
 
 
 def bias_add(value: Any, bias: Any, data_format: str | None = None, name: Any = None) -> Tensor:
-    """`bias` (channels,) added along the last axis, or the second for `"NC..."`."""
+    """`bias` (channels,) added along the last axis, or the second for `"NC..."`.
+
+    Args:
+        value: (batch, spatial..., channels), or as `data_format` says.
+        bias: (channels,).
+        data_format: `"N...C"` (default) or `"NC..."`.
+        name: not kept.
+    """
     x = convert_to_tensor(value)
     if data_format is not None and data_format.upper().startswith("NC"):
         bias = ops.reshape(bias, (-1,) + (1,) * (len(x.shape) - 2))
@@ -183,300 +263,43 @@ def depth_to_space(
     return ops.depth_to_space(input, plain(block_size), layout)
 
 
-# ---------------------------------------------------------------------- convolution, pooling
-
-
-def _layout(data_format: str | None) -> str:
-    if data_format is None or data_format.upper() in ("NHWC", "NWC", "NDHWC"):
-        return "channels_last"
-    if data_format.upper() in ("NCHW", "NCW", "NCDHW"):
-        return "channels_first"
-    raise ValueError(f"data_format {data_format!r}; use N...C or NC...")
-
-
-def _spatial(value: Any, rank: int, layout: str, name: str) -> tuple[int, ...]:
-    """Strides, windows or dilations, one number per spatial axis; TensorFlow takes all axes too."""
-    value = plain(value)
-    if isinstance(value, int):
-        return (value,) * rank
-    values = tuple(value)
-    if len(values) == rank + 2:
-        outer = (values[0], values[-1]) if layout == "channels_last" else values[:2]
-        if outer != (1, 1):
-            raise ValueError(f"{name} {values}: batch and channels can only have 1")
-        return values[1:-1] if layout == "channels_last" else values[2:]
-    return values * rank if len(values) == 1 else values
-
-
-def _padded(x: Any, padding: Any) -> tuple[Any, str]:
-    """The input and the kind of padding left to do; explicit borders are put on here.
-
-    Raises:
-        ValueError: `padding` is neither `"SAME"`, `"VALID"` nor a pair of sizes for each axis.
-    """
-    if isinstance(padding, str) and padding.upper() in ("SAME", "VALID"):
-        return x, padding.lower()
-    borders = plain(padding)
-    if isinstance(borders, tuple) and all(isinstance(b, tuple) and len(b) == 2 for b in borders):
-        return ops.pad(x, borders), "valid"
-    raise ValueError(
-        f"padding {padding!r}; use 'SAME', 'VALID', or a pair (before, after) for each axis"
-    )
-
-
-def _conv(rank: int, op: str) -> Any:
-    def conv(
-        input: Any,
-        filters: Any,
-        strides: Any,
-        padding: Any,
-        data_format: str | None = None,
-        dilations: Any = None,
-        name: Any = None,
-    ) -> Tensor:
-        layout = _layout(data_format)
-        input, padding = _padded(input, padding)
-        return ops.conv(
-            input,
-            filters,
-            strides=_spatial(strides, rank, layout, "strides"),
-            padding=padding,
-            data_format=layout,
-            dilation_rate=_spatial(dilations or 1, rank, layout, "dilations"),
-        )
-
-    conv.__name__ = conv.__qualname__ = op
-    conv.__doc__ = f"""Convolution over {rank} spatial axes.
-
-    Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
-        filters: (spatial..., channels, outputs).
-        strides: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: like `strides`.
-        name: not kept.
-    """
-    return conv
-
-
-def conv1d(
-    input: Any,
-    filters: Any,
-    stride: Any,
-    padding: Any,
-    data_format: str = "NWC",
-    dilations: Any = None,
-    name: Any = None,
-) -> Tensor:
-    """Convolution over 1 spatial axis.
-
-    Args:
-        input: (batch, width, channels), or as `data_format` says.
-        filters: (width, channels, outputs).
-        stride: one int, or one for each spatial axis (or for all axes).
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"NWC"` or `"NCW"`.
-        dilations: like `stride`.
-        name: not kept.
-    """
-    return _conv(1, "conv1d")(input, filters, stride, padding, data_format, dilations)
-
-
-conv2d = _conv(2, "conv2d")
-conv3d = _conv(3, "conv3d")
-
-
-def convolution(
-    input: Any,
-    filters: Any,
-    strides: Any = None,
-    padding: Any = "VALID",
-    data_format: str | None = None,
-    dilations: Any = None,
-    name: Any = None,
-) -> Tensor:
-    """Convolution over as many spatial axes as `filters` has."""
-    rank = len(convert_to_tensor(filters).shape) - 2
-    return _conv(rank, "convolution")(input, filters, strides or 1, padding, data_format, dilations)
-
-
-def depthwise_conv2d(
-    input: Any,
-    filter: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str | None = None,
-    dilations: Any = None,
-    name: Any = None,
-) -> Tensor:
-    """Each channel with filters of its own: filter (h, w, channels, multiplier)."""
-    layout = _layout(data_format)
-    input, padding = _padded(input, padding)
-    return ops.depthwise_conv(
-        input,
-        filter,
-        strides=_spatial(strides, 2, layout, "strides"),
-        padding=padding,
-        data_format=layout,
-        dilation_rate=_spatial(dilations or 1, 2, layout, "dilations"),
-    )
-
-
-def separable_conv2d(
-    input: Any,
-    depthwise_filter: Any,
-    pointwise_filter: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str | None = None,
-    dilations: Any = None,
-    name: Any = None,
-) -> Tensor:
-    """A depthwise convolution, then one over a single pixel."""
-    x = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
-    return conv2d(x, pointwise_filter, 1, "VALID", data_format)
-
-
-def _pool(rank: int, op: str, kind: str) -> Any:
-    def pooled(
-        input: Any,
-        ksize: Any,
-        strides: Any,
-        padding: Any,
-        data_format: str | None = None,
-        name: Any = None,
-    ) -> Tensor:
-        layout = _layout(data_format)
-        if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
-            raise ValueError(f"{op}: padding {padding!r}; use 'SAME' or 'VALID'")
-        function = ops.max_pool if kind == "max" else ops.average_pool
-        return function(
-            input,
-            _spatial(ksize, rank, layout, "ksize"),
-            strides=_spatial(strides, rank, layout, "strides"),
-            padding=padding.lower(),
-            data_format=layout,
-        )
-
-    what = "Greatest value" if kind == "max" else "Mean"
-    pooled.__name__ = pooled.__qualname__ = op
-    pooled.__doc__ = f"""{what} of each window of `ksize`, over {rank} spatial axes.
-
-    Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
-        ksize: one int, or one for each spatial axis (or for all axes).
-        strides: like `ksize`.
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        name: not kept.
-    """
-    return pooled
-
-
-max_pool1d = _pool(1, "max_pool1d", "max")
-max_pool2d = _pool(2, "max_pool2d", "max")
-max_pool3d = _pool(3, "max_pool3d", "max")
-avg_pool1d = _pool(1, "avg_pool1d", "avg")
-avg_pool2d = _pool(2, "avg_pool2d", "avg")
-avg_pool3d = _pool(3, "avg_pool3d", "avg")
-
-
-def max_pool(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str | None = None,
-    name: Any = None,
-) -> Tensor:
-    """Greatest value of each window, over all spatial axes."""
-    rank = len(convert_to_tensor(input).shape) - 2
-    return _pool(rank, "max_pool", "max")(input, ksize, strides, padding, data_format)
-
-
-def avg_pool(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str | None = None,
-    name: Any = None,
-) -> Tensor:
-    """Mean of each window, over all spatial axes."""
-    rank = len(convert_to_tensor(input).shape) - 2
-    return _pool(rank, "avg_pool", "avg")(input, ksize, strides, padding, data_format)
-
-
-def pool(
-    input: Any,
-    window_shape: Any,
-    pooling_type: str,
-    strides: Any = None,
-    padding: str = "VALID",
-    data_format: str | None = None,
-    dilations: Any = None,
-    name: Any = None,
-) -> Tensor:
-    """Greatest value or mean of windows over 1, 2 or 3 spatial axes.
-
-    Args:
-        input: (batch, spatial..., channels), or as `data_format` says.
-        window_shape: one int for each spatial axis.
-        pooling_type: `"MAX"` or `"AVG"`.
-        strides: one int for each spatial axis; 1 by default.
-        padding: `"SAME"` or `"VALID"`.
-        data_format: `"N...C"` (default) or `"NC..."`.
-        dilations: only 1 is supported.
-        name: not kept.
-
-    Raises:
-        ValueError: a setting is none of those above.
-        InvalidArgumentError: `dilations` are above 1.
-    """
-    window = plain(window_shape)
-    rank = 1 if isinstance(window, int) else len(window)
-    rates = plain(1 if dilations is None else dilations)
-    if any(r != 1 for r in ((rates,) if isinstance(rates, int) else rates)):
-        raise InvalidArgumentError(f"pool: dilations {rates} are not supported; only 1 is")
-    kinds = {"MAX": max_pool, "AVG": avg_pool}
-    if pooling_type.upper() not in kinds:
-        raise ValueError(f"pool: pooling_type {pooling_type!r}; use 'MAX' or 'AVG'")
-    if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
-        raise ValueError(f"pool: padding {padding!r}; use 'SAME' or 'VALID'")
-    steps = (1,) * rank if strides is None else strides
-    return kinds[pooling_type.upper()](input, window, steps, padding, data_format)
-
-
-def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: Any = None) -> Tensor:
-    """A convolution of images (n, h, w, c) with filters whose taps are `rate` pixels apart."""
-    return conv2d(value, filters, 1, padding, dilations=int(plain(rate)))
-
-
-def atrous_conv2d_transpose(
-    value: Any, filters: Any, output_shape: Any, rate: int, padding: str, name: Any = None
-) -> Tensor:
-    """The transpose of `atrous_conv2d`; filters (h, w, outputs, channels)."""
-    return conv2d_transpose(value, filters, output_shape, 1, padding, dilations=int(plain(rate)))
-
-
 def relu(features: Any, name: Any = None) -> Tensor:
-    """max(x, 0)."""
+    """max(x, 0).
+
+    Args:
+        features: tensor of numbers.
+        name: not kept.
+    """
     return ops.relu(features)
 
 
 def relu6(features: Any, name: Any = None) -> Tensor:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6).
+
+    Args:
+        features: tensor of numbers.
+        name: not kept.
+    """
     return ops.relu6(features)
 
 
 def elu(features: Any, name: Any = None) -> Tensor:
-    """The features above 0, exp(x) - 1 below."""
+    """The features above 0, exp(x) - 1 below.
+
+    Args:
+        features: tensor of floats.
+        name: not kept.
+    """
     return ops.elu(features)
 
 
 def selu(features: Any, name: Any = None) -> Tensor:
-    """A scaled `elu`, which keeps mean 0 and variance 1 through layers."""
+    """A scaled `elu`, which keeps mean 0 and variance 1 through layers.
+
+    Args:
+        features: tensor of floats.
+        name: not kept.
+    """
     return ops.selu(features)
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.ops.core.string_hashes import to_hash_bucket as to_hash_bucket
+from trainkit.ops.core.string_hashes import to_hash_bucket_fast as to_hash_bucket_fast
+from trainkit.ops.core.string_hashes import to_hash_bucket_strong as to_hash_bucket_strong
 from trainkit.ops.core.strings import as_string as as_string
 from trainkit.ops.core.strings import bytes_split as bytes_split
 from trainkit.ops.core.strings import format as format
@@ -24,9 +27,6 @@ from trainkit.ops.core.strings import unicode_split as unicode_split
 from trainkit.ops.core.strings import unicode_transcode as unicode_transcode
 from trainkit.ops.core.strings import upper as upper
 from trainkit.tf.left_out import not_here as _not_here
-from trainkit.tf.string_hashes import to_hash_bucket as to_hash_bucket
-from trainkit.tf.string_hashes import to_hash_bucket_fast as to_hash_bucket_fast
-from trainkit.tf.string_hashes import to_hash_bucket_strong as to_hash_bucket_strong
 
 
 def __getattr__(name: str) -> Any:

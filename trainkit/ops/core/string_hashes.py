@@ -1,4 +1,4 @@
-"""`tk.strings`: the numbers of texts by a hash, those of TensorFlow."""
+"""The numbers of texts by a hash, those of TensorFlow."""
 
 from __future__ import annotations
 

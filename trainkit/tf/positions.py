@@ -1,0 +1,195 @@
+"""Places of elements: finding them, sorting by them, and writing to them.
+
+Each takes TensorFlow's argument names, and `name`, which is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core import dtypes
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
+from trainkit.ops import in_top_k as _in_top_k
+from trainkit.ops.arrays.sorting import TopK
+from trainkit.ops.core.axis_numbers import plain, reduced
+from trainkit.ops.core.dynamic_shapes import Bound, needs_values
+from trainkit.ops.indexing.scattering import scatter_max, scatter_min
+
+
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with entries at `indices` (n, k) raised to `updates` (n, ...).
+
+    Args:
+        tensor: of any shape.
+        indices: ints (n, k).
+        updates: tensor (n, ...).
+        name: not kept.
+    """
+    result: Tensor = scatter_max(
+        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
+    )
+    return result
+
+
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with entries at `indices` (n, k) lowered to `updates` (n, ...).
+
+    Args:
+        tensor: of any shape.
+        indices: ints (n, k).
+        updates: tensor (n, ...).
+        name: not kept.
+    """
+    result: Tensor = scatter_min(
+        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
+    )
+    return result
+
+
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = "int32", name: Any = None
+) -> Tensor:
+    """Where `values` would stand in the sorted last axis.
+
+    Args:
+        sorted_sequence: (..., n), ascending.
+        values: (..., m).
+        side: `"left"` or `"right"` of equal ones.
+        out_type: int32 or int64.
+        name: not kept.
+    """
+    return ops.cast(ops.searchsorted(sorted_sequence, values, side=side), out_type)
+
+
+def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with `updates` at the coordinates `indices`.
+
+    Args:
+        tensor: of any shape.
+        indices: ints (n, k), each once.
+        updates: tensor (n, ...).
+        name: not kept.
+    """
+    return ops.scatter_update(tensor, indices, updates)
+
+
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with `updates` added at the coordinates `indices`; equal ones add up.
+
+    Args:
+        tensor: of any shape.
+        indices: ints (n, k).
+        updates: tensor (n, ...).
+        name: not kept.
+    """
+    result: Tensor = PRIMITIVES["scatter_nd_add"].op(
+        convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
+    )
+    return result
+
+
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: Any = None) -> Tensor:
+    """`tensor` with `updates` subtracted at the coordinates `indices`.
+
+    Args:
+        tensor: of any shape.
+        indices: ints (n, k).
+        updates: tensor (n, ...).
+        name: not kept.
+    """
+    return tensor_scatter_nd_add(tensor, indices, ops.negative(updates))
+
+
+def _scattered(a: Bound) -> Spec:
+    rank = len(a["shape"]) if isinstance(a["shape"], list | tuple) else a["shape"].shape[0]
+    return Spec((None,) * rank, convert_to_tensor(a["updates"]).dtype)
+
+
+@needs_values("shape", gives=_scattered)
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Tensor:
+    """Zeros of `shape` with `updates` added at the coordinates `indices`.
+
+    Args:
+        indices: ints (n, k).
+        updates: tensor (n, ...).
+        shape: sizes of the result, k or more.
+        name: not kept.
+    """
+    return ops.scatter(indices, updates, plain(shape))
+
+
+def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
+    """The positions along each axis of positions in a flat array of sizes `dims`.
+
+    Args:
+        indices: ints, of any shape.
+        dims: ints (k,).
+        name: not kept.
+    """
+    return ops.unravel_index(indices, dims)
+
+
+def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor:
+    """Whether each target is among the `k` best predictions of its row.
+
+    Args:
+        targets: ints (batch,).
+        predictions: floats (batch, classes).
+        k: how many count as best.
+        name: not kept.
+    """
+    return _in_top_k(targets, predictions, k)
+
+
+def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
+    """The position of the greatest value along `axis`, the first of equal ones.
+
+    Args:
+        input: tensor of one axis or more.
+        axis: int, or a scalar tensor.
+        output_type: int32 or int64.
+        name: not kept.
+    """
+    return ops.cast(reduced(ops.argmax, input, axis, False), output_type)
+
+
+def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = None) -> Tensor:
+    """The position of the least value along `axis`, the first of equal ones.
+
+    Args:
+        input: tensor of one axis or more.
+        axis: int, or a scalar tensor.
+        output_type: int32 or int64.
+        name: not kept.
+    """
+    return ops.cast(reduced(ops.argmin, input, axis, False), output_type)
+
+
+def _top_specs(a: Bound) -> Any:
+    x = convert_to_tensor(a["input"])
+    dims = (*x.shape[:-1], None)
+    pair: Any = TopK  # of specs, this once
+    return pair(Spec(dims, x.dtype), Spec(dims, dtypes.as_dtype(a["index_type"])))
+
+
+@needs_values("k", gives=_top_specs)
+def top_k(
+    input: Any, k: int = 1, sorted: bool = True, index_type: Any = "int32", name: Any = None
+) -> Any:
+    """The `k` greatest values of the last axis and their places: a pair `(values, indices)`.
+
+    Args:
+        input: (..., n).
+        k: how many, at most n.
+        sorted: the greatest first; in any order otherwise.
+        index_type: int32 or int64.
+        name: not kept.
+    """
+    found = ops.top_k(input, plain(k), sorted)
+    return (
+        type(found)(found[0], ops.cast(found[1], index_type))
+        if hasattr(found, "_fields")
+        else found
+    )
