@@ -10,11 +10,11 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.registry import Family, serialize_object
+from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor
 from trainkit.ops.neural.softmax import powers_share
 
-ACTIVATIONS = Family("activations", "activation")
+ACTIVATIONS = Registry("activations", "activation")
 
 
 def linear(x: Any) -> Any:

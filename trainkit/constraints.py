@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit import ops
-from trainkit.core.registry import Family, serialize_object
+from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 
-CONSTRAINTS = Family("constraints", "constraint")
+CONSTRAINTS = Registry("constraints", "constraint")
 
 _EPSILON = 1e-7  # keeps a norm of 0 from dividing by 0
 

@@ -15,12 +15,12 @@ import numpy as np
 from trainkit import ops
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import ShapeError
-from trainkit.core.registry import Family, serialize_object
+from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.sampling import random
 from trainkit.ops.signal import scipy_windows
 
-INITIALIZERS = Family("initializers", "initializer")
+INITIALIZERS = Registry("initializers", "initializer")
 
 # The standard deviation of a standard normal distribution cut off at -2 and 2.
 _TRUNCATED_STDDEV = 0.87962566103423978

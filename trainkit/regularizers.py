@@ -6,10 +6,10 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import ShapeError
-from trainkit.core.registry import Family, serialize_object
+from trainkit.core.registry import Registry, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor
 
-REGULARIZERS = Family("regularizers", "regularizer")
+REGULARIZERS = Registry("regularizers", "regularizer")
 
 
 class Regularizer:

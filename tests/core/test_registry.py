@@ -6,7 +6,7 @@ from trainkit.core.registry import (
     FAMILIES,
     REGISTERED,
     CustomObjectScope,
-    Family,
+    Registry,
     deserialize_object,
     get_custom_objects,
     register_keras_serializable,
@@ -33,7 +33,7 @@ class Thing:
 
 @pytest.fixture
 def things():
-    family = Family("things", "thing")
+    family = Registry("things", "thing")
     family.add(Thing, "it")
     yield family
     del FAMILIES["things"]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.autodiff.accumulation import SMALL, sum_of
-from trainkit.core.dispatch.native import NATIVE, Step
+from trainkit.core.dispatch.native import NATIVE, NativeStep
 from trainkit.ops.math.reductions import sum_to_like
 
 ArrayRule = Callable[..., Any]
@@ -44,7 +44,7 @@ class Written(NamedTuple):
     lines: list[str]
     result: str
     names: dict[str, Any]
-    steps: list[Step] | None
+    steps: list[NativeStep] | None
 
 
 _ADDED = """\

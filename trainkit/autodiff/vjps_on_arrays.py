@@ -22,7 +22,7 @@ from trainkit.autodiff.compiled_vjp import (
 )
 from trainkit.core import devices, dtypes
 from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.native import Step
+from trainkit.core.dispatch.native import NativeStep
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 
@@ -40,7 +40,7 @@ class _StandIn(SymbolicTensor):
 
     __slots__ = ("name", "steps")
 
-    def __init__(self, dtype: Any, name: str, steps: list[_Step]) -> None:
+    def __init__(self, dtype: Any, name: str, steps: list[_ArrayStep]) -> None:
         super().__init__(Spec((), dtype))
         self.name = name
         self.steps = steps
@@ -57,7 +57,7 @@ class _StandIn(SymbolicTensor):
         if type(spec) is not Spec:
             raise _NotElementwise
         y = _StandIn(spec.dtype, f"t{len(self.steps)}", self.steps)
-        self.steps.append(_Step(primitive, inputs, settings, y))
+        self.steps.append(_ArrayStep(primitive, inputs, settings, y))
         return y
 
     __hash__ = object.__hash__
@@ -69,7 +69,7 @@ def _spec_of(x: Any) -> Any:
     return Spec((), x.dtype) if isinstance(x, Tensor) else x
 
 
-class _Step:
+class _ArrayStep:
     """One operation of a rule.
 
     Attributes:
@@ -204,7 +204,7 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, place: int, number: int |
     """
     if rule is None:
         return None
-    steps: list[_Step] = []
+    steps: list[_ArrayStep] = []
     given = [_StandIn(dtype, name, steps) for name in ("g", "y", *NAMES[:count])]
     try:
         with trace_state.silence(), devices.device(devices.CPU):
@@ -220,13 +220,13 @@ def _rule_on_arrays(rule: Any, dtype: Any, count: int, place: int, number: int |
     return _compiled(steps, given, result, place)
 
 
-def _keeps_numbers_weak(steps: list[_Step], number: _StandIn) -> bool:
+def _keeps_numbers_weak(steps: list[_ArrayStep], number: _StandIn) -> bool:
     """Whether no step has numbers alone, whose result would be a float64."""
     arrays = (Tensor,)
     return all(any(isinstance(x, arrays) and x is not number for x in s.inputs) for s in steps)
 
 
-def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn, place: int) -> Any:
+def _compiled(steps: list[_ArrayStep], given: list[_StandIn], result: _StandIn, place: int) -> Any:
     names: dict[str, Any] = {"__name__": __name__}
     # What has the shape of the result; an input of two may have been broadcast to it.
     full = {x.name for x in (given if len(given) == 3 else given[:2])}
@@ -253,7 +253,7 @@ def _compiled(steps: list[_Step], given: list[_StandIn], result: _StandIn, place
     return Written(made, [], result.name, names, _steps(steps, result, place))
 
 
-def _steps(steps: list[_Step], result: _StandIn, place: int) -> list[Step] | None:
+def _steps(steps: list[_ArrayStep], result: _StandIn, place: int) -> list[NativeStep] | None:
     """The rule for the compiled walk, if it is of steps that this can do."""
     if not steps or result is not steps[-1].result or any(len(s.inputs) > 2 for s in steps):
         return None
@@ -269,7 +269,9 @@ def _steps(steps: list[_Step], result: _StandIn, place: int) -> list[Step] | Non
             given.append(next(iter(constant.values()), None))
         kind = "ufunc" if step.primitive.is_ufunc else "kernel"
         found.append(
-            Step(kind, step.primitive.kernel, tuple(places), tuple(given), step.settings or None)
+            NativeStep(
+                kind, step.primitive.kernel, tuple(places), tuple(given), step.settings or None
+            )
         )
     return found
 
@@ -281,7 +283,7 @@ def _function(head: str, body: list[str], names: dict[str, Any]) -> ArrayRule:
     return made
 
 
-def _operand(x: Any, step: _Step, names: dict[str, Any], place: int) -> str | None:
+def _operand(x: Any, step: _ArrayStep, names: dict[str, Any], place: int) -> str | None:
     if isinstance(x, _StandIn):
         return x.name
     value = x._array if type(x) is Tensor else x
@@ -300,7 +302,7 @@ def _as_array(number: float, others: list[_StandIn]) -> Any:
     return np.array(number, dtype) if dtype in COMPUTED_IN else number
 
 
-def _call(step: _Step, operands: list[str], names: dict[str, Any], i: str) -> str:
+def _call(step: _ArrayStep, operands: list[str], names: dict[str, Any], i: str) -> str:
     """The call of a kernel, without the closing parenthesis."""
     names[f"k{i}"] = step.primitive.kernel
     if step.primitive.is_ufunc:
@@ -314,7 +316,7 @@ def _call(step: _Step, operands: list[str], names: dict[str, Any], i: str) -> st
     )
 
 
-def _spent(steps: list[_Step], i: int, full: set[str], result: _StandIn) -> _StandIn | None:
+def _spent(steps: list[_ArrayStep], i: int, full: set[str], result: _StandIn) -> _StandIn | None:
     """A result of an earlier step that step `i` may overwrite with its own."""
     step = steps[i]
     if not step.primitive.is_ufunc:

@@ -21,7 +21,7 @@ from trainkit.checkpoints.format.writer import (
     write_file,
 )
 from trainkit.checkpoints.restore.matching import COUNTER
-from trainkit.checkpoints.restore.object_graph import Plan, slot_variables
+from trainkit.checkpoints.restore.object_graph import SavePlan, slot_variables
 from trainkit.checkpoints.restore.restoration import Restore
 from trainkit.checkpoints.restore.status import NothingRestored, RestoreStatus
 from trainkit.core.errors import CheckpointError, InvalidArgumentError
@@ -181,7 +181,7 @@ class Checkpoint(Trackable):
     def _write(
         self, path: str, options: CheckpointOptions | None, keeping: Any, count: int | None = None
     ) -> str:
-        plan = Plan(self)
+        plan = SavePlan(self)
         notes = {} if keeping is None else keeping.note(path)
         root = {"format": FORMAT, "manifest": as_json(manifest(self, notes))}
         if plan.cyclic:

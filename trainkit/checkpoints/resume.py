@@ -19,7 +19,7 @@ from trainkit.checkpoints.format.checksum import checksum
 from trainkit.checkpoints.format.writer import Values
 from trainkit.checkpoints.manager import CheckpointManager
 from trainkit.checkpoints.restore.matching import COUNTER
-from trainkit.checkpoints.restore.object_graph import Plan
+from trainkit.checkpoints.restore.object_graph import SavePlan
 from trainkit.core.errors import InvalidArgumentError
 
 Digests = dict[str, str]
@@ -157,7 +157,7 @@ def digests(tree: Checkpoint) -> Digests:
     """The checksum of each array under `tree` by path, without counts of saves."""
     return {
         entry.path: checksum(np.require(entry.read(), requirements="C"))
-        for entry in Plan(tree).entries
+        for entry in SavePlan(tree).entries
         if isinstance(entry, Values) and entry.path.rpartition("/")[2] != COUNTER
     }
 

@@ -1,7 +1,7 @@
 """Classes and functions by name: what `get("relu")`, `serialize` and `from_config` are made of.
 
-Each family of objects (initializers, layers, losses ...) is one `Family`. Classes of users join by
-`register_keras_serializable`, or for a while by `CustomObjectScope`.
+Each family of objects (initializers, layers, losses ...) has one `Registry`. Classes of users join
+by `register_keras_serializable`, or for a while by `CustomObjectScope`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trainkit.core.names import snake_case as snake_case
 
 T = TypeVar("T")
 
-FAMILIES: dict[str, Family] = {}
+FAMILIES: dict[str, Registry] = {}
 """All families by their plural, such as `"layers"`."""
 
 REGISTERED: dict[str, Any] = {}
@@ -111,7 +111,7 @@ def registered_as(name: str) -> Any:
     return matches[0] if len(matches) == 1 else None
 
 
-class Family:
+class Registry:
     """The named objects of one kind.
 
     Args:
@@ -373,7 +373,7 @@ def _read(config: Any) -> Any:
     return value_of(config, _read) if is_value(config) else _object(config, None)
 
 
-def _object(config: dict[str, Any], family: Family | None) -> Any:
+def _object(config: dict[str, Any], family: Registry | None) -> Any:
     """The function, or the new object, that a config names."""
     name, inner = config["class_name"], config.get("config")
     if name == "function":
@@ -398,7 +398,7 @@ def _object(config: dict[str, Any], family: Family | None) -> Any:
     return made
 
 
-def _target(config: dict[str, Any], name: str, registered: Any, family: Family | None) -> Any:
+def _target(config: dict[str, Any], name: str, registered: Any, family: Registry | None) -> Any:
     """The class or function of this name: one of the user's, else one of this package."""
     found = custom_object(registered) if isinstance(registered, str) else None
     if found is None and registered != name and ">" not in str(registered):
@@ -423,7 +423,7 @@ def _target(config: dict[str, Any], name: str, registered: Any, family: Family |
     )
 
 
-def _families(config: dict[str, Any], family: Family | None) -> list[Family]:
+def _families(config: dict[str, Any], family: Registry | None) -> list[Registry]:
     """Where to look a name up: first in what the config calls its module."""
     if family is not None:
         others = FAMILIES.values() if config["class_name"] == "function" else ()

@@ -16,7 +16,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
-from trainkit.data.node import Leaves, Node
+from trainkit.data.node import DatasetOp, Leaves
 
 _ON_CPU = devices.device(devices.CPU)
 
@@ -40,7 +40,7 @@ class Caller:
         extra: template of an argument that comes before the element.
     """
 
-    def __init__(self, function: Callable[..., Any], source: Node, extra: Any = None) -> None:
+    def __init__(self, function: Callable[..., Any], source: DatasetOp, extra: Any = None) -> None:
         if not callable(function):
             raise TypeError(f"a function of an element is needed, got {function!r}")
         self.function, self.source, self.extra = function, source, extra

@@ -12,7 +12,7 @@ import numpy as np
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.trackable import Trackable
 from trainkit.data import structure
-from trainkit.data.node import Node
+from trainkit.data.node import DatasetOp
 from trainkit.data.options import Options
 from trainkit.data.readers import stored
 from trainkit.data.transformations import (
@@ -63,10 +63,10 @@ class Chain(Trackable):
         node: the last step.
     """
 
-    node: Node
+    node: DatasetOp
     _options: Options | None = None
 
-    def _then(self, node: Node) -> Self:
+    def _then(self, node: DatasetOp) -> Self:
         """The data set that ends with `node`, with the options of this one."""
         raise NotImplementedError
 
@@ -347,7 +347,7 @@ class Chain(Trackable):
         return made
 
 
-def node_of(dataset: Any) -> Node:
+def node_of(dataset: Any) -> DatasetOp:
     """The last step of a data set.
 
     Raises:

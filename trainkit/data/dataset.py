@@ -16,7 +16,7 @@ from trainkit.data import endless, sources, structure
 from trainkit.data.batch_chaining import BatchChain
 from trainkit.data.chaining import node_of, whole_number
 from trainkit.data.iterator import DatasetIterator
-from trainkit.data.node import INFINITE, UNKNOWN, Node
+from trainkit.data.node import INFINITE, UNKNOWN, DatasetOp
 from trainkit.data.readers import stored
 from trainkit.data.readers.file_names import matching
 from trainkit.data.transformations import combining
@@ -43,8 +43,8 @@ class Dataset(BatchChain):
     [[0, 1, 4, 9], [16, 25]]
     """
 
-    def __init__(self, node: Node) -> None:
-        if not isinstance(node, Node):
+    def __init__(self, node: DatasetOp) -> None:
+        if not isinstance(node, DatasetOp):
             raise TypeError("make data sets by Dataset.from_tensor_slices and its like")
         self.node = node
 
@@ -262,7 +262,7 @@ class Dataset(BatchChain):
             combining.ChooseNode(nodes, None, weights, seed, stop_on_empty_dataset, again)
         )
 
-    def _then(self, node: Node) -> Any:
+    def _then(self, node: DatasetOp) -> Any:
         made = Dataset(node)
         made._options = self._options
         return made

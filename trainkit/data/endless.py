@@ -9,12 +9,12 @@ import numpy as np
 from trainkit.core import rng
 from trainkit.core.dtypes import int64
 from trainkit.core.tensor_spec import TensorSpec
-from trainkit.data.node import INFINITE, Leaves, Node, Stage
+from trainkit.data.node import INFINITE, DatasetOp, Leaves, Stage
 
 _WORD = (1 << 63) - 1
 
 
-class EndlessNode(Node):
+class EndlessNode(DatasetOp):
     """Scalars by their position, without end."""
 
     def __init__(self, dtype: Any) -> None:

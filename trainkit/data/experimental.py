@@ -13,7 +13,7 @@ from trainkit.data.dataset import AUTOTUNE as AUTOTUNE
 from trainkit.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from trainkit.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from trainkit.data.dataset import Dataset
-from trainkit.data.node import Leaves, Node, Piped, Stage
+from trainkit.data.node import DatasetOp, Leaves, Piped, Stage
 from trainkit.data.options import AutotuneOptions as AutotuneOptions
 from trainkit.data.options import DistributeOptions as DistributeOptions
 from trainkit.data.options import OptimizationOptions as OptimizationOptions
@@ -116,7 +116,7 @@ class CountedNode(SameElements):
 
     title = "AssertCardinality"
 
-    def __init__(self, source: Node, size: int) -> None:
+    def __init__(self, source: DatasetOp, size: int) -> None:
         super().__init__(source)
         self.size = size
 

@@ -13,7 +13,7 @@ from trainkit.core.errors import OutOfRangeError
 from trainkit.core.text_arrays import text_array
 from trainkit.core.trackable import Trackable, walk
 from trainkit.data import structure
-from trainkit.data.node import Leaves, Node, Stage
+from trainkit.data.node import DatasetOp, Leaves, Stage
 
 
 class DatasetIterator(Trackable):
@@ -31,7 +31,7 @@ class DatasetIterator(Trackable):
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
-        self._node: Node = dataset.node
+        self._node: DatasetOp = dataset.node
         self._stage: Stage = self._node.stage()
         self._pack: Callable[[Leaves], Any] | None = None
 
@@ -99,7 +99,7 @@ _OTHER_STEPS = (
 )
 
 
-def _steps(node: Node) -> int:
+def _steps(node: DatasetOp) -> int:
     """A number that stands for the kinds of steps from which a pipeline is made."""
     return zlib.crc32("/".join(getattr(part, "title", "") for _, part in walk(node)).encode())
 

@@ -1,4 +1,4 @@
-"""`Node`, one step of a pipeline, and `Stage`, one pass over it.
+"""`DatasetOp`, one step of a pipeline, and `Stage`, one pass over it.
 
 A node says what its elements look like and makes stages. A stage gives the elements of one pass,
 flat: a list of leaves, each an array, in the order of the node's `template`. Two shortcuts avoid
@@ -29,7 +29,7 @@ UNKNOWN = -2
 Leaves = list[Any]
 
 
-class Node(Trackable):
+class DatasetOp(Trackable):
     """One step of a pipeline.
 
     Attributes:

@@ -13,7 +13,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import short_text
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
-from trainkit.data.node import UNKNOWN, Leaves, Node, Rows, RowStage, Stage
+from trainkit.data.node import UNKNOWN, DatasetOp, Leaves, Rows, RowStage, Stage
 
 
 class ArrayRows(Rows):
@@ -33,7 +33,7 @@ class ArrayRows(Rows):
         return [structure.row_of(array, index).copy() for array in self.arrays]
 
 
-class SlicesNode(Node):
+class SlicesNode(DatasetOp):
     """Arrays cut along their first axis."""
 
     title = "TensorSlice"
@@ -80,7 +80,7 @@ class StackedNode(SlicesNode):
         self.shape_of, self.arrays, self.size = template, arrays, size
 
 
-class ElementsNode(Node):
+class ElementsNode(DatasetOp):
     """Elements at hand that have different shapes, or are no arrays."""
 
     title = "TensorSlice"
@@ -122,7 +122,7 @@ class ElementsStage(Stage):
         self.position = int(state["position"])
 
 
-def elements_node(template: Any, elements: list[Leaves]) -> Node:
+def elements_node(template: Any, elements: list[Leaves]) -> DatasetOp:
     """The step that gives elements at hand, at least one, of one structure."""
     columns = list(zip(*elements, strict=True))
     if all(_alike(column) for column in columns):
@@ -143,7 +143,7 @@ def _one_row(array: Any) -> Any:
     return np.asarray(array)[None]
 
 
-class RangeNode(Node):
+class RangeNode(DatasetOp):
     """Numbers at equal distances."""
 
     title = "Range"
@@ -178,7 +178,7 @@ class RangeRows(Rows):
         return [(self.numbers.start + np.asarray(indices) * self.numbers.step).astype(self.dtype)]
 
 
-class GeneratorNode(Node):
+class GeneratorNode(DatasetOp):
     """What a Python generator yields, checked against a signature."""
 
     title = "FlatMap"

@@ -34,7 +34,7 @@ Step = tuple[Any, tuple[Any, ...], dict[str, Any], tuple[SymbolicTensor, ...]]
 """A primitive, its inputs, settings and results."""
 
 
-class _Trace:
+class _FunctionTrace:
     """Writes down the operations that a function does on symbols."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _Trace:
         raise NotVectorizable("a variable")
 
 
-class _StackTrace(_Trace):
+class _StackTrace(_FunctionTrace):
     """Writes down operations on stacks, each of which must keep the bits of its elements.
 
     Attributes:
@@ -85,7 +85,7 @@ class _StackTrace(_Trace):
         raise NotVectorizable(primitive.name)
 
 
-def _traced(trace: _Trace, function: Callable[[], Any]) -> Any:
+def _traced(trace: _FunctionTrace, function: Callable[[], Any]) -> Any:
     """What `function` gives, with its operations written down by `trace`."""
     traces = trace_state.THREAD.traces
     traces.append(trace)
@@ -96,7 +96,7 @@ def _traced(trace: _Trace, function: Callable[[], Any]) -> Any:
         traces.pop()
 
 
-class Program:
+class RowProgram:
     """A function's operations, to be run on stacks of elements.
 
     They are written down once, for one element. For each size of a stack, the batching rules make
@@ -122,7 +122,7 @@ class Program:
         self.sums = self._for(_PROBED).sums
 
     def _of_one(self, caller: Caller, structure: Any) -> Any:
-        trace = _Trace()
+        trace = _FunctionTrace()
         symbols = nest.pack(structure, list(self.symbols))
 
         def call() -> Any:
@@ -163,7 +163,7 @@ class _StackProgram:
         sums: whether one adds up numbers of an element.
     """
 
-    def __init__(self, program: Program, count: int) -> None:
+    def __init__(self, program: RowProgram, count: int) -> None:
         trace = _StackTrace()
         dims = [(count, *x.shape) for x in program.symbols]
         pairs = zip(dims, program.symbols, strict=True)
@@ -216,7 +216,7 @@ class _StackProgram:
         ]
 
 
-def _on_stacks(program: Program, symbols: list[SymbolicTensor], count: int) -> list[Any]:
+def _on_stacks(program: RowProgram, symbols: list[SymbolicTensor], count: int) -> list[Any]:
     """The results of a program's operations on stacks (count, ...) of what they were written for.
 
     Operations go over the stacks by their batching rules.
@@ -281,9 +281,9 @@ class BatchCall:
     def __init__(self, caller: Caller, structure: Any) -> None:
         self.caller = caller
         self.checked = False
-        self.program: Program | None = None
+        self.program: RowProgram | None = None
         try:
-            self.program = Program(caller, structure)
+            self.program = RowProgram(caller, structure)
         except NotVectorizable:
             self.checked = True
 

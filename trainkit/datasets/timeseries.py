@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import AUTOTUNE, Dataset, structure
-from trainkit.data.node import Leaves, Node, Rows, RowStage, Stage
+from trainkit.data.node import DatasetOp, Leaves, Rows, RowStage, Stage
 
 
 class _Windows(Rows):
@@ -24,7 +24,7 @@ class _Windows(Rows):
         return [windows] if self.targets is None else [windows, self.targets[starts]]
 
 
-class WindowsNode(Node):
+class WindowsNode(DatasetOp):
     """Windows of a series, and the target of each."""
 
     title = "Timeseries"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.registry import Family
+from trainkit.core.registry import Registry
 from trainkit.losses import crossentropy, divergence, margins, overlap, regression
 from trainkit.losses.loss import LossFunctionWrapper
 
-LOSSES = Family("losses", "loss")
+LOSSES = Registry("losses", "loss")
 
 _SHORT_NAMES = {
     "binary_crossentropy": ("bce", "BCE"),

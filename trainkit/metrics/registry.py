@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.registry import Family
+from trainkit.core.registry import Registry
 from trainkit.metrics import (
     accuracy,
     confusion,
@@ -17,8 +17,8 @@ from trainkit.metrics import (
     top_k,
 )
 
-METRICS = Family("metrics", "metric")
-FUNCTIONS = Family("metric_functions", "metric function")
+METRICS = Registry("metrics", "metric")
+FUNCTIONS = Registry("metric_functions", "metric function")
 
 _SHORT_NAMES = {
     "BinaryCrossentropy": ("bce", "BCE"),

@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trainkit.core import nest
-from trainkit.layers.base.keras_tensor import KerasTensor, Node
+from trainkit.layers.base.keras_tensor import CallNode, KerasTensor
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
-from trainkit.models.functional import Graph
+from trainkit.models.functional import FunctionalGraph
 from trainkit.models.model import Model
 from trainkit.models.sequential import Sequential
 
@@ -273,7 +273,7 @@ class _Drawing:
             self._arrows[self._exit(source, k), self._entry(target, i)] = None
         return lines
 
-    def _box(self, layer: Layer, call: Node | None, indent: str) -> str:
+    def _box(self, layer: Layer, call: CallNode | None, indent: str) -> str:
         name = self._boxes[id(layer)] = f"layer_{len(self._boxes)}"
         return f"{indent}{name} [label={label(layer, call, self.shown)}];"
 
@@ -302,14 +302,14 @@ def _drawn(model: Any) -> list[Any]:
     return list(model.layers if isinstance(model, Sequential) else model.operations)
 
 
-def _first_calls(graph: Graph | None) -> dict[int, Node]:
-    calls: dict[int, Node] = {}
+def _first_calls(graph: FunctionalGraph | None) -> dict[int, CallNode]:
+    calls: dict[int, CallNode] = {}
     for node in graph.nodes if graph is not None else ():
         calls.setdefault(id(node.operation), node)
     return calls
 
 
-def _links(model: Any, graph: Graph | None) -> Iterator[tuple[Layer, int, Layer, int]]:
+def _links(model: Any, graph: FunctionalGraph | None) -> Iterator[tuple[Layer, int, Layer, int]]:
     """From which output of which layer to which input of which."""
     if isinstance(model, Sequential):
         for source, target in zip(model.layers, model.layers[1:], strict=False):
@@ -346,7 +346,7 @@ def _start(model: Any, i: int) -> Layer:
 # ------------------------------------------------------------------ what a box tells
 
 
-def label(layer: Layer, call: Node | None, shown: Shown) -> str:
+def label(layer: Layer, call: CallNode | None, shown: Shown) -> str:
     """The label of a layer's box, a table as Graphviz takes it.
 
     Args:
@@ -384,7 +384,7 @@ def _told(what: str, value: str) -> str:
     return f"{what}: <b>{html.escape(value)}</b>"
 
 
-def _cells(layer: Layer, call: Node | None, shown: Shown) -> Iterator[str]:
+def _cells(layer: Layer, call: CallNode | None, shown: Shown) -> Iterator[str]:
     outputs = None if call is None else call.outputs
     if shown.shapes:
         if not isinstance(layer, InputLayer):

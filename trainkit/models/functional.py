@@ -1,4 +1,4 @@
-"""`Graph`: the layers between symbolic inputs and outputs, and how to run them.
+"""`FunctionalGraph`: the layers between symbolic inputs and outputs, and how to run them.
 
 Layers stand in the order that Keras gives them: by their distance from the outputs, far ones first,
 then by when a walk back from the outputs first meets them. So weights come in the same order as in
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from trainkit.core import nest
 from trainkit.layers.base.keras_tensor import (
+    CallNode,
     KerasTensor,
-    Node,
     node_of,
     symbol_of,
 )
@@ -25,7 +25,7 @@ from trainkit.layers.core import InputLayer
 from trainkit.models.functional_inputs import fitted, masked, matched
 
 
-class Graph:
+class FunctionalGraph:
     """A model drawn up from symbolic tensors.
 
     Args:
@@ -54,7 +54,7 @@ class Graph:
         self.nodes, self.operations = _ordered(self.flat_inputs, self.flat_outputs)
         self.layers = [op for op in self.operations if not isinstance(op, Operation)]
         _check_names(self.layers)
-        self.steps = [_Step(n) for n in self.nodes if not isinstance(n.operation, InputLayer)]
+        self.steps = [_NodeRun(n) for n in self.nodes if not isinstance(n.operation, InputLayer)]
         self.names = [x.node.operation.name for x in self.flat_inputs]
         self._alone = _alone(outputs)
 
@@ -140,7 +140,7 @@ def source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
     return list(found.values())
 
 
-def graph_as_table(graph: Graph) -> tuple[Any, ...]:
+def graph_as_table(graph: FunctionalGraph) -> tuple[Any, ...]:
     """A graph as symbols by number: inputs, outputs, and each call with what it was given."""
     numbers: dict[int, _Place] = {}
 
@@ -164,7 +164,9 @@ class _Place(NamedTuple):
     name: str
 
 
-def table_as_graph(kind: type[Graph], ends: Any, calls: Any, starts: Any) -> Graph:
+def table_as_graph(
+    kind: type[FunctionalGraph], ends: Any, calls: Any, starts: Any
+) -> FunctionalGraph:
     """What `graph_as_table` described; its layers know their symbolic inputs and outputs."""
     symbols: dict[int, KerasTensor] = {}
 
@@ -197,10 +199,10 @@ def _placed(structure: Any, symbol: Callable[[Any], Any]) -> Any:
     return items if isinstance(structure, list) else tuple(items)
 
 
-class _Step:
+class _NodeRun:
     """One node, ready to run on values by the `id` of their symbols."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: CallNode) -> None:
         self.node, self.layer = node, node.operation
         plain = len(node.args) == 1 and not node.kwargs and isinstance(node.args[0], KerasTensor)
         self.source = id(node.args[0]) if plain else None
@@ -282,14 +284,14 @@ class _Walk:
 
     def __init__(self, given: set[int]) -> None:
         self.given = given
-        self.finished: list[Node] = []
+        self.finished: list[CallNode] = []
         self.met: dict[int, int] = {}
         self.done: set[int] = set()
-        self.parents: dict[int, list[Node]] = {}
+        self.parents: dict[int, list[CallNode]] = {}
 
     def visit(self, x: KerasTensor) -> None:
         # Without recursion: models may be deeper than Python's stack.
-        stack: list[tuple[Node, int]] = [(self._node(x), 0)]
+        stack: list[tuple[CallNode, int]] = [(self._node(x), 0)]
         self._meet(stack[0][0])
         while stack:
             node, at = stack.pop()
@@ -306,12 +308,12 @@ class _Walk:
             stack.append((parents[at], 0))
             self._meet(parents[at])
 
-    def _node(self, x: KerasTensor) -> Node:
+    def _node(self, x: KerasTensor) -> CallNode:
         if x.node is None:
             raise ValueError(f"{x!r} was not made by Input or a layer, so no model can end in it")
         return x.node
 
-    def _meet(self, node: Node) -> None:
+    def _meet(self, node: CallNode) -> None:
         self.met.setdefault(id(node.operation), len(self.met))
         if id(node) in self.parents:
             return
@@ -324,12 +326,12 @@ class _Walk:
         made = (x for x in inputs if x.node is not None or id(x) not in self.given)
         self.parents[id(node)] = [self._node(x) for x in made]
 
-    def starts(self, node: Node) -> bool:
+    def starts(self, node: CallNode) -> bool:
         """Whether the walk ends at the results of this node, which are given."""
         return any(id(y) in self.given for y in nest.flatten(node.outputs))
 
 
-def _not_connected(node: Node) -> str:
+def _not_connected(node: CallNode) -> str:
     return (
         f"the outputs depend on the Input {node.operation.name!r}, which is not among the inputs "
         f"of the "
@@ -339,7 +341,7 @@ def _not_connected(node: Node) -> str:
 
 def _ordered(
     inputs: list[KerasTensor], outputs: list[KerasTensor]
-) -> tuple[list[Node], list[Layer]]:
+) -> tuple[list[CallNode], list[Layer]]:
     """The nodes in an order in which they can run, and the layers in Keras's order."""
     walk = _Walk({id(x) for x in inputs})
     for x in outputs:

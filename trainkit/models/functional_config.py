@@ -11,20 +11,20 @@ from trainkit.core.errors import ConfigError
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.layers.base.keras_operations import KerasOperation
 from trainkit.layers.base.keras_tensor import (
+    CallNode,
     KerasTensor,
-    Node,
     PrimitiveCall,
     symbol_of,
 )
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.core import InputLayer
-from trainkit.models.functional import Graph
+from trainkit.models.functional import FunctionalGraph
 from trainkit.models.legacy.legacy_config import modern_graph
 
 _Key = tuple[str, int]
 
 
-def graph_config(graph: Graph, name: str, trainable: bool) -> dict[str, Any]:
+def graph_config(graph: FunctionalGraph, name: str, trainable: bool) -> dict[str, Any]:
     """The graph as plain values.
 
     Args:
@@ -32,7 +32,7 @@ def graph_config(graph: Graph, name: str, trainable: bool) -> dict[str, Any]:
         name: of the model.
         trainable: whether it is trained.
     """
-    calls: dict[int, list[Node]] = {}
+    calls: dict[int, list[CallNode]] = {}
     for node in graph.nodes:
         calls.setdefault(id(node.operation), []).append(node)
     numbers: dict[int, list[Any]] = {}
@@ -66,7 +66,9 @@ def _offset(layer: Any) -> int:
     return 1 if getattr(layer, "_counts_its_drawing", False) else 0
 
 
-def _layer_config(layer: Layer, nodes: list[Node], numbers: dict[int, list[Any]]) -> dict[str, Any]:
+def _layer_config(
+    layer: Layer, nodes: list[CallNode], numbers: dict[int, list[Any]]
+) -> dict[str, Any]:
     called = [] if isinstance(layer, InputLayer) else nodes
     return {
         **serialize_object(layer),
@@ -75,7 +77,7 @@ def _layer_config(layer: Layer, nodes: list[Node], numbers: dict[int, list[Any]]
     }
 
 
-def _node_config(node: Node, numbers: dict[int, list[Any]]) -> dict[str, Any]:
+def _node_config(node: CallNode, numbers: dict[int, list[Any]]) -> dict[str, Any]:
     def plain(x: Any) -> Any:
         if isinstance(x, KerasTensor):
             return x.as_config(list(numbers[id(x)]))

@@ -11,7 +11,7 @@ from trainkit.core.names import unique_name
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.layers.base.nested_shapes import specs_of
-from trainkit.models.functional import Graph
+from trainkit.models.functional import FunctionalGraph
 
 
 class Function:
@@ -41,7 +41,7 @@ class Function:
             if not keras_tree.flatten(given):
                 raise ValueError(f"Function: {what} must hold a symbolic tensor, got {given!r}")
         self.name = name or unique_name("function")
-        self._graph = Graph(inputs, outputs)
+        self._graph = FunctionalGraph(inputs, outputs)
 
     @property
     def operations(self) -> list[Any]:

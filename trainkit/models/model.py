@@ -18,7 +18,7 @@ from trainkit.layers.base import tracking
 from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import LAYERS, Layer
 from trainkit.layers.base.operation import Operation
-from trainkit.models.functional import Graph
+from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_config import graph_config, graph_from_config
 from trainkit.models.functional_inputs import drawing
 from trainkit.models.saving import model_to_json, save_model
@@ -60,7 +60,7 @@ class Model(Looped):
     def _draw(self, inputs: Any, outputs: Any) -> None:
         if isinstance(inputs, dict):
             _check_keys(inputs)
-        graph = Graph(inputs, outputs)
+        graph = FunctionalGraph(inputs, outputs)
         self.__dict__["_graph"] = graph
         self._drop_symbols()
         self._layers = list(graph.operations)
@@ -180,7 +180,7 @@ class Model(Looped):
         """The shape of the output, a nest of tuples."""
         return _alone(nest.map_structure(lambda x: tuple(x.shape), self.output))
 
-    def _drawn(self, what: str) -> Graph:
+    def _drawn(self, what: str) -> FunctionalGraph:
         if self._graph is None:
             raise AttributeError(
                 f"model {self.name!r} has no {what}: only models made from symbolic tensors have"

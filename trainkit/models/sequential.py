@@ -14,7 +14,7 @@ from trainkit.layers.base.keras_tensor import KerasTensor, symbol_of
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.base.paths import current_path, scope
 from trainkit.layers.core import InputLayer
-from trainkit.models.functional import Graph
+from trainkit.models.functional import FunctionalGraph
 from trainkit.models.functional_inputs import fitted, masked
 from trainkit.models.model import Model
 
@@ -168,12 +168,12 @@ class Sequential(Model):
         self.built = True
 
     @property
-    def _graph(self) -> Graph | None:  # type: ignore[override]
+    def _graph(self) -> FunctionalGraph | None:  # type: ignore[override]
         """What the stack is as a graph, drawn up when somebody asks."""
         drawn = self.__dict__.get("_chart")
         ends = self.__dict__.get("_ends")
         if drawn is None and ends is not None:
-            drawn = self.__dict__["_chart"] = Graph(*ends)
+            drawn = self.__dict__["_chart"] = FunctionalGraph(*ends)
         return drawn
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 from trainkit import ops
-from trainkit.core.registry import Family
+from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.options import is_number
@@ -341,7 +341,7 @@ class CosineDecayRestarts(LearningRateSchedule):
         return self.initial_learning_rate * ((1 - self.alpha) * cosine + self.alpha)
 
 
-SCHEDULES = Family("schedules", "learning rate schedule")
+SCHEDULES = Registry("schedules", "learning rate schedule")
 
 for _kind in (
     CosineDecay,

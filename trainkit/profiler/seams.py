@@ -71,7 +71,9 @@ POINTS = (
     Point("layers.base.layer", "Layer.__call__", "layer", _layer),
     Point("graph.tracing.function", "Function._trace", "tracing", lambda args: str(args[0]._name)),
     Point("graph.gpu.cuda_graph", "Capture.replay", "node", _always("CUDA graph")),
-    Point("graph.runtime.tiers", "HotProgram._fuse", "compiling", lambda args: args[0].graph.name),
+    Point(
+        "graph.runtime.tiers", "TieredProgram._fuse", "compiling", lambda args: args[0].graph.name
+    ),
     Point("kernels.jit.kernel_family", "Family._compile", "compiling", _family),
     Point("data.iterator", "DatasetIterator.__next__", "data", _always("dataset")),
     Point("models.training.training_loop", "take", "data", _always("batch")),

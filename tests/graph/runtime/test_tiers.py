@@ -6,7 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime import tiers
-from trainkit.graph.runtime.tiers import HotProgram, Program
+from trainkit.graph.runtime.tiers import Program, TieredProgram
 
 
 def program_of(function, *specs):
@@ -80,7 +80,7 @@ def test_a_program_that_is_used_much_is_compiled_in_the_background(monkeypatch):
     monkeypatch.setattr(tiers.kernel_family, "mode", lambda: "auto")
     monkeypatch.setattr(tiers, "START_SECONDS", 0.0)
     graph = tk.function(lambda x: x * 2.0 + 1.0).get_concrete_function(X).graph
-    hot = HotProgram(graph, None)
+    hot = TieredProgram(graph, None)
     x = np.array([1.0, 2.0, 3.0], "float32")
     before = hot([x])[0]
     assert len(started) == 1
@@ -93,7 +93,7 @@ def test_a_program_that_is_used_much_is_compiled_in_the_background(monkeypatch):
 def test_jit_compile_false_never_compiles(monkeypatch):
     monkeypatch.setattr(tiers, "START_SECONDS", 0.0)
     graph = tk.function(lambda x: x * 2.0 + 1.0).get_concrete_function(X).graph
-    hot = HotProgram(graph, False)
+    hot = TieredProgram(graph, False)
     for _ in range(3):
         hot([np.ones(3, "float32")])
     assert hot.fused is None

@@ -76,7 +76,7 @@ def kind_name(part: Trackable) -> str:
     return str(getattr(part, "_checkpoint_kind", type(part).__name__))
 
 
-class Plan:
+class SavePlan:
     """What is to be written of the tree under `root`.
 
     Attributes:

@@ -27,10 +27,10 @@ _LEFT_OUT = (
 )
 
 G, Y, A, B = range(4)
-"""What the operands of a `Step` are called: the gradient, the result, and the inputs."""
+"""What the operands of a `NativeStep` are called: the gradient, the result, and the inputs."""
 
 
-class Step(NamedTuple):
+class NativeStep(NamedTuple):
     """One step of a gradient rule on arrays, for the compiled walk back.
 
     Attributes:

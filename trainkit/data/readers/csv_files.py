@@ -10,7 +10,7 @@ from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.dataset import Dataset
-from trainkit.data.node import Leaves, Node
+from trainkit.data.node import DatasetOp, Leaves
 from trainkit.data.readers.file_names import matching
 from trainkit.data.readers.files import FilesNode, names_node
 from trainkit.data.sources import GeneratorNode, SlicesNode
@@ -22,12 +22,12 @@ class CsvNode(FilesNode):
     """The parsed rows of CSV files."""
 
     def __init__(
-        self, names: Node, reader: Any, columns: list[csv_rows.Column], cycle: int
+        self, names: DatasetOp, reader: Any, columns: list[csv_rows.Column], cycle: int
     ) -> None:
         super().__init__(names, reader, cycle, "Csv")
         self.signature = tuple(TensorSpec((), column.dtype) for column in columns)
 
-    def open(self, leaves: Leaves) -> Node:
+    def open(self, leaves: Leaves) -> DatasetOp:
         path = leaves[0][()].decode()
         return GeneratorNode(functools.partial(self.reader, path), (), self.signature)
 

@@ -12,7 +12,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.dataset import Dataset
-from trainkit.data.node import Leaves, Node
+from trainkit.data.node import DatasetOp, Leaves
 from trainkit.data.sources import GeneratorNode, SlicesNode
 from trainkit.data.transformations.combining import InterleaveNode
 from trainkit.records import streams
@@ -31,11 +31,13 @@ class FilesNode(InterleaveNode):
         title: the name in texts.
     """
 
-    def __init__(self, names: Node, reader: Callable[[str], Any], cycle: int, title: str) -> None:
+    def __init__(
+        self, names: DatasetOp, reader: Callable[[str], Any], cycle: int, title: str
+    ) -> None:
         super().__init__(names, _as_it_is, cycle, 1)
         self.reader, self.title = reader, title
 
-    def open(self, leaves: Leaves) -> Node:
+    def open(self, leaves: Leaves) -> DatasetOp:
         return GeneratorNode(functools.partial(self.reader, os.fsdecode(leaves[0][()])), (), TEXT)
 
     def spec(self) -> Any:
@@ -49,7 +51,7 @@ def _as_it_is(x: Any) -> Any:
     return x
 
 
-def names_node(filenames: Any, what: str) -> Node:
+def names_node(filenames: Any, what: str) -> DatasetOp:
     """The names of files, one or many or a data set of them, as the step of a pipeline.
 
     Raises:

@@ -22,7 +22,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import DataLossError, InvalidArgumentError, NotFoundError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
-from trainkit.data.node import Leaves, Node, Piped, Stage
+from trainkit.data.node import DatasetOp, Leaves, Piped, Stage
 from trainkit.data.transformations.choosing import SameElements
 from trainkit.records import streams, tensor_messages
 from trainkit.records.writer import TFRecordWriter, file_name
@@ -177,7 +177,7 @@ def _discard(writer: TFRecordWriter, part: str) -> None:
         os.unlink(part)
 
 
-def write(node: Node, folder: str, compressed: bool) -> None:
+def write(node: DatasetOp, folder: str, compressed: bool) -> None:
     """Store all elements of a pipeline in a folder."""
     os.makedirs(folder, exist_ok=True)
     writing, stage = Writing(os.path.join(folder, "elements"), compressed), node.stage()
@@ -196,7 +196,7 @@ def write(node: Node, folder: str, compressed: bool) -> None:
 # ------------------------------------------------------------------ reading
 
 
-class StoredNode(Node):
+class StoredNode(DatasetOp):
     """The elements that `write` stored in a folder."""
 
     title = "Load"
@@ -244,7 +244,7 @@ class FileCacheNode(SameElements):
 
     title = "Cache"
 
-    def __init__(self, source: Node, path: str, compressed: bool = False) -> None:
+    def __init__(self, source: DatasetOp, path: str, compressed: bool = False) -> None:
         super().__init__(source)
         self.path, self.compressed = path, compressed
 

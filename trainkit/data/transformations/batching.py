@@ -14,8 +14,8 @@ from trainkit.data import structure
 from trainkit.data.node import (
     INFINITE,
     UNKNOWN,
+    DatasetOp,
     Leaves,
-    Node,
     Piped,
     Rows,
     Stage,
@@ -25,12 +25,12 @@ from trainkit.data.node import (
 )
 
 
-class BatchNode(Node):
+class BatchNode(DatasetOp):
     """Elements stacked in groups."""
 
     title = "Batch"
 
-    def __init__(self, source: Node, size: int, drop_remainder: bool) -> None:
+    def __init__(self, source: DatasetOp, size: int, drop_remainder: bool) -> None:
         if size < 1:
             raise InvalidArgumentError(f"batch: batch_size must be at least 1, got {size}")
         self.source, self.size, self.drop = source, size, drop_remainder
@@ -119,7 +119,7 @@ class PaddedBatchNode(BatchNode):
     title = "PaddedBatch"
 
     def __init__(
-        self, source: Node, size: int, shapes: Any, values: Any, drop_remainder: bool
+        self, source: DatasetOp, size: int, shapes: Any, values: Any, drop_remainder: bool
     ) -> None:
         super().__init__(source, size, drop_remainder)
         self.shapes, self.values = shapes, values
@@ -241,12 +241,12 @@ def _filler(value: Any, dtype: Any) -> Any:
     return value[()]
 
 
-class UnbatchNode(Node):
+class UnbatchNode(DatasetOp):
     """The rows of each element as elements."""
 
     title = "Unbatch"
 
-    def __init__(self, source: Node) -> None:
+    def __init__(self, source: DatasetOp) -> None:
         self.source = source
 
     def spec(self) -> Any:
@@ -289,7 +289,7 @@ class UnbatchStage(Piped):
         self.skip(int(state["used"]))
 
 
-class WindowNode(Node):
+class WindowNode(DatasetOp):
     """Groups of elements as data sets of their own.
 
     Args:
@@ -304,7 +304,7 @@ class WindowNode(Node):
 
     def __init__(
         self,
-        source: Node,
+        source: DatasetOp,
         size: int,
         shift: int | None,
         stride: int,

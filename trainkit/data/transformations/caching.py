@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.data.node import Leaves, Node, Rows, Stage, join_blocks
+from trainkit.data.node import DatasetOp, Leaves, Rows, Stage, join_blocks
 from trainkit.data.sources import ArrayRows
 from trainkit.data.transformations.choosing import SameElements
 
@@ -19,7 +19,7 @@ class CacheNode(SameElements):
     title = "Cache"
     _untracked = frozenset({"kept", "began"})
 
-    def __init__(self, source: Node) -> None:
+    def __init__(self, source: DatasetOp) -> None:
         super().__init__(source)
         self.kept: list[Leaves] | None = None
         self.stacked: Rows | None = None

@@ -16,8 +16,8 @@ from trainkit.data.calling import Caller
 from trainkit.data.node import (
     INFINITE,
     UNKNOWN,
+    DatasetOp,
     Leaves,
-    Node,
     Piped,
     Rows,
     RowStage,
@@ -26,10 +26,10 @@ from trainkit.data.node import (
 )
 
 
-class SameElements(Node):
+class SameElements(DatasetOp):
     """A step whose elements are elements of its source."""
 
-    def __init__(self, source: Node) -> None:
+    def __init__(self, source: DatasetOp) -> None:
         self.source = source
 
     def spec(self) -> Any:
@@ -64,7 +64,7 @@ class TakeNode(SameElements):
 
     title = "Take"
 
-    def __init__(self, source: Node, size: int) -> None:
+    def __init__(self, source: DatasetOp, size: int) -> None:
         super().__init__(source)
         self.size = size
 
@@ -124,7 +124,7 @@ class SkipNode(SameElements):
 
     title = "Skip"
 
-    def __init__(self, source: Node, size: int) -> None:
+    def __init__(self, source: DatasetOp, size: int) -> None:
         super().__init__(source)
         self.size = size
 
@@ -182,7 +182,7 @@ class ShardNode(SameElements):
 
     title = "Shard"
 
-    def __init__(self, source: Node, shards: int, index: int) -> None:
+    def __init__(self, source: DatasetOp, shards: int, index: int) -> None:
         super().__init__(source)
         if shards < 1 or not 0 <= index < shards:
             raise InvalidArgumentError(
@@ -231,7 +231,7 @@ class RepeatNode(SameElements):
 
     title = "Repeat"
 
-    def __init__(self, source: Node, times: int | None) -> None:
+    def __init__(self, source: DatasetOp, times: int | None) -> None:
         super().__init__(source)
         self.times = -1 if times is None else times
 
@@ -310,12 +310,12 @@ class RepeatStage(Stage):
             self.source.close()
 
 
-class EnumerateNode(Node):
+class EnumerateNode(DatasetOp):
     """Elements with their numbers."""
 
     title = "Enumerate"
 
-    def __init__(self, source: Node, start: int) -> None:
+    def __init__(self, source: DatasetOp, start: int) -> None:
         self.source, self.start = source, start
 
     def spec(self) -> Any:
@@ -378,7 +378,9 @@ class FilterNode(SameElements):
 
     title = "Filter"
 
-    def __init__(self, source: Node, predicate: Callable[..., Any], stops: bool = False) -> None:
+    def __init__(
+        self, source: DatasetOp, predicate: Callable[..., Any], stops: bool = False
+    ) -> None:
         super().__init__(source)
         self.caller = Caller(predicate, source)
         self.stops = stops
@@ -420,12 +422,12 @@ class FilterStage(Piped):
         self.ended = bool(state["ended"])
 
 
-class ScanNode(Node):
+class ScanNode(DatasetOp):
     """A function of a state and an element that gives the next state and what to pass on."""
 
     title = "Scan"
 
-    def __init__(self, source: Node, initial_state: Any, function: Callable[..., Any]) -> None:
+    def __init__(self, source: DatasetOp, initial_state: Any, function: Callable[..., Any]) -> None:
         self.source = source
         self.initial = structure.arrays_of(initial_state, "scan")
         self.caller = Caller(function, source, extra=self.initial[0])

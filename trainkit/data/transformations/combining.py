@@ -12,10 +12,10 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.calling import Caller
-from trainkit.data.node import INFINITE, UNKNOWN, Leaves, Node, Piped, Rows, Stage, join_blocks
+from trainkit.data.node import INFINITE, UNKNOWN, DatasetOp, Leaves, Piped, Rows, Stage, join_blocks
 
 
-class ZipNode(Node):
+class ZipNode(DatasetOp):
     """Elements of several sources side by side, up to the end of the shortest."""
 
     title = "Zip"
@@ -25,7 +25,7 @@ class ZipNode(Node):
         self.structure = sources
         self.sources = nest.flatten(sources)
 
-    def _side_by_side(self, of: Callable[[Node], Any]) -> Any:
+    def _side_by_side(self, of: Callable[[DatasetOp], Any]) -> Any:
         return nest.map_structure(of, self.structure)
 
     def spec(self) -> Any:
@@ -105,12 +105,12 @@ class ZipStage(ManyStage):
         return [leaf[:size] for block in blocks for leaf in block]
 
 
-class ConcatenateNode(Node):
+class ConcatenateNode(DatasetOp):
     """One source after the other."""
 
     title = "Concatenate"
 
-    def __init__(self, first: Node, second: Node) -> None:
+    def __init__(self, first: DatasetOp, second: DatasetOp) -> None:
         self.sources = [first, second]
         one, two = first.spec(), second.spec()
         if not _alike(one, two):
@@ -195,7 +195,7 @@ class ConcatenateStage(ManyStage):
         self.at = int(state["at"])
 
 
-class InterleaveNode(Node):
+class InterleaveNode(DatasetOp):
     """Data sets that a function makes of elements, several open at a time.
 
     Args:
@@ -207,7 +207,9 @@ class InterleaveNode(Node):
 
     title = "Interleave"
 
-    def __init__(self, source: Node, function: Callable[..., Any], cycle: int, block: int) -> None:
+    def __init__(
+        self, source: DatasetOp, function: Callable[..., Any], cycle: int, block: int
+    ) -> None:
         if min(cycle, block) < 1:
             raise InvalidArgumentError(
                 f"interleave: cycle_length and block_length must be at least 1, got {cycle} and "
@@ -219,7 +221,7 @@ class InterleaveNode(Node):
         if cycle == 1:
             self.title = "FlatMap"
 
-    def open(self, leaves: Leaves) -> Node:
+    def open(self, leaves: Leaves) -> DatasetOp:
         """The data set for one element."""
         made = self.caller(leaves)
         if not hasattr(made, "node"):
@@ -305,7 +307,7 @@ class InterleaveStage(Piped):
         self.ended = bool(state["ended"])
 
 
-class ChooseNode(Node):
+class ChooseNode(DatasetOp):
     """At each step an element of the source that another data set, or a draw by weight, names.
 
     Args:
@@ -321,8 +323,8 @@ class ChooseNode(Node):
 
     def __init__(
         self,
-        sources: list[Node],
-        choice: Node | None,
+        sources: list[DatasetOp],
+        choice: DatasetOp | None,
         weights: Any,
         seed: int | None,
         stop_on_empty: bool,

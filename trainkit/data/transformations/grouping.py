@@ -12,8 +12,8 @@ from trainkit.data import structure
 from trainkit.data.calling import Caller
 from trainkit.data.node import (
     UNKNOWN,
+    DatasetOp,
     Leaves,
-    Node,
     Piped,
     Stage,
     batched_spec,
@@ -78,7 +78,7 @@ class RebatchNode(SameElements):
 
     title = "Rebatch"
 
-    def __init__(self, source: Node, sizes: tuple[int, ...], drop: bool) -> None:
+    def __init__(self, source: DatasetOp, sizes: tuple[int, ...], drop: bool) -> None:
         super().__init__(source)
         if not sizes or min(sizes) < 1:
             raise InvalidArgumentError(f"rebatch: sizes must be at least 1, got {sizes}")
@@ -133,7 +133,7 @@ class RebatchStage(Piped):
         self.given, self.ended = int(state["given"]), bool(state["ended"])
 
 
-class GroupByWindowNode(Node):
+class GroupByWindowNode(DatasetOp):
     """Elements gathered by key; each full group becomes a data set that a function makes of it.
 
     Args:
@@ -148,7 +148,7 @@ class GroupByWindowNode(Node):
 
     def __init__(
         self,
-        source: Node,
+        source: DatasetOp,
         key: Callable[..., Any],
         reduce: Callable[..., Any],
         size: Callable[[Any], Any],
@@ -158,12 +158,12 @@ class GroupByWindowNode(Node):
         self.key = Caller(key, source)
         self.found: tuple[Any, Any] | None = None
 
-    def reduced(self, key: int, group: list[Leaves]) -> Node:
+    def reduced(self, key: int, group: list[Leaves]) -> DatasetOp:
         """The data set for a key and its elements."""
         made = self.reduce(structure.tensor(np.int64(key)), self.make(group))
         if not hasattr(made, "node"):
             raise TypeError(f"group_by_window: reduce_func must give a Dataset, it gave {made!r}")
-        node: Node = made.node
+        node: DatasetOp = made.node
         if self.found is None:
             self.found = node.spec(), structure.template_of(node.template())
         return node
@@ -266,7 +266,7 @@ class IgnoreErrorsNode(SameElements):
 
     title = "IgnoreErrors"
 
-    def __init__(self, source: Node, tell: Callable[[Exception], None]) -> None:
+    def __init__(self, source: DatasetOp, tell: Callable[[Exception], None]) -> None:
         super().__init__(source)
         self.tell = tell
 

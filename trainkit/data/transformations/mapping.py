@@ -9,19 +9,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from trainkit.data.calling import Caller
-from trainkit.data.node import Leaves, Node, Piped, Rows, Stage
+from trainkit.data.node import DatasetOp, Leaves, Piped, Rows, Stage
 from trainkit.data.purity import is_pure
 from trainkit.data.vectorizing import BatchCall
 from trainkit.kernels.threads import pools as threads
 
 
-class MapNode(Node):
+class MapNode(DatasetOp):
     """A function of each element."""
 
     title = "Map"
 
     def __init__(
-        self, source: Node, function: Callable[..., Any], threads: int | None = None
+        self, source: DatasetOp, function: Callable[..., Any], threads: int | None = None
     ) -> None:
         self.source, self.threads = source, threads
         self.caller = Caller(function, source)

@@ -8,7 +8,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.data.node import Leaves, Node, Stage
+from trainkit.data.node import DatasetOp, Leaves, Stage
 from trainkit.data.transformations.choosing import SameElements
 from trainkit.kernels.threads import pools
 
@@ -23,7 +23,7 @@ class PrefetchNode(SameElements):
 
     title = "Prefetch"
 
-    def __init__(self, source: Node, size: int) -> None:
+    def __init__(self, source: DatasetOp, size: int) -> None:
         super().__init__(source)
         if size < AUTOTUNE:
             raise InvalidArgumentError(

@@ -12,12 +12,12 @@ import numpy as np
 
 from trainkit.core import rng
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.data.node import Leaves, Node, Piped, Rows, Stage
+from trainkit.data.node import DatasetOp, Leaves, Piped, Rows, Stage
 
 _DRAWS_AT_ONCE = 4096
 
 
-class ShuffleNode(Node):
+class ShuffleNode(DatasetOp):
     """A buffer from which elements leave in random order.
 
     Attributes:
@@ -27,7 +27,9 @@ class ShuffleNode(Node):
 
     title = "Shuffle"
 
-    def __init__(self, source: Node, buffer_size: int, seed: int | None, reshuffle: bool) -> None:
+    def __init__(
+        self, source: DatasetOp, buffer_size: int, seed: int | None, reshuffle: bool
+    ) -> None:
         if buffer_size < 1:
             raise InvalidArgumentError(
                 f"shuffle: buffer_size must be at least 1, got {buffer_size}"

@@ -9,7 +9,7 @@ from typing import Any
 from trainkit.autodiff.backward import zeros_like
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor
-from trainkit.graph.control_flow.loop_vjp_plan import Plan, plan_of
+from trainkit.graph.control_flow.loop_vjp_plan import LoopVjpPlan, plan_of
 from trainkit.graph.control_flow.while_loop import scan_primitive, while_primitive
 from trainkit.graph.ir.graph import Graph
 from trainkit.graph.ir.subgraphs import tracked_by_tapes
@@ -22,9 +22,9 @@ def _plan(
     padded: tuple[int, ...],
     needed: tuple[bool, ...],
     given: tuple[bool, ...],
-) -> tuple[Plan | None, bool]:
+) -> tuple[LoopVjpPlan | None, bool]:
     """The plan for gradients of a loop, and whether the loop has kept what it needs already."""
-    made_by: Plan | None = body.made_by
+    made_by: LoopVjpPlan | None = body.made_by
     if made_by is not None and made_by.serves(needed, given):
         return made_by, True
     given = tuple(g and y.dtype.is_differentiable for g, y in zip(given, body.outputs, strict=True))
@@ -94,7 +94,7 @@ def _scan_gradient(
     return found
 
 
-def _more(plan: Plan, count: int) -> dict[str, Any]:
+def _more(plan: LoopVjpPlan, count: int) -> dict[str, Any]:
     """Settings of a while loop that keeps what the plan needs."""
     return {
         "body": plan.saving,
@@ -105,7 +105,7 @@ def _more(plan: Plan, count: int) -> dict[str, Any]:
 
 
 def _walk(
-    plan: Plan,
+    plan: LoopVjpPlan,
     g: Sequence[Any],
     steps: Any,
     y: Sequence[Any],

@@ -21,7 +21,7 @@ from trainkit.graph.ir.passes import BEFORE_GRADIENTS, optimised, prune
 
 
 @dataclass
-class Plan:
+class LoopVjpPlan:
     """The two graphs, and what they take and give.
 
     Attributes:
@@ -77,7 +77,7 @@ def plan_of(
     padded: tuple[int, ...],
     needed: tuple[bool, ...],
     given: tuple[bool, ...],
-) -> Plan | None:
+) -> LoopVjpPlan | None:
     """The plan for a body; `None` if none of the gradients asked for depends on what is given.
 
     Args:
@@ -91,7 +91,7 @@ def plan_of(
     key = (count, fed, padded, needed, given)
     if key not in body.plans:
         body.plans[key] = _Planner(body, count, fed, padded, needed, given).plan()
-    found: Plan | None = body.plans[key]
+    found: LoopVjpPlan | None = body.plans[key]
     return found
 
 
@@ -127,7 +127,7 @@ class _Reach:
 
 
 class _Planner:
-    """Makes one `Plan`."""
+    """Makes one `LoopVjpPlan`."""
 
     def __init__(
         self, body: Graph, count: int, fed: int, padded: Any, needed: Any, given: Any
@@ -145,7 +145,7 @@ class _Planner:
         self.rows = tuple(i for i in places if i < count + fed)
         self.summed = tuple(i for i in places if i >= count + fed)
 
-    def plan(self) -> Plan | None:
+    def plan(self) -> LoopVjpPlan | None:
         """The plan, `None` if there is no gradient."""
         if not (self.carried or self.given):
             return None
@@ -165,7 +165,7 @@ class _Planner:
         stacks.update({x: first + k for k, x in enumerate(kept)})
         sizes = {kept[k]: first + len(kept) + j for j, k in enumerate(ragged)}
         backward, rows, captured = self._backward(joint, split, stacks, sizes)
-        plan = Plan(
+        plan = LoopVjpPlan(
             base=self.body,
             saving=saving,
             loud=loud,

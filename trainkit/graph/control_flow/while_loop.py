@@ -36,7 +36,7 @@ from trainkit.ops.core.vmap import (
 # ---------------------------------------------------------------------- rows
 
 
-class Rows:
+class StackedRows:
     """Results of rounds, stacked as they come.
 
     Args:
@@ -109,9 +109,9 @@ class Rows:
         return self.buffer if len(self.buffer) == count else self.buffer[:count]
 
 
-def _all_rows(xp: Any, body: Graph, count: int, size: int | None, padded: Any) -> list[Rows]:
-    """A `Rows` for each result of `body` beyond the first `count`."""
-    return [Rows(xp, like, size, k in padded) for k, like in enumerate(body.outputs[count:])]
+def _all_rows(xp: Any, body: Graph, count: int, size: int | None, padded: Any) -> list[StackedRows]:
+    """A `StackedRows` for each result of `body` beyond the first `count`."""
+    return [StackedRows(xp, like, size, k in padded) for k, like in enumerate(body.outputs[count:])]
 
 
 # ---------------------------------------------------------------------- while

@@ -48,7 +48,7 @@ class GpuProgram:
         self._fuses = fuses
         self._captures = captures and graph.outer is None and _Captures.wanted
         self._whole: Program | None = None
-        self._plans: dict[Any, _Plan | None] = {}
+        self._plans: dict[Any, _ShapeProgram | None] = {}
         self._calls: dict[Any, int] = {}
         self._reason: str | None = None if self._captures else "CUDA graphs are turned off"
         self._variables = [n.value for n in graph.nodes if n.kind == "variable"]
@@ -87,7 +87,7 @@ class GpuProgram:
     def _first(self, key: Any, arrays: list[Any]) -> list[Any]:
         results, seen = observed(self.graph, arrays)
         try:
-            self._plans[key] = _Plan(self, Parts(self.graph, seen))
+            self._plans[key] = _ShapeProgram(self, Parts(self.graph, seen))
         except NotApart as error:
             self._plans[key], self._reason = None, str(error)
         return results
@@ -117,7 +117,7 @@ def _has_open_shapes(graph: Graph) -> bool:
     )
 
 
-class _Plan:
+class _ShapeProgram:
     """The parts of a graph as programs, for arrays of certain shapes on certain devices.
 
     Attributes:

@@ -24,7 +24,7 @@ START_SECONDS = 0.05
 """Time spent in a program after which its loops are compiled, in the background."""
 
 
-class HotProgram:
+class TieredProgram:
     """A program that is interpreted at first, then replaced by one with fused loops when used much.
 
     Both give the same bits, so it does not matter when the change comes.
@@ -90,7 +90,7 @@ class HotProgram:
         self.fused = Program(graph)
 
 
-def compile_graph(graph: Graph, jit_compile: bool | None = None) -> HotProgram:
+def compile_graph(graph: Graph, jit_compile: bool | None = None) -> TieredProgram:
     """Optimise `graph` and write its program.
 
     Args:
@@ -98,7 +98,7 @@ def compile_graph(graph: Graph, jit_compile: bool | None = None) -> HotProgram:
         jit_compile: `True` compiles fused loops at once, `False` never, `None` when the program is
             used much.
     """
-    return HotProgram(graph, jit_compile)
+    return TieredProgram(graph, jit_compile)
 
 
 ABOVE.program = compile_graph

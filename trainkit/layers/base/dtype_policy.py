@@ -8,10 +8,10 @@ from typing import Any
 
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.registry import Family, deserialize_object, serialize_object
+from trainkit.core.registry import Registry, deserialize_object, serialize_object
 from trainkit.layers.base.autocast import to_input
 
-POLICIES = Family("dtype_policies", "dtype policy")
+POLICIES = Registry("dtype_policies", "dtype policy")
 _MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 

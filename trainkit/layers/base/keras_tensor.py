@@ -26,7 +26,7 @@ from trainkit.layers.core import InputLayer
 from trainkit.ops.core.one_node import ONE_NODE
 
 
-class Node:
+class CallNode:
     """One call of a layer while a model was drawn up.
 
     Attributes:
@@ -121,7 +121,7 @@ class KerasTensor(SymbolicTensor):
         super().__init__(Spec(known_sizes(shape), dtypes.as_dtype(dtype or dtypes.floatx())))
         self.record_history = record_history
         self.name = name or unique_name("keras_tensor")
-        self.node: Node | None = None
+        self.node: CallNode | None = None
 
     def apply_layer(self, layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Note a call of `layer`; the symbolic results."""
@@ -182,9 +182,9 @@ class KerasTensor(SymbolicTensor):
     __hash__ = object.__hash__
 
 
-def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> Node:
+def node_of(layer: Layer, args: Any, kwargs: Any, outputs: Any) -> CallNode:
     """A call that has given `outputs`: those of them that are symbolic get to know it."""
-    node = Node(layer, args, kwargs)
+    node = CallNode(layer, args, kwargs)
     node.outputs = outputs
     for x in nest.flatten(outputs):
         if isinstance(x, KerasTensor):
@@ -202,7 +202,7 @@ DECODERS["__keras_tensor__"] = _symbol_from
 
 
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    node = Node(layer, args, kwargs)
+    node = CallNode(layer, args, kwargs)
     facts = layer._facts
     told = mask_propagation.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
     if layer._facts.own_output_shape or layer._facts.own_output_spec:
@@ -383,7 +383,7 @@ def _symbol_for(layer: InputLayer, given: KerasTensor | None) -> None:
     symbol = given
     if symbol is None:
         symbol = KerasTensor(layer.batch_shape, layer.dtype, name=layer.name)
-    symbol.node = Node(layer, (), {})
+    symbol.node = CallNode(layer, (), {})
     symbol.node.outputs = symbol
     symbol.node.index = layer._note_symbolic_call(symbol, symbol)
 

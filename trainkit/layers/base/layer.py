@@ -10,7 +10,7 @@ from trainkit import constraints, initializers, ops, regularizers
 from trainkit.core import dtypes, nest
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgumentError
-from trainkit.core.registry import Family, deserialize_object, serialize_object
+from trainkit.core.registry import Registry, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text
 from trainkit.core.variable import Variable
 from trainkit.layers.base import mask_propagation, tracking, weight_budget
@@ -38,7 +38,7 @@ from trainkit.layers.base.paths import current_path, path_in, scope
 from trainkit.layers.base.weight_arguments import check_options, placed, set_autocast
 from trainkit.layers.base.weights import check_unlocked
 
-LAYERS = Family("layers", "layer")
+LAYERS = Registry("layers", "layer")
 _HELD = mask_propagation.HELD
 
 

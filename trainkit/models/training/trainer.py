@@ -16,7 +16,7 @@ from trainkit.graph.tracing.function import function
 from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Mean
-from trainkit.models.functional import Graph
+from trainkit.models.functional import FunctionalGraph
 from trainkit.models.training import data_adapters
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
@@ -41,7 +41,7 @@ class Trained(Layer):
     """
 
     _untracked = Layer._untracked | _UNTRACKED
-    _graph: Graph | None
+    _graph: FunctionalGraph | None
     _compile_loss: CompiledLoss | None
     _compile_metrics: CompiledMetrics | None
     _compile_arguments: dict[str, Any] | None

@@ -19,7 +19,7 @@ from trainkit.core.dispatch.native import (
     A,
     B,
     G,
-    Step,
+    NativeStep,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
@@ -154,10 +154,10 @@ def _of_matrices_2(g: Array, y: Array, a: Array, b: Array) -> Any:
 
 
 _of_matrices_1.steps = [  # type: ignore[attr-defined]
-    Step("product", MOST_BY_DOT, (G, B), settings={"turned": (False, True)})
+    NativeStep("product", MOST_BY_DOT, (G, B), settings={"turned": (False, True)})
 ]
 _of_matrices_2.steps = [  # type: ignore[attr-defined]
-    Step("product", MOST_BY_DOT, (A, G), settings={"turned": (True, False)})
+    NativeStep("product", MOST_BY_DOT, (A, G), settings={"turned": (True, False)})
 ]
 matmul.gradients(_matmul_gradient_1, _matmul_gradient_2)
 matmul.array_gradients(_of_matrices_1, _of_matrices_2)

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainkit.core import dtypes, rng
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.registry import Family
+from trainkit.core.registry import Registry
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
@@ -202,7 +202,7 @@ class SeedGenerator(Generator):
         return cls(**config)
 
 
-Family("random", "random generator").add(SeedGenerator)
+Registry("random", "random generator").add(SeedGenerator)
 
 
 class _Fixed:

@@ -102,7 +102,7 @@ def joint_source(program: RuleProgram) -> str:
     )
 
 
-class HotProgram:
+class FusedUpdate:
     """A program, and the loops that take over from its NumPy steps once it has run often enough.
 
     Up to `MOST_JOINT` buffers one loop serves all weights together where they are large enough for

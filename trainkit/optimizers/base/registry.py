@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.registry import Family
+from trainkit.core.registry import Registry
 from trainkit.optimizers.adafactor import Adafactor
 from trainkit.optimizers.adagrad import Adadelta, Adagrad
 from trainkit.optimizers.adam import Adam, AdamW
@@ -20,7 +20,7 @@ from trainkit.optimizers.rmsprop import RMSprop
 from trainkit.optimizers.schedule_free import ScheduleFreeAdamW
 from trainkit.optimizers.sgd import SGD
 
-OPTIMIZERS = Family("optimizers", "optimizer")
+OPTIMIZERS = Registry("optimizers", "optimizer")
 
 for _kind in (
     Adadelta,

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.jit import kernel_family
-from trainkit.optimizers.base.fused_update import FIRST, HotProgram
+from trainkit.optimizers.base.fused_update import FIRST, FusedUpdate
 from trainkit.optimizers.base.slot_state import WeightState
 from trainkit.optimizers.base.update_program import NotElementwise, RuleProgram
 
@@ -31,7 +31,7 @@ class StepPlan:
     """
 
     def __init__(
-        self, states: list[WeightState], programs: list[HotProgram | RuleKernel | None]
+        self, states: list[WeightState], programs: list[FusedUpdate | RuleKernel | None]
     ) -> None:
         self.states = states
         self._weights = [state.weight for state in states]
@@ -75,7 +75,7 @@ class StepPlan:
 
 
 def _group(program: Any, members: list[tuple[int, WeightState]]) -> _Group | _GpuGroup:
-    on_gpu = program is not None and not isinstance(program, HotProgram)
+    on_gpu = program is not None and not isinstance(program, FusedUpdate)
     return _GpuGroup(program, members) if on_gpu else _Group(program, members)
 
 
@@ -112,7 +112,7 @@ class _Group:
         members: place of the gradient and state of each.
     """
 
-    def __init__(self, program: HotProgram | None, members: list[tuple[int, WeightState]]) -> None:
+    def __init__(self, program: FusedUpdate | None, members: list[tuple[int, WeightState]]) -> None:
         self._program = program
         self._members = members
         sizes = [state.weight._value._array.size for _, state in members]
@@ -159,11 +159,11 @@ class Programs:
     """
 
     def __init__(self) -> None:
-        self._programs: dict[Any, HotProgram | None] = {}
+        self._programs: dict[Any, FusedUpdate | None] = {}
         self._kernels: dict[Any, RuleKernel | None] = {}
         self.plan: StepPlan | None = None
 
-    def of(self, state: WeightState, n_scalars: int) -> HotProgram | None:
+    def of(self, state: WeightState, n_scalars: int) -> FusedUpdate | None:
         """The program of a weight's rule, made when it is first asked for."""
         if state.key in self._programs:
             return self._programs[state.key]
@@ -172,7 +172,7 @@ class Programs:
         except NotElementwise:
             self._programs[state.key] = None
             return None
-        made = self._programs[state.key] = HotProgram(program)
+        made = self._programs[state.key] = FusedUpdate(program)
         return made
 
     def plan_of(self, states: list[WeightState], n_scalars: int) -> StepPlan:
@@ -182,7 +182,7 @@ class Programs:
             self.plan = StepPlan(states, programs)
         return self.plan
 
-    def _chosen(self, state: WeightState, n_scalars: int) -> HotProgram | RuleKernel | None:
+    def _chosen(self, state: WeightState, n_scalars: int) -> FusedUpdate | RuleKernel | None:
         if state.is_in_place:
             return self.of(state, n_scalars)
         on_gpu = state.is_on_gpu and kernel_family.mode() != "off"

@@ -101,7 +101,7 @@ class _SymbolModule:
 SYMBOLS = _SymbolModule()
 
 
-class Step:
+class UpdateStep:
     """One ufunc call: register numbers of its inputs and of the buffer it writes."""
 
     __slots__ = ("inputs", "out", "ufunc")
@@ -135,8 +135,8 @@ class RuleProgram:
         self.n_scalars = n_scalars
         self.n_scratch = 0
         self.numbers: list[Any] = []
-        self.scalar_steps: list[Step] = []
-        self.steps: list[Step] = []
+        self.scalar_steps: list[UpdateStep] = []
+        self.steps: list[UpdateStep] = []
         self.results: Sequence[Symbol] = ()
         self.inputs: tuple[Sequence[Symbol], Sequence[Symbol]] = ((), ())
         self.order: list[Symbol] = []
@@ -252,7 +252,9 @@ class _Compiler:
         steps = []
         for i, symbol in enumerate(scalar_symbols):
             place[id(symbol)] = len(self.scalars) + len(numbers) + i
-            steps.append(Step(symbol.ufunc, tuple(map(locate, symbol.inputs)), place[id(symbol)]))
+            steps.append(
+                UpdateStep(symbol.ufunc, tuple(map(locate, symbol.inputs)), place[id(symbol)])
+            )
         self.program.numbers = numbers
         self.program.scalar_steps = steps
         self.locate = locate
@@ -302,9 +304,9 @@ class _Compiler:
         for symbol, register in plan:
             inputs = tuple(map(register_of, symbol.inputs))
             home[id(symbol)] = register
-            steps.append(Step(symbol.ufunc, inputs, register))
+            steps.append(UpdateStep(symbol.ufunc, inputs, register))
         for i, result in enumerate(results):
             slot = i if i == 0 else i + 1
             if home[id(result)] != slot:
-                steps.append(Step(np.positive, (home[id(result)],), slot))
+                steps.append(UpdateStep(np.positive, (home[id(result)],), slot))
         self.program.steps = steps
