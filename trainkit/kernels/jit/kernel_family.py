@@ -100,7 +100,7 @@ class Family:
 
     Args:
         name: what it is called on disk and in warnings.
-        file: the module in `kernels.compiled` that holds `builder`; it is imported when first
+        file: the module in `kernels` that holds `builder`; it is imported when first
             needed.
         builder: the name of the function that compiles the kernel of a key, given as arguments.
         exact: the kernels give the bits of the plain version, so they may take over at any call;

@@ -59,7 +59,7 @@ def loop_source(program: RuleProgram) -> str:
 _JOINT = """\
 import numpy as np
 from numba import prange
-from trainkit.kernels.compiled.addresses import numbers_at
+from trainkit.kernels.jit.object_addresses import numbers_at
 
 real = np.{dtype}
 
