@@ -226,6 +226,45 @@ def test_a_position_outside_is_named(pick):
         tk.vectorized_map(lambda xi: pick(*xi), (XS, positions))
 
 
+STARTS = tk.constant([[0, 0], [2, 1], [1, 0], [2, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        lambda x, at: tk.ops.slice(x, (at[0], at[1]), (2, 2)),
+        lambda x, at: tk.ops.slice(x, (at[0], 0), (2, -1)),
+        lambda x, at: tk.ops.slice_update(x, (at[0], at[1]), x[:2, :2] * 10.0),
+    ],
+)
+def test_items_have_blocks_at_places_of_their_own(block):
+    function = Counted(lambda xi: block(*xi))
+    got = tk.vectorized_map(function, (XS, STARTS), fallback_to_while_loop=False)
+    assert function.calls == 1
+    rows = [block(x, [int(i) for i in at]) for x, at in zip(XS, STARTS, strict=True)]
+    assert_same(got, tk.stack(rows))
+
+
+def test_a_block_of_an_item_that_reaches_outside_is_refused():
+    with pytest.raises(ValueError, match="positions 3 to 5 of axis 0 are outside"):
+        tk.vectorized_map(lambda xi: tk.ops.slice(xi[0], (xi[1][0], 0), (2, 1)), (XS, STARTS + 1))
+
+
+def test_gradients_go_back_to_blocks_at_places_of_their_own():
+    def gradient(xi):
+        x, at = xi
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = tk.reduce_sum(tk.ops.slice(x, (at[0], at[1]), (2, 2)) ** 2)
+        return tape.gradient(y, x)
+
+    got = tk.vectorized_map(gradient, (XS, STARTS), fallback_to_while_loop=False)
+    wanted = np.zeros(XS.shape)
+    for i, (a, b) in enumerate(STARTS.numpy()):
+        wanted[i, a : a + 2, b : b + 2] = 2 * XS.numpy()[i, a : a + 2, b : b + 2]
+    np.testing.assert_allclose(got.numpy(), wanted)
+
+
 def test_the_size_of_an_item_is_one_number():
     seen = []
 

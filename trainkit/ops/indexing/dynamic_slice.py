@@ -26,7 +26,6 @@ from trainkit.ops.arrays.shaping import (
     sizes_of,
 )
 from trainkit.ops.core.dynamic_shapes import needs_values, unknown
-from trainkit.ops.core.vmap import any_stacks, stacked
 
 
 def _block(dims: Any, start: Sequence[Any], sizes: Sequence[Any], op: str) -> Any:
@@ -126,20 +125,6 @@ def _slice_update_gradient(
 
 _slice_update.joint_gradient(_slice_update_gradient)
 _slice_update.declare(stackable=True)
-
-
-@_slice.batch_by
-@slice_like.batch_by
-@_slice_update.batch_by
-def _block_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    """The block of all items, if it starts at one place."""
-    start = settings["start"]
-    live = inputs[len(inputs) - sum(a is None for a in start) :]
-    if any_stacks(live):
-        return NotImplemented
-    more = {"sizes": (count, *settings["sizes"])} if "sizes" in settings else {}
-    whole = [stacked(x, count) for x in inputs[: len(inputs) - len(live)]]
-    return primitive.op(*whole, *live, start=(0, *start), **more)
 
 
 @needs_values("shape", gives=lambda a: unknown(a["inputs"]))

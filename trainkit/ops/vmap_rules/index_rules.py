@@ -18,6 +18,7 @@ from trainkit.ops.core.vmap import (
     transposed,
 )
 from trainkit.ops.indexing import index_keys
+from trainkit.ops.indexing.dynamic_slice import _block, _slice, _slice_update, slice_like
 from trainkit.ops.indexing.get_item import get_item_at, put_item_at
 from trainkit.ops.indexing.index_keys import ALL, Key
 from trainkit.ops.indexing.item_assignment import with_items
@@ -102,3 +103,53 @@ def _replaced(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     place = _StackKey(x.shape, settings["key"], parts, count)
     values = place.from_items(as_stack(value, place.rank, count))
     return primitive.op(stacked(x, count), values, *place.parts, key=place.key)
+
+
+# ------------------------------------------------------------------ blocks
+
+
+@_slice.batch_by
+@slice_like.batch_by
+@_slice_update.batch_by
+def _blocks(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """A block of the stack, or positions in it where the items' blocks begin at other places."""
+    start = settings["start"]
+    live = inputs[len(inputs) - sum(a is None for a in start) :]
+    whole = [stacked(x, count) for x in inputs[: len(inputs) - len(live)]]
+    if not any_stacks(live):
+        more = {"sizes": (count, *settings["sizes"])} if "sizes" in settings else {}
+        return primitive.op(*whole, *live, start=(0, *start), **more)
+    sizes = settings["sizes"] if "sizes" in settings else inputs[1].shape
+    starts = _starts(start, [stacked(x, count) for x in live], count)
+    parts = _block_positions(primitive.name, inputs[0].shape, starts, sizes)
+    key = tuple(f"@{i}" for i in range(len(parts)))
+    if primitive is _slice_update.primitive:
+        return with_items(*whole, *parts, key=key)
+    return get_item_at(whole[0], *parts, key=key)
+
+
+def _starts(start: Any, live: list[Tensor], count: int) -> Any:
+    """Where the items' blocks begin, (count, axes)."""
+    if any(type(x) is not Tensor for x in live):
+        raise NoBatch  # they have no values yet, so nothing can tell whether they fit
+    own = iter(live)
+    columns = [next(own).numpy() if a is None else np.full(count, a) for a in start]
+    return np.stack(columns, axis=1)
+
+
+def _block_positions(op: str, dims: Any, starts: Any, sizes: Any) -> list[Tensor]:
+    """Index tensors for the block of each item: of the items, then along each axis.
+
+    Raises:
+        ShapeError: a block reaches outside.
+    """
+    blocks = [_block(dims, row, sizes, op) for row in starts.tolist()]
+    lengths = [piece.stop - piece.start for piece in blocks[0]]
+    if any([p.stop - p.start for p in block] != lengths for block in blocks):
+        raise NoBatch  # what is left behind different places has different sizes
+    rank = len(lengths)
+    parts = [np.arange(len(starts)).reshape(-1, *(1,) * rank)]
+    for axis, n in enumerate(lengths):
+        line = np.arange(n).reshape(-1, *(1,) * (rank - axis - 1))
+        parts.append(starts[:, axis].reshape(-1, *(1,) * rank) + line)
+    return [convert_to_tensor(part) for part in parts]
