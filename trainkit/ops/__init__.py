@@ -11,6 +11,7 @@ import trainkit.ops.vmap_rules.convolution_rules
 import trainkit.ops.vmap_rules.fused_rules
 import trainkit.ops.vmap_rules.gather_rules
 import trainkit.ops.vmap_rules.index_rules
+import trainkit.ops.vmap_rules.order_rules
 import trainkit.ops.vmap_rules.shape_rules
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.ops import image as image

@@ -11,10 +11,8 @@ from typing import Any
 from trainkit.core.dispatch.facets import CONTROL, NUMBER
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import Tensor
-from trainkit.graph.ir.graph import Graph, replay
+from trainkit.graph.ir.graph import Graph
 from trainkit.graph.ir.subgraphs import merged_dims
-from trainkit.ops.core.vmap import as_items, stacks_of
 
 
 def _cond_rule(pred: Any, *inputs: Any, true: Graph, false: Graph, split: int) -> tuple[Spec, ...]:
@@ -41,15 +39,3 @@ def cond_primitive(xp: Any, pred: Any, *arrays: Any, true: Graph, false: Graph, 
 
 
 cond_primitive.primitive.passes_errors = True
-
-
-@cond_primitive.batch_by
-def _cond_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    """The branch that all items take, its operations on all of them at once."""
-    pred, *given = inputs
-    if type(pred) is not Tensor:
-        return NotImplemented  # each item takes a branch of its own
-    split = settings["split"]
-    taken = settings["true"] if bool(pred) else settings["false"]
-    values = as_items(given[:split] if taken is settings["true"] else given[split:])
-    return stacks_of(tuple(replay(taken, values)), given, count)

@@ -28,7 +28,6 @@ from trainkit.core.tensor import (
     wrap_on_device,
 )
 from trainkit.ops.arrays.broadcasting import broadcast_to
-from trainkit.ops.vmap_rules.shared_rules import behind_rows
 
 
 def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
@@ -148,12 +147,6 @@ def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
 
 
 _placed.gradients(lambda g, y, value, index, like: _read(g, index), None, None)
-
-_write.batch_by(behind_rows(0, shared=1))
-_read.batch_by(behind_rows(0, shared=1, rows=False))
-_placed.batch_by(behind_rows(2, shared=1))
-for _like in (_without, _padded):
-    _like.batch_by(behind_rows(0, 2, shared=1))
 
 
 class TensorArray(tuple):

@@ -6,7 +6,6 @@ them is stacked, a row for each round. Gradients are in `loop_gradients`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from trainkit.core import devices, nest
@@ -25,13 +24,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
-from trainkit.graph.ir.graph import Graph, replay
-from trainkit.ops.core.vmap import (
-    ItemStack,
-    as_items,
-    is_symbol,
-    stacks_of,
-)
+from trainkit.graph.ir.graph import Graph
 
 # ---------------------------------------------------------------------- rows
 
@@ -235,80 +228,6 @@ def scan_primitive(
     return (*state, *[row.stacked(n) for row in rows])
 
 
-# ---------------------------------------------------------------------- loops over stacks
-
-
-def _is_replayable(numbers: Sequence[Any], inputs: Any, *graphs: Graph, padded: Any = ()) -> bool:
-    """Whether rounds may be run as operations on all items: there are values, and no effects.
-
-    Args:
-        numbers: what says how many rounds there are.
-        inputs: of the loop.
-        graphs: of a round.
-        padded: which rows may differ in size.
-    """
-    given = [x.value if isinstance(x, ItemStack) else x for x in inputs]
-    return (
-        all(type(n) is Tensor for n in numbers)
-        and not padded
-        and not any(map(is_symbol, given))
-        and not any(graph.has_effects for graph in graphs)
-    )
-
-
-def _stacked_rows(rows: list[list[Any]]) -> list[Any]:
-    return [PRIMITIVES["stack"].op(*column, axis=0) for column in zip(*rows, strict=True)]
-
-
-@scan_primitive.batch_by
-def _scan_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
-    """Each round's operations on all items at once."""
-    steps, *given = inputs
-    body, count, fed = settings["body"], settings["count"], settings["fed"]
-    if not _is_replayable([steps], given, body, padded=settings.get("padded", ())):
-        return NotImplemented
-    n, values = int(steps), as_items(given)
-    state, feeds, captured = values[:count], values[count : count + fed], values[count + fed :]
-    if not n:
-        return NotImplemented
-    rows = []
-    for i in range(n - 1, -1, -1) if settings.get("reverse") else range(n):
-        results = replay(body, [*state, *[x[i] for x in feeds], *captured])
-        state = results[:count]
-        rows.append(results[count:])
-    if settings.get("reverse"):
-        rows.reverse()
-    return stacks_of((*state, *_stacked_rows(rows)), given, items)
-
-
-@while_primitive.batch_by
-def _while_stack(primitive: Any, inputs: Any, settings: Any, items: int) -> Any:
-    """Each round's operations on all items at once, while the number of rounds is one for all."""
-    test, body = settings["cond"], settings["body"]
-    count, split, limit = settings["count"], settings["split"], settings["limit"]
-    if not _is_replayable([], inputs, test, body, padded=settings.get("padded", ())):
-        return NotImplemented
-    values = as_items(inputs)
-    state, rows, done = values[:count], [], 0
-    for_test, for_body = values[count : count + split], values[count + split :]
-    while limit is None or done < limit:
-        going = replay(test, [*state, *for_test])[0]
-        if type(going) is not Tensor:
-            return NotImplemented  # items take different numbers of rounds
-        if not bool(going):
-            break
-        results = replay(body, [*state, *for_body])
-        state = results[:count]
-        rows.append(results[count:])
-        done += 1
-    if settings.get("stacked") is None:
-        return stacks_of(tuple(state), inputs, items)
-    if not rows:
-        return NotImplemented
-    rounds = convert_to_tensor(done, "int32")
-    return stacks_of((*state, *_stacked_rows(rows), rounds), inputs, items)
-
-
 # ---------------------------------------------------------------------- sizes of padded rows
 
 
@@ -335,15 +254,6 @@ def padded_like(xp: Any, x: Any, like: Any) -> Any:
 cut_to_sizes.gradients(lambda g, y, x, sizes, *, dims: padded_like(g, x), None)
 padded_like.gradients(lambda g, y, x, like: cut_like(g, x), None)
 padded_like.declare(batch=LEADING_AXES)
-
-
-@cut_to_sizes.batch_by
-def _cut_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    x, sizes = inputs
-    if isinstance(sizes, ItemStack):
-        return NotImplemented  # items are cut to different sizes
-    every = PRIMITIVES["concatenate"].op(convert_to_tensor([count], sizes.dtype), sizes, axis=0)
-    return primitive.op(x.stacked, every, dims=(count, *settings["dims"]))
 
 
 def cut_like(x: Any, like: Any) -> Any:

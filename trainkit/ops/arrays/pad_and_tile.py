@@ -38,8 +38,6 @@ from trainkit.ops.core.dynamic_shapes import (
     like,
     needs_values,
 )
-from trainkit.ops.core.vmap import later, reshaped
-from trainkit.ops.vmap_rules.shared_rules import tile_sums, tiles, with_settings
 
 # ------------------------------------------------------------------ tile
 
@@ -135,11 +133,7 @@ def _tile_sum_sized_gradient(
 
 tile_sum_sized.joint_gradient(_tile_sum_sized_gradient)
 
-_tile.batch_by(tiles)
-tile_sized.batch_by(tiles)
-tile_sum.batch_by(tile_sums)
 tile_sum.declare(stackable=Absent("it adds up numbers"))
-tile_sum_sized.batch_by(tile_sums)
 tile_sum_sized.declare(stackable=Absent("it adds up numbers"))
 
 
@@ -336,17 +330,6 @@ def _roll_gradient(g: Tensor, y: Tensor, x: Tensor, *, shift: Any, axis: Any) ->
 _roll.gradients(_roll_gradient)
 
 
-@_roll.batch_by
-def _roll_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    stack, axis = inputs[0].stacked, settings["axis"]
-    if axis is None:
-        flat = reshaped(stack, (count, -1))
-        rolled = primitive.op(flat, shift=settings["shift"], axis=1)
-        return reshaped(rolled, tuple(stack.shape))
-    places = tuple(map(later, axis)) if isinstance(axis, tuple) else later(axis)
-    return primitive.op(stack, shift=settings["shift"], axis=places)
-
-
 @needs_values("shift", "axis", gives=lambda a: like(a["x"]))
 def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     """`x` with its elements moved `shift` places; those that leave come back at the other end.
@@ -466,8 +449,6 @@ _pad.gradients(
 pad_sum.gradients(
     lambda g, y, x, *, pad_width, mode: _pad(g, pad_width=pad_width, mode=mode, value=0)
 )
-_pad.batch_by(with_settings(lambda s, rank, count: {"pad_width": ((0, 0), *s["pad_width"])}))
-pad_sum.batch_by(_pad.primitive.facets.batch)
 pad_sum.declare(stackable=Absent("it adds up numbers"))
 
 

@@ -33,7 +33,6 @@ from trainkit.ops.arrays.shaping import (
     reshape_like,
 )
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
-from trainkit.ops.core.vmap import ItemStack, reshaped, stacked
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
 from trainkit.ops.math.elementwise import (
     cast,
@@ -310,19 +309,6 @@ def _searchsorted(
 _searchsorted.declare(stackable=True)
 
 
-@_searchsorted.batch_by
-def _search_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    """A sequence with several axes has one for each row of `values`."""
-    sequence, values = inputs
-    if not isinstance(sequence, ItemStack) and len(sequence.shape) == 1:
-        return primitive.op(sequence, values.stacked, **settings)
-    lines, wanted = stacked(sequence, count), stacked(values, count)
-    if len(sequence.shape) == 1:
-        wanted = reshaped(wanted, (count, -1))
-    found = primitive.op(lines, wanted, **settings)
-    return reshaped(found, (count, *values.shape))
-
-
 def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tensor:
     """The positions at which `values` would go into a rising sequence and keep it rising.
 
@@ -511,14 +497,6 @@ def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
 
 
 _isin.declare(stackable=True)
-
-
-@_isin.batch_by
-def _isin_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    x, members = inputs
-    if isinstance(members, ItemStack):
-        return NotImplemented  # each set is sorted by itself
-    return primitive.op(x.stacked, members)
 
 
 def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:

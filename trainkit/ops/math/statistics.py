@@ -26,7 +26,6 @@ from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
-from trainkit.ops.core.vmap import later, moved, stacked
 from trainkit.ops.math.elementwise import (
     cast,
     divide,
@@ -188,27 +187,6 @@ def quantile_gather(
         value = (value + xp.take_along_axis(ranked, high, axis=-1) * weight)[..., 0]
         results.append(xp.expand_dims(value, axes) if keepdims else value)
     return _joined(xp, results, q, shapes.reduced_dims(x.shape, axis, keepdims), g.dtype)
-
-
-def _of_items(settings: dict[str, Any], rank: int) -> dict[str, Any]:
-    axes = shapes.canonical_axes(settings["axis"], rank, "quantile")
-    return {**settings, "axis": tuple(map(later, axes))}
-
-
-@_quantile.batch_by
-@quantile_gather.batch_by
-def _quantile_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    """Several quantiles have an axis of their own, in front of that of the items."""
-    rank = len(inputs[0].shape)
-    y = primitive.op(*[stacked(x, count) for x in inputs], **_of_items(settings, rank))
-    return moved(y, 1, 0) if type(settings["q"]) is tuple else y
-
-
-@quantile_spread.batch_by
-def _quantile_spread_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    g, x = (stacked(x, count) for x in inputs)
-    g = moved(g, 0, 1) if type(settings["q"]) is tuple else g
-    return primitive.op(g, x, **_of_items(settings, len(inputs[1].shape)))
 
 
 def _quantile_gradient(g: Tensor, y: Tensor, x: Tensor, **settings: Any) -> Tensor | None:

@@ -132,32 +132,3 @@ def behind_rows(*places: int, shared: int, rows: bool = True) -> Rule:
         return moved(y, 1, 0) if rows else y
 
     return rule
-
-
-def _of_items(repeats: Any, rank: int) -> Any:
-    """The repeats for a stack of values of `rank` axes."""
-    return (1, *(1,) * (rank - len(repeats)), *repeats)
-
-
-def tiles(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    """`tile`, whose repeats get a one for the items; sizes that are inputs must be shared."""
-    x, *sizes = inputs
-    if any_stacks(sizes):
-        return NotImplemented
-    rank = max(len(x.shape), len(settings["repeats"]))
-    return primitive.op(aligned(x, rank), *sizes, repeats=_of_items(settings["repeats"], rank))
-
-
-def tile_sums(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
-    """The sums of the copies that `tile` made, likewise."""
-    g, *rest = inputs
-    full, like = len(g.shape), rest[:1]
-    if any_stacks(rest[1:]):
-        return NotImplemented
-    more = {"rank": full + 1} if "rank" in settings else {}
-    rank = settings["rank"] if more else len(like[0].shape)
-    stacks = [stacked(x, count) for x in (g, *like)]
-    ones = [reshaped(x, (count, *(1,) * (full - rank), *tuple(x.shape)[1:])) for x in stacks[1:]]
-    repeats = _of_items(settings["repeats"], full)
-    y = primitive.op(stacks[0], *ones, *rest[1:], repeats=repeats, **more)
-    return reshaped(y, (count, *tuple(y.shape)[1 + full - rank :]))
