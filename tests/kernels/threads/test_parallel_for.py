@@ -1,5 +1,9 @@
 """Parts of kernels that whoever of the team is free takes."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numba import float32, int64, void
@@ -58,3 +62,28 @@ def test_short_work_is_done_alone_and_parts_depend_on_the_work_only(address):
     assert shared(39_000.0) == (0, 1)
     assert shared(100_000.0) == (address, 5)
     assert shared(1e12) == (address, 64)
+
+
+PROGRAM = """
+import hashlib
+import numpy as np
+from trainkit.kernels.softmax import softmax_tuned
+x = np.random.default_rng(0).standard_normal((7, 3000)).astype("float32")
+print(hashlib.sha1(softmax_tuned.softmax(x, -1).tobytes()).hexdigest())
+"""
+
+
+def test_who_compiles_a_kernel_gets_the_bits_of_who_loads_it_from_disk(tmp_path):
+    facts = {"TRAINKIT_JIT": "eager", "NUMBA_CACHE_DIR": str(tmp_path)}
+    bits = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, **facts},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert list(tmp_path.iterdir())
+    assert bits[0] == bits[1]

@@ -68,6 +68,11 @@ def _part(context: Any, module: Any, work: Any, kinds: Any, packed: Any) -> Any:
     context.call_internal_no_propagate(
         builder, compiled.fndesc, compiled.signature, [part, parts, *members]
     )
+    # Else the first process calls the code of `work` alone, and those that load from disk the code
+    # that stands beside this function, which LLVM has looked at twice: other roundings.
+    for step in builder.block.instructions:
+        if getattr(step, "callee", None) and step.callee.name == compiled.fndesc.llvm_func_name:
+            step.attributes.add("alwaysinline")
     builder.ret_void()
     return function
 
