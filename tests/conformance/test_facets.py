@@ -30,7 +30,7 @@ for _module in pkgutil.walk_packages(trainkit.__path__, "trainkit."):
 DECLARED = [
     p
     for p in PRIMITIVES.values()
-    if p.is_ufunc or (p.kernel.__module__ or "").startswith("trainkit.")
+    if p.is_ufunc or (p.body.__module__ or "").startswith("trainkit.")
 ]
 CASES = all_cases()
 TABLE = pytest.mark.parametrize("case", CASES, ids=str)

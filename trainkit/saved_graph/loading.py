@@ -219,7 +219,7 @@ class _Reader:
         }
         if primitive.is_ufunc and len(inputs) != primitive.kernel.nin:
             raise self.refuse(f"{primitive.name!r} does not take {len(inputs)} values")
-        known = () if primitive.is_ufunc else inspect.signature(primitive.kernel).parameters
+        known = () if primitive.is_ufunc else inspect.signature(primitive.body).parameters
         for key in settings:
             if key not in known:
                 raise self.refuse(f"{primitive.name!r} has no setting {key[:40]!r}")

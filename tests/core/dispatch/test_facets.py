@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit.core import shapes
-from trainkit.core.dispatch import facets
+from trainkit.core.dispatch import facets, native
 from trainkit.core.dispatch.primitive import primitive, ufunc
 from trainkit.core.tensor import PRIMITIVES
 
@@ -64,13 +65,49 @@ def test_a_rule_is_given_by_a_decorator_of_the_operation(declared, method, facet
 
 
 def test_a_tuned_kernel_is_one_of_this_operation_alone(declared):
-    op = declared()
-    op.tune(np.negative, exact=True, may_run=lambda arrays, settings: arrays[0].size > 9)
-    kernel = op.primitive.facets.tuned["cpu"]
+    op = declared(tuned=facets.Tuned(np.negative, exact=True, fewest=9))
+    kernel = op.primitive.facets.tuned
     assert kernel.run is np.negative
     assert kernel.exact
-    assert kernel.may_run([np.ones(10)], {})
-    assert PRIMITIVES["add"].facets.tuned == {}
+    assert PRIMITIVES["add"].facets.tuned is None
+    with pytest.raises(TypeError, match="tried_here: its tuned kernel is given with"):
+        op.declare(tuned=kernel)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_tuned_kernel_runs_from_its_size_on_unless_it_gives_nothing(declared, compiled):
+    asked = []
+
+    def run(x):
+        asked.append(x.size)
+        return None if x[0] < 0 else x * 10
+
+    before = native.switch(compiled)
+    op = declared(tuned=facets.Tuned(run, fewest=4))
+    try:
+        small, large, refused = (tk.constant(x).cpu() for x in ([1.0] * 3, [1.0] * 4, [-1.0] * 4))
+        assert op(small).numpy().tolist() == [-1.0] * 3
+        assert asked == []
+        assert op(large).numpy().tolist() == [10.0] * 4
+        assert op(refused).numpy().tolist() == [1.0] * 4
+        assert asked == [4, 4]
+        assert tk.function(op)(large).numpy().tolist() == [10.0] * 4
+        assert tk.function(op)(small).numpy().tolist() == [-1.0] * 3
+        assert op.primitive.run([np.ones(5)], {}).tolist() == [10.0] * 5
+        assert op.primitive.body(np, np.ones(5)).tolist() == [-1.0] * 5
+    finally:
+        native.switch(before)
+
+
+def test_what_a_tuned_kernel_may_round_otherwise():
+    tuned = facets.Tuned(
+        np.negative, fewest=9, of=1, unless=lambda arrays, settings: settings["no"]
+    )
+    small, large = np.ones(8), np.ones(9)
+    assert tuned.may_round_otherwise((small, large), {"no": False})
+    assert not tuned.may_round_otherwise((small, large), {"no": True})
+    assert not tuned.may_round_otherwise((large, small), {"no": False})
+    assert not facets.Tuned(np.negative, exact=True).may_round_otherwise((small,), {})
 
 
 def test_shape_and_gradient_rules_are_seen_in_the_record(declared):

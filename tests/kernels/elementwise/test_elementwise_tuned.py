@@ -6,12 +6,7 @@ import pytest
 import trainkit as tk
 from trainkit import ops
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.kernels.elementwise.elementwise_tuned import (
-    _EXACT,
-    _FAMILIES,
-    FEWEST,
-    applied,
-)
+from trainkit.kernels.elementwise.elementwise_tuned import FEWEST, KERNELS
 from trainkit.kernels.jit import kernel_family
 
 SHAPE = (5, FEWEST // 5 + 1)
@@ -39,7 +34,7 @@ def both(name, rng):
     for mode in ("eager", "off"):
         kernel_family.set_mode(mode)
         results.append(PRIMITIVES[name].run(arrays, settings))
-        assert bool(_FAMILIES[name]._ready) == (mode == "eager")
+        assert bool(KERNELS[name]._ready) == (mode == "eager")
     return results
 
 
@@ -50,19 +45,19 @@ def mode_kept():
     kernel_family.set_mode(before)
 
 
-@pytest.mark.parametrize("name", _EXACT)
+@pytest.mark.parametrize("name", [name for name in KERNELS if KERNELS[name].exact])
 def test_kernels_said_to_be_exact_give_the_bits_of_the_plain_version(name, rng):
     found, expected = both(name, rng)
     assert found.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("name", sorted(set(_FAMILIES) - set(_EXACT)))
+@pytest.mark.parametrize("name", [name for name in KERNELS if not KERNELS[name].exact])
 def test_kernels_equal_the_formula_in_float64_to_float32(name, rng):
     arrays = inputs_of(name, rng)
     expected = PRIMITIVES[name].run([x.astype("float64") for x in arrays], {})
     kernel_family.set_mode("eager")
     found = PRIMITIVES[name].run(arrays, {})
-    assert _FAMILIES[name]._ready
+    assert KERNELS[name]._ready
     np.testing.assert_allclose(found, expected, rtol=4e-6, atol=1.5e-6)
 
 
@@ -84,9 +79,9 @@ def test_gradients_with_compiled_kernels_agree_with_differences(name, rng):
 def test_small_arrays_other_dtypes_and_other_orders_are_left_to_the_plain_version(rng):
     kernel_family.set_mode("eager")
     x = rng.normal(size=(300, 300)).astype("float32")
-    assert applied("relu", x) is not None
-    assert applied("relu", x[:100, :100].copy()) is None
-    assert applied("relu", x.astype("float64")) is None
-    assert applied("relu", x.T) is None
-    assert applied("where", x > 0, x, x[:1].repeat(300, 0)) is not None
-    assert applied("where", x[0] > 0, x, x) is None
+    assert KERNELS["relu"](x) is not None
+    assert KERNELS["relu"](x[:100, :100].copy()) is None
+    assert KERNELS["relu"](x.astype("float64")) is None
+    assert KERNELS["relu"](x.T) is None
+    assert KERNELS["where"](x > 0, x, x[:1].repeat(300, 0)) is not None
+    assert KERNELS["where"](x[0] > 0, x, x) is None

@@ -18,6 +18,7 @@ from trainkit.core.tensor import LARGE, Tensor
 from trainkit.core.variable import Variable
 
 if TYPE_CHECKING:
+    from trainkit.core.dispatch.facets import Tuned
     from trainkit.core.dispatch.primitive import Primitive
 
 KERNEL_ERRORS = (ValueError, TypeError, IndexError, KeyError, OverflowError, np.linalg.LinAlgError)
@@ -290,6 +291,21 @@ def _named(reference: Callable[..., Any], two: bool) -> Callable[..., Any]:
 
     op.__wrapped__ = reference  # type: ignore[attr-defined]
     return op
+
+
+def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
+    """The kernel of an operation: `body`, or for NumPy arrays that are large the tuned one."""
+    run, fewest, place = tuned.run, tuned.fewest, tuned.of
+
+    def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
+        x = arrays[place] if place < len(arrays) else None
+        if type(x) is _ndarray and x.size >= fewest:
+            found = run(*arrays, **settings)
+            if found is not None:
+                return found
+        return body(xp, *arrays, **settings)
+
+    return native.attempt("TunedKernel", body, run, fewest, place) or kernel
 
 
 def _compiled(

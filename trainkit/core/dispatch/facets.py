@@ -8,7 +8,7 @@ never read the record; whoever batches, traces, fuses, places or saves them does
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 Value = TypeVar("Value")
@@ -114,20 +114,42 @@ INVOLUTION = "undoes itself"
 
 
 class Tuned:
-    """A kernel for one device, which runs in place of the reference body where that pays.
+    """A kernel for NumPy arrays that runs in place of the reference body where that pays.
+
+    Whoever runs the operation asks it; the body decides nothing.
 
     Attributes:
-        run: the kernel.
-        exact: whether it gives the bits of the reference body.
-        may_run: function of the arrays and settings of a call: whether it may be taken for them.
+        run: function of the arrays and settings of a call, in the form of the body without `xp`.
+            It gives `None` where the body is to do it.
+        exact: whether it gives the bits of the body.
+        fewest: how many elements an input has to have for it to be asked.
+        of: the place of that input.
+        unless: function of arrays and settings: calls that it surely leaves to the body, though
+            they are large enough.
     """
 
-    __slots__ = ("exact", "may_run", "run")
+    __slots__ = ("exact", "fewest", "of", "run", "unless")
 
-    def __init__(self, run: Rule, exact: bool, may_run: Rule) -> None:
+    def __init__(
+        self,
+        run: Rule,
+        *,
+        exact: bool = False,
+        fewest: int = 0,
+        of: int = 0,
+        unless: Rule | None = None,
+    ) -> None:
         self.run = run
         self.exact = exact
-        self.may_run = may_run
+        self.fewest = fewest
+        self.of = of
+        self.unless = unless
+
+    def may_round_otherwise(self, arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
+        """Whether the bits of such a call may be others than those of the body."""
+        if self.exact or getattr(arrays[self.of], "size", 0) < self.fewest:
+            return False
+        return self.unless is None or not self.unless(arrays, settings)
 
     def __repr__(self) -> str:
         return "tuned, same bits" if self.exact else "tuned, other roundings"
@@ -177,7 +199,7 @@ _DEFAULTS: dict[str, Any] = {
     "recompute": "costly",
     "simplify": Absent("no call of it is known to change nothing"),
     "lowering": UNDECLARED,
-    "tuned": {},
+    "tuned": None,
     "export": True,
     "effect": None,
     "no_gradient": UNDECLARED,
@@ -288,7 +310,8 @@ class Facets:
         simplify: which calls change nothing: `UNCHANGED`, `IF_ALIKE`, `INVOLUTION` or a `Unit`.
         lowering: how fused kernels are made: `TRACE`, or a rule `(trace, *arrays, **settings)`, or
             `Absent(reason)`.
-        tuned: a `Tuned` kernel per device ("cpu", "gpu").
+        tuned: a `Tuned` kernel for NumPy arrays, or `None` where the body serves all sizes. It is
+            given with the declaration, as it becomes a part of what calls run.
         graph_name: what a graph calls its nodes: TensorFlow's name where people look for that.
         export: `True` where the NumPy-only reader of saved graphs computes it too, or
             `Absent(reason)`.
@@ -335,7 +358,7 @@ class Facets:
     recompute: Literal["free", "cheap", "costly"]
     simplify: str | Unit | Absent
     lowering: str | Rule | Absent
-    tuned: dict[str, Tuned]
+    tuned: Tuned | None
     graph_name: str
     export: Literal[True] | Absent
     effect: Effect | None
@@ -382,8 +405,13 @@ class Facets:
         """Give facets by name.
 
         Raises:
-            TypeError: there is no such facet.
+            TypeError: there is no such facet, or it is too late for it.
         """
+        if "tuned" in facets and self.primitive.op != self.primitive.slow:
+            raise TypeError(
+                f"{self.primitive.name}: its tuned kernel is given with `@primitive`, it becomes "
+                "a part of what calls run"
+            )
         for name, value in facets.items():
             if name not in _DECLARABLE:
                 raise TypeError(
@@ -412,11 +440,7 @@ class Facets:
         self.parts = rule  # type: ignore[assignment]
         return rule
 
-    def tune(self, run: Rule, *, exact: bool, may_run: Rule, device: str = "cpu") -> None:
-        """Give a kernel for a device: `run`, whether its bits are the body's, where it may run."""
-        self.tuned = {**self.tuned, device: Tuned(run, exact, may_run)}
-
 
 _DECLARABLE = tuple(name for name in Facets.__slots__ if name != "primitive")
-METHODS = ("declare", "batch_by", "stack_by", "lower_by", "parts_by", "tune")
+METHODS = ("declare", "batch_by", "stack_by", "lower_by", "parts_by")
 """The methods above that operations have."""

@@ -83,14 +83,15 @@ def attempt(name: str, *arguments: Any) -> Any:
     """What a function of the compiled half gives while trainkit is being imported.
 
     Returns:
-        Its result, `None` without a compiled half. When it raises, that is told once, and from then
-        on there is none: the Python functions take over.
+        Its result, `None` without a compiled half that has it. When it raises, that is told once,
+        and from then on there is none: the Python functions take over.
     """
     global NATIVE
-    if NATIVE is None:
+    maker = getattr(NATIVE, name, None)
+    if maker is None:
         return None
     try:
-        return getattr(NATIVE, name)(*arguments)
+        return maker(*arguments)
     except Exception as error:
         _tell(error)
         NATIVE.switch(False)  # what is compiled already calls the Python functions

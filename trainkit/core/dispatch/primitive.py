@@ -17,7 +17,12 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, shapes
 from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.eager import KERNEL_ERRORS, callable_for, wrapped
+from trainkit.core.dispatch.eager import (
+    KERNEL_ERRORS,
+    callable_for,
+    with_tuned,
+    wrapped,
+)
 from trainkit.core.dispatch.facets import (
     COMMON,
     COMPOSITE,
@@ -94,7 +99,6 @@ class Operation(Protocol[P]):
     stack_by: Callable[[Any], Any]
     lower_by: Callable[[Any], Any]
     parts_by: Callable[[Any], Any]
-    tune: Callable[..., None]
 
 
 class Primitive:
@@ -103,6 +107,7 @@ class Primitive:
     Attributes:
         name: the key in `PRIMITIVES`.
         kernel: function of `(xp, *arrays, **settings)`; a ufunc takes the arrays alone.
+        body: the kernel as it was written, which is the reference; `kernel` may ask a tuned one.
         shape_rule: function of `Spec`s and settings to the `Spec` of the result.
         rules: one function `(g, y, *inputs, **settings)` per input, `None` for an input without a
             gradient; one rule serves all inputs when the primitive takes any number (`variadic`).
@@ -119,7 +124,7 @@ class Primitive:
 
     def __init__(self, name: str, kernel: Any, shape_rule: Rule) -> None:
         self.name = name
-        self.kernel = kernel
+        self.kernel = self.body = kernel
         self.shape_rule = shape_rule
         self.rules: tuple[Rule | None, ...] | None = None
         self.joint: Rule | None = None
@@ -458,6 +463,8 @@ def primitive(
         prim = Primitive(name or kernel.__name__, kernel, shape_rule)
         if facets:
             prim.facets.declare(**facets)
+        if prim.facets.tuned:
+            prim.kernel = with_tuned(kernel, prim.facets.tuned)
         names, variadic, has_settings = _arguments(kernel)
         arity = None if variadic else len(names) - has_settings - 1
         return _register(prim, callable_for(prim, arity, has_settings > 0), kernel.__doc__)

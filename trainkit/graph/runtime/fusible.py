@@ -21,8 +21,6 @@ from trainkit.compiler.tracer import (
 )
 from trainkit.core.dispatch.facets import TRACE
 from trainkit.graph.ir.graph import GraphTensor, Node
-from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.jit.tuned import may_be_tuned
 from trainkit.ops.neural.dropout import dropped
 from trainkit.ops.neural.softmax_cross_entropy import (
     sparse_loss,
@@ -64,13 +62,14 @@ def traced(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> tuple[Tr
 
 
 def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
-    if trace.tuned and may_be_tuned(node.primitive.name, arrays, node.settings):
+    tuned = node.primitive.facets.tuned
+    if trace.tuned and tuned and tuned.may_round_otherwise(arrays, node.settings):
         raise Unsupported("arrays for which there may be a tuned kernel")
     lowering = node.primitive.facets.lowering
     if lowering is not TRACE:
         return lowering(trace, *arrays, **node.settings)
     if not node.primitive.is_ufunc:
-        return node.primitive.kernel(_XP, *arrays, **node.settings)
+        return node.primitive.body(_XP, *arrays, **node.settings)
     y = node.primitive.kernel(*arrays)
     return y.astype(node.outputs[0].dtype.dtype, copy=False)
 
@@ -80,8 +79,9 @@ def _run(trace: KernelTracer, node: Node, arrays: tuple[Any, ...]) -> Any:
 
 def _classes(trace: KernelTracer, labels: TracedArray, logits: TracedArray) -> Any:
     """Where the class of an element is its row's label."""
-    small = 8 * logits.nbytes / kernel_family.BYTES_PER_SECOND < kernel_family.SMALLEST_SECONDS
-    if kernel_family.mode() == "eager" or not small or logits.dtype.itemsize < 4:
+    tuned = sparse_loss.primitive.facets.tuned
+    is_large = tuned is not None and tuned.may_round_otherwise((labels, logits), {})
+    if is_large or logits.dtype.itemsize < 4:
         raise Unsupported("logits for which there may be a tuned kernel")
     check_labels(trace, labels, logits.shape[-1])
     return np.expand_dims(labels, -1) == np.arange(logits.shape[-1], dtype=labels.dtype)

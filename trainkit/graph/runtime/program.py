@@ -8,6 +8,7 @@ goes. Variables are read at its start and stored at its end, when nothing can fa
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
@@ -323,9 +324,18 @@ def bound_kernel(node: Node, on_gpu: bool = False) -> Callable[..., Any]:
         return kernel if _dtype_given(node) == wanted else functools.partial(_cast, kernel, wanted)
     if primitive.facets.semantics is PRODUCT and _is_plain_product(inputs):
         return np.matmul
-    if node.settings:
-        return functools.partial(primitive.kernel, np, **node.settings)
-    return functools.partial(primitive.kernel, np)
+    kernel = primitive.body if _is_too_small(node) else primitive.kernel
+    return functools.partial(kernel, np, **node.settings)
+
+
+def _is_too_small(node: Node) -> bool:
+    """Whether a node's arrays surely have fewer elements than a tuned kernel is for."""
+    tuned = node.primitive.facets.tuned
+    if tuned is None or tuned.of >= len(node.inputs):
+        return False
+    x = node.inputs[tuned.of]
+    dims = tuple(x.shape) if isinstance(x, GraphTensor) and x.shape.rank is not None else (None,)
+    return None not in dims and math.prod(dims) < tuned.fewest
 
 
 def _is_plain_product(inputs: list[GraphTensor]) -> bool:

@@ -9,16 +9,15 @@ al. 2022, "FlashAttention", arXiv:2205.14135.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import boolean, float32, uint8, void
+from numba import boolean, float32, uint8
 
 from trainkit.kernels.convolution.conv_microkernels import turn_square
+from trainkit.kernels.jit.builders import by_parts
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.matmul.matmul_compiled import WIDE, add_product, product_tiling
 from trainkit.kernels.softmax.softmax_columns import column_slopes, column_softmax
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.threads.parallel_for import stretch
 
 _HEADS, _MASK, _ROOM = float32[:, :, :, ::1], uint8[:, :, :, ::1], float32[:, :, ::1]
 _BLOCK, _BYTES = WIDE, 4
@@ -108,8 +107,14 @@ def _shares(q, k, mask, scale, causal, b, first, h, shared, s, turned, zeros):
     return rows
 
 
-@compiled(parallel=False)
-def _attention_part(part, parts, q, k, v, mask, scale, causal, y, room):
+@by_parts(_HEADS, _HEADS, _HEADS, _MASK, float32, boolean, _HEADS, _ROOM)
+def attention(part, parts, q, k, v, mask, scale, causal, y, room):
+    """What each query sees of the values.
+
+    Shapes: q (batch, targets, heads, size), k (batch, sources, key heads, size), v (batch, sources,
+    key heads, value size), mask (batch or 1, heads or 1, sources, targets or 1), of no elements for
+    none, y (batch, targets, heads, value size), room of `room_shape`.
+    """
     batch, targets, heads, size = q.shape
     blocks, group, wide = (targets + _BLOCK - 1) // _BLOCK, heads // k.shape[2], v.shape[3]
     s, turned = room[part, : k.shape[1]], room[part, 2 * k.shape[1] :]
@@ -136,22 +141,6 @@ def _attention_part(part, parts, q, k, v, mask, scale, causal, y, room):
         )
 
 
-def attention() -> Any:
-    """`run(team, parts, q, k, v, mask, scale, causal, y, room)`.
-
-    Shapes: q (batch, targets, heads, size), k (batch, sources, key heads, size), v (batch, sources,
-    key heads, value size), mask (batch or 1, heads or 1, sources, targets or 1), of no elements for
-    none, y (batch, targets, heads, value size), room of `room_shape`.
-    """
-
-    @compiled(parallel=False)
-    def run(team, parts, q, k, v, mask, scale, causal, y, room):
-        spread(team, parts, _attention_part, (q, k, v, mask, scale, causal, y, room))
-
-    run.compile(void(*TEAM, _HEADS, _HEADS, _HEADS, _MASK, float32, boolean, _HEADS, _ROOM))
-    return run
-
-
 # ------------------------------------------------------------------ the way back
 
 
@@ -167,8 +156,12 @@ def _by_block(shares, rows, x, b, first, count, h, result, shared):
     )
 
 
-@compiled(parallel=False)
-def _gradient_part(part, parts, g, q, k, v, mask, scale, causal, by_q, by_k, by_v, room):
+@by_parts(_HEADS, _HEADS, _HEADS, _HEADS, _MASK, float32, boolean, _HEADS, _HEADS, _HEADS, _ROOM)
+def attention_gradient(part, parts, g, q, k, v, mask, scale, causal, by_q, by_k, by_v, room):
+    """Gradients of `attention` by q, k and v.
+
+    As `attention`; g is like its y, and the gradients are like q, k and v.
+    """
     batch, targets, heads, size = q.shape
     sources, groups, wide = k.shape[1], k.shape[2], v.shape[3]
     blocks, group = (targets + _BLOCK - 1) // _BLOCK, heads // groups
@@ -206,19 +199,3 @@ def _gradient_part(part, parts, g, q, k, v, mask, scale, causal, by_q, by_k, by_
                 _BYTES * heads * size,
                 size,
             )
-
-
-def attention_gradient() -> Any:
-    """`run(team, parts, g, q, k, v, mask, scale, causal, by_q, by_k, by_v, room)`.
-
-    As `attention`; g is like its y, and the gradients are like q, k and v.
-    """
-
-    @compiled(parallel=False)
-    def run(team, parts, g, q, k, v, mask, scale, causal, by_q, by_k, by_v, room):
-        given = (g, q, k, v, mask, scale, causal, by_q, by_k, by_v, room)
-        spread(team, parts, _gradient_part, given)
-
-    arrays = (_HEADS,) * 4
-    run.compile(void(*TEAM, *arrays, _MASK, float32, boolean, _HEADS, _HEADS, _HEADS, _ROOM))
-    return run

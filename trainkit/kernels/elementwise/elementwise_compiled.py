@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import boolean, float32, void
+from numba import boolean, float32
 
 from trainkit.kernels.elementwise import vector_math
-from trainkit.kernels.jit.options import compiled, inlined
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.jit.builders import FLAT, by_element, by_parts
+from trainkit.kernels.jit.options import inlined
+from trainkit.kernels.threads.parallel_for import stretch
 
-_FLAT, _MASK = float32[::1], boolean[::1]
+_MASK = boolean[::1]
 _HALF, _ZERO, _ONE = np.float32(0.5), np.float32(0), np.float32(1)
 _ROOT_HALF = np.float32(0.5**0.5)
 _DENSITY = np.float32((2 * np.pi) ** -0.5)
@@ -20,188 +19,68 @@ _TANH_SCALE, _CUBIC = np.float32((2 / np.pi) ** 0.5), np.float32(0.044715)
 # ------------------------------------------------------------------ exact ones
 
 
-@compiled(parallel=False, exact=True)
-def _relu_part(part, parts, x, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        y[i] = x[i] if x[i] > _ZERO or x[i] != x[i] else _ZERO
+@by_element(FLAT, exact=True)
+def relu(x):
+    """max(x, 0); NaN stays."""
+    return x if x > _ZERO or x != x else _ZERO
 
 
-def relu() -> Any:
-    """`run(team, parts, x, y)`: max(x, 0)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _relu_part, (x, y))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT))
-    return run
+@by_element(FLAT, FLAT, exact=True)
+def relu_gradient(g, y):
+    """The gradient g where y > 0, else g * 0."""
+    return g * (_ONE if y > _ZERO else _ZERO)
 
 
-@compiled(parallel=False, exact=True)
-def _relu_gradient_part(part, parts, g, y, result):
-    first, last = stretch(part, parts, g.size, 16)
-    for i in range(first, last):
-        result[i] = g[i] * (_ONE if y[i] > _ZERO else _ZERO)
+@by_element(FLAT, float32, float32, exact=True)
+def clip(x, low, high):
+    """min(max(x, low), high)."""
+    value = low if x < low else x
+    return high if value > high else value
 
 
-def relu_gradient() -> Any:
-    """`run(team, parts, g, y, result)`: g where y > 0, else g * 0."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, y, result):
-        spread(team, parts, _relu_gradient_part, (g, y, result))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
-    return run
+@by_element(_MASK, FLAT, FLAT, exact=True)
+def where(mask, a, b):
+    """The number a where the mask is true, else b."""
+    return a if mask else b
 
 
-@compiled(parallel=False, exact=True)
-def _clip_part(part, parts, x, low, high, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        value = low if x[i] < low else x[i]
-        y[i] = high if value > high else value
-
-
-def clip() -> Any:
-    """`run(team, parts, x, low, high, y)`: min(max(x, low), high)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, low, high, y):
-        spread(team, parts, _clip_part, (x, low, high, y))
-
-    run.compile(void(*TEAM, _FLAT, float32, float32, _FLAT))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _where_part(part, parts, mask, a, b, y):
-    first, last = stretch(part, parts, mask.size, 16)
-    for i in range(first, last):
-        y[i] = a[i] if mask[i] else b[i]
-
-
-def where() -> Any:
-    """`run(team, parts, mask, a, b, y)`: a where the mask is true, else b."""
-
-    @compiled(parallel=False)
-    def run(team, parts, mask, a, b, y):
-        spread(team, parts, _where_part, (mask, a, b, y))
-
-    run.compile(void(*TEAM, _MASK, _FLAT, _FLAT, _FLAT))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _keep_where_part(part, parts, mask, x, y):
-    first, last = stretch(part, parts, mask.size, 16)
-    for i in range(first, last):
-        y[i] = x[i] if mask[i] else _ZERO
-
-
-def keep_where() -> Any:
-    """`run(team, parts, mask, x, y)`: x where the mask is true, else 0."""
-
-    @compiled(parallel=False)
-    def run(team, parts, mask, x, y):
-        spread(team, parts, _keep_where_part, (mask, x, y))
-
-    run.compile(void(*TEAM, _MASK, _FLAT, _FLAT))
-    return run
+@by_element(_MASK, FLAT, exact=True)
+def keep_where(mask, x):
+    """The number x where the mask is true, else 0."""
+    return x if mask else _ZERO
 
 
 # ------------------------------------------------------------------ of one array
 
 
-@compiled(parallel=False)
-def _sigmoid_part(part, parts, x, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        y[i] = vector_math.sigmoid(x[i])
+@by_element(FLAT)
+def sigmoid(x):
+    """1 / (1 + e**-x)."""
+    return vector_math.sigmoid(x)
 
 
-def sigmoid() -> Any:
-    """`run(team, parts, x, y)`."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _sigmoid_part, (x, y))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT))
-    return run
+@by_element(FLAT)
+def softplus(x):
+    """log(1 + e**x)."""
+    return vector_math.softplus(x)
 
 
-@compiled(parallel=False)
-def _softplus_part(part, parts, x, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        y[i] = vector_math.softplus(x[i])
+@by_element(FLAT)
+def silu(x):
+    """X * sigmoid(x)."""
+    return x / (_ONE + vector_math.exponential(-x))
 
 
-def softplus() -> Any:
-    """`run(team, parts, x, y)`: log(1 + e**x)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _softplus_part, (x, y))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT))
-    return run
+@by_element(FLAT)
+def erf(x):
+    """Error function."""
+    return vector_math.erf(x)
 
 
-@compiled(parallel=False)
-def _silu_part(part, parts, x, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        y[i] = x[i] / (_ONE + vector_math.exponential(-x[i]))
-
-
-def silu() -> Any:
-    """`run(team, parts, x, y)`: x * sigmoid(x)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _silu_part, (x, y))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT))
-    return run
-
-
-@compiled(parallel=False)
-def _erf_part(part, parts, x, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        y[i] = vector_math.erf(x[i])
-
-
-def erf() -> Any:
-    """`run(team, parts, x, y)`."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _erf_part, (x, y))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT))
-    return run
-
-
-@compiled(parallel=False)
-def _gelu_erf_part(part, parts, x, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        y[i] = _HALF * x[i] * (_ONE + vector_math.erf(x[i] * _ROOT_HALF))
-
-
-def gelu_erf() -> Any:
-    """`run(team, parts, x, y)`: x times the normal distribution function."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _gelu_erf_part, (x, y))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT))
-    return run
+@by_element(FLAT)
+def gelu_erf(x):
+    """X times the normal distribution function."""
+    return _HALF * x * (_ONE + vector_math.erf(x * _ROOT_HALF))
 
 
 @inlined
@@ -209,49 +88,27 @@ def _tanh_argument(x):
     return _TANH_SCALE * (x + _CUBIC * x * x * x)
 
 
-@compiled(parallel=False)
-def _gelu_tanh_part(part, parts, x, y):
-    first, last = stretch(part, parts, x.size, 16)
-    for i in range(first, last):
-        inner = _tanh_argument(x[i])
-        y[i] = x[i] / (_ONE + vector_math.exponential(-inner - inner))
-
-
-def gelu_tanh() -> Any:
-    """`run(team, parts, x, y)`: `gelu_erf` by tanh, x * sigmoid(2 * argument)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _gelu_tanh_part, (x, y))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT))
-    return run
+@by_element(FLAT)
+def gelu_tanh(x):
+    """`gelu_erf` by tanh, x * sigmoid(2 * argument)."""
+    inner = _tanh_argument(x)
+    return x / (_ONE + vector_math.exponential(-inner - inner))
 
 
 # ------------------------------------------------------------------ gradients
 
 
-@compiled(parallel=False)
-def _silu_gradient_part(part, parts, g, x, result):
-    first, last = stretch(part, parts, g.size, 16)
-    for i in range(first, last):
-        s = vector_math.sigmoid(x[i])
-        result[i] = g[i] * s * (_ONE + x[i] * (_ONE - s))
+@by_element(FLAT, FLAT)
+def silu_gradient(g, x):
+    """G * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    s = vector_math.sigmoid(x)
+    return g * s * (_ONE + x * (_ONE - s))
 
 
-def silu_gradient() -> Any:
-    """`run(team, parts, g, x, result)`: g * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, x, result):
-        spread(team, parts, _silu_gradient_part, (g, x, result))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
-    return run
-
-
-@compiled(parallel=False)
-def _gelu_erf_gradient_part(part, parts, g, x, result):
+# As a formula of numbers it would have sums in another order, which are other bits.
+@by_parts(FLAT, FLAT, FLAT)
+def gelu_erf_gradient(part, parts, g, x, result):
+    """The gradient g * (distribution(x) + x * density(x)) of the normal distribution."""
     first, last = stretch(part, parts, g.size, 16)
     for i in range(first, last):
         share = _HALF + _HALF * vector_math.erf(x[i] * _ROOT_HALF)
@@ -259,33 +116,10 @@ def _gelu_erf_gradient_part(part, parts, g, x, result):
         result[i] = g[i] * (share + x[i] * density)
 
 
-def gelu_erf_gradient() -> Any:
-    """`run(team, parts, g, x, result)`: g * (distribution(x) + x * density(x))."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, x, result):
-        spread(team, parts, _gelu_erf_gradient_part, (g, x, result))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
-    return run
-
-
-@compiled(parallel=False)
-def _gelu_tanh_gradient_part(part, parts, g, x, result):
-    first, last = stretch(part, parts, g.size, 16)
-    for i in range(first, last):
-        inner = _tanh_argument(x[i])
-        s = vector_math.sigmoid(inner + inner)
-        slope = _TANH_SCALE * (_ONE + np.float32(3) * _CUBIC * x[i] * x[i])
-        result[i] = g[i] * s * (_ONE + np.float32(2) * x[i] * slope * (_ONE - s))
-
-
-def gelu_tanh_gradient() -> Any:
-    """`run(team, parts, g, x, result)`: that of `gelu_tanh`, with s = sigmoid(2 * argument)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, x, result):
-        spread(team, parts, _gelu_tanh_gradient_part, (g, x, result))
-
-    run.compile(void(*TEAM, _FLAT, _FLAT, _FLAT))
-    return run
+@by_element(FLAT, FLAT)
+def gelu_tanh_gradient(g, x):
+    """That of `gelu_tanh`, with s = sigmoid(2 * argument)."""
+    inner = _tanh_argument(x)
+    s = vector_math.sigmoid(inner + inner)
+    slope = _TANH_SCALE * (_ONE + np.float32(3) * _CUBIC * x * x)
+    return g * s * (_ONE + np.float32(2) * x * slope * (_ONE - s))

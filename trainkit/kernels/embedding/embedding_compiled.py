@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import float32, int64, void
+from numba import int64
 
-from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
-
-_MATRIX = float32[:, ::1]
+from trainkit.kernels.jit.builders import MATRIX, by_parts
+from trainkit.kernels.threads.parallel_for import stretch
 
 
-@compiled(parallel=False, exact=True)
-def _sum_by_id_part(part, parts, rows, ids, result):
+@by_parts(MATRIX, int64[::1], MATRIX, exact=True)
+def sum_by_id(part, parts, rows, ids, result):
+    """Sums result[ids[i]] += rows[i], in order, from zeros."""
     first, last = stretch(part, parts, result.shape[0], 1)
     for row in range(first, last):
         for f in range(result.shape[1]):
@@ -24,14 +21,3 @@ def _sum_by_id_part(part, parts, rows, ids, result):
         if row >= first and row < last:
             for f in range(result.shape[1]):
                 result[row, f] += rows[i, f]
-
-
-def sum_by_id() -> Any:
-    """`run(team, parts, rows, ids, result)`: result[ids[i]] += rows[i], in order, from zeros."""
-
-    @compiled(parallel=False)
-    def run(team, parts, rows, ids, result):
-        spread(team, parts, _sum_by_id_part, (rows, ids, result))
-
-    run.compile(void(*TEAM, _MATRIX, int64[::1], _MATRIX))
-    return run

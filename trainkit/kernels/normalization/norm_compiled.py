@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import boolean, float32, void
+from numba import boolean, float32
 
-from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
-
-_MATRIX, _VECTOR = float32[:, ::1], float32[::1]
+from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+from trainkit.kernels.threads.parallel_for import stretch
 
 
-@compiled(parallel=False)
-def _rows_part(part, parts, x, scale, offset, epsilon, y):
+@by_parts(MATRIX, VECTOR, VECTOR, float32, MATRIX)
+def rows(part, parts, x, scale, offset, epsilon, y):
+    """Each row by its own mean and variance."""
     features = x.shape[1]
     first, last = stretch(part, parts, x.shape[0], 1)
     for row in range(first, last):
@@ -30,19 +27,9 @@ def _rows_part(part, parts, x, scale, offset, epsilon, y):
             y[row, f] = (x[row, f] - mean) * factor * scale[f] + offset[f]
 
 
-def rows() -> Any:
-    """`run(team, parts, x, scale, offset, epsilon, y)`: each row by its own mean and variance."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, scale, offset, epsilon, y):
-        spread(team, parts, _rows_part, (x, scale, offset, epsilon, y))
-
-    run.compile(void(*TEAM, _MATRIX, _VECTOR, _VECTOR, float32, _MATRIX))
-    return run
-
-
-@compiled(parallel=False)
-def _rows_gradient_part(part, parts, g, x, scale, epsilon, result, by_scale, by_offset):
+@by_parts(MATRIX, MATRIX, VECTOR, float32, MATRIX, MATRIX, MATRIX)
+def rows_gradient(part, parts, g, x, scale, epsilon, result, by_scale, by_offset):
+    """Gradients by x, and by scale and offset as sums of each worker's share of the rows."""
     count, features = x.shape
     workers = by_scale.shape[0]
     width = np.float32(features)
@@ -74,23 +61,12 @@ def _rows_gradient_part(part, parts, g, x, scale, epsilon, result, by_scale, by_
                 result[row, f] = (g[row, f] * scale[f] - level - normal * slope) * factor
 
 
-def rows_gradient() -> Any:
-    """`run(team, parts, g, x, scale, epsilon, result, by_scale, by_offset)`.
+@by_parts(MATRIX, MATRIX, VECTOR, MATRIX, MATRIX, boolean)
+def column_sums(part, parts, a, b, centre, one, two, product):
+    """Sums of each worker's share of the rows.
 
-    The last two are sums of each worker's share of the rows.
+    One sums a - centre, two its square; with `product` one sums a, and two a * (b - centre).
     """
-
-    @compiled(parallel=False)
-    def run(team, parts, g, x, scale, epsilon, result, by_scale, by_offset):
-        given = (g, x, scale, epsilon, result, by_scale, by_offset)
-        spread(team, parts, _rows_gradient_part, given)
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, float32, _MATRIX, _MATRIX, _MATRIX))
-    return run
-
-
-@compiled(parallel=False)
-def _column_sums_part(part, parts, a, b, centre, one, two, product):
     count, features = a.shape
     workers = one.shape[0]
     first, last = stretch(part, parts, workers, 1)
@@ -111,34 +87,10 @@ def _column_sums_part(part, parts, a, b, centre, one, two, product):
                     two[worker, f] += value * value
 
 
-def column_sums() -> Any:
-    """`run(team, parts, a, b, centre, one, two, product)`: sums of each worker's share of the rows.
-
-    One sums a - centre, two its square; with `product` one sums a, and two a * (b - centre).
-    """
-
-    @compiled(parallel=False)
-    def run(team, parts, a, b, centre, one, two, product):
-        spread(team, parts, _column_sums_part, (a, b, centre, one, two, product))
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, _MATRIX, _MATRIX, boolean))
-    return run
-
-
-@compiled(parallel=False)
-def _columns_part(part, parts, a, b, p, q, r, y):
+@by_parts(MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX)
+def columns(part, parts, a, b, p, q, r, y):
+    """Y = p * a + q * b + r, a factor for each column."""
     first, last = stretch(part, parts, a.shape[0], 1)
     for row in range(first, last):
         for f in range(a.shape[1]):
             y[row, f] = p[f] * a[row, f] + q[f] * b[row, f] + r[f]
-
-
-def columns() -> Any:
-    """`run(team, parts, a, b, p, q, r, y)`: y = p * a + q * b + r, a factor for each column."""
-
-    @compiled(parallel=False)
-    def run(team, parts, a, b, p, q, r, y):
-        spread(team, parts, _columns_part, (a, b, p, q, r, y))
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, _VECTOR, _VECTOR, _MATRIX))
-    return run

@@ -8,23 +8,32 @@ from typing import Any
 import numpy as np
 
 from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.array_kernel import ArrayKernel
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
 _F32 = np.dtype(np.float32)
-ROWS = kernel_family.Family("normalized_rows", "normalization.norm_compiled", "rows")
-ROWS_GRADIENT = kernel_family.Family(
-    "normalized_rows_gradient", "normalization.norm_compiled", "rows_gradient"
+ROWS = ArrayKernel(
+    "normalized_rows",
+    "normalization.norm_compiled",
+    "rows",
+    "rows ones zeros number width",
+    plain=6.4,
+    compiled=0.12,
 )
+ROWS_GRADIENT = ArrayKernel(
+    "normalized_rows_gradient", "normalization.norm_compiled", "rows_gradient",
+    "rows rows ones number width", "rows shares shares", plain=12.8, compiled=0.3,
+)  # fmt: skip
 COLUMN_SUMS = kernel_family.Family("column_sums", "normalization.norm_compiled", "column_sums")
 COLUMNS = kernel_family.Family("scaled_columns", "normalization.norm_compiled", "columns")
 
 WORKERS = 16
 """How many parts sums over rows are made in; a fixed number, so that any machine gives the same."""
-_ROWS_NANOSECONDS, _GRADIENT_NANOSECONDS, _COLUMNS_NANOSECONDS = 0.12, 0.3, 0.25
-"""What the compiled kernels take for an element."""
+_NANOSECONDS = 0.25
+"""What the kernels over columns take for an element."""
 
 
 def _matrix(x: Array, features: int) -> Array:
@@ -56,14 +65,7 @@ def normalized_rows(
 ) -> Array | None:
     """Each sample by its own moments, or `None` where the plain version is to do it."""
     features = trailing_size(x, axis)
-    run = ROWS.find((), _seconds(x, 8)) if features and _is_ready(x, scale, offset) else None
-    if run is None:
-        return None
-    y = np.empty(x.shape, np.float32)
-    one, zero = _filled(scale, features, 1.0), _filled(offset, features, 0.0)
-    work = shared(_ROWS_NANOSECONDS * x.size)
-    run(*work, _matrix(x, features), one, zero, np.float32(epsilon), y.reshape(-1, features))
-    return y
+    return ROWS(x, scale, offset, np.float32(epsilon), features) if features else None
 
 
 def normalized_rows_gradient(
@@ -71,29 +73,18 @@ def normalized_rows_gradient(
 ) -> tuple[Array, Array, Array] | None:
     """Gradients by x, scale and offset, or `None` where the plain version is to do it."""
     features = trailing_size(x, axis)
-    run = ROWS_GRADIENT.find((), _seconds(x, 16)) if features and _is_ready(g, x, scale) else None
-    if run is None:
+    found = ROWS_GRADIENT(g, x, scale, np.float32(epsilon), features) if features else None
+    if found is None:
         return None
-    result = np.empty(x.shape, np.float32)
-    parts = np.empty((2, WORKERS, features), np.float32)
-    run(
-        *shared(_GRADIENT_NANOSECONDS * x.size),
-        _matrix(g, features),
-        _matrix(x, features),
-        _filled(scale, features, 1.0),
-        np.float32(epsilon),
-        result.reshape(-1, features),
-        *parts,
-    )
-    shape = tuple(x.shape[a] for a in axis)
-    by_scale, by_offset = parts.sum(axis=1).reshape(2, *shape)
+    result, *sums = found
+    by_scale, by_offset = (y.reshape([x.shape[a] for a in axis]) for y in sums)
     return result, by_scale, by_offset
 
 
 def _sums(a: Array, b: Array, centre: Array, product: bool) -> tuple[Array, Array]:
     parts = np.empty((2, WORKERS, a.shape[1]), np.float32)
     run = COLUMN_SUMS.find((), 1.0)
-    run(*shared(_COLUMNS_NANOSECONDS * a.size), a, b, centre, *parts, product)
+    run(*shared(_NANOSECONDS * a.size), a, b, centre, *parts, product)
     one, two = parts.sum(axis=1)
     return one, two
 
@@ -132,7 +123,7 @@ def normalized_columns(
 
 def _scaled(a: Array, b: Array, p: Array, q: Array, r: Array, y: Array) -> None:
     run = COLUMNS.find((), 1.0)
-    run(*shared(_COLUMNS_NANOSECONDS * a.size), a, b, p, q, r, y.reshape(a.shape))
+    run(*shared(_NANOSECONDS * a.size), a, b, p, q, r, y.reshape(a.shape))
 
 
 def normalized_columns_gradient(

@@ -5,24 +5,26 @@ The channels lie side by side, so that all loops over them become vector instruc
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import float32, int64, void
+from numba import float32, int64
 from numba.core.types import UniTuple
 
 from trainkit.kernels.convolution.conv_microkernels import tiling
-from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.builders import MATRIX, by_parts
 from trainkit.kernels.pooling.max_pool_gradient import give_to_first
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.threads.parallel_for import stretch
 
 _IMAGES = float32[:, :, :, ::1]
 _WINDOW = UniTuple(int64, 6)
 _LANES = tiling(1)[2]
 
 
-@compiled(parallel=False, exact=True)
-def _max_pool_part(part, parts, x, y, window):
+@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
+def max_pool(part, parts, x, y, window):
+    """The largest of each window.
+
+    `window` is (rows, columns, stride_h, stride_w, top, left).
+    """
     start_n, stop_n = stretch(part, parts, x.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
@@ -48,22 +50,9 @@ def _max_pool_part(part, parts, x, y, window):
                     y[n, i, j, c] = best[c]
 
 
-def max_pool() -> Any:
-    """`run(team, parts, x, y, window)`: the largest of each window.
-
-    `window` is (rows, columns, stride_h, stride_w, top, left).
-    """
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y, window):
-        spread(team, parts, _max_pool_part, (x, y, window))
-
-    run.compile(void(*TEAM, _IMAGES, _IMAGES, _WINDOW))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _max_pool_gradient_part(part, parts, g, x, y, result, window):
+@by_parts(_IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW, exact=True)
+def max_pool_gradient(part, parts, g, x, y, result, window):
+    """Each g added to the first maximum."""
     start_n, stop_n = stretch(part, parts, x.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
@@ -102,19 +91,9 @@ def _max_pool_gradient_part(part, parts, g, x, y, result, window):
                         )  # fmt: skip
 
 
-def max_pool_gradient() -> Any:
-    """`run(team, parts, g, x, y, result, window)`: each g added to the first maximum."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, x, y, result, window):
-        spread(team, parts, _max_pool_gradient_part, (g, x, y, result, window))
-
-    run.compile(void(*TEAM, _IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _average_pool_part(part, parts, x, y, window):
+@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
+def average_pool(part, parts, x, y, window):
+    """The mean of what each window covers of the image."""
     start_n, stop_n = stretch(part, parts, x.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
@@ -138,19 +117,9 @@ def _average_pool_part(part, parts, x, y, window):
                     y[n, i, j, c] = total[c] * share
 
 
-def average_pool() -> Any:
-    """`run(team, parts, x, y, window)`: the mean of what each window covers of the image."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y, window):
-        spread(team, parts, _average_pool_part, (x, y, window))
-
-    run.compile(void(*TEAM, _IMAGES, _IMAGES, _WINDOW))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _average_pool_gradient_part(part, parts, g, result, window):
+@by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
+def average_pool_gradient(part, parts, g, result, window):
+    """Each g shared by what its window covers."""
     start_n, stop_n = stretch(part, parts, g.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = result.shape[1], result.shape[2], result.shape[3]
@@ -173,19 +142,9 @@ def _average_pool_gradient_part(part, parts, g, result, window):
                             result[n, a, b, c] += g[n, i, j, c] * share
 
 
-def average_pool_gradient() -> Any:
-    """`run(team, parts, g, result, window)`: each g shared by what its window covers."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, result, window):
-        spread(team, parts, _average_pool_gradient_part, (g, result, window))
-
-    run.compile(void(*TEAM, _IMAGES, _IMAGES, _WINDOW))
-    return run
-
-
-@compiled(parallel=False)
-def _rectified_gradient_part(part, parts, g, y, result, sums):
+@by_parts(MATRIX, MATRIX, MATRIX, MATRIX)
+def rectified_gradient(part, parts, g, y, result, sums):
+    """The gradient g where y > 0, and its sums over rows in shares."""
     start_n, stop_n = stretch(part, parts, sums.shape[0], 1)
     rows, features, workers = g.shape[0], g.shape[1], sums.shape[0]
     step = (rows + workers - 1) // workers
@@ -198,15 +157,3 @@ def _rectified_gradient_part(part, parts, g, y, result, sums):
                 value = g[row, f] if y[row, f] > 0 else np.float32(0)
                 result[row, f] = value
                 sums[worker, f] += value
-
-
-def rectified_gradient() -> Any:
-    """`run(team, parts, g, y, result, sums)`: g where y > 0, and its sums over rows in shares."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, y, result, sums):
-        spread(team, parts, _rectified_gradient_part, (g, y, result, sums))
-
-    matrix = float32[:, ::1]
-    run.compile(void(*TEAM, matrix, matrix, matrix, matrix))
-    return run

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import float32, void
 
-from trainkit.kernels.jit.options import compiled, inlined
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.options import inlined
+from trainkit.kernels.threads.parallel_for import stretch
 
-_MATRIX, _CUBE = float32[:, ::1], float32[:, :, ::1]
 _SIGN, _INFINITE = np.int32(31), np.int32(0x7F800000)
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
 _COLUMNS = 256
@@ -38,8 +35,9 @@ def _is_nan(x):
     return (np.float32(x).view(np.int32) & _ALL_BUT_SIGN) > _INFINITE
 
 
-@compiled(parallel=False, exact=True)
-def _row_max_part(part, parts, x, y):
+@by_parts(MATRIX, VECTOR, exact=True)
+def row_max(part, parts, x, y):
+    """The greatest number of each row; NaN wins."""
     start, stop = stretch(part, parts, x.shape[0], 1)
     for row in range(start, stop):
         top = rank(x[row, 0])
@@ -48,36 +46,15 @@ def _row_max_part(part, parts, x, y):
         y[row] = number_of(top)
 
 
-def row_max() -> Any:
-    """`run(team, parts, x, y)`: the greatest number of each row; NaN wins."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _row_max_part, (x, y))
-
-    run.compile(void(*TEAM, _MATRIX, float32[::1]))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _row_min_part(part, parts, x, y):
+@by_parts(MATRIX, VECTOR, exact=True)
+def row_min(part, parts, x, y):
+    """The smallest number of each row; NaN wins."""
     start, stop = stretch(part, parts, x.shape[0], 1)
     for row in range(start, stop):
         least = rank(x[row, 0])
         for c in range(x.shape[1]):
             least = min(least, ~_ALL_BUT_SIGN if _is_nan(x[row, c]) else rank(x[row, c]))
         y[row] = number_of(least)
-
-
-def row_min() -> Any:
-    """`run(team, parts, x, y)`: the smallest number of each row; NaN wins."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _row_min_part, (x, y))
-
-    run.compile(void(*TEAM, _MATRIX, float32[::1]))
-    return run
 
 
 @inlined
@@ -89,8 +66,9 @@ def _columns_of(number, inner):
     return np.uintp(task // each), np.uintp(first), np.uintp(min(first + _COLUMNS, inner))
 
 
-@compiled(parallel=False, exact=True)
-def _column_max_part(part, parts, x, y):
+@by_parts(CUBE, MATRIX, exact=True)
+def column_max(part, parts, x, y):
+    """The greatest numbers along the middle axis; NaN wins."""
     outer, size, inner = x.shape
     start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
     for number in range(start, stop):
@@ -103,19 +81,9 @@ def _column_max_part(part, parts, x, y):
                 y[block, c] = z if z > top or z != z else top
 
 
-def column_max() -> Any:
-    """`run(team, parts, x, y)`: the greatest numbers along the middle axis; NaN wins."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _column_max_part, (x, y))
-
-    run.compile(void(*TEAM, _CUBE, _MATRIX))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _column_min_part(part, parts, x, y):
+@by_parts(CUBE, MATRIX, exact=True)
+def column_min(part, parts, x, y):
+    """The smallest numbers along the middle axis; NaN wins."""
     outer, size, inner = x.shape
     start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
     for number in range(start, stop):
@@ -128,19 +96,9 @@ def _column_min_part(part, parts, x, y):
                 y[block, c] = z if z < least or z != z else least
 
 
-def column_min() -> Any:
-    """`run(team, parts, x, y)`: the smallest numbers along the middle axis; NaN wins."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _column_min_part, (x, y))
-
-    run.compile(void(*TEAM, _CUBE, _MATRIX))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _running_rows_part(part, parts, x, y):
+@by_parts(MATRIX, MATRIX, exact=True)
+def running_rows(part, parts, x, y):
+    """Sums of a row up to each number; eight rows share the wait."""
     count, size = x.shape
     start, stop = stretch(part, parts, count, 8)
     for first in range(start, stop, 8):
@@ -167,19 +125,9 @@ def _running_rows_part(part, parts, x, y):
             y[first + 4, c], y[first + 5, c], y[first + 6, c], y[first + 7, c] = t4, t5, t6, t7
 
 
-def running_rows() -> Any:
-    """`run(team, parts, x, y)`: sums of a row up to each number; eight rows share the wait."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _running_rows_part, (x, y))
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _running_columns_part(part, parts, x, y):
+@by_parts(CUBE, CUBE, exact=True)
+def running_columns(part, parts, x, y):
+    """Sums along the middle axis, of all numbers up to each."""
     outer, size, inner = x.shape
     start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
     for number in range(start, stop):
@@ -189,14 +137,3 @@ def _running_columns_part(part, parts, x, y):
         for i in range(1, size):
             for c in range(first, last):
                 y[block, i, c] = y[block, i - 1, c] + x[block, i, c]
-
-
-def running_columns() -> Any:
-    """`run(team, parts, x, y)`: sums along the middle axis, of all numbers up to each."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _running_columns_part, (x, y))
-
-    run.compile(void(*TEAM, _CUBE, _CUBE))
-    return run

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import float32, int64, void
+from numba import int64
 
 from trainkit.kernels.elementwise.vector_math import exponential
-from trainkit.kernels.jit.options import compiled, inlined
+from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
+from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.reductions.reductions_compiled import number_of, rank
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.threads.parallel_for import stretch
 
-_MATRIX, _VECTOR = float32[:, ::1], float32[::1]
+_NUMBERS = int64[::1]
 
 
 @inlined
@@ -24,8 +23,9 @@ def _greatest(x, row):
     return number_of(top)
 
 
-@compiled(parallel=False)
-def _softmax_part(part, parts, x, y):
+@by_parts(MATRIX, MATRIX)
+def softmax(part, parts, x, y):
+    """exp(row) / sum(exp(row))."""
     classes = x.shape[1]
     first, last = stretch(part, parts, x.shape[0], 1)
     for row in range(first, last):
@@ -40,19 +40,9 @@ def _softmax_part(part, parts, x, y):
             y[row, c] *= share
 
 
-def softmax() -> Any:
-    """`run(team, parts, x, y)`: exp(row) / sum(exp(row))."""
-
-    @compiled(parallel=False)
-    def run(team, parts, x, y):
-        spread(team, parts, _softmax_part, (x, y))
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX))
-    return run
-
-
-@compiled(parallel=False)
-def _softmax_gradient_part(part, parts, g, y, result):
+@by_parts(MATRIX, MATRIX, MATRIX)
+def softmax_gradient(part, parts, g, y, result):
+    """Y * (g - sum(g * y)) of each row."""
     classes = g.shape[1]
     first, last = stretch(part, parts, g.shape[0], 1)
     for row in range(first, last):
@@ -63,19 +53,9 @@ def _softmax_gradient_part(part, parts, g, y, result):
             result[row, c] = y[row, c] * (g[row, c] - level)
 
 
-def softmax_gradient() -> Any:
-    """`run(team, parts, g, y, result)`: y * (g - sum(g * y)) of each row."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, y, result):
-        spread(team, parts, _softmax_gradient_part, (g, y, result))
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX, _MATRIX))
-    return run
-
-
-@compiled(parallel=False)
-def _loss_part(part, parts, logits, labels, losses):
+@by_parts(_NUMBERS, MATRIX, VECTOR)
+def loss(part, parts, labels, logits, losses):
+    """log(sum(exp(row))) - row[label]."""
     classes = logits.shape[1]
     first, last = stretch(part, parts, logits.shape[0], 1)
     for row in range(first, last):
@@ -86,19 +66,9 @@ def _loss_part(part, parts, logits, labels, losses):
         losses[row] = np.log(total) - (logits[row, labels[row]] - top)
 
 
-def loss() -> Any:
-    """`run(team, parts, logits, labels, losses)`: log(sum(exp(row))) - row[label]."""
-
-    @compiled(parallel=False)
-    def run(team, parts, logits, labels, losses):
-        spread(team, parts, _loss_part, (logits, labels, losses))
-
-    run.compile(void(*TEAM, _MATRIX, int64[::1], _VECTOR))
-    return run
-
-
-@compiled(parallel=False)
-def _loss_and_slopes_part(part, parts, logits, labels, losses, slopes):
+@by_parts(_NUMBERS, MATRIX, VECTOR, MATRIX)
+def loss_and_slopes(part, parts, labels, logits, losses, slopes):
+    """`loss`, and softmax(row) - one_hot(label)."""
     classes = logits.shape[1]
     first, last = stretch(part, parts, logits.shape[0], 1)
     for row in range(first, last):
@@ -115,35 +85,14 @@ def _loss_and_slopes_part(part, parts, logits, labels, losses, slopes):
         slopes[row, labels[row]] -= np.float32(1)
 
 
-def loss_and_slopes() -> Any:
-    """`run(team, parts, logits, labels, losses, slopes)`: also softmax(row) - one_hot(label)."""
-
-    @compiled(parallel=False)
-    def run(team, parts, logits, labels, losses, slopes):
-        spread(team, parts, _loss_and_slopes_part, (logits, labels, losses, slopes))
-
-    run.compile(void(*TEAM, _MATRIX, int64[::1], _VECTOR, _MATRIX))
-    return run
-
-
-@compiled(parallel=False, exact=True)
-def _scaled_rows_part(part, parts, g, slopes, result):
+@by_parts(VECTOR, MATRIX, MATRIX, exact=True)
+def scaled_rows(part, parts, g, slopes, result):
+    """Each row times its number."""
     first, last = stretch(part, parts, slopes.shape[0], 1)
     for row in range(first, last):
         scale = g[row]
         for c in range(slopes.shape[1]):
             result[row, c] = slopes[row, c] * scale
-
-
-def scaled_rows() -> Any:
-    """`run(team, parts, g, slopes, result)`: each row times its number."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, slopes, result):
-        spread(team, parts, _scaled_rows_part, (g, slopes, result))
-
-    run.compile(void(*TEAM, _VECTOR, _MATRIX, _MATRIX))
-    return run
 
 
 @inlined
@@ -158,8 +107,9 @@ def _dense_loss(logits, labels, row, top, total):
     return loss
 
 
-@compiled(parallel=False)
-def _dense_loss_part(part, parts, logits, labels, losses):
+@by_parts(MATRIX, MATRIX, VECTOR)
+def dense_loss(part, parts, labels, logits, losses):
+    """-sum(labels * log(softmax(row)))."""
     first, last = stretch(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
@@ -169,19 +119,9 @@ def _dense_loss_part(part, parts, logits, labels, losses):
         losses[row] = _dense_loss(logits, labels, row, top, total)
 
 
-def dense_loss() -> Any:
-    """`run(team, parts, logits, labels, losses)`: -sum(labels * log(softmax(row)))."""
-
-    @compiled(parallel=False)
-    def run(team, parts, logits, labels, losses):
-        spread(team, parts, _dense_loss_part, (logits, labels, losses))
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR))
-    return run
-
-
-@compiled(parallel=False)
-def _dense_loss_and_slopes_part(part, parts, logits, labels, losses, slopes):
+@by_parts(MATRIX, MATRIX, VECTOR, MATRIX)
+def dense_loss_and_slopes(part, parts, labels, logits, losses, slopes):
+    """`dense_loss`, and softmax * sum(labels) - labels."""
     classes = logits.shape[1]
     first, last = stretch(part, parts, logits.shape[0], 1)
     for row in range(first, last):
@@ -198,19 +138,9 @@ def _dense_loss_and_slopes_part(part, parts, logits, labels, losses, slopes):
             slopes[row, c] = slopes[row, c] * share - labels[row, c]
 
 
-def dense_loss_and_slopes() -> Any:
-    """`run(team, parts, logits, labels, losses, slopes)`: also softmax * sum(labels) - labels."""
-
-    @compiled(parallel=False)
-    def run(team, parts, logits, labels, losses, slopes):
-        spread(team, parts, _dense_loss_and_slopes_part, (logits, labels, losses, slopes))
-
-    run.compile(void(*TEAM, _MATRIX, _MATRIX, _VECTOR, _MATRIX))
-    return run
-
-
-@compiled(parallel=False)
-def _gradient_part(part, parts, g, logits, labels, result):
+@by_parts(VECTOR, _NUMBERS, MATRIX, MATRIX)
+def gradient(part, parts, g, labels, logits, result):
+    """G * (softmax(row) - one_hot(label))."""
     classes = logits.shape[1]
     first, last = stretch(part, parts, logits.shape[0], 1)
     for row in range(first, last):
@@ -225,14 +155,3 @@ def _gradient_part(part, parts, g, logits, labels, result):
             result[row, c] *= share
         if labels[row] >= 0 and labels[row] < classes:
             result[row, labels[row]] -= g[row]
-
-
-def gradient() -> Any:
-    """`run(team, parts, g, logits, labels, result)`: g * (softmax(row) - one_hot(label))."""
-
-    @compiled(parallel=False)
-    def run(team, parts, g, logits, labels, result):
-        spread(team, parts, _gradient_part, (g, logits, labels, result))
-
-    run.compile(void(*TEAM, _VECTOR, _MATRIX, int64[::1], _MATRIX))
-    return run

@@ -18,6 +18,7 @@ from trainkit.core.dispatch.facets import (
     NOT_YET,
     REDUCTION,
     Absent,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
@@ -71,15 +72,22 @@ def _cumulative_rule(x: Spec, *, axis: int, exclusive: bool, reverse: bool) -> S
     return Spec(x.shape, x.dtype)
 
 
-@primitive(_cumulative_rule, name="cumsum", semantics=AXIS)
+def _compiled_sum(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array | None:
+    if exclusive or reverse or not -x.ndim <= axis < x.ndim:
+        return None
+    return compiled_sum(x, axis)
+
+
+@primitive(
+    _cumulative_rule,
+    name="cumsum",
+    semantics=AXIS,
+    tuned=Tuned(_compiled_sum, exact=True, fewest=FEWEST),
+)
 def running_sum(xp: ArrayModule, x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     """Sum of all elements up to each, or before each when exclusive; in reverse from the end."""
     check_axes(x, axis, "cumsum")
     wide = wide_sum_dtype(x.dtype)
-    if x.size >= FEWEST and not exclusive and not reverse:
-        found = compiled_sum(x, axis)
-        if found is not None:
-            return found
 
     def step(values: Array, axis: int) -> Array:
         return xp.cumsum(values, axis=axis, dtype=wide or values.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent
+from trainkit.core.dispatch.facets import INTEGERS, REDUCTION, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
@@ -36,10 +36,6 @@ def _reduced_extreme(
     xp: ArrayModule, x: Array, name: str, axis: Axis, keepdims: bool, initial: Any
 ) -> Array:
     check_axes(x, axis, name)
-    if x.size >= FEWEST and initial is None:
-        found = axis_extreme(name, x, axis, keepdims)
-        if found is not None:
-            return found
     if initial is None:
         return extreme(xp, name, x, axis, keepdims)
     pick = xp.maximum if name == "max" else xp.minimum
@@ -63,13 +59,20 @@ def _extreme_rule(x: Spec, *, axis: Axis, keepdims: bool, initial: Any) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), x.dtype)
 
 
-@primitive(_extreme_rule, name="max", semantics=REDUCTION)
+def _tuned(name: str) -> Tuned:
+    def run(x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array | None:
+        return axis_extreme(name, x, axis, keepdims) if initial is None else None
+
+    return Tuned(run, fewest=FEWEST)
+
+
+@primitive(_extreme_rule, name="max", semantics=REDUCTION, tuned=_tuned("max"))
 def _max(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Greatest element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "max", axis, keepdims, initial)
 
 
-@primitive(_extreme_rule, name="min", semantics=REDUCTION)
+@primitive(_extreme_rule, name="min", semantics=REDUCTION, tuned=_tuned("min"))
 def _min(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool, initial: Any) -> Array:
     """Least element along axes; NaN wins."""
     return _reduced_extreme(xp, x, "min", axis, keepdims, initial)

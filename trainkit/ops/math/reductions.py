@@ -7,6 +7,7 @@ in float32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,12 @@ from trainkit.core.dispatch.facets import (
     TRACE,
     VIEW,
     Absent,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import LARGE, Tensor
-from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_sum
+from trainkit.kernels.reductions.reductions_tuned import FEWEST, axis_sum, may_use_blas
 from trainkit.ops.core.vmap import as_stack, reshaped, stacked
 from trainkit.ops.math.elementwise import (
     cast,
@@ -101,13 +103,21 @@ def over_last_axes(rank: int, settings: dict[str, Any]) -> bool:
     return sorted(axes) == list(range(rank - len(axes), rank))
 
 
-@primitive(_sum_rule, name="sum", semantics=REDUCTION)
+def _not_by_blas(arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
+    """Whether `axis_sum` leaves a sum to NumPy, by its axes."""
+    return not may_use_blas(arrays[0].ndim, settings["axis"])
+
+
+@primitive(
+    _sum_rule,
+    name="sum",
+    semantics=REDUCTION,
+    tuned=Tuned(axis_sum, fewest=FEWEST, unless=_not_by_blas),
+)
 def _sum(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Sum along axes."""
     if axis is not None:
         check_axes(x, axis, "sum")
-    if xp is np and x.size >= FEWEST and (found := axis_sum(x, axis, keepdims)) is not None:
-        return found
     if x.dtype is _F32:
         return xp.add.reduce(x, axis, None, None, keepdims)
     total = xp.add.reduce(x, axis, _SUMMED_IN.get(x.dtype), None, keepdims)
@@ -180,6 +190,23 @@ def _to_like_rule(g: Spec, x: Spec) -> Spec:
     return Spec(x.shape, g.dtype)
 
 
+def _broadcast_axes(wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which something of the shape `wanted` was repeated to the shape `given`."""
+    added = len(given) - len(wanted)
+    return tuple(range(added)) + tuple(
+        i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
+    )
+
+
+def _to_like_by_blas(g: Array, x: Array) -> Array | None:
+    wanted, given = x.shape, g.shape
+    if wanted == given or (not wanted and g.dtype is _F32):
+        return None
+    axes = _broadcast_axes(wanted, given)
+    y = axis_sum(g, axes, True) if axes else None
+    return None if y is None else y.reshape(wanted)
+
+
 @primitive(
     _to_like_rule,
     semantics=ARRANGEMENT,
@@ -187,6 +214,7 @@ def _to_like_rule(g: Spec, x: Spec) -> Spec:
     simplify=IF_ALIKE,
     lowering=TRACE,
     export=GRADIENT_STEP,
+    tuned=Tuned(_to_like_by_blas, fewest=FEWEST),
 )
 def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
     """Sum of `g` over the axes along which `x` was broadcast to it, in the shape of `x`."""
@@ -195,12 +223,7 @@ def sum_to_like(xp: ArrayModule, g: Array, x: Array) -> Array:
         return g
     if not wanted and g.dtype is _F32:
         return xp.add.reduce(g, None)
-    added = len(given) - len(wanted)
-    axes = tuple(range(added)) + tuple(
-        i + added for i, n in enumerate(wanted) if n == 1 and given[i + added] != 1
-    )
-    if xp is np and g.size >= FEWEST and axes and (y := axis_sum(g, axes, True)) is not None:
-        return y.reshape(wanted)
+    axes = _broadcast_axes(wanted, given)
     dtype = _SUMMED_IN[g.dtype] if g.dtype in _HALVES else g.dtype
     total = xp.add.reduce(g, axes, dtype) if axes else g
     if total.shape != wanted:
@@ -239,7 +262,17 @@ def _mean_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), shapes.float_dtype(x.dtype))
 
 
-@primitive(_mean_rule, name="mean", semantics=REDUCTION)
+def _mean_by_blas(x: Array, *, axis: Axis, keepdims: bool) -> Array | None:
+    total = axis_sum(x, axis, keepdims)
+    return None if total is None else total / (x.size // total.size)
+
+
+@primitive(
+    _mean_rule,
+    name="mean",
+    semantics=REDUCTION,
+    tuned=Tuned(_mean_by_blas, fewest=FEWEST, unless=_not_by_blas),
+)
 def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     """Mean along axes."""
     if axis is not None:
@@ -250,9 +283,7 @@ def _mean(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
     else:
         wanted = dtype if dtype.kind in "fcV" else np.dtype(dtypes.floatx())
         summed = _F32 if dtype in _HALVES else wanted
-    total = axis_sum(x, axis, keepdims) if xp is np and x.size >= FEWEST else None
-    if total is None:
-        total = xp.add.reduce(x, axis, summed, None, keepdims)
+    total = xp.add.reduce(x, axis, summed, None, keepdims)
     count = x.size // total.size if total.size else 1
     mean = total / count if count else total * np.nan
     return mean if mean.dtype is wanted else mean.astype(wanted)
@@ -302,42 +333,51 @@ def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:
     return Spec(shapes.reduced_dims(x.shape, axis, keepdims), dtype)
 
 
-@primitive(_variance_rule, name="var", semantics=REDUCTION)
-def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
-    """Mean squared distance to the mean along axes."""
+def _variance_by(
+    xp: ArrayModule, x: Array, axis: Axis, keepdims: bool, total: Any, squares: Any
+) -> Array:
+    """The variance by functions that sum floats, and their squared distances to a mean."""
     check_axes(x, axis, "var")
     kind = x.dtype.kind
-    x_wide = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
-    total = _total(xp, x_wide, axis, True)
-    count = x.size // total.size if total.size else 1
+    wide = x if kind in "fc" and x.dtype.itemsize > 2 else x.astype(np.float32)
+    sums = total(xp, wide, axis, True)
+    count = x.size // sums.size if sums.size else 1
     if not count:
-        nothing = xp.add.reduce(x_wide, axis, None, None, keepdims).real * np.nan
+        nothing = xp.add.reduce(wide, axis, None, None, keepdims).real * np.nan
         return nothing.astype(x.dtype) if x.dtype in _HALVES else nothing
-    squares = _squared_distances(xp, x_wide, total / count, axis, keepdims)
-    variance = squares / count
+    variance = squares(xp, wide, sums / count, axis, keepdims) / count
     return variance.astype(x.dtype) if x.dtype in _HALVES else variance
 
 
 def _total(xp: ArrayModule, x: Array, axis: Axis, keepdims: bool) -> Array:
+    return xp.add.reduce(x, axis, None, None, keepdims)
+
+
+def _total_by_blas(xp: ArrayModule, x: Array, axis: Axis, keepdims: bool) -> Array:
     """The sum of floats, by BLAS where that pays."""
-    found = axis_sum(x, axis, keepdims) if xp is np and x.size >= FEWEST else None
-    return xp.add.reduce(x, axis, None, None, keepdims) if found is None else found
+    found = axis_sum(x, axis, keepdims)
+    return _total(xp, x, axis, keepdims) if found is None else found
 
 
-def _squared_distances(
-    xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepdims: bool
-) -> Array:
-    """Sums of |x - centre|^2 along axes."""
-    if xp is np and x.size >= LARGE and centre.size == 1 and x.dtype.char in "fd":
+def _squared(x: Array, centre: Array) -> Array:
+    """|x - centre|^2."""
+    away = x - centre
+    if x.dtype.kind == "c":
+        return (away * away.conj()).real
+    away *= away
+    return away
+
+
+def _squares(xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepdims: bool) -> Array:
+    return _total(xp, _squared(x, centre), axis, keepdims)
+
+
+def _squares_by_blas(xp: ArrayModule, x: Array, centre: Array, axis: Axis, keepdims: bool) -> Array:
+    if x.size >= LARGE and centre.size == 1 and x.dtype.char in "fd":
         total = _squared_distances_to_one(x.reshape(-1), centre.item())
         shape = shapes.reduced_dims(x.shape, axis, keepdims)
         return np.full(shape, total) if shape else total
-    away = x - centre
-    if x.dtype.kind == "c":
-        away = (away * away.conj()).real
-    else:
-        away *= away
-    return _total(xp, away, axis, keepdims)
+    return _total_by_blas(xp, _squared(x, centre), axis, keepdims)
 
 
 def _squared_distances_to_one(x: Array, centre: float) -> Any:
@@ -347,12 +387,29 @@ def _squared_distances_to_one(x: Array, centre: float) -> Any:
         some = x[start : start + 2 * LARGE]
         wide = WIDE[0] if WIDE and some.size >= LARGE else _called
         away = wide(np.subtract, some, centre)
-        totals.append(_total(np, wide(np.multiply, away, away), None, False))
+        squares = wide(np.multiply, away, away)
+        enough = squares.size >= FEWEST
+        totals.append((_total_by_blas if enough else _total)(np, squares, None, False))
     return np.add.reduce(np.array(totals))
 
 
 def _called(ufunc: Any, *given: Any) -> Any:
     return ufunc(*given)
+
+
+def _large_variance(x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    return _variance_by(np, x, axis, keepdims, _total_by_blas, _squares_by_blas)
+
+
+@primitive(
+    _variance_rule,
+    name="var",
+    semantics=REDUCTION,
+    tuned=Tuned(_large_variance, fewest=FEWEST),
+)
+def _variance(xp: ArrayModule, x: Array, *, axis: Axis, keepdims: bool) -> Array:
+    """Mean squared distance to the mean along axes."""
+    return _variance_by(xp, x, axis, keepdims, _total, _squares)
 
 
 def _variance_gradient(

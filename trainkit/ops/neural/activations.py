@@ -13,7 +13,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, NOT_YET
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.elementwise.elementwise_tuned import FEWEST, applied
+from trainkit.kernels.elementwise.elementwise_tuned import KERNELS
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
@@ -37,25 +37,28 @@ from trainkit.ops.math.elementwise import (
 # ------------------------------------------------------------------ rectifiers
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    export=GRADIENT_STEP,
+    tuned=KERNELS["relu_gradient"].facet(),
+)
 def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
     """`g` where the output `y` of a rectifier is above 0, else 0."""
-    if g.size >= FEWEST and (found := applied("relu_gradient", g, y)) is not None:
-        return found
     return g * (y > 0)
 
 
 relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE, recompute="cheap")
+@primitive(
+    shapes.unchanged, semantics=ELEMENTWISE, recompute="cheap", tuned=KERNELS["relu"].facet()
+)
 def relu(xp: ArrayModule, x: Array) -> Array:
     """Rectifier max(x, 0); the slope at 0 is 0.
 
     Source: Nair and Hinton 2010, "Rectified linear units improve restricted Boltzmann machines".
     """
-    if x.size >= FEWEST and (found := applied("relu", x)) is not None:
-        return found
     return xp.maximum(x, 0)
 
 
@@ -118,11 +121,9 @@ def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
 # ------------------------------------------------------------------ sigmoids
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["sigmoid"].facet())
 def sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
-    if x.size >= FEWEST and (found := applied("sigmoid", x)) is not None:
-        return found
     return 1 / (1 + xp.exp(-x))
 
 
@@ -138,15 +139,13 @@ def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
 log_sigmoid.gradients(lambda g, y, x: multiply(g, sigmoid(-x)))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["softplus"].facet())
 def softplus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier log(1 + exp(x)), without overflow.
 
     Source: Dugas et al. 2001, "Incorporating second-order functional knowledge for better option
         pricing".
     """
-    if x.size >= FEWEST and (found := applied("softplus", x)) is not None:
-        return found
     # NumPy's logaddexp takes ten times as long on large arrays.
     return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
 

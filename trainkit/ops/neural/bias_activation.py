@@ -35,14 +35,20 @@ def _biased_rule(z: Spec, bias: Spec) -> Spec:
     return Spec(z.shape, z.dtype)
 
 
+def _compiled(z: Array, bias: Array) -> Array | None:
+    _check(z.shape, bias.shape)
+    return bias_activation_tuned.gelu(z, bias)
+
+
 @primitive(
-    _biased_rule, semantics=COMPOSITE, lowering=Absent("a tuned kernel computes it as a whole")
+    _biased_rule,
+    semantics=COMPOSITE,
+    lowering=Absent("a tuned kernel computes it as a whole"),
+    tuned=bias_activation_tuned.gelu.facet(_compiled),
 )
 def biased_gelu(xp: ArrayModule, z: Array, bias: Array) -> Array:
     """Gaussian error linear unit of z (..., features) + bias (features,)."""
     _check(z.shape, bias.shape)
-    if xp is np and (found := bias_activation_tuned.gelu(z, bias)) is not None:
-        return found
     return gelu_erf.primitive.run((z + bias,), {})
 
 
@@ -50,21 +56,29 @@ def _gradient_rule(g: Spec, z: Spec, bias: Spec) -> Any:
     return Spec(z.shape, z.dtype), Spec(bias.shape, bias.dtype)
 
 
+def _sent_back(g: Array, z: Array, bias: Array, summed: Any) -> Any:
+    """The gradients by a function that sums columns."""
+    result = gelu_erf_gradient.primitive.run((g, z + bias), {})
+    wide = result.astype(np.float32) if result.dtype.itemsize < 4 else result
+    by_bias = summed(wide.reshape(-1, z.shape[-1]))
+    return result, by_bias.astype(bias.dtype, copy=False)
+
+
+def _compiled_gradient(g: Array, z: Array, bias: Array) -> Any:
+    found = bias_activation_tuned.gelu_gradient(g, z, bias)
+    return _sent_back(g, z, bias, lambda flat: leading_sum(flat, 1)) if found is None else found
+
+
 @primitive(
     _gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
+    tuned=bias_activation_tuned.gelu_gradient.facet(_compiled_gradient),
 )
 def biased_gelu_gradient(xp: ArrayModule, g: Array, z: Array, bias: Array) -> Any:
     """What `biased_gelu` sends back to z and bias."""
-    if xp is np and (found := bias_activation_tuned.gelu_gradient(g, z, bias)) is not None:
-        return found
-    result = gelu_erf_gradient.primitive.run((g, z + bias), {})
-    wide = result.astype(np.float32) if result.dtype.itemsize < 4 else result
-    flat = wide.reshape(-1, z.shape[-1])
-    by_bias = leading_sum(flat, 1) if xp is np else flat.sum(axis=0)
-    return result, by_bias.astype(bias.dtype, copy=False)
+    return _sent_back(g, z, bias, lambda flat: flat.sum(axis=0))
 
 
 def _second(gg: Any, out: Any, g: Tensor, z: Tensor, bias: Tensor) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from trainkit.core.dispatch.facets import (
     CONTRACTION,
     GRADIENT_STEP,
     Absent,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -21,7 +23,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.matmul import matmul_gpu
 from trainkit.kernels.pooling import pool_tuned
-from trainkit.kernels.reductions.reductions_tuned import leading_sum
+from trainkit.kernels.reductions.reductions_tuned import FEWEST, leading_sum
 from trainkit.ops.arrays.shaping import expand_dims, reshape, swap_last_axes
 from trainkit.ops.core.vmap import ItemStack
 from trainkit.ops.linear_algebra.matmul import matmul, product
@@ -56,12 +58,10 @@ def _rectified_rule(g: Spec, y: Spec) -> Any:
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
+    tuned=pool_tuned.rectified_gradient.facet(),
 )
 def rectified_gradient(xp: ArrayModule, g: Array, y: Array) -> Any:
     """`g` where the output `y` of a rectifier is above 0, and the sum of that for each feature."""
-    found = pool_tuned.rectified_gradient(g, y) if xp is np else None
-    if found is not None:
-        return found
     result = g * (y > 0)
     wide = result.astype(np.float32) if g.dtype.itemsize < 4 else result
     by_bias = wide.reshape(-1, g.shape[-1]).sum(axis=0)
@@ -142,18 +142,20 @@ def _gradient_rule(
     return tuple(Spec(s.shape, g.dtype) for s, use in zip(every, wanted, strict=True) if use)
 
 
-@primitive(_gradient_rule, name="dense_gradient", semantics=CONTRACTION, export=GRADIENT_STEP)
-def dense_gradient(
+def _summed(flat: Array) -> Array:
+    """The sums of the columns, of short floats as float32."""
+    return flat.sum(axis=0, dtype=np.float32 if flat.dtype.itemsize < 4 else None)
+
+
+def _sent_back(
     xp: ArrayModule,
-    g: Array,
-    y: Array,
-    x: Array,
-    kernel: Array,
-    *,
+    given: tuple[Array, ...],
     activation: str | None,
     wanted: tuple[bool, ...],
+    summed: Callable[[Array], Array],
 ) -> Any:
-    """What `dense` sends back to those of input, kernel and bias that are wanted."""
+    """The gradients by a function that sums columns."""
+    g, y, x, kernel = given
     dtype = g.dtype
     if _is_short(xp, dtype):
         g, x, kernel = _wide(g), _wide(x), _wide(kernel)
@@ -167,13 +169,35 @@ def dense_gradient(
     if wanted[1]:
         result.append(matmul_gpu.matmul(xp, _rows(x).T, flat))
     if wanted[2]:
-        result.append(leading_sum(flat, 1) if xp is np else _summed(flat))
+        result.append(summed(flat))
     return tuple(part if part.dtype == dtype else part.astype(dtype) for part in result)
 
 
-def _summed(flat: Array) -> Array:
-    """The sums of the columns, of short floats as float32."""
-    return flat.sum(axis=0, dtype=np.float32 if flat.dtype.itemsize < 4 else None)
+def _by_blas(
+    g: Array, y: Array, x: Array, kernel: Array, *, activation: Any, wanted: tuple[bool, ...]
+) -> Any:
+    return _sent_back(np, (g, y, x, kernel), activation, wanted, lambda flat: leading_sum(flat, 1))
+
+
+@primitive(
+    _gradient_rule,
+    name="dense_gradient",
+    semantics=CONTRACTION,
+    export=GRADIENT_STEP,
+    tuned=Tuned(_by_blas, fewest=FEWEST),
+)
+def dense_gradient(
+    xp: ArrayModule,
+    g: Array,
+    y: Array,
+    x: Array,
+    kernel: Array,
+    *,
+    activation: str | None,
+    wanted: tuple[bool, ...],
+) -> Any:
+    """What `dense` sends back to those of input, kernel and bias that are wanted."""
+    return _sent_back(xp, (g, y, x, kernel), activation, wanted, _summed)
 
 
 def _joint(

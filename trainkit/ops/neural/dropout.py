@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
+from trainkit.core.dispatch.facets import ELEMENTWISE, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -32,16 +30,16 @@ def serves(mask: Any, shape: Any) -> bool:
 
 
 @primitive(
-    _dropped_rule, semantics=ELEMENTWISE, export=Absent("a saved graph predicts, it drops nothing")
+    _dropped_rule,
+    semantics=ELEMENTWISE,
+    export=Absent("a saved graph predicts, it drops nothing"),
+    tuned=Tuned(random_tuned.dropped, exact=True),
 )
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     """`x` times `scale` where the mask `kept` is true, else times 0.
 
     A mask of a byte for each element is all that the way back needs.
     """
-    found = random_tuned.dropped(x, kept, scale) if xp is np else None
-    if found is not None:
-        return found
     return x * xp.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
 
 

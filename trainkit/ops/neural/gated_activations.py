@@ -10,7 +10,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.elementwise.elementwise_tuned import FEWEST, applied
+from trainkit.kernels.elementwise.elementwise_tuned import KERNELS
 from trainkit.ops.math.elementwise import (
     add,
     exp,
@@ -29,22 +29,23 @@ from trainkit.ops.neural.activations import (
 )
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["silu"].facet())
 def silu(xp: ArrayModule, x: Array) -> Array:
     """Sigmoid linear unit x * sigmoid(x), also called swish.
 
     Source: Ramachandran, Zoph and Le 2017, arXiv:1710.05941.
     """
-    if x.size >= FEWEST and (found := applied("silu", x)) is not None:
-        return found
     return x / (1 + xp.exp(-x))
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    export=GRADIENT_STEP,
+    tuned=KERNELS["silu_gradient"].facet(),
+)
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
-    if x.size >= FEWEST and (found := applied("silu_gradient", g, x)) is not None:
-        return found
     s = 1 / (1 + xp.exp(-x))
     return g * (s * (1 + x * (1 - s)))
 
@@ -91,19 +92,20 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE)
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["gelu_tanh"].facet())
 def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit with the tanh approximation of the normal distribution."""
-    if x.size >= FEWEST and (found := applied("gelu_tanh", x)) is not None:
-        return found
     return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
 
 
-@primitive(shapes.unchanged, semantics=ELEMENTWISE, export=GRADIENT_STEP)
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    export=GRADIENT_STEP,
+    tuned=KERNELS["gelu_tanh_gradient"].facet(),
+)
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`."""
-    if x.size >= FEWEST and (found := applied("gelu_tanh_gradient", g, x)) is not None:
-        return found
     squared = x * x
     t = xp.tanh(x * (squared * (_TANH_SCALE * _CUBIC) + _TANH_SCALE))
     inner = squared * (3 * _TANH_SCALE * _CUBIC) + _TANH_SCALE
@@ -129,11 +131,10 @@ gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
+    tuned=KERNELS["gelu_erf"].facet(),
 )
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit: x times the normal distribution function of x."""
-    if x.size >= FEWEST and (found := applied("gelu_erf", x)) is not None:
-        return found
     return 0.5 * x * (1 + erf.primitive.run((x * math.sqrt(0.5),), {}))
 
 
@@ -145,11 +146,10 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
     export=GRADIENT_STEP,
+    tuned=KERNELS["gelu_erf_gradient"].facet(),
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
-    if x.size >= FEWEST and (found := applied("gelu_erf_gradient", g, x)) is not None:
-        return found
     share = (erf.primitive.run((x * math.sqrt(0.5),), {}) + 1) * 0.5
     return g * (share + x * (xp.exp(x * x * -0.5) * _DENSITY))
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import AXIS, FLAT, GRADIENT_STEP, NOT_YET, TRACE
+from trainkit.core.dispatch.facets import AXIS, FLAT, GRADIENT_STEP, NOT_YET, TRACE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from trainkit.kernels.softmax import softmax_tuned
-from trainkit.kernels.softmax.softmax_tuned import FEWEST
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.elementwise import (
     cast,
@@ -36,11 +35,15 @@ def _check_axis(x: Any, axis: Any, op: str) -> None:
 # ------------------------------------------------------------------ softmax
 
 
-@primitive(shapes.floating, name="softmax", semantics=AXIS, lowering=TRACE)
+@primitive(
+    shapes.floating,
+    name="softmax",
+    semantics=AXIS,
+    lowering=TRACE,
+    tuned=Tuned(softmax_tuned.softmax, fewest=softmax_tuned.FEWEST),
+)
 def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     """exp(x) over its sum along axes."""
-    if x.size >= FEWEST and (found := softmax_tuned.softmax(x, axis)) is not None:
-        return found
     if not x.size:
         return x
     powers = xp.exp(x - x.max(axis=axis, keepdims=True))
@@ -48,11 +51,15 @@ def _softmax(xp: ArrayModule, x: Array, *, axis: Any) -> Array:
     return powers
 
 
-@primitive(shapes.unchanged, semantics=AXIS, lowering=TRACE, export=GRADIENT_STEP)
+@primitive(
+    shapes.unchanged,
+    semantics=AXIS,
+    lowering=TRACE,
+    export=GRADIENT_STEP,
+    tuned=Tuned(softmax_tuned.softmax_gradient, fewest=softmax_tuned.FEWEST),
+)
 def softmax_gradient(xp: ArrayModule, g: Array, y: Array, *, axis: Any) -> Array:
     """Gradient by the input of softmax, y * (g - sum(g * y)), from its output `y`."""
-    if y.size >= FEWEST and (found := softmax_tuned.softmax_gradient(g, y, axis)) is not None:
-        return found
     share = g * y
     return share - y * share.sum(axis=axis, keepdims=True)
 

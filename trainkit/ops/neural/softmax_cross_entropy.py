@@ -76,11 +76,11 @@ def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
     semantics=COMPOSITE,
     lowering=TRACE,
     export=GRADIENT_STEP,
+    tuned=softmax_tuned.scaled_rows.facet(of=1),
 )
 def scaled_rows(xp: ArrayModule, g: Array, slopes: Array) -> Array:
     """Rows of slopes (..., classes) times the numbers g (...)."""
-    found = softmax_tuned.scaled_rows(g, slopes) if xp is np else None
-    return slopes * xp.expand_dims(g, -1) if found is None else found
+    return slopes * xp.expand_dims(g, -1)
 
 
 scaled_rows.gradients(
@@ -109,13 +109,11 @@ def _dense_rule(labels: Spec, logits: Spec) -> Spec:
     semantics=COMPOSITE,
     lowering=TRACE,
     export=Absent("a saved graph predicts, it has no loss"),
+    tuned=softmax_tuned.dense_loss.facet(of=1),
 )
 def _dense(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits) with `labels`, along the last axis."""
     _check_dense(labels, logits)
-    found = softmax_tuned.dense_loss(labels, logits) if xp is np else None
-    if found is not None:
-        return found
     shifted, powers = _shifted(xp, _wide(logits))
     losses = _dense_losses(xp, labels, shifted, powers.sum(axis=-1, keepdims=True))
     return losses.astype(logits.dtype, copy=False)
@@ -146,13 +144,11 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
     semantics=COMPOSITE,
     lowering=TRACE,
     export=GRADIENT_STEP,
+    tuned=softmax_tuned.dense_loss_and_slopes.facet(of=1),
 )
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
     _check_dense(labels, logits)
-    found = softmax_tuned.dense_loss_and_slopes(labels, logits) if xp is np else None
-    if found is not None:
-        return found
     shifted, powers = _shifted(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
     losses = _dense_losses(xp, labels, shifted, sums)
@@ -287,18 +283,26 @@ def _picked(xp: ArrayModule, labels: Array) -> Any:
     return xp.arange(labels.size), labels.reshape(-1)
 
 
+def _compiled_loss(labels: Array, logits: Array) -> Array | None:
+    _check_sparse(np, labels, logits)
+    return softmax_tuned.loss(labels, logits)
+
+
+def _compiled_pair(labels: Array, logits: Array) -> Any:
+    _check_sparse(np, labels, logits)
+    return softmax_tuned.loss_and_slopes(labels, logits)
+
+
 @primitive(
     _sparse_rule,
     name="sparse_softmax_cross_entropy_with_logits",
     semantics=COMPOSITE,
     export=Absent("a saved graph predicts, it has no loss"),
+    tuned=softmax_tuned.loss.facet(_compiled_loss, of=1),
 )
 def sparse_loss(xp: ArrayModule, labels: Array, logits: Array) -> Array:
     """Cross-entropy of softmax(logits), along the last axis, with one class for each row."""
     _check_sparse(xp, labels, logits)
-    found = softmax_tuned.loss(labels, logits) if xp is np else None
-    if found is not None:
-        return found
     shifted, powers = _shifted(xp, _wide(logits))
     losses = _sparse_losses(xp, _picked(xp, labels), shifted, powers.sum(axis=-1))
     if xp is not np:
@@ -331,13 +335,11 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
     name="sparse_softmax_cross_entropy_and_slopes",
     semantics=COMPOSITE,
     export=GRADIENT_STEP,
+    tuned=softmax_tuned.loss_and_slopes.facet(_compiled_pair, of=1),
 )
 def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
     _check_sparse(xp, labels, logits)
-    found = softmax_tuned.loss_and_slopes(labels, logits) if xp is np else None
-    if found is not None:
-        return found
     shifted, powers = _shifted(xp, logits)
     sums = powers.sum(axis=-1, keepdims=True)
     place = _picked(xp, labels)
@@ -360,14 +362,12 @@ def _sparse_gradient_rule(g: Spec, labels: Spec, logits: Spec) -> Spec:
     name="sparse_softmax_cross_entropy_gradient",
     semantics=COMPOSITE,
     export=GRADIENT_STEP,
+    tuned=softmax_tuned.gradient.facet(of=2),
 )
 def sparse_softmax_cross_entropy_gradient(
     xp: ArrayModule, g: Array, labels: Array, logits: Array
 ) -> Array:
     """Along the last axis, g * (softmax(logits) - one_hot(labels))."""
-    found = softmax_tuned.gradient(g, labels, logits) if xp is np else None
-    if found is not None:
-        return found
     _, powers = _shifted(xp, _wide(logits))
     powers /= powers.sum(axis=-1, keepdims=True)
     flat = powers.reshape(-1, logits.shape[-1])

@@ -199,6 +199,36 @@ def binary_ufunc(primitive, reference):
 # ---------------------------------------------------------------------- other kernels
 
 
+cdef class TunedKernel:
+    """What runs `(xp, *arrays, **settings)`: a body, or for large NumPy arrays a tuned kernel.
+
+    Args:
+        body: serves all arrays.
+        run: takes the same but `xp`; gives `None` where the body is to do it.
+        fewest: how many elements an input has to have for `run` to be asked.
+        place: which input that is.
+    """
+
+    cdef object body
+    cdef object run
+    cdef Py_ssize_t fewest
+    cdef Py_ssize_t place
+
+    def __init__(self, body, run, Py_ssize_t fewest, Py_ssize_t place):
+        self.body, self.run = body, run
+        self.fewest, self.place = fewest, place
+
+    cdef inline bint is_for(self, object x) noexcept:
+        return is_array(x) and PyArray_SIZE(<PyArrayObject *>x) >= self.fewest
+
+    def __call__(self, *given, **settings):
+        if self.place + 1 < PyTuple_GET_SIZE(given) and self.is_for(given[self.place + 1]):
+            found = self.run(*given[1:], **settings)
+            if found is not None:
+                return found
+        return self.body(*given, **settings)
+
+
 cdef class Kernel(Op):
     """A kernel `(np, *arrays, **settings)` of NumPy arrays, called on tensors.
 
@@ -209,11 +239,13 @@ cdef class Kernel(Op):
     """
 
     cdef object kernel
+    cdef TunedKernel tuned
     cdef bint one_dtype
     cdef bint floats_only
 
     def __init__(self, primitive, reference, one_dtype, floats_only):
-        self.kernel = primitive.kernel
+        self.kernel = primitive.body
+        self.tuned = primitive.kernel if isinstance(primitive.kernel, TunedKernel) else None
         self.one_dtype, self.floats_only = one_dtype, floats_only
 
     cdef object run(self, tuple inputs, dict settings):
@@ -247,7 +279,10 @@ cdef class Kernel(Op):
                 return None
             ready.append(array)
         try:
-            if PyDict_Size(settings):
+            result = None if self.tuned is None else self.by_tuned(ready, settings)
+            if result is not None:
+                pass
+            elif PyDict_Size(settings):
                 result = self.kernel(*ready, **settings)
             else:
                 result = self.kernel(*ready)
@@ -257,6 +292,13 @@ cdef class Kernel(Op):
         if PyList_GET_SIZE(TAPES):
             self.record(inputs, y, settings)
         return y
+
+    cdef object by_tuned(self, list ready, dict settings):
+        """What the tuned kernel gives; `None` where the body is to do it."""
+        cdef Py_ssize_t place = self.tuned.place + 1
+        if place >= PyList_GET_SIZE(ready) or not self.tuned.is_for(ready[place]):
+            return None
+        return self.tuned.run(*ready[1:], **settings)
 
     cdef int record(self, tuple inputs, object y, dict settings) except -1:
         cdef dict tracked
