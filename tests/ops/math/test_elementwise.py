@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import trainkit as tk
 from tests.ops.numpy_compare import (
     FLOATS,
     INTEGERS,
@@ -322,3 +323,23 @@ def test_ldexp_keeps_zeros_and_infinities():
     x = np.array([0.0, -0.0, np.inf, -np.inf, 1.5], "float32")
     powers = np.array([2000, 2000, -2000, -2000, 3])
     np.testing.assert_array_equal(ops.ldexp(x, powers), [0, -0.0, np.inf, -np.inf, 12])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float64", "complex64"])
+def test_view_as_real_of_any_number(dtype):
+    x = tk.constant(np.array([1, 3], dtype) * (1j if dtype == "complex64" else 1))
+    pairs = [[0, 1], [0, 3]] if dtype == "complex64" else [[1, 0], [3, 0]]
+    assert ops.view_as_real(x).numpy().tolist() == pairs
+    assert ops.view_as_real(x).dtype == ("float32" if dtype == "complex64" else dtype)
+    if dtype != "int32":
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = ops.sum(ops.view_as_real(x) ** 2)
+        gradient = tape.gradient(y, x)
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(gradient, 2 * x.numpy())
+
+
+def test_a_normalized_scalar_is_a_vector_of_length_one():
+    assert ops.normalize(-2.5).numpy().tolist() == [-1]
+    assert ops.normalize(-2.5, order=1).numpy().tolist() == [-1]

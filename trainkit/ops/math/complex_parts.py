@@ -225,7 +225,13 @@ def _view_as_complex(xp: ArrayModule, x: Array) -> Array:
     return z
 
 
-_view_as_real.gradients(lambda g, y, x: _view_as_complex(g))
+def _first_parts(g: Tensor, x: Tensor) -> Tensor:
+    return cast(real(_view_as_complex(g)), x.dtype)
+
+
+_view_as_real.gradients(
+    lambda g, y, x: _view_as_complex(g) if x.dtype.is_complex else _first_parts(g, x)
+)
 _view_as_real.declare(stackable=True)
 _view_as_complex.gradients(lambda g, y, x: cast(_view_as_real(g), x.dtype))
 _view_as_complex.declare(stackable=True)
@@ -235,19 +241,12 @@ def view_as_real(x: Any) -> Tensor:
     """Real and imaginary parts of complex numbers, side by side on a new last axis of size 2.
 
     Args:
-        x: complex tensor (...).
+        x: complex tensor (...), or a real one, whose imaginary parts are 0.
 
     Returns:
-        A real tensor (..., 2).
-
-    Raises:
-        InvalidArgumentError: `x` is real.
+        A real tensor (..., 2), of the dtype of a real `x`.
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if not x.dtype.is_complex:
-        raise InvalidArgumentError(
-            f"view_as_real: x must be complex, it has dtype {x.dtype.name}; see ops.view_as_complex"
-        )
     return _view_as_real(x)  # type: ignore[no-any-return]
 
 

@@ -20,7 +20,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.normalization import norm_reference, norm_tuned
-from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.arrays.shaping import as_tensor, expand_dims, reshape
 from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import (
@@ -465,7 +465,7 @@ def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = No
     The length is (sum of |x|**order)**(1/order).
 
     Args:
-        x: tensor of any shape; integers become the default float.
+        x: tensor of any shape; integers become the default float, a scalar a vector.
         axis: the axis of the vectors.
         order: of the norm, an int of 1 or more.
         epsilon: lengths below it are taken as it; 1e-7 by default.
@@ -478,6 +478,8 @@ def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = No
         InvalidArgumentError: the order is another one.
     """
     x = as_floats(as_tensor(x))
+    if not x.shape:
+        x = expand_dims(x, 0)
     axes = shapes.canonical_axes(axis, len(x.shape), "normalize")
     small = EPSILON if epsilon is None else float(epsilon)
     if not isinstance(order, int) or isinstance(order, bool) or order < 1:
