@@ -153,3 +153,10 @@ def test_random_crop_is_a_part_and_reaches_every_place():
 def test_bad_input_names_the_function(call, words):
     with pytest.raises((ValueError, tk.errors.InvalidArgumentError), match=words):
         call()
+
+
+def test_a_webp_file_gives_bytes_alone():
+    with pytest.raises(
+        tk.errors.InvalidArgumentError, match=r"decode_webp: dtype 'float32' .* uint8"
+    ):
+        tk.image.decode_webp(b"RIFF", dtype="float32")

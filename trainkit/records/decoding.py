@@ -30,6 +30,10 @@ _TEXT = Spec((), "string")
 def read_file(filename: Any, name: Any = None) -> Tensor:
     """The content of a file, as a string scalar.
 
+    Args:
+        filename: path, or string scalar.
+        name: not kept.
+
     Raises:
         NotFoundError: there is no such file.
     """
@@ -52,7 +56,13 @@ def _path(filename: Any, what: str) -> str:
 
 
 def write_file(filename: Any, contents: Any, name: Any = None) -> None:
-    """Write bytes to a file; folders that are missing are made."""
+    """Write bytes to a file; folders that are missing are made.
+
+    Args:
+        filename: path, or string scalar.
+        contents: string scalar, or bytes.
+        name: not kept.
+    """
     path = _path(filename, "write_file")
     folder = os.path.dirname(path)
     if folder:
@@ -122,6 +132,11 @@ def _no_spec(a: Bound) -> Spec:
 def parse_tensor(serialized: Any, out_type: Any, name: Any = None) -> Tensor:
     """The tensor that `serialize_tensor` made a text of.
 
+    Args:
+        serialized: string scalar.
+        out_type: dtype that the tensor has.
+        name: not kept.
+
     Raises:
         DataLossError: the text is none.
         InvalidArgumentError: the tensor has another dtype.
@@ -132,7 +147,12 @@ def parse_tensor(serialized: Any, out_type: Any, name: Any = None) -> Tensor:
 
 @needs_values("tensor", gives=lambda a: _TEXT)
 def serialize_tensor(tensor: Any, name: Any = None) -> Tensor:
-    """A tensor as a string scalar, TensorFlow's `TensorProto`."""
+    """A tensor as a string scalar, TensorFlow's `TensorProto`.
+
+    Args:
+        tensor: of any shape.
+        name: not kept.
+    """
     value = convert_to_tensor(tensor).numpy()
     array = np.asarray(value, object if isinstance(value, bytes) else None)
     return convert_to_tensor(tensor_messages.packed(array))
@@ -144,7 +164,13 @@ def _base64_spec(a: Bound) -> Spec:
 
 @needs_values("input", gives=_base64_spec)
 def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
-    """Texts in the letters of web-safe base64; `pad` for `=` at their ends."""
+    """Texts in the letters of web-safe base64; `pad` for `=` at their ends.
+
+    Args:
+        input: tensor of text.
+        pad: fill up with `=`.
+        name: not kept.
+    """
 
     def encoded(text: bytes) -> bytes:
         whole = base64.urlsafe_b64encode(text)
@@ -156,6 +182,10 @@ def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
 @needs_values("input", gives=_base64_spec)
 def decode_base64(input: Any, name: Any = None) -> Tensor:
     """What `encode_base64` made other texts of.
+
+    Args:
+        input: tensor of text.
+        name: not kept.
 
     Raises:
         InvalidArgumentError: a text has other letters.

@@ -20,12 +20,12 @@ from trainkit.ops.core.strings import split as split
 from trainkit.ops.core.strings import strip as strip
 from trainkit.ops.core.strings import substr as substr
 from trainkit.ops.core.strings import to_number as to_number
-from trainkit.ops.core.strings import unicode_decode as unicode_decode
-from trainkit.ops.core.strings import unicode_encode as unicode_encode
-from trainkit.ops.core.strings import unicode_script as unicode_script
-from trainkit.ops.core.strings import unicode_split as unicode_split
-from trainkit.ops.core.strings import unicode_transcode as unicode_transcode
 from trainkit.ops.core.strings import upper as upper
+from trainkit.ops.core.unicode_texts import unicode_decode as unicode_decode
+from trainkit.ops.core.unicode_texts import unicode_encode as unicode_encode
+from trainkit.ops.core.unicode_texts import unicode_script as unicode_script
+from trainkit.ops.core.unicode_texts import unicode_split as unicode_split
+from trainkit.ops.core.unicode_texts import unicode_transcode as unicode_transcode
 from trainkit.tf.left_out import not_here as _not_here
 
 

@@ -37,7 +37,15 @@ from trainkit.ops.math.statistics import bincount as bincount_
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: bool = False, dtype: Any = "int64", name: Any = None
 ) -> Tensor:
-    """The number of elements that are not 0."""
+    """The number of elements that are not 0.
+
+    Args:
+        input: tensor of any shape.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        dtype: of the result.
+        name: not kept.
+    """
     counted = cast(not_equal(input, 0), dtype)
     return cast(reduced(sum_, counted, axis, keepdims), dtype)
 
@@ -93,7 +101,12 @@ def bincount(
 
 
 def zero_fraction(value: Any, name: Any = None) -> Tensor:
-    """The share of elements that are 0, in [0, 1]."""
+    """The share of elements that are 0, in [0, 1].
+
+    Args:
+        value: tensor of any shape.
+        name: not kept.
+    """
     return mean(cast(equal(value, 0), dtypes.float32))
 
 
@@ -128,7 +141,15 @@ def histogram_fixed_width_bins(
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: int = 100, dtype: Any = "int32", name: Any = None
 ) -> Tensor:
-    """How many values lie in each of `nbins` equal bins; see `histogram_fixed_width_bins`."""
+    """How many values lie in each of `nbins` equal bins; see `histogram_fixed_width_bins`.
+
+    Args:
+        values: numbers of any shape.
+        value_range: least and greatest value.
+        nbins: how many bins.
+        dtype: of the result.
+        name: not kept.
+    """
     bins = reshape(histogram_fixed_width_bins(values, value_range, nbins), (-1,))
     return cast(bincount_(bins, minlength=plain(nbins)), dtype)
 

@@ -76,17 +76,35 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
 
 
 def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
-    """Zeros of the shape and dtype given."""
+    """Zeros of the shape and dtype given.
+
+    Args:
+        shape: sizes: ints, or tensors in a graph.
+        dtype: of the result.
+        name: not kept.
+    """
     return _filled(shape, 0, dtypes.as_dtype(dtype))
 
 
 def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
-    """Ones of the shape and dtype given."""
+    """Ones of the shape and dtype given.
+
+    Args:
+        shape: sizes: ints, or tensors in a graph.
+        dtype: of the result.
+        name: not kept.
+    """
     return _filled(shape, 1, dtypes.as_dtype(dtype))
 
 
 def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
-    """`value` repeated to the shape `dims`."""
+    """`value` repeated to the shape `dims`.
+
+    Args:
+        dims: sizes: ints, or tensors in a graph.
+        value: number, or scalar tensor.
+        name: not kept.
+    """
     value = convert_to_tensor(value)
     return _filled(dims, value, value.dtype)
 
@@ -107,7 +125,13 @@ def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
 
 
 def zeros_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
-    """Zeros in the shape of `input`, and in its dtype unless another is given."""
+    """Zeros in the shape of `input`, and in its dtype unless another is given.
+
+    Args:
+        input: tensor of any shape.
+        dtype: of the result; by default that of `input`.
+        name: not kept.
+    """
     x = convert_to_tensor(input)
     if (x.dtype if dtype is None else dtypes.as_dtype(dtype)) is dtypes.string:
         return broadcast_to(convert_to_tensor(""), shape_(x))
@@ -122,7 +146,15 @@ def eye(
     dtype: Any = "float32",
     name: Any = None,
 ) -> Tensor:
-    """Identity matrices (batch_shape..., num_rows, num_columns)."""
+    """Identity matrices (batch_shape..., num_rows, num_columns).
+
+    Args:
+        num_rows: of each matrix.
+        num_columns: of each matrix; by default as many as rows.
+        batch_shape: sizes of the axes in front; none by default.
+        dtype: of the result.
+        name: not kept.
+    """
     matrix = eye_(plain(num_rows), plain(num_columns), dtype=dtype)
     if batch_shape is None:
         return matrix
@@ -139,7 +171,17 @@ def one_hot(
     dtype: Any = None,
     name: Any = None,
 ) -> Tensor:
-    """`on_value` (1) where the place on the new axis is the index, `off_value` (0) elsewhere."""
+    """`on_value` (1) where the place on the new axis is the index, `off_value` (0) elsewhere.
+
+    Args:
+        indices: ints of any shape; outside of [0, depth) there is no `on_value`.
+        depth: size of the new axis.
+        on_value: number, 1 by default.
+        off_value: number, 0 by default.
+        axis: place of the new axis, the last by default.
+        dtype: of the result; by default that of the values, else float32.
+        name: not kept.
+    """
     values = [convert_to_tensor(v) for v in (on_value, off_value) if v is not None]
     wanted = dtypes.as_dtype(dtype or (values[0].dtype if values else "float32"))
     hot = one_hot_(indices, plain(depth), axis=-1 if axis is None else axis, dtype="bool")
@@ -151,7 +193,14 @@ def one_hot(
 def sequence_mask(
     lengths: Any, maxlen: Any = None, dtype: Any = "bool", name: Any = None
 ) -> Tensor:
-    """True at the first `lengths[...]` of `maxlen` places of a new last axis."""
+    """True at the first `lengths[...]` of `maxlen` places of a new last axis.
+
+    Args:
+        lengths: ints of any shape.
+        maxlen: size of the new axis; by default the greatest length.
+        dtype: of the result.
+        name: not kept.
+    """
     lengths = convert_to_tensor(lengths)
     limit = max_(lengths) if maxlen is None else plain(maxlen)
     places = arange(limit, dtype=lengths.dtype)

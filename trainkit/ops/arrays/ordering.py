@@ -41,7 +41,15 @@ def argsort(
     stable: bool = False,
     name: Any = None,
 ) -> Tensor:
-    """The int32 positions that sort `values` along `axis`; equal values keep their order."""
+    """The int32 positions that sort `values` along `axis`; equal values keep their order.
+
+    Args:
+        values: tensor of one axis or more.
+        axis: int.
+        direction: `"ASCENDING"` or `"DESCENDING"`.
+        stable: changes nothing: the order of equal ones is always kept.
+        name: not kept.
+    """
     _direction(direction)
     x = convert_to_tensor(values)
     if direction == "DESCENDING":
@@ -62,7 +70,14 @@ def _direction(direction: str) -> None:
 
 
 def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = None) -> Tensor:
-    """`values` in order along `axis`."""
+    """`values` in order along `axis`.
+
+    Args:
+        values: tensor of one axis or more.
+        axis: int.
+        direction: `"ASCENDING"` or `"DESCENDING"`.
+        name: not kept.
+    """
     _direction(direction)
     result = sort_(values, axis=axis)
     return flip(result, axis) if direction == "DESCENDING" else result
@@ -70,7 +85,13 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = 
 
 @needs_values("x", gives=lambda a: (rows(a["x"]), like(a["x"], a["out_idx"])))
 def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Tensor]:
-    """The different values as they first occur, and the place of each element among them."""
+    """The different values as they first occur, and the place of each element among them.
+
+    Args:
+        x: tensor (n,).
+        out_idx: dtype of the places, int32 or int64.
+        name: not kept.
+    """
     values = np.asarray(convert_to_tensor(x).numpy())
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
@@ -88,13 +109,23 @@ def _counted(a: Bound) -> tuple[Spec, Spec, Spec]:
 
 
 def is_non_decreasing(x: Any, name: Any = None) -> Tensor:
-    """Whether no element is less than the one before it, over all elements in row-major order."""
+    """Whether no element is less than the one before it, over all elements in row-major order.
+
+    Args:
+        x: tensor of numbers.
+        name: not kept.
+    """
     flat = reshape(x, (-1,))
     return all_(less_equal(flat[:-1], flat[1:]))
 
 
 def is_strictly_increasing(x: Any, name: Any = None) -> Tensor:
-    """Whether each element is greater than the one before it, in row-major order."""
+    """Whether each element is greater than the one before it, in row-major order.
+
+    Args:
+        x: tensor of numbers.
+        name: not kept.
+    """
     flat = reshape(x, (-1,))
     return all_(less(flat[:-1], flat[1:]))
 

@@ -24,7 +24,15 @@ from trainkit.ops.math.elementwise import cast
 def cumsum(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
-    """Running sum along `axis`; `exclusive` leaves out each element, `reverse` goes backwards."""
+    """Running sum along `axis`; `exclusive` leaves out each element, `reverse` goes backwards.
+
+    Args:
+        x: tensor of numbers.
+        axis: int, or a scalar tensor.
+        exclusive: leave out the element itself.
+        reverse: from the end to the start.
+        name: not kept.
+    """
     x = as_tensor(x)
     return _cumulative(cumsum_, x, plain(axis), exclusive, reverse, 0)
 
@@ -33,7 +41,15 @@ def cumsum(
 def cumprod(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
-    """Running product along `axis`, without the element itself if `exclusive`, or backwards."""
+    """Running product along `axis`, without the element itself if `exclusive`, or backwards.
+
+    Args:
+        x: tensor of numbers.
+        axis: int, or a scalar tensor.
+        exclusive: leave out the element itself.
+        reverse: from the end to the start.
+        name: not kept.
+    """
     x = as_tensor(x)
     return _cumulative(cumprod_, x, plain(axis), exclusive, reverse, 1)
 
@@ -42,7 +58,15 @@ def cumprod(
 def cumulative_logsumexp(
     x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
 ) -> Tensor:
-    """Running log(sum(exp(x))) along `axis`."""
+    """Running log(sum(exp(x))) along `axis`.
+
+    Args:
+        x: tensor of numbers.
+        axis: int, or a scalar tensor.
+        exclusive: leave out the element itself.
+        reverse: from the end to the start.
+        name: not kept.
+    """
     x = as_tensor(x)
     least = float(x.dtype.min)
     return _cumulative(cumulative_logsumexp_, x, plain(axis), exclusive, reverse, least)

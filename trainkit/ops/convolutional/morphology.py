@@ -179,6 +179,15 @@ def erosion2d(
     """Greyscale erosion: min over the taps of a window of (value - filter).
 
     Dilation of -value by the mirrored filter, with its sign changed; arguments as `dilation2d`.
+
+    Args:
+        value: (batch, height, width, channels).
+        filters: (height, width, channels).
+        strides: of windows, four or two ints.
+        padding: `"SAME"` or `"VALID"`.
+        data_format: only `"NHWC"`.
+        dilations: like `strides`.
+        name: not kept.
     """
     mirrored = flip(convert_to_tensor(filters), (0, 1))
     turned = negative(convert_to_tensor(value))

@@ -153,7 +153,18 @@ def conv1d_transpose(
     dilations: Any = None,
     name: Any = None,
 ) -> Tensor:
-    """The transpose of `conv1d`; filters (width, outputs, channels). See `conv_transpose`."""
+    """The transpose of `conv1d`; filters (width, outputs, channels). See `conv_transpose`.
+
+    Args:
+        input: (batch, spatial..., channels), or as `data_format` says.
+        filters: (width, outputs, channels).
+        output_shape: of the result, all axes; or the spatial ones alone.
+        strides: one int, or one for each spatial axis (or for all axes).
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"N...C"` (default) or `"NC..."`.
+        dilations: like `strides`.
+        name: not kept.
+    """
     return _transposed(1, input, filters, output_shape, strides, padding, data_format, dilations)
 
 
@@ -167,7 +178,18 @@ def conv2d_transpose(
     dilations: Any = None,
     name: Any = None,
 ) -> Tensor:
-    """The transpose of `conv2d`; filters (h, w, outputs, channels). See `conv_transpose`."""
+    """The transpose of `conv2d`; filters (h, w, outputs, channels). See `conv_transpose`.
+
+    Args:
+        input: (batch, spatial..., channels), or as `data_format` says.
+        filters: (height, width, outputs, channels).
+        output_shape: of the result, all axes; or the spatial ones alone.
+        strides: one int, or one for each spatial axis (or for all axes).
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"N...C"` (default) or `"NC..."`.
+        dilations: like `strides`.
+        name: not kept.
+    """
     return _transposed(2, input, filters, output_shape, strides, padding, data_format, dilations)
 
 
@@ -181,5 +203,16 @@ def conv3d_transpose(
     dilations: Any = None,
     name: Any = None,
 ) -> Tensor:
-    """The transpose of `conv3d`; filters (d, h, w, outputs, channels). See `conv_transpose`."""
+    """The transpose of `conv3d`; filters (d, h, w, outputs, channels). See `conv_transpose`.
+
+    Args:
+        input: (batch, spatial..., channels), or as `data_format` says.
+        filters: (depth, height, width, outputs, channels).
+        output_shape: of the result, all axes; or the spatial ones alone.
+        strides: one int, or one for each spatial axis (or for all axes).
+        padding: `"SAME"` or `"VALID"`.
+        data_format: `"N...C"` (default) or `"NC..."`.
+        dilations: like `strides`.
+        name: not kept.
+    """
     return _transposed(3, input, filters, output_shape, strides, padding, data_format, dilations)

@@ -64,7 +64,15 @@ def _check(condition: Any, text: str, *shown: Any) -> None:
 def assert_equal(
     x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting."""
+    """Raise `InvalidArgumentError` unless x == y for all elements, after broadcasting.
+
+    Args:
+        x: tensor, or what converts to one.
+        y: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     if isinstance(x, list | tuple) and isinstance(y, list | tuple) and len(x) != len(y):
         _check(
             convert_to_tensor(False), _text("assert_equal", "==", message, summarize), *_pair(x, y)
@@ -75,63 +83,131 @@ def assert_equal(
 def assert_none_equal(
     x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless x != y for all elements, after broadcasting."""
+    """Raise `InvalidArgumentError` unless x != y for all elements, after broadcasting.
+
+    Args:
+        x: tensor, or what converts to one.
+        y: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_none_equal", "!=", not_equal, x, y, message)
 
 
 def assert_less(
     x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless x < y for all elements, after broadcasting."""
+    """Raise `InvalidArgumentError` unless x < y for all elements, after broadcasting.
+
+    Args:
+        x: tensor, or what converts to one.
+        y: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_less", "<", less, x, y, message)
 
 
 def assert_less_equal(
     x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless x <= y for all elements, after broadcasting."""
+    """Raise `InvalidArgumentError` unless x <= y for all elements, after broadcasting.
+
+    Args:
+        x: tensor, or what converts to one.
+        y: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_less_equal", "<=", less_equal, x, y, message)
 
 
 def assert_greater(
     x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless x > y for all elements, after broadcasting."""
+    """Raise `InvalidArgumentError` unless x > y for all elements, after broadcasting.
+
+    Args:
+        x: tensor, or what converts to one.
+        y: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_greater", ">", greater, x, y, message)
 
 
 def assert_greater_equal(
     x: Any, y: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless x >= y for all elements, after broadcasting."""
+    """Raise `InvalidArgumentError` unless x >= y for all elements, after broadcasting.
+
+    Args:
+        x: tensor, or what converts to one.
+        y: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_greater_equal", ">=", greater_equal, x, y, message)
 
 
 def assert_positive(
     x: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless all elements are above 0."""
+    """Raise `InvalidArgumentError` unless all elements are above 0.
+
+    Args:
+        x: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_positive", ">", greater, x, 0, message)
 
 
 def assert_negative(
     x: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless all elements are below 0."""
+    """Raise `InvalidArgumentError` unless all elements are below 0.
+
+    Args:
+        x: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_negative", "<", less, x, 0, message)
 
 
 def assert_non_negative(
     x: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless all elements are 0 or above."""
+    """Raise `InvalidArgumentError` unless all elements are 0 or above.
+
+    Args:
+        x: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_non_negative", ">=", greater_equal, x, 0, message)
 
 
 def assert_non_positive(
     x: Any, message: str | None = None, summarize: Any = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless all elements are 0 or below."""
+    """Raise `InvalidArgumentError` unless all elements are 0 or below.
+
+    Args:
+        x: tensor, or what converts to one.
+        message: put before the text of the error.
+        summarize: all values are shown.
+        name: not kept.
+    """
     _compare("assert_non_positive", "<=", less_equal, x, 0, message)
 
 
@@ -165,7 +241,13 @@ def assert_near(
 
 
 def assert_all_finite(x: Any, message: str = "", name: Any = None) -> Any:
-    """Give `x` back; raise `InvalidArgumentError` if an element is inf or nan."""
+    """Give `x` back; raise `InvalidArgumentError` if an element is inf or nan.
+
+    Args:
+        x: tensor, or what converts to one.
+        message: put before the text of the error.
+        name: not kept.
+    """
     tensor = convert_to_tensor(x)
     _check(
         all_(isfinite(tensor)),
@@ -176,7 +258,13 @@ def assert_all_finite(x: Any, message: str = "", name: Any = None) -> Any:
 
 
 def check_numerics(tensor: Any, message: str = "", name: Any = None) -> Any:
-    """Give `tensor` back; raise `InvalidArgumentError` if an element is inf or nan."""
+    """Give `tensor` back; raise `InvalidArgumentError` if an element is inf or nan.
+
+    Args:
+        tensor: tensor, or what converts to one.
+        message: put before the text of the error.
+        name: not kept.
+    """
     return assert_all_finite(tensor, message)
 
 
@@ -188,14 +276,28 @@ def _fail(name: str, message: Any, detail: str) -> None:
 
 
 def assert_rank(x: Any, rank: int, message: str | None = None, name: Any = None) -> None:
-    """Raise `InvalidArgumentError` unless `x` has `rank` axes."""
+    """Raise `InvalidArgumentError` unless `x` has `rank` axes.
+
+    Args:
+        x: tensor, or what converts to one.
+        rank: number of axes.
+        message: put before the text of the error.
+        name: not kept.
+    """
     tensor = convert_to_tensor(x)
     if len(tensor.shape) != int(rank):
         _fail("assert_rank", message, f"rank {int(rank)} is needed, the shape is {tensor.shape}")
 
 
 def assert_rank_at_least(x: Any, rank: int, message: str | None = None, name: Any = None) -> None:
-    """Raise `InvalidArgumentError` unless `x` has `rank` axes or more."""
+    """Raise `InvalidArgumentError` unless `x` has `rank` axes or more.
+
+    Args:
+        x: tensor, or what converts to one.
+        rank: number of axes.
+        message: put before the text of the error.
+        name: not kept.
+    """
     tensor = convert_to_tensor(x)
     if len(tensor.shape) < int(rank):
         _fail(
@@ -208,7 +310,14 @@ def assert_rank_at_least(x: Any, rank: int, message: str | None = None, name: An
 def assert_rank_in(
     x: Any, ranks: Sequence[int], message: str | None = None, name: Any = None
 ) -> None:
-    """Raise `InvalidArgumentError` unless the number of axes of `x` is one of `ranks`."""
+    """Raise `InvalidArgumentError` unless the number of axes of `x` is one of `ranks`.
+
+    Args:
+        x: tensor, or what converts to one.
+        ranks: numbers of axes.
+        message: put before the text of the error.
+        name: not kept.
+    """
     tensor = convert_to_tensor(x)
     if len(tensor.shape) not in [int(r) for r in ranks]:
         _fail(
@@ -219,7 +328,13 @@ def assert_rank_in(
 
 
 def assert_scalar(tensor: Any, message: str | None = None, name: Any = None) -> Any:
-    """Give the tensor back; raise `InvalidArgumentError` unless it is a scalar."""
+    """Give the tensor back; raise `InvalidArgumentError` unless it is a scalar.
+
+    Args:
+        tensor: tensor, or what converts to one.
+        message: put before the text of the error.
+        name: not kept.
+    """
     x = convert_to_tensor(tensor)
     if len(x.shape) != 0:
         _fail("assert_scalar", message, f"a scalar is needed, the shape is {x.shape}")
@@ -227,7 +342,14 @@ def assert_scalar(tensor: Any, message: str | None = None, name: Any = None) -> 
 
 
 def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: Any = None) -> None:
-    """Raise `TypeError` unless the tensor has the dtype `tf_type`."""
+    """Raise `TypeError` unless the tensor has the dtype `tf_type`.
+
+    Args:
+        tensor: tensor, or what converts to one.
+        tf_type: dtype.
+        message: put before the text of the error.
+        name: not kept.
+    """
     x = convert_to_tensor(tensor)
     if x.dtype != tf_type:
         raise TypeError(
@@ -236,7 +358,13 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: Any
 
 
 def assert_integer(x: Any, message: str | None = None, name: Any = None) -> None:
-    """Raise `TypeError` unless `x` has an integer dtype."""
+    """Raise `TypeError` unless `x` has an integer dtype.
+
+    Args:
+        x: tensor, or what converts to one.
+        message: put before the text of the error.
+        name: not kept.
+    """
     tensor = convert_to_tensor(x)
     if not tensor.dtype.is_integer:
         raise TypeError(
@@ -245,7 +373,12 @@ def assert_integer(x: Any, message: str | None = None, name: Any = None) -> None
 
 
 def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
-    """The floating dtype that all `tensors` have; `ValueError` when they differ or it is none."""
+    """The floating dtype that all `tensors` have; `ValueError` when they differ or it is none.
+
+    Args:
+        tensors: list of tensors.
+        dtype: that they must have; by default that of the first.
+    """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     for x in tensors or []:
         tensor = convert_to_tensor(x)
@@ -261,7 +394,11 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
 
 
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether `tensor` is a tensor of numbers."""
+    """Whether `tensor` is a tensor of numbers.
+
+    Args:
+        tensor: tensor, or what converts to one.
+    """
     return is_tensor(tensor) and not tensor.dtype.is_bool
 
 
@@ -330,6 +467,9 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -
 
 def assert_proper_iterable(values: Any) -> None:
     """Raise `TypeError` for a tensor, array or text, and for what can't be gone through.
+
+    Args:
+        values: any value.
 
     Raises:
         TypeError: `values` is one of these; give a list or tuple.

@@ -20,7 +20,11 @@ from trainkit.ops.core.dynamic_shapes import is_later, later
 
 
 def plain(x: Any) -> Any:
-    """An axis, size or list of them as Python ints; a symbolic tensor stays."""
+    """An axis, size or list of them as Python ints; a symbolic tensor stays.
+
+    Args:
+        x: int, list, array or tensor; `None` stays.
+    """
     if x is None or type(x) is int or isinstance(x, int | SymbolicTensor):
         return x
     if is_tensor(x) or isinstance(x, np.ndarray | np.generic):
@@ -63,6 +67,10 @@ def reduced(reduce: Callable[..., Tensor], x: Any, axis: Any, keepdims: bool) ->
 
 def count_of(axis: Any, op: str) -> int:
     """How many axes `axis` names.
+
+    Args:
+        axis: int, list of ints, or tensor of them.
+        op: what errors call the caller.
 
     Raises:
         InvalidArgumentError: only its values tell.

@@ -92,7 +92,14 @@ def _check_range(indices: Tensor, size: int) -> None:
 
 
 def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) -> Tensor:
-    """Slices of `params` at the coordinates in the last axis of `indices`."""
+    """Slices of `params` at the coordinates in the last axis of `indices`.
+
+    Args:
+        params: tensor.
+        indices: ints (..., n).
+        batch_dims: how many leading axes both share.
+        name: not kept.
+    """
     params, indices = convert_to_tensor(params), convert_to_tensor(indices)
     if not batch_dims:
         return gather_nd_(params, indices)  # type: ignore[no-any-return]
@@ -109,7 +116,15 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) 
 def reverse_sequence(
     input: Any, seq_lengths: Any, seq_axis: int = 1, batch_axis: int = 0, name: Any = None
 ) -> Tensor:
-    """Along `seq_axis` the first `seq_lengths[i]` items of batch entry i in reverse order."""
+    """Along `seq_axis` the first `seq_lengths[i]` items of batch entry i in reverse order.
+
+    Args:
+        input: tensor.
+        seq_lengths: ints (batch,).
+        seq_axis: along which items are reversed.
+        batch_axis: the axis of `seq_lengths`.
+        name: not kept.
+    """
     x = convert_to_tensor(input)
     lengths = convert_to_tensor(seq_lengths)
     n = x.shape[seq_axis]

@@ -60,12 +60,26 @@ def scan(
 
 
 def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
-    """The last state of a fold from the first item to the last."""
+    """The last state of a fold from the first item to the last.
+
+    Args:
+        fn: of the state and an item to the next state.
+        elems: tensor or nest of tensors (n, ...).
+        initializer: the first state; by default the first item.
+        **hints: TensorFlow's hints about the loop, which change no result.
+    """
     return nest.map_structure(lambda t: t[-1], scan(fn, elems, initializer))
 
 
 def foldr(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
-    """The last state of a fold from the last item to the first."""
+    """The last state of a fold from the last item to the first.
+
+    Args:
+        fn: of the state and an item to the next state.
+        elems: tensor or nest of tensors (n, ...).
+        initializer: the first state; by default the first item.
+        **hints: TensorFlow's hints about the loop, which change no result.
+    """
     return nest.map_structure(lambda t: t[0], scan(fn, elems, initializer, reverse=True))
 
 
@@ -109,6 +123,12 @@ def switch_case(
     """The result of the function number `branch_index`.
 
     Outside of the range that is `default`, or the last function when there is none.
+
+    Args:
+        branch_index: int scalar.
+        branch_fns: list of functions without arguments, or a dict or pairs by number.
+        default: function without arguments.
+        name: not kept.
     """
     pairs = branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns)
     table = dict(pairs)

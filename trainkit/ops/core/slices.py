@@ -26,7 +26,14 @@ from trainkit.ops.math.elementwise import where as where_
 
 @needs_values("begin", "size", gives=lambda a: unknown(a["input_"]))
 def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
-    """The block that starts at `begin` and has the sizes `size`, -1 for all that is left."""
+    """The block that starts at `begin` and has the sizes `size`, -1 for all that is left.
+
+    Args:
+        input_: tensor of any shape.
+        begin: first position along each axis.
+        size: how many positions along each axis.
+        name: not kept.
+    """
     x = convert_to_tensor(input_)
     starts, sizes = plain(begin), plain(size)
     index = tuple(
@@ -158,6 +165,13 @@ def split(
     value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
 ) -> list[Tensor]:
     """Pieces along `axis`: a number of equal ones, or pieces of the sizes given (one may be -1).
+
+    Args:
+        value: tensor.
+        num_or_size_splits: a number of pieces, or their sizes.
+        axis: int, or a scalar tensor.
+        num: not needed: the sizes tell it.
+        name: not kept.
 
     Raises:
         InvalidArgumentError: the axis can't be cut so.

@@ -39,6 +39,10 @@ _CLASSES = {
 def texts_of(x: Any, what: str) -> Any:
     """A tensor of text, or what converts to one, as an array of bytes objects.
 
+    Args:
+        x: tensor of text, or what converts to one.
+        what: what errors call the caller.
+
     Raises:
         InvalidArgumentError: it holds numbers.
     """
@@ -49,7 +53,12 @@ def texts_of(x: Any, what: str) -> Any:
 
 
 def one_text(x: Any, what: str) -> bytes:
-    """A text, or a tensor of one, as bytes."""
+    """A text, or a tensor of one, as bytes.
+
+    Args:
+        x: text, or a tensor of one.
+        what: what errors call the caller.
+    """
     if isinstance(x, str | bytes):
         return as_bytes(x)
     array = texts_of(x, what)
@@ -60,7 +69,13 @@ def one_text(x: Any, what: str) -> bytes:
 
 
 def each(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Tensor:
-    """A function of the elements of arrays that broadcast, as a tensor."""
+    """A function of the elements of arrays that broadcast, as a tensor.
+
+    Args:
+        function: of as many elements as there are arrays.
+        dtype: of the result.
+        *arrays: that broadcast.
+    """
     wide = np.broadcast_arrays(*arrays)
     out = np.empty(wide[0].shape, as_dtype(dtype).dtype)
     flat, columns = out.reshape(-1), [a.reshape(-1) for a in wide]
@@ -69,11 +84,18 @@ def each(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Tensor:
     return string_results(out)  # type: ignore[no-any-return]
 
 
-def _same(name: str) -> Callable[[Bound], Spec]:
+def text_like(name: str) -> Callable[[Bound], Spec]:
+    """Gives the spec of text of the shape of the argument `name`."""
     return lambda a: like(a[name], "string")
 
 
-def _as(name: str, dtype: str) -> Callable[[Bound], Spec]:
+def typed_like(name: str, dtype: str) -> Callable[[Bound], Spec]:
+    """Gives the spec of a dtype, of the shape of the argument `name`.
+
+    Args:
+        name: of an argument.
+        dtype: of the result.
+    """
     return lambda a: like(a[name], dtype)
 
 
@@ -91,15 +113,27 @@ def _decoded(text: bytes) -> str:
 # ------------------------------------------------------------------ one text each
 
 
-@needs_values("input", gives=_same("input"))
+@needs_values("input", gives=text_like("input"))
 def lower(input: Any, encoding: str = "", name: Any = None) -> Tensor:
-    """Small letters: of ASCII, or of Unicode for `encoding="utf-8"`."""
+    """Small letters: of ASCII, or of Unicode for `encoding="utf-8"`.
+
+    Args:
+        input: tensor of text.
+        encoding: `""` or `"utf-8"`.
+        name: not kept.
+    """
     return _cased(input, encoding, bytes.lower, str.lower)
 
 
-@needs_values("input", gives=_same("input"))
+@needs_values("input", gives=text_like("input"))
 def upper(input: Any, encoding: str = "", name: Any = None) -> Tensor:
-    """Capital letters: of ASCII, or of Unicode for `encoding="utf-8"`."""
+    """Capital letters: of ASCII, or of Unicode for `encoding="utf-8"`.
+
+    Args:
+        input: tensor of text.
+        encoding: `""` or `"utf-8"`.
+        name: not kept.
+    """
     return _cased(input, encoding, bytes.upper, str.upper)
 
 
@@ -110,15 +144,26 @@ def _cased(x: Any, encoding: str, on_bytes: Any, on_text: Any) -> Tensor:
     return each(change, "string", texts_of(x, "strings"))
 
 
-@needs_values("input", gives=_same("input"))
+@needs_values("input", gives=text_like("input"))
 def strip(input: Any, name: Any = None) -> Tensor:
-    """Without white space at both ends."""
+    """Without white space at both ends.
+
+    Args:
+        input: tensor of text.
+        name: not kept.
+    """
     return each(bytes.strip, "string", texts_of(input, "strings.strip"))
 
 
-@needs_values("input", gives=_as("input", "int32"))
+@needs_values("input", gives=typed_like("input", "int32"))
 def length(input: Any, unit: str = "BYTE", name: Any = None) -> Tensor:
-    """How many bytes each text has, or characters for `unit="UTF8_CHAR"`; int32."""
+    """How many bytes each text has, or characters for `unit="UTF8_CHAR"`; int32.
+
+    Args:
+        input: tensor of text.
+        unit: `"BYTE"` or `"UTF8_CHAR"`.
+        name: not kept.
+    """
     characters = _unit(unit, "strings.length")
     return each(
         (lambda t: len(_decoded(t))) if characters else len,
@@ -134,6 +179,13 @@ def _substr_spec(a: Bound) -> Spec:
 @needs_values("input", "pos", "len", gives=_substr_spec)
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None) -> Tensor:
     """`len` bytes, or characters, of each text from `pos` on; negative ones count from the end.
+
+    Args:
+        input: tensor of text.
+        pos: ints that broadcast with the texts.
+        len: ints that broadcast with the texts.
+        unit: `"BYTE"` or `"UTF8_CHAR"`.
+        name: not kept.
 
     Raises:
         InvalidArgumentError: a position is outside of its text.
@@ -155,11 +207,18 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None)
     return each(part, "string", texts_of(input, "strings.substr"), starts, counts)
 
 
-@needs_values("input", gives=_same("input"))
+@needs_values("input", gives=text_like("input"))
 def regex_replace(
     input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: Any = None
 ) -> Tensor:
     r"""Matches of a regular expression replaced by `rewrite`, in which `\1` is the first group.
+
+    Args:
+        input: tensor of text.
+        pattern: text.
+        rewrite: text.
+        replace_global: all matches of a text, not the first alone.
+        name: not kept.
 
     Raises:
         InvalidArgumentError: the pattern is no regular expression.
@@ -174,9 +233,15 @@ def regex_replace(
     )
 
 
-@needs_values("input", gives=_as("input", "bool"))
+@needs_values("input", gives=typed_like("input", "bool"))
 def regex_full_match(input: Any, pattern: Any, name: Any = None) -> Tensor:
-    """Whether a regular expression matches the whole text."""
+    """Whether a regular expression matches the whole text.
+
+    Args:
+        input: tensor of text.
+        pattern: text.
+        name: not kept.
+    """
     compiled = _compiled(pattern, "strings.regex_full_match")
     texts = texts_of(input, "strings.regex_full_match")
     return each(lambda t: compiled.fullmatch(t) is not None, "bool", texts)
@@ -227,7 +292,7 @@ def to_number(input: Any, out_type: Any = dtypes.float32, name: Any = None) -> T
     return each(number, wanted, texts_of(input, "strings.to_number"))
 
 
-@needs_values("input", gives=_same("input"))
+@needs_values("input", gives=text_like("input"))
 def as_string(
     input: Any,
     precision: int = -1,
@@ -279,6 +344,13 @@ def format(
 ) -> Tensor:
     """A text with tensors in its places, shown as `tk.print` shows them.
 
+    Args:
+        template: text with places.
+        inputs: a tensor, or a list of them.
+        placeholder: what a place looks like.
+        summarize: how many first and last elements of an axis are shown.
+        name: not kept.
+
     Raises:
         ValueError: there are more or fewer places than tensors.
     """
@@ -299,7 +371,13 @@ def _join_spec(a: Bound) -> Spec:
 
 @needs_values("inputs", gives=_join_spec)
 def join(inputs: Any, separator: str = "", name: Any = None) -> Tensor:
-    """The texts of several tensors joined, element by element; scalars go with all."""
+    """The texts of several tensors joined, element by element; scalars go with all.
+
+    Args:
+        inputs: list of tensors that broadcast.
+        separator: between two texts.
+        name: not kept.
+    """
     between = one_text(separator, "strings.join")
     arrays = [texts_of(x, "strings.join") for x in inputs]
     if not arrays:
@@ -318,7 +396,15 @@ def _reduce_join_spec(a: Bound) -> Spec:
 def reduce_join(
     inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: Any = None
 ) -> Tensor:
-    """Texts joined along axes; along all by default."""
+    """Texts joined along axes; along all by default.
+
+    Args:
+        inputs: tensor of text.
+        axis: int or ints; by default all.
+        keepdims: keep the axes with size 1.
+        separator: between two texts.
+        name: not kept.
+    """
     between, array = one_text(separator, "strings.reduce_join"), texts_of(inputs, "reduce_join")
     axes = range(array.ndim) if axis is None else np.atleast_1d(np.asarray(axis)).tolist()
     axes = [a % array.ndim for a in axes] if array.ndim else []
@@ -332,35 +418,59 @@ def reduce_join(
     return string_results(out)  # type: ignore[no-any-return]
 
 
-def _split_spec(a: Bound) -> Spec:
+def list_spec(a: Bound) -> Spec:
+    """The spec of a list of texts.
+
+    Args:
+        a: the arguments of a call by name.
+    """
     return Spec((None,), "string")
 
 
-@needs_values("input", gives=_split_spec)
+@needs_values("input", gives=list_spec)
 def split(input: Any, sep: Any = None, maxsplit: int = -1, name: Any = None) -> Tensor:
     """The parts of one text, between separators or, by default, white space.
+
+    Args:
+        input: text, or a scalar tensor of it.
+        sep: between two parts; white space by default.
+        maxsplit: how often at most; -1 for no limit.
+        name: not kept.
 
     Raises:
         UnimplementedError: `input` has axes: its texts would have different numbers of parts, and
             there are no ragged tensors.
     """
-    text = _single(input, "strings.split")
+    text = single_text(input, "strings.split")
     between = None if sep is None else one_text(sep, "strings.split") or None
-    return _listed(text.split(between, maxsplit))
+    return listed(text.split(between, maxsplit))
 
 
-@needs_values("input", gives=_split_spec)
+@needs_values("input", gives=list_spec)
 def bytes_split(input: Any, name: Any = None) -> Tensor:
     """The bytes of one text, as texts of one byte.
+
+    Args:
+        input: text, or a scalar tensor of it.
+        name: not kept.
 
     Raises:
         UnimplementedError: `input` has axes; there are no ragged tensors.
     """
-    text = _single(input, "strings.bytes_split")
-    return _listed([text[i : i + 1] for i in range(len(text))])
+    text = single_text(input, "strings.bytes_split")
+    return listed([text[i : i + 1] for i in range(len(text))])
 
 
-def _single(x: Any, what: str) -> bytes:
+def single_text(x: Any, what: str) -> bytes:
+    """The one text of a tensor, whose parts make a list.
+
+    Args:
+        x: text, or a tensor of one.
+        what: what errors call the caller.
+
+    Raises:
+        UnimplementedError: the tensor has axes.
+    """
     array = texts_of(x, what)
     if array.shape != ():
         raise UnimplementedError(
@@ -371,126 +481,10 @@ def _single(x: Any, what: str) -> bytes:
     return text
 
 
-def _listed(texts: list[Any]) -> Tensor:
+def listed(texts: list[Any]) -> Tensor:
+    """Texts as a tensor (n,).
+
+    Args:
+        texts: bytes or text.
+    """
     return convert_to_tensor(texts, dtype=dtypes.string)
-
-
-# ------------------------------------------------------------------ Unicode
-
-
-@needs_values("input", gives=lambda a: Spec((None,), "int32"))
-def unicode_decode(
-    input: Any,
-    input_encoding: str,
-    errors: str = "replace",
-    replacement_char: int = 65533,
-    replace_control_characters: bool = False,
-    name: Any = None,
-) -> Tensor:
-    """The code points of one text, int32.
-
-    Raises:
-        UnimplementedError: `input` has axes; there are no ragged tensors.
-        InvalidArgumentError: the bytes are no text of that encoding, and `errors` is `"strict"`.
-    """
-    text = _single(input, "strings.unicode_decode")
-    points = [ord(c) for c in _unicode(text, input_encoding, errors, replacement_char)]
-    if replace_control_characters:
-        points = [replacement_char if p < 32 else p for p in points]
-    return convert_to_tensor(np.array(points, np.int32))
-
-
-@needs_values("input", gives=_split_spec)
-def unicode_split(
-    input: Any,
-    input_encoding: str,
-    errors: str = "replace",
-    replacement_char: int = 65533,
-    name: Any = None,
-) -> Tensor:
-    """The characters of one text, as texts.
-
-    Raises:
-        UnimplementedError: `input` has axes; there are no ragged tensors.
-    """
-    text = _single(input, "strings.unicode_split")
-    parts = _unicode(text, input_encoding, errors, replacement_char)
-    return _listed([c.encode(_codec(input_encoding)) for c in parts])
-
-
-@needs_values("input", gives=lambda a: unknown(a["input"], -1, "string"))
-def unicode_encode(
-    input: Any,
-    output_encoding: str,
-    errors: str = "replace",
-    replacement_char: int = 65533,
-    name: Any = None,
-) -> Tensor:
-    """Texts of code points, which stand along the last axis.
-
-    Raises:
-        InvalidArgumentError: a number is no code point, and `errors` is `"strict"`.
-    """
-    points, codec = np.asarray(convert_to_tensor(input).numpy()), _codec(output_encoding)
-    out = np.empty(points.shape[:-1], object)
-    for place in np.ndindex(out.shape):
-        known = [p for p in points[place].tolist() if errors != "ignore" or _is_point(p)]
-        if errors == "strict" and not all(map(_is_point, known)):
-            raise InvalidArgumentError("strings.unicode_encode: a number is no code point")
-        text = "".join(chr(p if _is_point(p) else replacement_char) for p in known)
-        out[place] = text.encode(codec)
-    return string_results(out)  # type: ignore[no-any-return]
-
-
-def _is_point(number: int) -> bool:
-    return 0 <= number < 0xD800 or 0xE000 <= number <= 0x10FFFF
-
-
-@needs_values("input", gives=_as("input", "int32"))
-def unicode_script(input: Any, name: Any = None) -> Tensor:
-    """Not supported: Python has no table of scripts.
-
-    Raises:
-        UnimplementedError: always.
-    """
-    raise UnimplementedError("strings.unicode_script: Python has no table of scripts")
-
-
-@needs_values("input", gives=_same("input"))
-def unicode_transcode(
-    input: Any,
-    input_encoding: str,
-    output_encoding: str,
-    errors: str = "replace",
-    replacement_char: int = 65533,
-    replace_control_characters: bool = False,
-    name: Any = None,
-) -> Tensor:
-    """Texts in another encoding."""
-    codec = _codec(output_encoding)
-
-    def changed(text: bytes) -> bytes:
-        points = _unicode(text, input_encoding, errors, replacement_char)
-        if replace_control_characters:
-            points = "".join(chr(replacement_char) if ord(c) < 32 else c for c in points)
-        return points.encode(codec)
-
-    return each(changed, "string", texts_of(input, "strings.unicode_transcode"))
-
-
-def _codec(encoding: str) -> str:
-    known = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
-    found = known.get(encoding.upper())
-    if found is None:
-        raise InvalidArgumentError(f"strings: encoding {encoding!r}; use one of {sorted(known)}")
-    return found
-
-
-def _unicode(text: bytes, encoding: str, errors: str, replacement: int) -> str:
-    if errors not in ("replace", "strict", "ignore"):
-        raise InvalidArgumentError(f"strings: errors {errors!r}; use replace, strict or ignore")
-    try:
-        found = text.decode(_codec(encoding) if encoding.upper() != "US ASCII" else "ascii", errors)
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"strings: {error}") from None
-    return found.replace("\ufffd", chr(replacement)) if errors == "replace" else found

@@ -157,7 +157,16 @@ def non_max_suppression(
     score_threshold: float = float("-inf"),
     name: Any = None,
 ) -> Tensor:
-    """Numbers of the best boxes that do not overlap much; see `non_max_suppression_with_scores`."""
+    """Numbers of the best boxes that do not overlap much; see `non_max_suppression_with_scores`.
+
+    Args:
+        boxes: (n, 4).
+        scores: (n,).
+        max_output_size: the most boxes to give.
+        iou_threshold: a box whose intersection over union with a better one is above is dropped.
+        score_threshold: boxes with this score or less are dropped.
+        name: not kept.
+    """
     return non_max_suppression_with_scores(
         boxes, scores, max_output_size, iou_threshold, score_threshold
     )[0]
@@ -173,6 +182,14 @@ def non_max_suppression_overlaps(
     name: Any = None,
 ) -> Tensor:
     """As `non_max_suppression`, with overlaps (n, n) that are given.
+
+    Args:
+        overlaps: (n, n).
+        scores: (n,).
+        max_output_size: the most boxes to give.
+        overlap_threshold: a box whose overlap with a better one is above is dropped.
+        score_threshold: boxes with this score or less are dropped.
+        name: not kept.
 
     Raises:
         InvalidArgumentError: `max_output_size` is negative.

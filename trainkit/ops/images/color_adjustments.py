@@ -68,12 +68,22 @@ def _on_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """`delta` added; 1 is the whole range from black to white."""
+    """`delta` added; 1 is the whole range from black to white.
+
+    Args:
+        image: (..., height, width, channels).
+        delta: number, or scalar tensor.
+    """
     return _on_floats(image, lambda x: add(x, delta))
 
 
 def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
-    """(x - mean of the channel) * contrast_factor + mean of the channel, for each image."""
+    """(x - mean of the channel) * contrast_factor + mean of the channel, for each image.
+
+    Args:
+        images: (..., height, width, channels).
+        contrast_factor: number, or scalar tensor.
+    """
 
     def change(x: Tensor) -> Tensor:
         mean = mean_(x, axis=(-3, -2), keepdims=True)
@@ -84,6 +94,11 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
 def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
     """Gain * x**gamma: a gamma above 1 darkens, one below 1 brightens.
+
+    Args:
+        image: (..., height, width, channels).
+        gamma: exponent, 0 or above.
+        gain: factor.
 
     Raises:
         InvalidArgumentError: `gamma` is negative.
@@ -111,6 +126,11 @@ def _in_hsv(image: Any, op: str, change: Callable[..., tuple[Any, Any]]) -> Tens
 def adjust_hue(image: Any, delta: Any, name: Any = None) -> Tensor:
     """The hue turned by `delta`, in [-1, 1]; 1 is the whole circle.
 
+    Args:
+        image: (..., 3).
+        delta: number, or scalar tensor.
+        name: not kept.
+
     Raises:
         InvalidArgumentError: `delta` is outside of [-1, 1].
         ShapeError: there are not 3 channels.
@@ -122,6 +142,11 @@ def adjust_hue(image: Any, delta: Any, name: Any = None) -> Tensor:
 
 def adjust_saturation(image: Any, saturation_factor: Any, name: Any = None) -> Tensor:
     """The saturation multiplied by a factor, and cut to [0, 1].
+
+    Args:
+        image: (..., 3).
+        saturation_factor: number, or scalar tensor.
+        name: not kept.
 
     Raises:
         ShapeError: there are not 3 channels.
@@ -182,27 +207,48 @@ def _mixed(images: Any, matrix: Any, op: str) -> Tensor:
 
 
 def rgb_to_yiq(images: Any) -> Tensor:
-    """Brightness Y and the two color differences of NTSC, I and Q; floats in [0, 1]."""
+    """Brightness Y and the two color differences of NTSC, I and Q; floats in [0, 1].
+
+    Args:
+        images: floats (..., 3).
+    """
     return _mixed(images, _YIQ, "rgb_to_yiq")
 
 
 def yiq_to_rgb(images: Any) -> Tensor:
-    """Red, green and blue; the inverse of `rgb_to_yiq`."""
+    """Red, green and blue; the inverse of `rgb_to_yiq`.
+
+    Args:
+        images: floats (..., 3).
+    """
     return _mixed(images, _YIQ_BACK, "yiq_to_rgb")
 
 
 def rgb_to_yuv(images: Any) -> Tensor:
-    """Brightness Y and the two color differences of PAL, U and V; floats in [0, 1]."""
+    """Brightness Y and the two color differences of PAL, U and V; floats in [0, 1].
+
+    Args:
+        images: floats (..., 3).
+    """
     return _mixed(images, _YUV, "rgb_to_yuv")
 
 
 def yuv_to_rgb(images: Any) -> Tensor:
-    """Red, green and blue; the inverse of `rgb_to_yuv`."""
+    """Red, green and blue; the inverse of `rgb_to_yuv`.
+
+    Args:
+        images: floats (..., 3).
+    """
     return _mixed(images, _YUV_BACK, "yuv_to_rgb")
 
 
 def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
-    """The one channel three times."""
+    """The one channel three times.
+
+    Args:
+        images: (..., 1).
+        name: not kept.
+    """
     x = convert_to_tensor(images)
     if x.shape[-1] != 1:
         raise InvalidArgumentError(

@@ -152,6 +152,17 @@ def decode_and_crop_jpeg(
 
     The other arguments are those of `decode_jpeg`.
 
+    Args:
+        contents: string scalar, or bytes.
+        crop_window: four ints.
+        channels: 1, 3 or 4 to convert; 0 for what the file has.
+        ratio: as for `decode_jpeg`.
+        fancy_upscaling: as for `decode_jpeg`.
+        try_recover_truncated: as for `decode_jpeg`.
+        acceptable_fraction: as for `decode_jpeg`.
+        dct_method: as for `decode_jpeg`.
+        name: not kept.
+
     Raises:
         InvalidArgumentError: the part reaches beyond the image.
     """
@@ -175,20 +186,44 @@ def decode_and_crop_jpeg(
 
 @needs_values("contents", gives=_uint8_spec)
 def decode_bmp(contents: Any, channels: int = 0, name: Any = None) -> Tensor:
-    """The image in the bytes of a BMP file, uint8 (height, width, channels)."""
+    """The image in the bytes of a BMP file, uint8 (height, width, channels).
+
+    Args:
+        contents: string scalar, or bytes.
+        channels: 1, 3 or 4 to convert; 0 for what the file has.
+        name: not kept.
+    """
     return _decoded(contents, ["BMP"], channels, "decode_bmp")
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, 3), "uint8"))
 def decode_gif(contents: Any, name: Any = None) -> Tensor:
-    """All images of a GIF file, uint8 (frames, height, width, 3)."""
+    """All images of a GIF file, uint8 (frames, height, width, 3).
+
+    Args:
+        contents: string scalar, or bytes.
+        name: not kept.
+    """
     with _opened(one_text(contents, "decode_gif"), ["GIF"], "decode_gif") as image:
         return convert_to_tensor(_frames(image, 3, "decode_gif"))
 
 
 @needs_values("contents", gives=lambda a: Spec((None, None, None, a["channels"] or None), "uint8"))
 def decode_webp(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any = None) -> Tensor:
-    """All images of a WebP file, uint8 (frames, height, width, channels)."""
+    """All images of a WebP file, uint8 (frames, height, width, channels).
+
+    Args:
+        contents: string scalar, or bytes.
+        channels: 1, 3 or 4 to convert; 0 for what the file has.
+        dtype: only uint8.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: the bytes are no WebP file, or another dtype is asked for.
+        ImportError: Pillow is not installed.
+    """
+    if dtypes.as_dtype(dtype).name != "uint8":
+        raise InvalidArgumentError(f"decode_webp: dtype {dtype!r} is not supported; use uint8")
     with _opened(one_text(contents, "decode_webp"), ["WEBP"], "decode_webp") as image:
         return convert_to_tensor(_frames(image, channels, "decode_webp"))
 
@@ -253,13 +288,24 @@ def decode_image(
 
 @needs_values("contents", gives=lambda a: Spec((), "bool"))
 def is_jpeg(contents: Any, name: Any = None) -> Tensor:
-    """Whether bytes begin as a JPEG file does."""
+    """Whether bytes begin as a JPEG file does.
+
+    Args:
+        contents: string scalar, or bytes.
+        name: not kept.
+    """
     return convert_to_tensor(one_text(contents, "is_jpeg").startswith(b"\xff\xd8\xff"))
 
 
 @needs_values("contents", gives=lambda a: Spec((3,), "int32"))
 def extract_jpeg_shape(contents: Any, output_type: Any = "int32", name: Any = None) -> Tensor:
-    """Height, width and channels of a JPEG file, without its pixels."""
+    """Height, width and channels of a JPEG file, without its pixels.
+
+    Args:
+        contents: string scalar, or bytes.
+        output_type: int32 or int64.
+        name: not kept.
+    """
     with _opened(one_text(contents, "extract_jpeg_shape"), ["JPEG"], "extract_jpeg_shape") as image:
         shape = (image.height, image.width, len(image.getbands()))
         return convert_to_tensor(np.array(shape, dtypes.as_dtype(output_type).dtype))
@@ -327,7 +373,14 @@ def encode_jpeg(
 def adjust_jpeg_quality(
     image: Any, jpeg_quality: Any, dct_method: str = "", name: Any = None
 ) -> Tensor:
-    """An image as it comes back from a JPEG file of that quality, in its own dtype."""
+    """An image as it comes back from a JPEG file of that quality, in its own dtype.
+
+    Args:
+        image: (height, width, 1 or 3 channels).
+        jpeg_quality: 0 to 100.
+        dct_method: a hint that changes nothing.
+        name: not kept.
+    """
     x = convert_to_tensor(image)
     packed = encode_jpeg(convert_image_dtype(x, "uint8", saturate=True), quality=int(jpeg_quality))
     return convert_image_dtype(decode_jpeg(packed), x.dtype)

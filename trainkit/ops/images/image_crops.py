@@ -102,7 +102,13 @@ def resize(
 
 @needs_values("k", gives=_part_spec)
 def rot90(image: Any, k: int = 1, name: Any = None) -> Tensor:
-    """Turned by `k` quarters, counterclockwise."""
+    """Turned by `k` quarters, counterclockwise.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        k: how many quarters.
+        name: not kept.
+    """
     return rot90_(image, k=int(k), axes=(-3, -2))
 
 
@@ -111,6 +117,13 @@ def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
     """The part that starts at the offsets and has the target size.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        offset_height: rows above.
+        offset_width: columns to the left.
+        target_height: rows of the result.
+        target_width: columns of the result.
 
     Raises:
         InvalidArgumentError: it reaches beyond the image.
@@ -131,7 +144,12 @@ def crop_to_bounding_box(
 
 @needs_values("central_fraction", gives=_part_spec)
 def central_crop(image: Any, central_fraction: float) -> Tensor:
-    """The middle `central_fraction`, in (0, 1], of height and width."""
+    """The middle `central_fraction`, in (0, 1], of height and width.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        central_fraction: in (0, 1].
+    """
     central_fraction = float(central_fraction)
     if not 0 < central_fraction <= 1:
         raise ValueError(f"central_crop: central_fraction {central_fraction} is not in (0, 1]")
@@ -145,7 +163,15 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
 def pad_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
-    """The image in a black one of the target size, at the offsets."""
+    """The image in a black one of the target size, at the offsets.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        offset_height: rows above.
+        offset_width: columns to the left.
+        target_height: rows of the result.
+        target_width: columns of the result.
+    """
     x = convert_to_tensor(image)
     offset_height, offset_width = int(offset_height), int(offset_width)
     target_height, target_width = int(target_height), int(target_width)

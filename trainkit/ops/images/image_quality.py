@@ -35,7 +35,11 @@ from trainkit.ops.neural.activations import relu
 
 
 def per_image_standardization(image: Any) -> Tensor:
-    """(x - mean) / max(standard deviation, 1 / sqrt(elements)), for each image."""
+    """(x - mean) / max(standard deviation, 1 / sqrt(elements)), for each image.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+    """
     x = cast(image, dtypes.float32)
     axes = (-3, -2, -1)
     mean = mean_(x, axis=axes, keepdims=True)
@@ -45,7 +49,14 @@ def per_image_standardization(image: Any) -> Tensor:
 
 
 def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
-    """Peak signal-to-noise ratio of each image, in decibels."""
+    """Peak signal-to-noise ratio of each image, in decibels.
+
+    Args:
+        a: (..., height, width, channels).
+        b: of the same shape.
+        max_val: the greatest value that a pixel can have.
+        name: not kept.
+    """
     a, b = cast(a, dtypes.float32), cast(b, dtypes.float32)
     error = mean_(square(subtract(a, b)), axis=(-3, -2, -1))
     return multiply(10.0, log10(divide(float(max_val) ** 2, error)))  # type: ignore[no-any-return]

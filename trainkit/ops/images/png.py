@@ -109,7 +109,11 @@ def _differences(rows: Any) -> Any:
 
 
 def image_spec(a: Bound) -> Spec:
-    """The spec of an image read from a file, with as many channels as are asked for."""
+    """The spec of an image read from a file, with as many channels as are asked for.
+
+    Args:
+        a: arguments by name, among them `channels` and `dtype`.
+    """
     return Spec((None, None, a["channels"] or None), dtypes.as_dtype(a["dtype"]))
 
 

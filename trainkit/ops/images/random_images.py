@@ -59,6 +59,11 @@ def _brightness(image: Any, max_delta: float, draw: Draw) -> Tensor:
 def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Tensor:
     """A number of [-max_delta, max_delta) added, the same to all pixels.
 
+    Args:
+        image: (height, width, channels) or a batch of them.
+        max_delta: the greatest change.
+        seed: int, or `None` for the process's generator.
+
     Raises:
         ValueError: `max_delta` is negative.
     """
@@ -66,7 +71,13 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Tensor:
 
 
 def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tensor:
-    """As `random_brightness`, from a seed (2,)."""
+    """As `random_brightness`, from a seed (2,).
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        max_delta: the greatest change.
+        seed: two ints, or a tensor (2,).
+    """
     return _brightness(image, max_delta, _stateless(seed))
 
 
@@ -79,6 +90,12 @@ def _factor(op: str, lower: float, upper: float, draw: Draw) -> Tensor:
 def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) -> Tensor:
     """`adjust_contrast` by a factor of [lower, upper).
 
+    Args:
+        image: (height, width, channels) or a batch of them.
+        lower: least factor, 0 or above.
+        upper: factor that is not reached.
+        seed: int, or `None` for the process's generator.
+
     Raises:
         ValueError: not 0 <= lower < upper.
     """
@@ -86,13 +103,26 @@ def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) ->
 
 
 def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Tensor:
-    """As `random_contrast`, from a seed (2,)."""
+    """As `random_contrast`, from a seed (2,).
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        lower: least factor, 0 or above.
+        upper: factor that is not reached.
+        seed: two ints, or a tensor (2,).
+    """
     factor = _factor("stateless_random_contrast", lower, upper, _stateless(seed))
     return adjust_contrast(image, factor)
 
 
 def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Tensor:
     """`adjust_saturation` by a factor of [lower, upper).
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        lower: least factor, 0 or above.
+        upper: factor that is not reached.
+        seed: int, or `None` for the process's generator.
 
     Raises:
         ValueError: not 0 <= lower < upper.
@@ -101,7 +131,14 @@ def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) 
 
 
 def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any) -> Tensor:
-    """As `random_saturation`, from a seed (2,)."""
+    """As `random_saturation`, from a seed (2,).
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        lower: least factor, 0 or above.
+        upper: factor that is not reached.
+        seed: two ints, or a tensor (2,).
+    """
     factor = _factor("stateless_random_saturation", lower, upper, _stateless(seed))
     return adjust_saturation(image, factor)
 
@@ -115,6 +152,11 @@ def _hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
 def random_hue(image: Any, max_delta: float, seed: Any = None) -> Tensor:
     """`adjust_hue` by a number of [-max_delta, max_delta).
 
+    Args:
+        image: (height, width, channels) or a batch of them.
+        max_delta: the greatest change.
+        seed: int, or `None` for the process's generator.
+
     Raises:
         ValueError: `max_delta` is outside of [0, 0.5].
     """
@@ -122,7 +164,13 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Tensor:
 
 
 def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
-    """As `random_hue`, from a seed (2,)."""
+    """As `random_hue`, from a seed (2,).
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        max_delta: the greatest change.
+        seed: two ints, or a tensor (2,).
+    """
     return _hue(image, max_delta, _stateless(seed))
 
 
@@ -140,22 +188,42 @@ def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
 
 
 def random_flip_left_right(image: Any, seed: Any = None) -> Tensor:
-    """Mirrored along the width with probability 1/2, each image of a batch by itself."""
+    """Mirrored along the width with probability 1/2, each image of a batch by itself.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        seed: int, or `None` for the process's generator.
+    """
     return _flipped(image, -2, _stateful(seed))
 
 
 def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
-    """As `random_flip_left_right`, from a seed (2,)."""
+    """As `random_flip_left_right`, from a seed (2,).
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        seed: two ints, or a tensor (2,).
+    """
     return _flipped(image, -2, _stateless(seed))
 
 
 def random_flip_up_down(image: Any, seed: Any = None) -> Tensor:
-    """Mirrored along the height with probability 1/2, each image of a batch by itself."""
+    """Mirrored along the height with probability 1/2, each image of a batch by itself.
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        seed: int, or `None` for the process's generator.
+    """
     return _flipped(image, -3, _stateful(seed))
 
 
 def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
-    """As `random_flip_up_down`, from a seed (2,)."""
+    """As `random_flip_up_down`, from a seed (2,).
+
+    Args:
+        image: (height, width, channels) or a batch of them.
+        seed: two ints, or a tensor (2,).
+    """
     return _flipped(image, -3, _stateless(seed))
 
 
@@ -205,5 +273,12 @@ def random_crop(value: Any, size: Any, seed: Any = None, name: Any = None) -> Te
 
 
 def stateless_random_crop(value: Any, size: Any, seed: Any, name: Any = None) -> Tensor:
-    """As `random_crop`, from a seed (2,)."""
+    """As `random_crop`, from a seed (2,).
+
+    Args:
+        value: tensor.
+        size: a number for each axis.
+        seed: two ints, or a tensor (2,).
+        name: not kept.
+    """
     return _crop(value, size, _stateless(seed))

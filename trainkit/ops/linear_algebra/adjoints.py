@@ -79,23 +79,49 @@ def _turned(x: Any, transpose: bool, adjoint_: bool) -> Tensor:
 def matvec(
     a: Any, b: Any, transpose_a: bool = False, adjoint_a: bool = False, name: Any = None
 ) -> Tensor:
-    """(..., n, m) times (..., m): (..., n)."""
+    """(..., n, m) times (..., m): (..., n).
+
+    Args:
+        a: (..., n, m).
+        b: (..., m).
+        transpose_a: take `a` as (..., m, n).
+        adjoint_a: transpose and conjugate `a`.
+        name: not kept.
+    """
     return squeeze(matmul(a, expand_dims(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a), -1)
 
 
 def matrix_transpose(a: Any, name: Any = None, conjugate: bool = False) -> Tensor:
-    """The last two axes exchanged."""
+    """The last two axes exchanged.
+
+    Args:
+        a: (..., m, n).
+        name: not kept.
+        conjugate: conjugate complex values, too.
+    """
     return adjoint(a) if conjugate else swapaxes(a, -1, -2)
 
 
 def adjoint(matrix: Any, name: Any = None) -> Tensor:
-    """The last two axes exchanged, values conjugated."""
+    """The last two axes exchanged, values conjugated.
+
+    Args:
+        matrix: (..., m, n).
+        name: not kept.
+    """
     x = swapaxes(matrix, -1, -2)
     return conj(x) if x.dtype.is_complex else x
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: Any = None) -> Any:
-    """Singular values s, and u, v with tensor = u @ diag(s) @ adjoint(v), in this order."""
+    """Singular values s, and u, v with tensor = u @ diag(s) @ adjoint(v), in this order.
+
+    Args:
+        tensor: (..., m, n).
+        full_matrices: u (..., m, m) and v (..., n, n), rather than with min(m, n) columns.
+        compute_uv: give u and v, not s alone.
+        name: not kept.
+    """
     if not compute_uv:
         return svd_(tensor, full_matrices=full_matrices, compute_uv=False)
     u, s, vh = svd_(tensor, full_matrices=full_matrices)
@@ -103,7 +129,14 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> Tensor:
-    """`x` with matrix @ x = rhs; matrix (..., n, n), rhs (..., n, k)."""
+    """`x` with matrix @ x = rhs; matrix (..., n, n), rhs (..., n, k).
+
+    Args:
+        matrix: (..., n, n).
+        rhs: (..., n, k).
+        adjoint: solve with the adjoint matrices.
+        name: not kept.
+    """
     return solve_(_adjoint(matrix) if adjoint else matrix, rhs)
 
 
@@ -112,6 +145,11 @@ _adjoint = adjoint
 
 def inv(input: Any, adjoint: bool = False, name: Any = None) -> Tensor:
     """The inverse of square matrices, or of their adjoints.
+
+    Args:
+        input: (..., n, n).
+        adjoint: invert the adjoint matrices.
+        name: not kept.
 
     Raises:
         InvalidArgumentError: a matrix is singular.
@@ -122,14 +160,28 @@ def inv(input: Any, adjoint: bool = False, name: Any = None) -> Tensor:
 def triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: Any = None
 ) -> Tensor:
-    """`x` with matrix @ x = rhs for a triangular matrix; the other triangle is not looked at."""
+    """`x` with matrix @ x = rhs for a triangular matrix; the other triangle is not looked at.
+
+    Args:
+        matrix: (..., n, n).
+        rhs: (..., n, k).
+        lower: which triangle.
+        adjoint: solve with the adjoint matrices.
+        name: not kept.
+    """
     if adjoint:
         return solve_triangular(_adjoint(matrix), rhs, lower=not lower)
     return solve_triangular(matrix, rhs, lower=lower)
 
 
 def cholesky_solve(chol: Any, rhs: Any, name: Any = None) -> Tensor:
-    """`x` with (chol @ adjoint(chol)) @ x = rhs; chol is lower triangular."""
+    """`x` with (chol @ adjoint(chol)) @ x = rhs; chol is lower triangular.
+
+    Args:
+        chol: (..., n, n), as `cholesky` gives it.
+        rhs: (..., n, k).
+        name: not kept.
+    """
     return triangular_solve(chol, triangular_solve(chol, rhs), adjoint=True)
 
 
@@ -161,7 +213,15 @@ def _ridge(normal: Tensor, n: int, strength: float) -> Tensor:
 
 
 def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: Any = None) -> Tensor:
-    """The number of singular values above `tol`."""
+    """The number of singular values above `tol`.
+
+    Args:
+        a: (..., m, n).
+        tol: by default the greatest singular value times max(m, n) times the step of the dtype at
+            1.
+        validate_args: changes nothing: shapes are always looked at.
+        name: not kept.
+    """
     x = convert_to_tensor(a)
     s = svd_(x, compute_uv=False)
     if tol is None:

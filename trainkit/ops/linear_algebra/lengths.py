@@ -57,7 +57,14 @@ def norm(
 def normalize(
     tensor: Any, ord: Any = "euclidean", axis: Any = None, name: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """`tensor` divided by its norm, and the norm with the axes kept."""
+    """`tensor` divided by its norm, and the norm with the axes kept.
+
+    Args:
+        tensor: of any shape.
+        ord: as for `norm`.
+        axis: as for `norm`.
+        name: not kept.
+    """
     length = norm(tensor, ord, axis, keepdims=True)
     return divide(tensor, length), length
 
@@ -65,14 +72,29 @@ def normalize(
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None
 ) -> Tensor:
-    """sqrt(sum(x**2)) over the axes `axis`."""
+    """sqrt(sum(x**2)) over the axes `axis`.
+
+    Args:
+        input_tensor: tensor of numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        keepdims: keep the reduced axes with size 1.
+        name: not kept.
+    """
     return sqrt(reduced(sum_, square(as_tensor(input_tensor)), axis, keepdims))  # type: ignore[no-any-return]
 
 
 def l2_normalize(
     x: Any, axis: Any = None, epsilon: float = 1e-12, name: Any = None, dim: Any = None
 ) -> Tensor:
-    """`x / sqrt(max(sum(|x|**2), epsilon))` along `axis`, which `dim` is an older name of."""
+    """`x / sqrt(max(sum(|x|**2), epsilon))` along `axis`, which `dim` is an older name of.
+
+    Args:
+        x: tensor of numbers.
+        axis: int, ints, or a tensor of them; by default all.
+        epsilon: keeps the divisor from 0.
+        name: not kept.
+        dim: an older name of `axis`.
+    """
     x, axis = as_tensor(x), dim if axis is None else axis
     if x.dtype.is_complex:
         parts = real(x), imag(x)

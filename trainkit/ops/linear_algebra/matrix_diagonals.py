@@ -25,7 +25,13 @@ from trainkit.ops.math.elementwise import (
 
 
 def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
-    """Matrices with the last axis of `diagonal` on their diagonal number `k`, zeros elsewhere."""
+    """Matrices with the last axis of `diagonal` on their diagonal number `k`, zeros elsewhere.
+
+    Args:
+        diagonal: (..., n).
+        name: not kept.
+        k: 0 for the main diagonal, above 0 for those above it.
+    """
     d = convert_to_tensor(diagonal)
     n = d.shape[-1]
     size = n + abs(int(k))
@@ -37,18 +43,34 @@ def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
 
 
 def diag_part(input: Any, name: Any = None, k: int = 0) -> Tensor:
-    """The diagonal number `k` of the last two axes."""
+    """The diagonal number `k` of the last two axes.
+
+    Args:
+        input: (..., m, n).
+        name: not kept.
+        k: 0 for the main diagonal, above 0 for those above it.
+    """
     return diagonal_(input, offset=int(k), axis1=-2, axis2=-1)
 
 
 def tensor_diag(diagonal: Any, name: Any = None) -> Tensor:
-    """A tensor (d..., d...) with `diagonal` (d...) where both indices agree."""
+    """A tensor (d..., d...) with `diagonal` (d...) where both indices agree.
+
+    Args:
+        diagonal: tensor of any shape.
+        name: not kept.
+    """
     d = convert_to_tensor(diagonal)
     return reshape(diag(reshape(d, (-1,))), tuple(d.shape) * 2)
 
 
 def tensor_diag_part(input: Any, name: Any = None) -> Tensor:
-    """The elements of a tensor (d..., d...) where both indices agree."""
+    """The elements of a tensor (d..., d...) where both indices agree.
+
+    Args:
+        input: (d..., d...).
+        name: not kept.
+    """
     x = convert_to_tensor(input)
     half = tuple(x.shape[: len(x.shape) // 2])
     if tuple(x.shape) != half * 2:
@@ -60,7 +82,14 @@ def tensor_diag_part(input: Any, name: Any = None) -> Tensor:
 
 
 def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
-    """`input` with `diagonal` on the diagonal number `k` of its last two axes."""
+    """`input` with `diagonal` on the diagonal number `k` of its last two axes.
+
+    Args:
+        input: (..., m, n).
+        diagonal: (..., k).
+        name: not kept.
+        k: 0 for the main diagonal, above 0 for those above it.
+    """
     x = convert_to_tensor(input)
     rows, columns = x.shape[-2:]
     i, j = arange(rows), arange(columns)
@@ -73,7 +102,14 @@ def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
 
 @needs_values("num_lower", "num_upper", gives=lambda a: like(a["input"]))
 def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> Tensor:
-    """`num_lower` diagonals below and `num_upper` above the main one (-1: all); else zeros."""
+    """`num_lower` diagonals below and `num_upper` above the main one (-1: all); else zeros.
+
+    Args:
+        input: (..., m, n).
+        num_lower: how many below; -1 for all.
+        num_upper: how many above; -1 for all.
+        name: not kept.
+    """
     x = convert_to_tensor(input)
     if num_lower >= 0:
         x = triu(x, k=-int(num_lower))

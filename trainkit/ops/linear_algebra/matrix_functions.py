@@ -88,6 +88,12 @@ def lu_reconstruct(
     """The matrices that `lu` was called with, from its two results.
 
     `validate_args` changes nothing: shapes are always looked at.
+
+    Args:
+        lower_upper: (..., n, n), as `lu` gives it.
+        perm: (..., n), as `lu` gives it.
+        validate_args: changes nothing: shapes are always looked at.
+        name: not kept.
     """
     lower, upper = _triangles(lower_upper)
     return _rows(matmul(lower, upper), _inverted(perm))
@@ -99,6 +105,13 @@ def lu_solve(
     """`x` with matrix @ x = rhs (..., n, k), from the two results of `lu`.
 
     `validate_args` changes nothing: shapes are always looked at.
+
+    Args:
+        lower_upper: (..., n, n), as `lu` gives it.
+        perm: (..., n), as `lu` gives it.
+        rhs: (..., n, k).
+        validate_args: changes nothing: shapes are always looked at.
+        name: not kept.
 
     Raises:
         ShapeError: the shapes do not fit.
@@ -119,7 +132,14 @@ def lu_solve(
 def lu_matrix_inverse(
     lower_upper: Any, perm: Any, validate_args: bool = False, name: Any = None
 ) -> Tensor:
-    """The inverse matrices, from the two results of `lu`; `validate_args` changes nothing."""
+    """The inverse matrices, from the two results of `lu`; `validate_args` changes nothing.
+
+    Args:
+        lower_upper: (..., n, n), as `lu` gives it.
+        perm: (..., n), as `lu` gives it.
+        validate_args: changes nothing: shapes are always looked at.
+        name: not kept.
+    """
     packed = convert_to_tensor(lower_upper)
     unit = broadcast_to(eye(packed.shape[-1], dtype=packed.dtype), packed.shape)
     return lu_solve(packed, perm, unit)

@@ -31,14 +31,26 @@ from trainkit.ops.math.rounding import floor_divide, trunc
 
 
 def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
-    """`x * y`, and 0 where y is 0 even if x is inf or nan."""
+    """`x * y`, and 0 where y is 0 even if x is inf or nan.
+
+    Args:
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
+        name: not kept.
+    """
     y = convert_to_tensor(y)
     safe = where(equal(y, 0), zeros_like(y), x)
     return multiply(safe, y)  # type: ignore[no-any-return]
 
 
 def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
-    """(x - y)**2; for complex numbers |x - y|**2."""
+    """(x - y)**2; for complex numbers |x - y|**2.
+
+    Args:
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
+        name: not kept.
+    """
     difference = subtract(x, y)
     if difference.dtype.is_complex:
         return multiply(conj(difference), difference)  # type: ignore[no-any-return]
@@ -47,6 +59,10 @@ def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
 
 def add_n(inputs: Any, name: Any = None) -> Tensor:
     """The sum of a list of tensors of one shape.
+
+    Args:
+        inputs: list of tensors.
+        name: not kept.
 
     Raises:
         InvalidArgumentError: the list is empty, or shapes differ.
@@ -65,7 +81,12 @@ def add_n(inputs: Any, name: Any = None) -> Tensor:
 
 
 def lbeta(x: Any, name: Any = None) -> Tensor:
-    """Log of the beta function of many arguments: sum(lgamma(x)) - lgamma(sum(x)), last axis."""
+    """Log of the beta function of many arguments: sum(lgamma(x)) - lgamma(sum(x)), last axis.
+
+    Args:
+        x: floats (..., n).
+        name: not kept.
+    """
     x = as_tensor(x)
     return subtract(sum_(lgamma(x), axis=-1), lgamma(sum_(x, axis=-1)))  # type: ignore[no-any-return]
 
@@ -93,6 +114,11 @@ def polyval(coeffs: Any, x: Any, name: Any = None) -> Tensor:
 def realdiv(x: Any, y: Any, name: Any = None) -> Tensor:
     """`x / y` of floats or complex numbers.
 
+    Args:
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
+        name: not kept.
+
     Raises:
         InvalidArgumentError: they are integers; use `tk.truediv`.
     """
@@ -105,7 +131,13 @@ def realdiv(x: Any, y: Any, name: Any = None) -> Tensor:
 
 
 def truncatediv(x: Any, y: Any, name: Any = None) -> Tensor:
-    """The quotient rounded towards 0, of integers or floats."""
+    """The quotient rounded towards 0, of integers or floats.
+
+    Args:
+        x: tensor of numbers.
+        y: tensor that broadcasts with `x`.
+        name: not kept.
+    """
     a, b = convert_to_tensor(x), convert_to_tensor(y)
     if a.dtype.is_floating or b.dtype.is_floating:
         return trunc(divide(a, b))  # type: ignore[no-any-return]

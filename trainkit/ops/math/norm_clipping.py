@@ -31,13 +31,24 @@ from trainkit.ops.math.reductions import sum as sum_
 
 
 def check_bound(name: str, value: Any) -> None:
-    """Raise ValueError for a number that is 0 or less; what a tensor holds is not looked at."""
+    """Raise ValueError for a number that is 0 or less; what a tensor holds is not looked at.
+
+    Args:
+        name: what the error calls it.
+        value: a number; anything else passes.
+    """
     if isinstance(value, int | float | np.number) and not value > 0:
         raise ValueError(f"{name} must be above 0, got {value}")
 
 
 def clip_factor(xp: Any, norm: Any, bound: float) -> Any:
-    """What shrinks something of length `norm` to `bound`: 1 where it is short enough."""
+    """What shrinks something of length `norm` to `bound`: 1 where it is short enough.
+
+    Args:
+        xp: NumPy, CuPy or the operations.
+        norm: length, a scalar.
+        bound: largest length allowed, above 0.
+    """
     return bound / xp.maximum(norm, bound)
 
 
@@ -45,18 +56,33 @@ def joint_clip_factor(xp: Any, norm: Any, bound: float) -> Any:
     """`clip_factor` for all gradients together; NaN where the joint length is not finite.
 
     Otherwise one infinite gradient would turn all others into zeros, unseen.
+
+    Args:
+        xp: NumPy, CuPy or the operations.
+        norm: length, a scalar.
+        bound: largest length allowed, above 0.
     """
     factor = clip_factor(xp, norm, bound)
     return xp.where(xp.isfinite(norm), factor, xp.full_like(factor, float("nan")))
 
 
 def square_sum(xp: Any, x: Any) -> Any:
-    """Sum of the squared elements, a scalar."""
+    """Sum of the squared elements, a scalar.
+
+    Args:
+        xp: NumPy, CuPy or the operations.
+        x: array or tensor.
+    """
     return xp.sum(xp.square(x))
 
 
 def joint_norm(xp: Any, values: Sequence[Any]) -> Any:
-    """Euclidean length of all elements of all values together."""
+    """Euclidean length of all elements of all values together.
+
+    Args:
+        xp: NumPy, CuPy or the operations.
+        values: arrays or tensors of any shapes.
+    """
     total = square_sum(xp, values[0])
     for x in values[1:]:
         total = total + square_sum(xp, x)
@@ -102,7 +128,13 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: Any = None) -> Tensor:
-    """`t` shrunk so that |t| / elements is at most `clip_norm`, which is above 0."""
+    """`t` shrunk so that |t| / elements is at most `clip_norm`, which is above 0.
+
+    Args:
+        t: tensor of any shape.
+        clip_norm: largest length for each element, above 0.
+        name: not kept.
+    """
     check_bound("clip_by_average_norm: clip_norm", clip_norm)
     t = convert_to_tensor(t)
     size = cast(size_(t), t.dtype)
@@ -141,7 +173,14 @@ def clip_by_global_norm(
 def embedding_lookup(
     params: Any, ids: Any, max_norm: float | None = None, name: Any = None
 ) -> Tensor:
-    """Rows of `params` at `ids`, each shortened to the length `max_norm` if one is given."""
+    """Rows of `params` at `ids`, each shortened to the length `max_norm` if one is given.
+
+    Args:
+        params: (n, ...).
+        ids: ints of any shape in [0, n).
+        max_norm: largest length of a row; not limited by default.
+        name: not kept.
+    """
     rows = _gather(params, ids)
     if max_norm is None:
         return rows

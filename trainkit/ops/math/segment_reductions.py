@@ -36,19 +36,37 @@ def _count_of(segment_ids: Any, num_segments: Any) -> int:
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
 def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Sums of the rows with equal ids, which ascend."""
+    """Sums of the rows with equal ids, which ascend.
+
+    Args:
+        data: tensor (n, ...).
+        segment_ids: ints (n,), which ascend.
+        name: not kept.
+    """
     return segment_sum_(data, segment_ids, _count_of(segment_ids, None))
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
 def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Means of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    """Means of the rows with equal ids, which ascend; 0 for an id that does not occur.
+
+    Args:
+        data: tensor (n, ...).
+        segment_ids: ints (n,), which ascend.
+        name: not kept.
+    """
     return unsorted_segment_mean(data, segment_ids, _count_of(segment_ids, None))
 
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
 def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Greatest values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    """Greatest values of the rows with equal ids, which ascend; 0 for an id that does not occur.
+
+    Args:
+        data: tensor (n, ...).
+        segment_ids: ints (n,), which ascend.
+        name: not kept.
+    """
     return _zero_where_empty(
         segment_max_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
     )
@@ -56,7 +74,13 @@ def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
 def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Least values of the rows with equal ids, which ascend; 0 for an id that does not occur."""
+    """Least values of the rows with equal ids, which ascend; 0 for an id that does not occur.
+
+    Args:
+        data: tensor (n, ...).
+        segment_ids: ints (n,), which ascend.
+        name: not kept.
+    """
     return _zero_where_empty(
         segment_min_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
     )
@@ -64,7 +88,13 @@ def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
 
 @needs_values("segment_ids", gives=lambda a: rows(a["data"]))
 def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
-    """Products of the rows with equal ids, which ascend; 1 for an id that does not occur."""
+    """Products of the rows with equal ids, which ascend; 1 for an id that does not occur.
+
+    Args:
+        data: tensor (n, ...).
+        segment_ids: ints (n,), which ascend.
+        name: not kept.
+    """
     return segment_prod_(data, segment_ids, _count_of(segment_ids, None))
 
 
@@ -83,7 +113,14 @@ def _segments(a: Bound) -> Spec:
 def unsorted_segment_sum(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
-    """Sums of the rows with equal ids, in any order."""
+    """Sums of the rows with equal ids, in any order.
+
+    Args:
+        data: tensor, whose first axes are those of the ids.
+        segment_ids: ints in [0, num_segments), of any shape.
+        num_segments: rows of the result.
+        name: not kept.
+    """
     return segment_sum_(data, segment_ids, _count_of(segment_ids, num_segments))
 
 
@@ -91,7 +128,14 @@ def unsorted_segment_sum(
 def unsorted_segment_mean(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
-    """Means of the rows with equal ids; 0 for an id that does not occur."""
+    """Means of the rows with equal ids; 0 for an id that does not occur.
+
+    Args:
+        data: tensor, whose first axes are those of the ids.
+        segment_ids: ints in [0, num_segments), of any shape.
+        num_segments: rows of the result.
+        name: not kept.
+    """
     x = convert_to_tensor(data)
     count = _count_of(segment_ids, num_segments)
     sums = segment_sum_(x, segment_ids, count)
@@ -103,7 +147,14 @@ def unsorted_segment_mean(
 def unsorted_segment_max(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
-    """Greatest values of the rows with equal ids."""
+    """Greatest values of the rows with equal ids.
+
+    Args:
+        data: tensor, whose first axes are those of the ids.
+        segment_ids: ints in [0, num_segments), of any shape.
+        num_segments: rows of the result.
+        name: not kept.
+    """
     return segment_max_(data, segment_ids, _count_of(segment_ids, num_segments))
 
 
@@ -111,7 +162,14 @@ def unsorted_segment_max(
 def unsorted_segment_min(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
-    """Least values of the rows with equal ids."""
+    """Least values of the rows with equal ids.
+
+    Args:
+        data: tensor, whose first axes are those of the ids.
+        segment_ids: ints in [0, num_segments), of any shape.
+        num_segments: rows of the result.
+        name: not kept.
+    """
     return segment_min_(data, segment_ids, _count_of(segment_ids, num_segments))
 
 
@@ -119,14 +177,28 @@ def unsorted_segment_min(
 def unsorted_segment_prod(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
-    """Products of the rows with equal ids."""
+    """Products of the rows with equal ids.
+
+    Args:
+        data: tensor, whose first axes are those of the ids.
+        segment_ids: ints in [0, num_segments), of any shape.
+        num_segments: rows of the result.
+        name: not kept.
+    """
     return segment_prod_(data, segment_ids, _count_of(segment_ids, num_segments))
 
 
 def unsorted_segment_sqrt_n(
     data: Any, segment_ids: Any, num_segments: Any, name: Any = None
 ) -> Tensor:
-    """Sums of the rows with equal ids, each divided by the root of how many rows there are."""
+    """Sums of the rows with equal ids, each divided by the root of how many rows there are.
+
+    Args:
+        data: tensor, whose first axes are those of the ids.
+        segment_ids: ints in [0, num_segments), of any shape.
+        num_segments: rows of the result.
+        name: not kept.
+    """
     x, ids, count = convert_to_tensor(data), convert_to_tensor(segment_ids), plain(num_segments)
     sums = segment_sum_(x, ids, count)
     sizes = segment_sum_(ones_like(ids, x.dtype), ids, count)

@@ -29,14 +29,26 @@ from trainkit.ops.math.reductions import sum as sum_
 
 
 def l2_loss(t: Any, name: Any = None) -> Tensor:
-    """sum(t**2) / 2."""
+    """sum(t**2) / 2.
+
+    Args:
+        t: tensor of floats.
+        name: not kept.
+    """
     return divide(sum_(square(t)), 2)  # type: ignore[no-any-return]
 
 
 def log_poisson_loss(
     targets: Any, log_input: Any, compute_full_loss: bool = False, name: Any = None
 ) -> Tensor:
-    """exp(log_input) - log_input * targets, plus Stirling's log(targets!) if asked for."""
+    """exp(log_input) - log_input * targets, plus Stirling's log(targets!) if asked for.
+
+    Args:
+        targets: counts, 0 or above.
+        log_input: logs of the predicted means.
+        compute_full_loss: add an approximation of log(targets!).
+        name: not kept.
+    """
     c, z = convert_to_tensor(log_input), convert_to_tensor(targets)
     loss = subtract(exp(c), multiply(c, z))
     if not compute_full_loss:
@@ -49,7 +61,13 @@ def log_poisson_loss(
 def compute_average_loss(
     per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
 ) -> Tensor:
-    """The sum of weighted losses divided by the size of the batch."""
+    """The sum of weighted losses divided by the size of the batch.
+
+    Args:
+        per_example_loss: (batch, ...).
+        sample_weight: tensor that broadcasts with the losses.
+        global_batch_size: the size of the batch; by default that of the first axis.
+    """
     loss = convert_to_tensor(per_example_loss)
     if sample_weight is not None:
         loss = multiply(loss, cast(sample_weight, loss.dtype))

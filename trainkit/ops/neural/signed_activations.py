@@ -18,13 +18,24 @@ from trainkit.ops.neural.gated_activations import silu as silu_
 
 @needs_values("axis", gives=lambda a: unknown(a["features"]))
 def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
-    """relu(x) and relu(-x), one after the other along `axis`."""
+    """relu(x) and relu(-x), one after the other along `axis`.
+
+    Args:
+        features: tensor of numbers.
+        axis: int, or a scalar tensor.
+        name: not kept.
+    """
     x = convert_to_tensor(features)
     return concatenate([relu(x), relu(negative(x))], axis=plain(axis))
 
 
 def silu(features: Any, beta: Any = 1.0) -> Tensor:
-    """X * sigmoid(beta x)."""
+    """X * sigmoid(beta x).
+
+    Args:
+        features: tensor of floats.
+        beta: factor of x in the sigmoid.
+    """
     if isinstance(beta, float | int) and beta == 1:
         return silu_(features)  # type: ignore[no-any-return]
     return multiply(features, sigmoid(multiply(beta, features)))  # type: ignore[no-any-return]

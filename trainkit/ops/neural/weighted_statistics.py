@@ -81,7 +81,15 @@ def sufficient_statistics(
 def normalize_moments(
     counts: Any, mean_ss: Any, variance_ss: Any, shift: Any = None, name: Any = None
 ) -> tuple[Tensor, Tensor]:
-    """Mean and variance from `sufficient_statistics`."""
+    """Mean and variance from `sufficient_statistics`.
+
+    Args:
+        counts: how many values.
+        mean_ss: their sum.
+        variance_ss: the sum of their squares.
+        shift: what was subtracted from the values.
+        name: not kept.
+    """
     counts = convert_to_tensor(counts)
     moved = divide(mean_ss, counts)
     variance = subtract(divide(variance_ss, counts), square(moved))
@@ -97,7 +105,17 @@ def batch_normalization(
     variance_epsilon: float,
     name: Any = None,
 ) -> Tensor:
-    """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; everything broadcasts."""
+    """(x - mean) / sqrt(variance + variance_epsilon) * scale + offset; everything broadcasts.
+
+    Args:
+        x: tensor of floats.
+        mean: of the values.
+        variance: of the values.
+        offset: what is added; nothing for `None`.
+        scale: factor; 1 for `None`.
+        variance_epsilon: keeps the divisor from 0.
+        name: not kept.
+    """
     factor = rsqrt(add(variance, variance_epsilon))
     if scale is not None:
         factor = multiply(factor, scale)
@@ -117,13 +135,27 @@ def batch_norm_with_global_normalization(
     scale_after_normalization: bool,
     name: Any = None,
 ) -> Tensor:
-    """Batch normalization with given moments; `gamma` counts if asked for."""
+    """Batch normalization with given moments; `gamma` counts if asked for.
+
+    Args:
+        input: tensor of floats.
+        mean: of the values.
+        variance: of the values.
+        beta: what is added.
+        gamma: factor.
+        variance_epsilon: keeps the divisor from 0.
+        scale_after_normalization: whether `gamma` counts.
+        name: not kept.
+    """
     factor = gamma if scale_after_normalization else None
     return batch_normalization(input, mean, variance, beta, factor, variance_epsilon)
 
 
 def scale_regularization_loss(regularization_loss: Any) -> Tensor:
     """The loss divided by the number of replicas, which is 1: `tk.distribute` is not part of this.
+
+    Args:
+        regularization_loss: tensor of floats.
 
     Raises:
         InvalidArgumentError: the loss is no number.

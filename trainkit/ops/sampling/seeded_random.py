@@ -280,7 +280,17 @@ def stateless_normal(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """`normal` with numbers that depend on `seed`, two integers, alone."""
+    """`normal` with numbers that depend on `seed`, two integers, alone.
+
+    Args:
+        shape: of the result.
+        seed: two ints, or a tensor (2,).
+        mean: number, or tensor that broadcasts with `shape`.
+        stddev: number, or tensor that broadcasts with `shape`.
+        dtype: of the result.
+        name: not kept.
+        alg: `"philox"` or `"auto_select"`.
+    """
     _only_philox(alg)
     return _random.normal(shape, mean, stddev, dtype, _stateless(seed))
 
@@ -294,7 +304,17 @@ def stateless_truncated_normal(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """`truncated_normal` with numbers that depend on `seed`, two integers, alone."""
+    """`truncated_normal` with numbers that depend on `seed`, two integers, alone.
+
+    Args:
+        shape: of the result.
+        seed: two ints, or a tensor (2,).
+        mean: number, or tensor that broadcasts with `shape`.
+        stddev: number, or tensor that broadcasts with `shape`.
+        dtype: of the result.
+        name: not kept.
+        alg: `"philox"` or `"auto_select"`.
+    """
     _only_philox(alg)
     return _random.truncated_normal(shape, mean, stddev, dtype, _stateless(seed))
 
@@ -308,7 +328,17 @@ def stateless_uniform(
     name: str | None = None,
     alg: Any = "auto_select",
 ) -> Tensor:
-    """`uniform` with numbers that depend on `seed`, two integers, alone."""
+    """`uniform` with numbers that depend on `seed`, two integers, alone.
+
+    Args:
+        shape: of the result.
+        seed: two ints, or a tensor (2,).
+        minval: lower bound, included.
+        maxval: upper bound, not included; 1 for floats by default, integers need it.
+        dtype: of the result.
+        name: not kept.
+        alg: `"philox"` or `"auto_select"`.
+    """
     _only_philox(alg)
     return _uniform(shape, minval, maxval, dtype, _stateless(seed))
 
@@ -316,7 +346,15 @@ def stateless_uniform(
 def stateless_categorical(
     logits: Any, num_samples: int, seed: Any, dtype: Any = "int64", name: str | None = None
 ) -> Tensor:
-    """`categorical` with numbers that depend on `seed`, two integers, alone."""
+    """`categorical` with numbers that depend on `seed`, two integers, alone.
+
+    Args:
+        logits: (batch, classes).
+        num_samples: draws for each row.
+        seed: two ints, or a tensor (2,).
+        dtype: of the result.
+        name: not kept.
+    """
     return _random_draws.categorical(logits, num_samples, dtype, _stateless(seed))
 
 
@@ -328,7 +366,16 @@ def stateless_gamma(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> Tensor:
-    """Gamma draws of the whole `shape`, which depend on `seed`, two integers, alone."""
+    """Gamma draws of the whole `shape`, which depend on `seed`, two integers, alone.
+
+    Args:
+        shape: of the result.
+        seed: two ints, or a tensor (2,).
+        alpha: above 0, broadcasts with `shape`.
+        beta: above 0, broadcasts with alpha; 1 by default.
+        dtype: of the result.
+        name: not kept.
+    """
     draws = _random_draws.gamma(
         shape, _cast(convert_to_tensor(alpha), dtype), dtype, _stateless(seed)
     )
@@ -341,7 +388,15 @@ def stateless_gamma(
 def stateless_poisson(
     shape: Any, seed: Any, lam: Any, dtype: Any = "int32", name: str | None = None
 ) -> Tensor:
-    """Poisson draws of the whole `shape`, which depend on `seed`, two integers, alone."""
+    """Poisson draws of the whole `shape`, which depend on `seed`, two integers, alone.
+
+    Args:
+        shape: of the result.
+        seed: two ints, or a tensor (2,).
+        lam: means, 0 or above.
+        dtype: of the result.
+        name: not kept.
+    """
     return _random_draws.poisson(shape, lam, dtype, _stateless(seed))
 
 
@@ -353,20 +408,42 @@ def stateless_binomial(
     output_dtype: Any = "int32",
     name: str | None = None,
 ) -> Tensor:
-    """`binomial` with numbers that depend on `seed`, two integers, alone."""
+    """`binomial` with numbers that depend on `seed`, two integers, alone.
+
+    Args:
+        shape: of the result.
+        seed: two ints, or a tensor (2,).
+        counts: trials, 0 or above.
+        probs: chances of success, in [0, 1].
+        output_dtype: of the result.
+        name: not kept.
+    """
     return _random_draws.binomial(shape, counts, probs, output_dtype, _stateless(seed))
 
 
 def stateless_shuffle(
     value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None
 ) -> Tensor:
-    """`shuffle` in an order that depends on `seed`, two integers, alone."""
+    """`shuffle` in an order that depends on `seed`, two integers, alone.
+
+    Args:
+        value: tensor of one axis or more.
+        seed: two ints, or a tensor (2,).
+        alg: `"philox"` or `"auto_select"`.
+        name: not kept.
+    """
     _only_philox(alg)
     return _random_draws.shuffle(value, seed=_stateless(seed))
 
 
 def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
-    """`num` new stateless seeds, int64 tensor (num, 2)."""
+    """`num` new stateless seeds, int64 tensor (num, 2).
+
+    Args:
+        seed: two ints, or a tensor (2,).
+        num: how many.
+        alg: `"philox"` or `"auto_select"`.
+    """
     _only_philox(alg)
     low, high = dtypes.int64.limits
     return _random.randint((int(num), 2), low, high, "int64", _stateless(seed))
@@ -374,6 +451,11 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
 
 def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
     """A new stateless seed made of another and an int.
+
+    Args:
+        seed: two ints, or a tensor (2,).
+        data: int, or a scalar tensor.
+        alg: `"philox"` or `"auto_select"`.
 
     Raises:
         ShapeError: `data` is no scalar.

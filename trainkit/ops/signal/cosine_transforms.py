@@ -100,6 +100,14 @@ def idct(
     The inverse of type 2 is 3, that of 3 is 2; 1 and 4 are their own (2 (n - 1) times for 1).
     Arguments are those of `dct`; `n` is only `None`.
 
+    Args:
+        input: real (..., length).
+        type: 1 to 4, that of the transform to undo.
+        n: only `None`.
+        axis: only -1.
+        norm: `None`, or `"ortho"` for the exact inverse.
+        name: not kept.
+
     Raises:
         ValueError: a setting is none of those above.
     """
@@ -158,6 +166,11 @@ def linear_to_mel_weight_matrix(
 
 
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: Any = None) -> Tensor:
-    """The cosine transform of type 2 of the last axis, divided by sqrt(2 n)."""
+    """The cosine transform of type 2 of the last axis, divided by sqrt(2 n).
+
+    Args:
+        log_mel_spectrograms: floats (..., n).
+        name: not kept.
+    """
     x = convert_to_tensor(log_mel_spectrograms)
     return multiply(dct(x), float((2 * x.shape[-1]) ** -0.5))  # type: ignore[no-any-return]

@@ -25,32 +25,62 @@ from trainkit.ops.signal.fourier import (
 
 
 def fft(input: Any, name: Any = None) -> Tensor:
-    """The Fourier transform of complex numbers over the last axis."""
+    """The Fourier transform of complex numbers over the last axis.
+
+    Args:
+        input: complex (..., n).
+        name: not kept.
+    """
     return complex_fft(input)
 
 
 def ifft(input: Any, name: Any = None) -> Tensor:
-    """The inverse of `fft`, divided by the length."""
+    """The inverse of `fft`, divided by the length.
+
+    Args:
+        input: complex (..., n).
+        name: not kept.
+    """
     return complex_ifft(input)
 
 
 def fft2d(input: Any, name: Any = None) -> Tensor:
-    """The Fourier transform of complex numbers over the last two axes."""
+    """The Fourier transform of complex numbers over the last two axes.
+
+    Args:
+        input: complex (..., m, n).
+        name: not kept.
+    """
     return complex_fft(input, rank=2)
 
 
 def ifft2d(input: Any, name: Any = None) -> Tensor:
-    """The inverse of `fft2d`."""
+    """The inverse of `fft2d`.
+
+    Args:
+        input: complex (..., m, n).
+        name: not kept.
+    """
     return complex_ifft(input, rank=2)
 
 
 def fft3d(input: Any, name: Any = None) -> Tensor:
-    """The Fourier transform of complex numbers over the last three axes."""
+    """The Fourier transform of complex numbers over the last three axes.
+
+    Args:
+        input: complex (..., l, m, n).
+        name: not kept.
+    """
     return complex_fft(input, rank=3)
 
 
 def ifft3d(input: Any, name: Any = None) -> Tensor:
-    """The inverse of `fft3d`."""
+    """The inverse of `fft3d`.
+
+    Args:
+        input: complex (..., l, m, n).
+        name: not kept.
+    """
     return complex_ifft(input, rank=3)
 
 
@@ -80,7 +110,13 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
 
 
 def irfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
-    """The inverse of `rfft`; `fft_length` elements, 2 (k - 1) by default."""
+    """The inverse of `rfft`; `fft_length` elements, 2 (k - 1) by default.
+
+    Args:
+        input_tensor: complex (..., k).
+        fft_length: elements of the result.
+        name: not kept.
+    """
     return complex_irfft(input_tensor, _length(fft_length, 1)[0])
 
 
@@ -107,30 +143,66 @@ def _irfft_nd(x: Any, fft_length: Any, axes: int) -> Tensor:
 
 
 def rfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
-    """`rfft` over the last axis, then `fft` over the one before it."""
+    """`rfft` over the last axis, then `fft` over the one before it.
+
+    Args:
+        input_tensor: real (..., m, n).
+        fft_length: lengths to which the axes are cut or filled up with zeros first.
+        name: not kept.
+    """
     return _rfft_nd(input_tensor, fft_length, 2)
 
 
 def irfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
-    """The inverse of `rfft2d`."""
+    """The inverse of `rfft2d`.
+
+    Args:
+        input_tensor: complex (..., m, k).
+        fft_length: lengths to which the axes are cut or filled up with zeros first.
+        name: not kept.
+    """
     return _irfft_nd(input_tensor, fft_length, 2)
 
 
 def rfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
-    """`rfft` over the last axis, then `fft` over the two before it."""
+    """`rfft` over the last axis, then `fft` over the two before it.
+
+    Args:
+        input_tensor: real (..., l, m, n).
+        fft_length: lengths to which the axes are cut or filled up with zeros first.
+        name: not kept.
+    """
     return _rfft_nd(input_tensor, fft_length, 3)
 
 
 def irfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
-    """The inverse of `rfft3d`."""
+    """The inverse of `rfft3d`.
+
+    Args:
+        input_tensor: complex (..., l, m, k).
+        fft_length: lengths to which the axes are cut or filled up with zeros first.
+        name: not kept.
+    """
     return _irfft_nd(input_tensor, fft_length, 3)
 
 
 def fftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
-    """The zero frequency moved into the middle of each axis."""
+    """The zero frequency moved into the middle of each axis.
+
+    Args:
+        x: tensor.
+        axes: int or ints; by default all.
+        name: not kept.
+    """
     return shifted(x, plain(axes), False)
 
 
 def ifftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
-    """The inverse of `fftshift`."""
+    """The inverse of `fftshift`.
+
+    Args:
+        x: tensor.
+        axes: int or ints; by default all.
+        name: not kept.
+    """
     return shifted(x, plain(axes), True)

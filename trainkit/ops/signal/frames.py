@@ -53,26 +53,53 @@ def _window(low: float, length: Any, periodic: bool, dtype: Any) -> Tensor:
 def hann_window(
     window_length: int, periodic: bool = True, dtype: Any = "float32", name: Any = None
 ) -> Tensor:
-    """Weights 0.5 - 0.5 cos(2 pi i / n); n is the length, one less if odd or not `periodic`."""
+    """Weights 0.5 - 0.5 cos(2 pi i / n); n is the length, one less if odd or not `periodic`.
+
+    Args:
+        window_length: how many weights.
+        periodic: one period of a longer signal, rather than symmetric.
+        dtype: of the result.
+        name: not kept.
+    """
     return _window(0.5, window_length, periodic, dtype)
 
 
 def hamming_window(
     window_length: int, periodic: bool = True, dtype: Any = "float32", name: Any = None
 ) -> Tensor:
-    """Weights 0.54 - 0.46 cos(2 pi i / n); n is the length, one less if odd or not `periodic`."""
+    """Weights 0.54 - 0.46 cos(2 pi i / n); n is the length, one less if odd or not `periodic`.
+
+    Args:
+        window_length: how many weights.
+        periodic: one period of a longer signal, rather than symmetric.
+        dtype: of the result.
+        name: not kept.
+    """
     return _window(0.54, window_length, periodic, dtype)
 
 
 def kaiser_window(
     window_length: int, beta: float = 12.0, dtype: Any = "float32", name: Any = None
 ) -> Tensor:
-    """Weights I0(beta sqrt(1 - t**2)) / I0(beta), t from -1 to 1."""
+    """Weights I0(beta sqrt(1 - t**2)) / I0(beta), t from -1 to 1.
+
+    Args:
+        window_length: how many weights.
+        beta: how steep it is.
+        dtype: of the result.
+        name: not kept.
+    """
     return cast(convert_to_tensor(np.kaiser(int(plain(window_length)), float(beta))), dtype)
 
 
 def vorbis_window(window_length: int, dtype: Any = "float32", name: Any = None) -> Tensor:
-    """Weights sin(pi / 2 sin(pi (i + 1/2) / n)**2)."""
+    """Weights sin(pi / 2 sin(pi (i + 1/2) / n)**2).
+
+    Args:
+        window_length: how many weights.
+        dtype: of the result.
+        name: not kept.
+    """
     n = int(plain(window_length))
     slow = np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2
     return cast(convert_to_tensor(np.sin(np.pi / 2 * slow)), dtype)
@@ -134,7 +161,13 @@ def frame(
 
 
 def overlap_and_add(signal: Any, frame_step: int, name: Any = None) -> Tensor:
-    """Windows (..., frames, frame_length), each `frame_step` behind the other, added up."""
+    """Windows (..., frames, frame_length), each `frame_step` behind the other, added up.
+
+    Args:
+        signal: (..., frames, frame_length).
+        frame_step: elements from one window to the next.
+        name: not kept.
+    """
     return overlap_add(signal, int(plain(frame_step)))
 
 
@@ -207,6 +240,11 @@ def inverse_stft_window_fn(
     """The weights with which `inverse_stft` undoes `stft` with `forward_window_fn`.
 
     Source: Griffin and Lim 1984, "Signal estimation from modified short-time Fourier transform".
+
+    Args:
+        frame_step: elements from one window to the next.
+        forward_window_fn: called with the length and `dtype=`, gives weights.
+        name: not kept.
     """
     step = int(plain(frame_step))
 

@@ -66,6 +66,11 @@ def decode_wav(
 def encode_wav(audio: Any, sample_rate: Any, name: Any = None) -> Tensor:
     """Samples (samples, channels) in [-1, 1] as a WAV file of 16-bit samples, a string scalar.
 
+    Args:
+        audio: floats (samples, channels).
+        sample_rate: samples per second.
+        name: not kept.
+
     Raises:
         InvalidArgumentError: the samples have not two axes.
     """
@@ -77,7 +82,12 @@ def encode_wav(audio: Any, sample_rate: Any, name: Any = None) -> Tensor:
 
 
 def wav_bytes(samples: Any, sample_rate: int) -> bytes:
-    """The WAV file of samples (frames, channels), cut to whole numbers of 16 bits."""
+    """The WAV file of samples (frames, channels), cut to whole numbers of 16 bits.
+
+    Args:
+        samples: numbers (samples, channels).
+        sample_rate: samples per second.
+    """
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
         file.setnchannels(samples.shape[1])

@@ -1,0 +1,179 @@
+"""Texts and the code points that they are made of.
+
+The arguments are TensorFlow's; `name` is not kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.shapes import Spec
+from trainkit.core.string_tensor import string_results
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.core.dynamic_shapes import needs_values, unknown
+from trainkit.ops.core.strings import (
+    each,
+    list_spec,
+    listed,
+    single_text,
+    text_like,
+    texts_of,
+    typed_like,
+)
+
+
+@needs_values("input", gives=lambda a: Spec((None,), "int32"))
+def unicode_decode(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """The code points of one text, int32.
+
+    Args:
+        input: text, or a scalar tensor of it.
+        input_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
+        errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
+        replacement_char: code point that stands for what is no text.
+        replace_control_characters: whether code points below 32 are replaced, too.
+        name: not kept.
+
+    Raises:
+        UnimplementedError: `input` has axes; there are no ragged tensors.
+        InvalidArgumentError: the bytes are no text of that encoding, and `errors` is `"strict"`.
+    """
+    text = single_text(input, "strings.unicode_decode")
+    points = [ord(c) for c in _unicode(text, input_encoding, errors, replacement_char)]
+    if replace_control_characters:
+        points = [replacement_char if p < 32 else p for p in points]
+    return convert_to_tensor(np.array(points, np.int32))
+
+
+@needs_values("input", gives=list_spec)
+def unicode_split(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    name: Any = None,
+) -> Tensor:
+    """The characters of one text, as texts.
+
+    Args:
+        input: text, or a scalar tensor of it.
+        input_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
+        errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
+        replacement_char: code point that stands for what is no text.
+        name: not kept.
+
+    Raises:
+        UnimplementedError: `input` has axes; there are no ragged tensors.
+    """
+    text = single_text(input, "strings.unicode_split")
+    parts = _unicode(text, input_encoding, errors, replacement_char)
+    return listed([c.encode(_codec(input_encoding)) for c in parts])
+
+
+@needs_values("input", gives=lambda a: unknown(a["input"], -1, "string"))
+def unicode_encode(
+    input: Any,
+    output_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    name: Any = None,
+) -> Tensor:
+    """Texts of code points, which stand along the last axis.
+
+    Args:
+        input: ints (..., n).
+        output_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
+        errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
+        replacement_char: code point that stands for what is no text.
+        name: not kept.
+
+    Raises:
+        InvalidArgumentError: a number is no code point, and `errors` is `"strict"`.
+    """
+    points, codec = np.asarray(convert_to_tensor(input).numpy()), _codec(output_encoding)
+    out = np.empty(points.shape[:-1], object)
+    for place in np.ndindex(out.shape):
+        known = [p for p in points[place].tolist() if errors != "ignore" or _is_point(p)]
+        if errors == "strict" and not all(map(_is_point, known)):
+            raise InvalidArgumentError("strings.unicode_encode: a number is no code point")
+        text = "".join(chr(p if _is_point(p) else replacement_char) for p in known)
+        out[place] = text.encode(codec)
+    return string_results(out)  # type: ignore[no-any-return]
+
+
+def _is_point(number: int) -> bool:
+    return 0 <= number < 0xD800 or 0xE000 <= number <= 0x10FFFF
+
+
+@needs_values("input", gives=typed_like("input", "int32"))
+def unicode_script(input: Any, name: Any = None) -> Tensor:
+    """Not supported: Python has no table of scripts.
+
+    Args:
+        input: ints of any shape.
+        name: not kept.
+
+    Raises:
+        UnimplementedError: always.
+    """
+    raise UnimplementedError("strings.unicode_script: Python has no table of scripts")
+
+
+@needs_values("input", gives=text_like("input"))
+def unicode_transcode(
+    input: Any,
+    input_encoding: str,
+    output_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: Any = None,
+) -> Tensor:
+    """Texts in another encoding.
+
+    Args:
+        input: tensor of text.
+        input_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
+        output_encoding: `"UTF-8"`, `"UTF-16-BE"` or `"UTF-32-BE"`.
+        errors: `"replace"`, `"strict"` or `"ignore"` what is no text.
+        replacement_char: code point that stands for what is no text.
+        replace_control_characters: whether code points below 32 are replaced, too.
+        name: not kept.
+    """
+    codec = _codec(output_encoding)
+
+    def changed(text: bytes) -> bytes:
+        points = _unicode(text, input_encoding, errors, replacement_char)
+        if replace_control_characters:
+            points = "".join(chr(replacement_char) if ord(c) < 32 else c for c in points)
+        return points.encode(codec)
+
+    return each(changed, "string", texts_of(input, "strings.unicode_transcode"))
+
+
+def _codec(encoding: str) -> str:
+    known = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
+    found = known.get(encoding.upper())
+    if found is None:
+        raise InvalidArgumentError(f"strings: encoding {encoding!r}; use one of {sorted(known)}")
+    return found
+
+
+def _unicode(text: bytes, encoding: str, errors: str, replacement: int) -> str:
+    if errors not in ("replace", "strict", "ignore"):
+        raise InvalidArgumentError(f"strings: errors {errors!r}; use replace, strict or ignore")
+    try:
+        found = text.decode(_codec(encoding) if encoding.upper() != "US ASCII" else "ascii", errors)
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"strings: {error}") from None
+    return found.replace("\ufffd", chr(replacement)) if errors == "replace" else found
