@@ -114,9 +114,6 @@ FITS = {
     "rows": lambda value: callable(value) or is_reasoned(value),
 }
 
-# How many operations leave a facet open; these numbers may only shrink.
-OPEN = {"batch": 0, "stackable": 208}
-
 HOW = {
     "batch": "declare(batch=...) or @op.batch_by below its body: how a stack goes through at once",
     "stackable": "declare(stackable=...) or @op.stack_by: whether a stack of elements keeps bits",
@@ -130,8 +127,6 @@ HOW = {
 def test_every_facet_is_declared_or_has_a_reason(primitive):
     for facet, fits in FITS.items():
         value = getattr(primitive.facets, facet)
-        if value is UNDECLARED and facet in OPEN:
-            continue
         assert fits(value), (
             f"{primitive.name}: the facet {facet!r} is {value!r}. Give the operation semantics that"
             f" say it, or {HOW.get(facet, f'{facet}=... in @primitive')}"
@@ -142,12 +137,6 @@ def test_every_facet_is_declared_or_has_a_reason(primitive):
 def test_every_facet_is_looked_at():
     looked_at = {*FITS, "tuned", "semantics", "primitive", "no_gradient"}
     assert {*Facets.__slots__, "shape", "vjp"} <= looked_at
-
-
-@pytest.mark.parametrize("facet", OPEN)
-def test_open_facets_get_fewer(facet):
-    names = [p.name for p in DECLARED if getattr(p.facets, facet) is UNDECLARED]
-    assert len(names) <= OPEN[facet], f"{HOW[facet]}; it is open for {', '.join(names)}"
 
 
 def test_the_reader_of_saved_graphs_has_what_is_said_to_be_exported():
