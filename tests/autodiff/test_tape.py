@@ -243,8 +243,8 @@ def test_jacobian_walks_back_once(monkeypatch):
     from trainkit.autodiff import tape as module
 
     walks = []
-    real = module.walk_back
-    monkeypatch.setattr(module, "walk_back", lambda *args: walks.append(1) or real(*args))
+    real = module.backward_pass
+    monkeypatch.setattr(module, "backward_pass", lambda *args: walks.append(1) or real(*args))
     x = tk.constant(np.arange(5.0))
     with tk.GradientTape() as tape:
         tape.watch(x)

@@ -1,4 +1,4 @@
-"""Gradients: tapes, custom rules, forward mode, and the check of rules against differences."""
+"""Gradients: tapes, rules of users, forward mode, and the check of rules against differences."""
 
 from trainkit import ops as ops
 from trainkit.autodiff.check import check_gradient as check_gradient

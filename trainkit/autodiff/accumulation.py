@@ -37,7 +37,7 @@ def sum_of(before: Any, more: Any, x: Tensor, sums: set[int]) -> Any:
     return _add(before, more)
 
 
-def deliver(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> None:
+def accumulate(x: Tensor, gx: Any, grads: dict[Tensor, Any], sums: set[int]) -> None:
     """Add `gx` to the gradient by `x`."""
     before = grads.get(x)
     if before is None:

@@ -1,8 +1,9 @@
-"""The walk back: from the last entry of a tape to the first, one rule per input that needs it.
+"""The backward pass: from the last entry of a tape to the first, one rule per input that needs it.
 
-There are two. `walk_back` works on tensors, so that a tape or a trace that is listening sees all
-that it computes. `walk_arrays` is taken when nobody listens: gradients are plain arrays, sums of
-them are made in place, and the rules of element-wise operations are those of `array_rules`.
+There are two. `backward_pass` works on tensors, so that a tape or a trace that is listening sees
+all that it computes. `backward_pass_on_arrays` is taken when nobody listens: gradients are plain
+arrays, sums of them are made in place, and the rules of element-wise operations are those of
+`vjps_on_arrays`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.autodiff.accumulation import deliver
+from trainkit.autodiff.accumulation import accumulate
 from trainkit.autodiff.vjps_on_arrays import COMPUTED_IN, compiled_ways, made_rules
 from trainkit.core import devices, dtypes
 from trainkit.core.dispatch.native import NATIVE
@@ -31,13 +32,13 @@ def entries_of(tracked: dict[Any, Any]) -> list[tuple[Any, tuple[Any, ...], Any,
     ]
 
 
-def walk_back(
+def backward_pass(
     tracked: dict[Any, Any], grads: dict[Tensor, Tensor], needed: Any, kept: set[Tensor]
 ) -> None:
     """Go through a record from the last entry to the first and fill `grads`.
 
     Args:
-        tracked: as `recorder.TapeLike` says; used up on the way, which frees what it holds.
+        tracked: as `trace_state.TapeLike` says; used up on the way, which frees what it holds.
         grads: gradients by tensor so far, at first those of the targets.
         needed: holds the tensors whose gradient is of use, as a set, or `tracked` itself for all;
             rules of other inputs are not called.
@@ -120,31 +121,31 @@ def _gathered(
 # ---------------------------------------------------------------------- on arrays
 
 
-def walk_arrays(
+def backward_pass_on_arrays(
     tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
 ) -> None:
-    """Do what `walk_back` does, on NumPy arrays; no tape and no trace may be listening."""
+    """Do what `backward_pass` does, on NumPy arrays; no tape and no trace may be listening."""
     for x, seed in grads.items():
         grads[x] = seed._array
     if NATIVE is None or not NATIVE.is_on():
-        odd = _walk_arrays(tracked, grads, needed, kept)
+        unusual = _backward_pass_on_arrays(tracked, grads, needed, kept)
     else:
         ways = compiled_ways, _of_many, _by_other_rules, _by_rules_on_tensors
-        odd = NATIVE.walk(tracked, grads, needed, kept, *ways)
+        unusual = NATIVE.walk(tracked, grads, needed, kept, *ways)
     for x, g in grads.items():
         grads[x] = wrap(g)
-    if odd:  # a rule gave something that is no plain tensor
-        for x, gx in odd:
+    if unusual:  # a rule gave something that is no plain tensor
+        for x, gx in unusual:
             grads[x] = PRIMITIVES["add"].op(grads[x], gx) if x in grads else gx
-        walk_back(tracked, grads, needed, kept)
+        backward_pass(tracked, grads, needed, kept)
 
 
-def _walk_arrays(
+def _backward_pass_on_arrays(
     tracked: dict[Any, Any], grads: dict[Tensor, Any], needed: Any, kept: set[Tensor]
 ) -> Any:
     """The same, up to a rule that gives no plain tensors: what this rule gave, else `None`.
 
-    This is the hot path of the way back; what is usual is done by functions written for it.
+    This is the hot path of a backward pass; what is usual is done by functions written for it.
     """
     found: Any = grads.get
     take, drop = tracked.popitem, grads.pop
@@ -171,9 +172,9 @@ def _walk_arrays(
                 passed(output)
         if g is None:
             if type(output) is tuple:
-                odd = _of_many(entry, output, grads, needed, kept, sums)
-                if odd is not None:
-                    return odd
+                unusual = _of_many(entry, output, grads, needed, kept, sums)
+                if unusual is not None:
+                    return unusual
             continue
         primitive = entry[0]
         ways = primitive.array_rules
@@ -193,9 +194,9 @@ def _walk_arrays(
                 back = ways[0]
             if back is not None and not back(output, g, a, b, needed, grads, sums):
                 continue
-        odd = _by_other_rules(entry, output, g, grads, needed, sums)
-        if odd is not None:
-            return odd
+        unusual = _by_other_rules(entry, output, g, grads, needed, sums)
+        if unusual is not None:
+            return unusual
     return None
 
 
@@ -219,7 +220,7 @@ def _of_many(
 def _by_other_rules(
     entry: Any, output: Any, g: Any, grads: dict[Tensor, Any], needed: Any, sums: set[int]
 ) -> Any:
-    """Pass an entry that the walk has not unrolled; what its rules gave if it is no plain tensors.
+    """Pass an entry that has no vjp written out; what its rules gave if it is no plain tensors.
 
     Rules on arrays are taken where there are any, else those on tensors.
     """
@@ -242,7 +243,7 @@ def _by_rules_on_tensors(
         if type(gx) is not Tensor:
             return given
     for x, gx in given:
-        deliver(x, gx._array, grads, sums)
+        accumulate(x, gx._array, grads, sums)
     return None
 
 
@@ -256,7 +257,7 @@ def _by_given_rules(
         gx = rule(g, output._array, x._array, **(settings or {}))
         if gx is NotImplemented:
             return False
-        deliver(x, gx, grads, sums)
+        accumulate(x, gx, grads, sums)
     return True
 
 
@@ -272,7 +273,7 @@ def _by_given_joint(
         return False
     for x, gx, use in zip(inputs, found, wanted, strict=True):
         if use and gx is not None:
-            deliver(x, gx, grads, sums)
+            accumulate(x, gx, grads, sums)
     return True
 
 
@@ -286,7 +287,7 @@ def ones_like(x: Tensor) -> Tensor:
 
 
 def one_for(x: Tensor) -> Tensor:
-    """What the walk back from `x` begins with: ones; for a scalar on the CPU NumPy's own one."""
+    """What a backward pass from `x` begins with: ones; for a scalar on the CPU NumPy's own one."""
     if type(x) is Tensor and not x._array.shape and isinstance(x._array, (np.ndarray, np.generic)):
         return wrap(_ONES[x._array.dtype])
     return ones_like(x)

@@ -1,9 +1,10 @@
-"""The way back through one operation, written out: its rules, and where their results go.
+"""The vjp of one operation, written out: its rules, and where their results go.
 
-`back(output, g, x0, x1, needed, grads, sums)` does for one entry of a tape what a walk would do
-rule by rule: it computes the gradient by each input that is needed, sums it over axes along which
-the input was broadcast, and adds it to what came before. Rules of one or two kernels stand in its
-text; others are called. It gives True, and has done nothing, where a rule can't do the case.
+`back(output, g, x0, x1, needed, grads, sums)` does for one entry of a tape what a backward pass
+would do rule by rule: it computes the gradient by each input that is needed, sums it over axes
+along which the input was broadcast, and adds it to what came before. Rules of one or two kernels
+stand in its text; others are called. It gives True, and has done nothing, where a rule can't do the
+case.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Written(NamedTuple):
         lines: its statements, none where it is not to stand in other text.
         result: what they give.
         names: what they refer to.
-        steps: the same for the compiled walk; `None` if that can't do it.
+        steps: the same for the compiled backward pass; `None` if that can't do it.
     """
 
     rule: ArrayRule
@@ -63,7 +64,7 @@ if gx.shape != {array}.shape:
     gx = summed(np, gx, {array})"""
 
 
-def way_back(rules: Sequence[Any], number: int | None = None) -> Callable[..., Any]:
+def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[..., Any]:
     """The function `back` of an operation of one or two inputs.
 
     Args:
@@ -88,7 +89,7 @@ def way_back(rules: Sequence[Any], number: int | None = None) -> Callable[..., A
         head.append("y = output._array")
     lines = [f"def back(output, g, {', '.join(inputs)}, needed, grads, sums):"]
     lines += [f"    {line}" for line in (*head, *body)]
-    exec(compile("\n".join(lines), "<way back>", "exec"), names)
+    exec(compile("\n".join(lines), "<compiled vjp>", "exec"), names)
     back: Callable[..., Any] = names["back"]
     if NATIVE is not None:
         steps = list(map(_steps_of, rules))
@@ -101,7 +102,7 @@ _UNKNOWN: Any = object()
 
 
 def _steps_of(rule: Any) -> Any:
-    """A rule for the compiled walk: steps, `None` for no gradient, `_UNKNOWN` for another rule."""
+    """A rule for the compiled pass: steps, `None` for no gradient, `_UNKNOWN` for another rule."""
     if rule is None:
         return None
     if rule is SAME:

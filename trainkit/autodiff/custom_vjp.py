@@ -192,7 +192,7 @@ def _answer(f: Callable[..., Any], answer: Any) -> Any:
 
 
 def _fresh(y: Any) -> Tensor:
-    """A tensor of its own for a result, so that one passed through is told from its input."""
+    """A tensor of its own for a result, so that one passed through differs from its input."""
     tensor = y if isinstance(y, Tensor) else convert_to_tensor(y)
     if isinstance(tensor, SymbolicTensor):
         with trace_state.silence():
@@ -223,7 +223,7 @@ def _check_once(
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Forget what `f` computes inside, and compute it again on the way back, to save memory.
+    """Forget what `f` computes inside, and compute it again on the backward pass, to save memory.
 
     Args:
         f: function of tensors that gives a tensor or a nest of them; called twice per training

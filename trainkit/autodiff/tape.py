@@ -1,9 +1,9 @@
-"""`GradientTape`: records operations, then walks them backwards.
+"""`GradientTape`: records operations, then goes back over them.
 
 A tape is a dict in the order of events: what was watched, and the result of each operation with an
-entry that says how it was computed. The walk goes from the last entry to the first and calls one
-rule per input that needs it. Rules are made of operations, so an outer tape that is recording sees
-them and can differentiate again.
+entry that says how it was computed. The backward pass goes from the last entry to the first and
+calls one rule per input that needs it. Rules are made of operations, so an outer tape that is
+recording sees them and can differentiate again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 from trainkit.autodiff import explain as causes
 from trainkit.autodiff.backward import (
     DIFFERENTIABLE,
+    backward_pass,
+    backward_pass_on_arrays,
     entries_of,
     module_of,
     one_for,
     rows_of_zeros,
     unit_seeds,
-    walk_arrays,
-    walk_back,
     zeros_like,
 )
 from trainkit.core import nest
@@ -74,7 +74,7 @@ class GradientTape:
     """Records the operations of a block, so that their gradients can be asked for.
 
     Reading a trainable variable inside the block watches it; tensors are watched by `watch`. A tape
-    that is not persistent gives one gradient and frees what it recorded on the way back.
+    that is not persistent gives one gradient and frees what it recorded on its backward pass.
 
     Args:
         persistent: keep the record, so that gradients can be asked for again and again.
@@ -97,7 +97,7 @@ class GradientTape:
         self._forget()
 
     def _forget(self) -> None:
-        self.tracked: dict[Any, Any] = {}  # as `recorder.TapeLike` says
+        self.tracked: dict[Any, Any] = {}  # as `trace_state.TapeLike` says
         self._leaves: set[Any] = set()  # what was watched, as against computed
         self.exits: list[causes.Exit] = []
         self._variables: list[Variable] = []
@@ -166,7 +166,7 @@ class GradientTape:
                 self._leaves.add(x)
 
     def note_variable(self, variable: Variable, snapshot: Tensor) -> None:
-        """Hear of a read; the recorder calls this."""
+        """Hear of a read; `trace_state` calls this."""
         known = self._reads.get(id(variable))
         if known is None:
             if self._watches_variables and variable.trainable:
@@ -175,7 +175,7 @@ class GradientTape:
             self._note_again(known[1], snapshot)
 
     def note_exit(self, how: str, inputs: tuple[Any, ...]) -> None:
-        """Hear of a use that no gradient goes through; the recorder calls this."""
+        """Hear of a use that no gradient goes through; `trace_state` calls this."""
         if len(self.exits) < causes.MOST_EXITS:
             self.exits.append(causes.Exit(how, inputs, user_line()))
 
@@ -286,7 +286,7 @@ class GradientTape:
         if self._recording and not self._persistent:
             self._stop()
         try:
-            self._walk(grads, wanted, explain or self._persistent)
+            self._pass_back(grads, wanted, explain or self._persistent)
             if explain or grads.keys().isdisjoint(wanted):
                 self._explain(flat, leaves, targets, grads, wanted.union(found), explain)
         finally:
@@ -349,7 +349,7 @@ class GradientTape:
 
     @staticmethod
     def _seeds(targets: list[Tensor], output_gradients: Any) -> dict[Tensor, Tensor]:
-        """What the walk begins with: gradients by the targets."""
+        """What the backward pass begins with: gradients by the targets."""
         if output_gradients is None:
             if len(targets) == 1 and type(t := targets[0]) is Tensor:
                 return {t: one_for(t)} if t._array.dtype in DIFFERENTIABLE else {}
@@ -395,7 +395,7 @@ class GradientTape:
             total = PRIMITIVES["add"].op(total, more)
         return total
 
-    def _walk(self, grads: dict[Tensor, Tensor], wanted: set[Tensor], keep: bool) -> None:
+    def _pass_back(self, grads: dict[Tensor, Tensor], wanted: set[Tensor], keep: bool) -> None:
         """Fill `grads`, those of the targets, for all of `wanted` that the targets depend on.
 
         Unless the record is to be kept it is used up.
@@ -404,11 +404,11 @@ class GradientTape:
         needed = tracked if self._leaves <= wanted else self._needed(wanted)
         if grads.keys().isdisjoint(needed):
             return
-        walk = walk_arrays if self._unheard(grads) else walk_back
-        walk(tracked, grads, needed, wanted)
+        run = backward_pass_on_arrays if self._unheard(grads) else backward_pass
+        run(tracked, grads, needed, wanted)
 
     def _unheard(self, grads: dict[Tensor, Tensor]) -> bool:
-        """Whether no tape and no trace would see the walk back, which begins with NumPy arrays."""
+        """Whether no tape and no trace would see the pass back, which begins with NumPy arrays."""
         if _THREAD.traces or (_TAPES and any(tape.thread == get_ident() for tape in _TAPES)):
             return False
         for g in grads.values():
@@ -520,7 +520,7 @@ class GradientTape:
     def _stacked_rows(
         self, target: Tensor, flat: list[Any], seeds: Tensor, unconnected: str
     ) -> list[Any]:
-        """Gradients by each of `flat` for all output gradients in `seeds` (n, ...) in one walk.
+        """Gradients by each of `flat` for all output gradients in `seeds` (n, ...) in one pass.
 
         Returns:
             For each source a tensor (n, ...), or `None`.

@@ -1,7 +1,7 @@
 """Gradient rules on arrays: what a rule computes, taken down once as the kernels it calls.
 
 A rule is made of operations, each of which looks at types, dtypes and tapes before it comes to its
-kernel. When no tape is listening to the walk back, only the kernels matter. A rule of an
+kernel. When no tape is listening to the backward pass, only the kernels matter. A rule of an
 element-wise operation is therefore run once on stand-ins that note the operations, and written out
 as a function of arrays that calls the same kernels in the same order. Temporary results of large
 arrays are overwritten by the next step that has no more use for them.
@@ -18,7 +18,7 @@ from trainkit.autodiff.compiled_vjp import (
     SAME,
     ArrayRule,
     Written,
-    way_back,
+    compile_vjp,
 )
 from trainkit.core import devices, dtypes
 from trainkit.core.dispatch import trace_state
@@ -90,8 +90,8 @@ class Rules(dict[Any, Any]):
     """The ways back through one primitive by NumPy dtype.
 
     Attributes:
-        compiled: those for the compiled walk, once this has asked: for one input that by float32
-            and that by float64, for two the three of each.
+        compiled: those for the compiled backward pass, once this has asked: for one input that by
+            float32 and that by float64, for two the three of each.
     """
 
     compiled: tuple[Any, ...] | None = None
@@ -100,7 +100,7 @@ class Rules(dict[Any, Any]):
 class ArrayRules(Rules):
     """Ways back that are written out when first asked for.
 
-    A value is `None` where there are none; for one input its way back; for two inputs three: when
+    A value is `None` where there are none; for one input its vjp; for two inputs three: when
     both are tensors, when the second is a Python number, and when the first is one. Each may be
     `None`.
     """
@@ -122,10 +122,10 @@ class NoArrayRules(Rules):
 
 
 class GivenRules(Rules):
-    """The way back by the rules on arrays that a primitive of two inputs was declared with."""
+    """The vjp by the rules on arrays that a primitive of two inputs was declared with."""
 
     def __init__(self, rules: Any) -> None:
-        back = way_back(rules)
+        back = compile_vjp(rules)
         super().__init__({dtype: (back, None, None) for dtype in COMPUTED_IN})
 
     def __missing__(self, dtype: Any) -> None:
@@ -133,7 +133,7 @@ class GivenRules(Rules):
 
 
 def compiled_ways(primitive: Any) -> tuple[Any, ...]:
-    """The ways back through `primitive` as the compiled walk has them."""
+    """The vjps of `primitive` as the compiled backward pass has them."""
     rules = primitive.array_rules
     if rules is None:
         rules = made_rules(primitive)
@@ -179,7 +179,7 @@ def _written(primitive: Any, dtype: Any) -> Any:
 
 
 def _back(rules: list[Any], number: int | None = None) -> Any:
-    return None if _UNKNOWN in rules else way_back(rules, number)
+    return None if _UNKNOWN in rules else compile_vjp(rules, number)
 
 
 def _keeps_dtype(primitive: Any, count: int) -> bool:
@@ -254,7 +254,7 @@ def _compiled(steps: list[_ArrayStep], given: list[_StandIn], result: _StandIn, 
 
 
 def _steps(steps: list[_ArrayStep], result: _StandIn, place: int) -> list[NativeStep] | None:
-    """The rule for the compiled walk, if it is of steps that this can do."""
+    """The rule for the compiled backward pass, if it is of steps that this can do."""
     if not steps or result is not steps[-1].result or any(len(s.inputs) > 2 for s in steps):
         return None
     known = {name: i for i, name in enumerate(("g", "y", *NAMES))}

@@ -284,14 +284,14 @@ def _layout(inputs: Any, dtype: Any) -> Any:
     """An array as NumPy would make it for an element-wise result."""
     arrays = [np.asarray(_stand_in(x)) for x in inputs]
     flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate", "no_subtype"]]
-    walk = np.nditer(
+    stepping = np.nditer(
         [*arrays, None],
         ["zerosize_ok", "refs_ok"],
         flags,
         op_dtypes=[None] * len(arrays) + [dtype],
         order="K",
     )
-    return walk.operands[-1]
+    return stepping.operands[-1]
 
 
 def _called(trace: KernelTracer, ufunc: Any, inputs: Any) -> TracedArray:

@@ -1,6 +1,6 @@
 """Keras's nests: what `keras.tree` does to lists, tuples, deques and dicts of all kinds.
 
-They differ from TensorFlow's (`nest`) in that an `OrderedDict` is walked in its own order, plain
+They differ from TensorFlow's (`nest`) in that an `OrderedDict` is traversed in its own order, plain
 dicts and `defaultdict`s in that of their sorted keys, deques are nests, and containers must be of
 one type to match.
 """
@@ -59,12 +59,12 @@ def is_nested(structure: Any) -> bool:
     return isinstance(structure, (*_SEQUENCES, dict))
 
 
-def _walked(structure: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _leaves_by_path(structure: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
     if not is_nested(structure):
         yield path, structure
         return
     for key in _keys(structure):
-        yield from _walked(structure[key], (*path, key))
+        yield from _leaves_by_path(structure[key], (*path, key))
 
 
 def flatten(structure: Any) -> list[Any]:
@@ -73,7 +73,7 @@ def flatten(structure: Any) -> list[Any]:
     >>> flatten({"b": [1, 2], "a": (3,)})
     [3, 1, 2]
     """
-    return [leaf for _, leaf in _walked(structure, ())]
+    return [leaf for _, leaf in _leaves_by_path(structure, ())]
 
 
 def flatten_with_path(structure: Any) -> list[tuple[tuple[Any, ...], Any]]:
@@ -82,7 +82,7 @@ def flatten_with_path(structure: Any) -> list[tuple[tuple[Any, ...], Any]]:
     >>> flatten_with_path([{"foo": 42}])
     [((0, 'foo'), 42)]
     """
-    return list(_walked(structure, ()))
+    return list(_leaves_by_path(structure, ()))
 
 
 def _same_kind(a: Any, b: Any) -> bool:
@@ -274,7 +274,7 @@ def assert_same_paths(a: Any, b: Any) -> None:
     Raises:
         ValueError: they differ; the paths are named.
     """
-    of_a, of_b = ([path for path, _ in _walked(s, ())] for s in (a, b))
+    of_a, of_b = ([path for path, _ in _leaves_by_path(s, ())] for s in (a, b))
     only_a, only_b = [p for p in of_a if p not in of_b], [p for p in of_b if p not in of_a]
     if only_a or only_b:
         raise ValueError(

@@ -1,9 +1,9 @@
 """Map over and flatten nested lists, tuples, dicts and records.
 
-Dicts are walked in the order of their sorted keys, as TensorFlow does, by every function here, so
-that what one takes apart another puts together. What is put together has the type of the model:
-named tuples, ordered and default dicts, dataclasses and attrs classes stay what they are, and
-dicts keep the order of their keys.
+Dicts are traversed in the order of their sorted keys, as TensorFlow does, by every function here,
+so that what one takes apart another puts together. What is put together has the type of the model:
+named tuples, ordered and default dicts, dataclasses and attrs classes stay what they are, and dicts
+keep the order of their keys.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Container(NamedTuple):
 
     Attributes:
         family: what types of one family have in common; a dict may stand for another mapping.
-        children: what the value holds, in the order of the walk.
+        children: what the value holds, in the order of traversal.
         names: what tells the children apart, in the value's own order: keys, names of fields, or
             `None` where the position does.
         like: a value like the first argument with the second's items for children.
@@ -38,7 +38,7 @@ class Container(NamedTuple):
 
 
 def sorted_keys(x: Mapping[Any, Any]) -> list[Any]:
-    """The keys in the order in which a dict is walked."""
+    """The keys in the order in which a dict is traversed."""
     try:
         return sorted(x)
     except TypeError:
@@ -212,12 +212,12 @@ def fields_of(x: Any) -> tuple[Any, ...] | None:
 
 
 def is_record(x: Any) -> bool:
-    """Whether `x` is a dataclass whose fields are walked; TensorFlow takes it for one value."""
+    """Whether `x` is a dataclass whose fields are traversed; TensorFlow takes it for one value."""
     return dataclasses.is_dataclass(x) and fields_of(x) is not None
 
 
 def like(x: Any, items: list[Any]) -> Any:
-    """A container of the kind of `x` that holds `items`, in the order of the walk."""
+    """A container of the kind of `x` that holds `items`, in the order of traversal."""
     found = container(x)
     if found is None:
         raise TypeError(f"a {type(x).__name__} holds no items")
@@ -229,7 +229,7 @@ def above_arrays(x: Any) -> Container | None:
     return None if hasattr(type(x), "_is_element_array") else container(x)
 
 
-# ---------------------------------------------------------------------- walks
+# ---------------------------------------------------------------------- traversal
 
 
 Look = Callable[[Any], Container | None]

@@ -144,7 +144,7 @@ class Tensor:
             )
 
     def settle(self, shape: Any) -> bool:
-        """Whether the shape of a result of Python was taken from `shape`, where none was told."""
+        """Whether the shape of a result of Python was taken from `shape`, where none was known."""
         return False
 
     def ref(self) -> Reference:

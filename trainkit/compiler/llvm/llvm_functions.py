@@ -184,7 +184,7 @@ _LOGICAL: dict[str, Emit] = {
     "logical_xor": _logical("xor"),
     "logical_not": _logical_not,
 }
-_EXTREMES: dict[str, Emit] = {"maximum": _extreme(_greater), "minimum": _extreme(_less)}
+_BETTER_OF_TWO: dict[str, Emit] = {"maximum": _extreme(_greater), "minimum": _extreme(_less)}
 _BITS: dict[str, Emit] = {
     "bitwise_and": _plain("", "and"),
     "bitwise_or": _plain("", "or"),
@@ -195,8 +195,8 @@ _BITS: dict[str, Emit] = {
 def _table(name: str, kind: str) -> Emit | None:
     if name in _LOGICAL:
         return _LOGICAL[name]
-    if name in _EXTREMES and kind != "b":
-        return _EXTREMES[name]
+    if name in _BETTER_OF_TWO and kind != "b":
+        return _BETTER_OF_TWO[name]
     if kind == "b":
         return _BITS.get(name) or {k: _COMPARISONS[k] for k in ("equal", "not_equal")}.get(name)
     if name in _NUMBERS or name in _COMPARISONS:
@@ -207,7 +207,7 @@ def _table(name: str, kind: str) -> Emit | None:
 def is_exact(name: str, given: tuple[Any, ...]) -> bool:
     """Whether the ufunc `name` of these operands has one right result, to be compiled here."""
     kind = given[0].dtype.kind
-    if name in _EXTREMES and kind == "f":
+    if name in _BETTER_OF_TWO and kind == "f":
         return isinstance(given[1], Number) and _is_clear(name, given[1].value)
     return _table(name, kind) is not None
 

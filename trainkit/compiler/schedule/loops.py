@@ -1,4 +1,4 @@
-"""Element-wise steps that walk over the same elements are joined into one loop."""
+"""Element-wise steps over the same elements are joined into one loop."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _place(step: Elementwise, order: list[Step], made: dict[Buffer, int], ready:
 
 
 def _alike(a: View, b: View) -> bool:
-    """Whether results lie in memory alike, so that one walk writes both."""
+    """Whether results lie in memory alike, so that one loop writes both."""
     steps_a = [s // a.dtype.itemsize for s in a.strides]
     steps_b = [s // b.dtype.itemsize for s in b.strides]
     return a.shape == b.shape and steps_a == steps_b

@@ -19,7 +19,7 @@ from trainkit.compiler.ir import (
 
 FEWEST_BYTES = 1 << 23
 """What loops must read and write for several threads to pay. The weights of small models stay in
-the cache of one core, and spreading them over two made their steps slower."""
+the cache of one core, and sharing them out to two made their steps slower."""
 PART_BYTES = 1 << 18
 """About what a thread takes at a time."""
 

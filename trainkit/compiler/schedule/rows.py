@@ -1,4 +1,4 @@
-"""Sums and extremes of rows are made in the loop that computes the rows, a row at a time.
+"""Sums, maxima and minima of rows are made in the loop that computes the rows, a row at a time.
 
 A row stays in the cache, often on the stack alone, until NumPy's own loop has reduced it; that is
 called with the same length and stride as for the whole array, so the bits are the same. Sums of all

@@ -33,9 +33,9 @@ _NEEDED = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
 
 
 def choose_kernels() -> str:
-    """Ask OpenBLAS for its AVX-512 kernels where that can be told to help.
+    """Ask OpenBLAS for its AVX-512 kernels where that is known to help.
 
-    Its waiting threads are told to sleep soon. Where control groups give less time than the cores
+    Its waiting threads are set to sleep soon. Where control groups give less time than the cores
     would, it also gets as many threads as that makes, unless the user has said how many.
 
     No kernels are asked for when `OPENBLAS_CORETYPE` is set, when the processor has no AVX-512, or

@@ -1,4 +1,4 @@
-"""The OpenBLAS that NumPy has loaded: what it says of itself, and what it can still be told."""
+"""The OpenBLAS that NumPy has loaded: what it says of itself, and what can still be set."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _restarting() -> list[Any] | None:
 
 
 def can_read_again() -> bool:
-    """Whether the library that NumPy has loaded can be told anything more."""
+    """Whether the library that NumPy has loaded takes settings."""
     return _restarting() is not None
 
 

@@ -1,6 +1,6 @@
 """The functions that users call in place of kernels: the hot path of the library.
 
-The usual case, plain tensors and Python numbers, is told by `type(x) is Tensor` alone, and
+The usual case, plain tensors and Python numbers, is known by `type(x) is Tensor` alone, and
 everything else goes to `Primitive.slow`. There is a function for each kind of kernel.
 """
 

@@ -31,7 +31,7 @@ G, Y, A, B = range(4)
 
 
 class NativeStep(NamedTuple):
-    """One step of a gradient rule on arrays, for the compiled walk back.
+    """One step of a gradient rule on arrays, for the compiled backward pass.
 
     Attributes:
         kind: `"ufunc"`; `"kernel"`, called as `kernel(np, *operands, **settings)`; `"product"` of
@@ -83,8 +83,8 @@ def attempt(name: str, *arguments: Any) -> Any:
     """What a function of the compiled half gives while trainkit is being imported.
 
     Returns:
-        Its result, `None` without a compiled half that has it. When it raises, that is told once,
-        and from then on there is none: the Python functions take over.
+        Its result, `None` without a compiled half that has it. When it raises, a warning says so
+        once, and from then on there is none: the Python functions take over.
     """
     global NATIVE
     maker = getattr(NATIVE, name, None)

@@ -2,7 +2,7 @@
 
 A call has three outcomes, decided in this order: an input is symbolic and the graph being traced
 gets a node; a tape tracks an input and gets an entry; or the kernel just runs. The usual case,
-plain tensors and Python numbers, is served by the functions of `callables`; everything else comes
+plain tensors and Python numbers, is served by the functions of `eager`; everything else comes
 to `Primitive.slow`.
 """
 
@@ -78,9 +78,9 @@ class Operation(Protocol[P]):
     def array_gradients(self, *rules: Rule | None) -> Operation[P]:
         """Give rules `(g, y, *inputs, **settings)` on NumPy arrays, of the same bits.
 
-        The walk back takes them for floats where no tape listens. A rule that can't do a case gives
-        `NotImplemented`, as those of the other inputs must then do too; all inputs go by the rules
-        of `gradients`.
+        The backward pass takes them for floats where no tape listens. A rule that can't do a case
+        gives `NotImplemented`, as those of the other inputs must then do too; all inputs go by the
+        rules of `gradients`.
         """
 
     def joint_gradient(self, rule: AnyRule) -> AnyRule:
@@ -116,7 +116,7 @@ class Primitive:
         joint: one function that gives the gradients of all inputs at once, instead of `rules`.
         joint_asks: whether it takes `needed`, a bool for each input: which gradients are of use.
         joint_sparse: whether it takes `None` for a result without a gradient, in place of zeros.
-        broadcasts: the walk sums the gradient over axes along which an input was broadcast.
+        broadcasts: its gradient is summed over the axes along which an input was broadcast.
         passes_errors: what its kernel raises is meant for the user as it is.
         facets: the record of what else is known of it.
         op: the callable.
@@ -130,7 +130,7 @@ class Primitive:
         self.joint: Rule | None = None
         self.joint_asks = False
         self.joint_sparse = False
-        self.array_rules: Any = None  # made from the rules by the walk back
+        self.array_rules: Any = None  # made from the rules by the backward pass
         self.given_rules: tuple[Rule | None, ...] | None = None
         self.given_joint: Rule | None = None
         self.broadcasts = shape_rule in (

@@ -293,8 +293,8 @@ def with_reason(error: Exception) -> Exception:
     reason = _reason(codes[-1]) if codes else None
     if reason is not None:
         name = codes[-1].co_name
-        told = f"{text}\n  {name!r} runs as Python while it is traced: {reason}"
-        error.args = (told, *error.args[1:])
+        explained = f"{text}\n  {name!r} runs as Python while it is traced: {reason}"
+        error.args = (explained, *error.args[1:])
     return error
 
 

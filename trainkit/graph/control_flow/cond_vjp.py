@@ -53,15 +53,15 @@ def _cond_gradient(
         if plan.keeps_more:
             one, two = plan.saving
             y = cond_primitive(pred, *inputs, true=one, false=two, split=split)
-    for place, gx in zip(plan.places, _walk(plan, g, y, pred, inputs), strict=True):
+    for place, gx in zip(plan.places, _run_backward(plan, g, y, pred, inputs), strict=True):
         found[1 + place] = gx
     return found
 
 
-def _walk(
+def _run_backward(
     plan: BranchPlan, g: Sequence[Any], y: Sequence[Any], pred: Any, inputs: Sequence[Any]
 ) -> Any:
-    """Run the way back; the gradients that the plan tells."""
+    """Run the backward pass; the gradients that the plan names."""
 
     def value(kind: str, i: int) -> Any:
         if kind == "gradient":
@@ -91,7 +91,7 @@ def _keeping(op: Callable[..., Any]) -> Callable[..., Any]:
                 given = tuple(y.dtype.is_differentiable for y in true.outputs)
                 plan = plan_of_branches(true, false, needed, given, _twins(inputs, split))
                 if plan is not None and plan.keeps_more:
-                    one, two = plan.loud
+                    one, two = plan.with_effects
                     return op(pred, *inputs, true=one, false=two, split=split)[:count]
         return op(pred, *inputs, true=true, false=false, split=split)
 

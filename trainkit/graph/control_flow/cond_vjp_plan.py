@@ -1,7 +1,7 @@
 """How a choice of branches is differentiated: branches that keep what is needed, and ways back.
 
-Each branch and the walk back through it are traced together, as `body_plans` does it for loops.
-What the way back uses of the branch's own operations is given by the branch as one more result. A
+Each branch and its backward pass are traced together, as `loop_vjp_plan` does it for loops. What
+the backward pass uses of the branch's own operations is given by the branch as one more result. A
 result has to come from both branches, so what they keep shares places where shapes and dtypes
 agree, and has zeros that take no memory in its place where not.
 """
@@ -37,7 +37,7 @@ class BranchPlan:
 
     Attributes:
         saving: both branches with more results, without prints and assertions.
-        loud: the same with them.
+        with_effects: the same with them.
         backward: the ways back through both branches. They give gradients, in the same order.
         sources: for each of them what it takes: upstream gradients ("gradient", i), inputs of the
             choice ("input", i), its results ("result", i).
@@ -46,7 +46,7 @@ class BranchPlan:
     """
 
     saving: tuple[Graph, Graph]
-    loud: tuple[Graph, Graph]
+    with_effects: tuple[Graph, Graph]
     backward: tuple[Graph, Graph]
     sources: tuple[list[Source], list[Source]]
     places: list[int]
@@ -75,12 +75,12 @@ class Kept:
     Attributes:
         base: the branch as it was.
         plan: the plan that the branch belongs to.
-        loud: the branch with its effects.
+        with_effects: the branch with its effects.
     """
 
     base: Graph
     plan: BranchPlan
-    loud: Graph
+    with_effects: Graph
 
 
 def plan_of_branches(
@@ -120,18 +120,18 @@ def _plan(
         branch.backward(start, [pair[k] for pair in pairs], places, graphs, count)
         for k, (branch, start) in enumerate(zip((one, two), starts, strict=True))
     ]
-    loud = (one.saving(), two.saving())
+    with_effects = (one.saving(), two.saving())
     plan = BranchPlan(
-        saving=(quiet(loud[0]), quiet(loud[1])),
-        loud=loud,
+        saving=(quiet(with_effects[0]), quiet(with_effects[1])),
+        with_effects=with_effects,
         backward=(ways[0][0], ways[1][0]),
         sources=(ways[0][1], ways[1][1]),
         places=places,
         asked=(needed, given),
     )
     for k, base in enumerate(graphs):
-        for made in (plan.saving[k], plan.loud[k]):
-            made.made_by = Kept(base, plan, plan.loud[k])
+        for made in (plan.saving[k], plan.with_effects[k]):
+            made.made_by = Kept(base, plan, plan.with_effects[k])
     return plan
 
 
@@ -169,7 +169,7 @@ class _Branch:
         return len(self.body.outputs)
 
     def take_apart(self) -> None:
-        """Trace the branch with its way back, and see what one uses of the other."""
+        """Trace the branch with its backward pass, and see what one uses of the other."""
         inputs = len(self.body.inputs)
         self._joint = optimised(self._traced(), BEFORE_GRADIENTS)
         results = self._joint.outputs[: self._count]
@@ -181,7 +181,7 @@ class _Branch:
         self.kept = [y for y in needed if y not in self._results]
 
     def _traced(self) -> Graph:
-        """Branch and way back in one graph.
+        """Branch and backward pass in one graph.
 
         Inputs are those of the branch and upstream gradients, outputs the branch's, then gradients.
         """
@@ -202,7 +202,7 @@ class _Branch:
         return joint
 
     def _forward_nodes(self) -> set[Node]:
-        """The operations of the branch itself; others belong to the way back alone."""
+        """The operations of the branch itself; others belong to the backward pass alone."""
         part = Graph("forward")
         part.nodes, part.outputs = self._joint.nodes, self._joint.outputs[: self._count]
         return set(needed_nodes(part))
@@ -233,7 +233,7 @@ class _Branch:
         graphs: tuple[Graph, Graph],
         count: int,
     ) -> tuple[Graph, list[Source]]:
-        """The way back as a graph, and what it takes.
+        """The backward pass as a graph, and what it takes.
 
         Args:
             start: the number of the branch's first input among those of the choice.

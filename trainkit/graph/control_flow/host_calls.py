@@ -27,7 +27,7 @@ class HostFunction:
     Attributes:
         function: takes the values.
         specs: of what it gives.
-        loose: of which results only the dtype was told, so that `set_shape` may say the shape.
+        loose: of which results only the dtype was announced, so that `set_shape` may say the shape.
     """
 
     def __init__(self, function: Callable[..., Any], announced: list[Any]) -> None:
@@ -36,7 +36,7 @@ class HostFunction:
         self.loose = [not hasattr(x, "shape") for x in announced]
 
     def settle(self, index: int, shape: TensorShape) -> Spec | None:
-        """Take note of the shape of a result of which none was told; its spec, if it was so."""
+        """Take note of the shape of a result of which none was known; its spec, if it was so."""
         if not self.loose[index] or shape.rank is None:
             return None
         spec = Spec(shape, self.specs[index].dtype)
@@ -145,7 +145,7 @@ def _called(func: Callable[..., Any], inp: Any, announced: list[Any]) -> list[An
     """The results of a call now."""
     result = func(*[convert_to_tensor(x) for x in inp])
     items = _items(result, len(announced), getattr(func, "__name__", "the function"))
-    return [_in_dtype(y, _spec_of(told).dtype) for y, told in zip(items, announced, strict=True)]
+    return [_in_dtype(y, _spec_of(spec).dtype) for y, spec in zip(items, announced, strict=True)]
 
 
 def _in_dtype(y: Any, dtype: DType) -> Tensor:

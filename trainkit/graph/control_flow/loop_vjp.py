@@ -53,7 +53,9 @@ def _while_gradient(
         return found
     if not kept:
         y = while_primitive(*inputs, cond=cond, limit=limit, split=split, **_more(plan, count))
-    gradient = _walk(plan, g, y[-1], y, [inputs[i] for i in own], count, reverse=True, length=None)
+    gradient = _run_backward(
+        plan, g, y[-1], y, [inputs[i] for i in own], count, reverse=True, length=None
+    )
     for place, gx in gradient.items():
         found[own[place]] = gx
     return found
@@ -88,7 +90,7 @@ def _scan_gradient(
             length=length,
             padded=plan.padded,
         )
-    gradient = _walk(plan, g, steps, y, inputs, count, reverse=not reverse, length=length)
+    gradient = _run_backward(plan, g, steps, y, inputs, count, reverse=not reverse, length=length)
     for place, gx in gradient.items():
         found[1 + place] = gx
     return found
@@ -104,7 +106,7 @@ def _more(plan: LoopVjpPlan, count: int) -> dict[str, Any]:
     }
 
 
-def _walk(
+def _run_backward(
     plan: LoopVjpPlan,
     g: Sequence[Any],
     steps: Any,
@@ -114,7 +116,7 @@ def _walk(
     reverse: bool,
     length: int | None,
 ) -> dict[int, Any]:
-    """Run the way back; gradients by the places of the body's inputs."""
+    """Run the backward pass; gradients by the places of the body's inputs."""
 
     def upstream(i: int) -> Any:
         return zeros_like(y[i]) if i >= len(g) or g[i] is None else g[i]
@@ -170,7 +172,7 @@ def _keeping(op: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., A
         plan = plan_of(body, count, fed, padded, needed, given)
         if plan is None:
             return op(*inputs, **settings)
-        more: dict[str, Any] = {"body": plan.loud, "padded": plan.padded}
+        more: dict[str, Any] = {"body": plan.with_effects, "padded": plan.padded}
         if op is while_primitive:
             more["stacked"] = len(plan.saving.outputs) - count
         results = op(*inputs, **{**settings, **more})

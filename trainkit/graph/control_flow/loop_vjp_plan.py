@@ -1,8 +1,9 @@
-"""How a loop's body is differentiated: a body that keeps what the way back needs, and the way back.
+"""How a loop's body is differentiated: a body that keeps the residuals, and its backward pass.
 
-The body and the walk back through one round are traced together. What does not depend on upstream
-gradients belongs to the way there; of that, whatever the way back uses is given by the body as one
-more result, which the loop stacks. So the gradient of a loop is a loop over the stacks, in reverse.
+The body and the backward pass of one round are traced together. What does not depend on upstream
+gradients belongs to the forward pass; of that, whatever the backward pass uses is given by the body
+as one more result, which the loop stacks. So the gradient of a loop is a loop over the stacks, in
+reverse.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class LoopVjpPlan:
     Attributes:
         base: the body that the plan extends.
         saving: the body with more results, without prints and assertions.
-        loud: the same with them.
+        with_effects: the same with them.
         padded: which of its stacked results may differ in size from round to round.
-        backward: the way back through one round. It takes upstream gradients of loop variables,
+        backward: the backward pass of one round. It takes upstream gradients of loop variables,
             sums of gradients so far, rows, and captures; it gives the gradients, the sums, and
             rows of gradients.
         carried: loop variables that have gradients.
@@ -44,7 +45,7 @@ class LoopVjpPlan:
 
     base: Graph
     saving: Graph
-    loud: Graph
+    with_effects: Graph
     padded: tuple[int, ...]
     backward: Graph
     carried: tuple[int, ...]
@@ -157,8 +158,8 @@ class _Planner:
         }
         needed = split.kept(joint.outputs[outs:])
         kept = [x for x in needed if x not in given]
-        loud = self._saving(joint, outs, kept)
-        saving = quiet(loud)
+        with_effects = self._saving(joint, outs, kept)
+        saving = quiet(with_effects)
         first = outs - self.count
         ragged = [k for k, x in enumerate(kept) if None in tuple(x.shape)]
         stacks = {x: given[x] for x in needed if x in given}
@@ -168,7 +169,7 @@ class _Planner:
         plan = LoopVjpPlan(
             base=self.body,
             saving=saving,
-            loud=loud,
+            with_effects=with_effects,
             padded=(*self.padded, *(first + k for k in ragged)),
             backward=backward,
             carried=self.carried,
@@ -179,11 +180,11 @@ class _Planner:
             captured=captured,
             asked=self.asked,
         )
-        saving.made_by = loud.made_by = plan
+        saving.made_by = with_effects.made_by = plan
         return plan
 
     def _joint(self) -> Graph:
-        """Body and way back in one graph.
+        """Body and backward pass in one graph.
 
         Inputs are those of the body, upstream gradients of loop variables and of stacked results,
         and sums so far; outputs are the results of the body, then gradients.
@@ -228,7 +229,7 @@ class _Planner:
     def _backward(
         self, joint: Graph, split: Split, stacks: dict[GraphTensor, int], sizes: Any
     ) -> tuple[Graph, tuple[tuple[str, int], ...], tuple[int, ...]]:
-        """The way back as a graph, what it is fed, and which captures it uses."""
+        """The backward pass as a graph, what it is fed, and which captures it uses."""
         back = Graph("backward")
         back.jit_compile = self.body.jit_compile
         env: dict[Any, Any] = {}

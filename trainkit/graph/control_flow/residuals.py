@@ -1,7 +1,7 @@
-"""A body and the way back through it in one graph, taken apart: which half computes what.
+"""A body and its backward pass in one graph, taken apart: which half computes what.
 
-What the way back uses of the way there is kept, so that nothing is computed twice, but for what is
-cheaper to compute again than to keep.
+What the backward pass uses of the forward pass is kept, so that nothing is computed twice, but for
+what is cheaper to compute again than to keep.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def dependencies(graph: Graph) -> list[int]:
 
 
 class Split:
-    """The joint graph, split into the way there and the way back.
+    """The joint graph, split into the forward and the backward pass.
 
     Args:
         joint: the graph.
         count: how many of its inputs are loop variables.
-        fed: how many after them are rows, or captures that the way back can have as they are.
-        inputs: how many inputs belong to the way there; those behind are upstream gradients.
-        there: the operations that the way there needs itself. Others are left to the way back,
-            whatever they depend on; by default those that no upstream gradient comes into belong to
-            the way there.
+        fed: how many after them are rows, or captures that the backward pass can have as they are.
+        inputs: how many inputs belong to the forward pass; those behind are upstream gradients.
+        there: the operations that the forward pass needs itself. Others are left to the backward
+            pass, whatever they depend on; by default those that no upstream gradient comes into
+            belong to the forward pass.
 
     Attributes:
-        used: tensors of the way there that the way back takes as they are.
+        used: tensors of the forward pass that the backward pass takes as they are.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Split:
         self._kept: dict[GraphTensor, None] = {}
 
     def kept(self, grads: list[GraphTensor], recompute: bool = True) -> list[GraphTensor]:
-        """The tensors that the body must give for the way back to compute `grads`.
+        """The tensors that the body must give for the backward pass to compute `grads`.
 
         Args:
             grads: outputs of the joint graph.
@@ -79,7 +79,7 @@ class Split:
         return list(self._kept)
 
     def _require(self, x: GraphTensor) -> None:
-        """Make sure that the way back has `x`."""
+        """Make sure that the backward pass has `x`."""
         node = x.node
         if node in self._copied or x in self._kept or node.kind == "constant":
             return
@@ -95,7 +95,7 @@ class Split:
             self._kept[x] = None
 
     def _again(self, node: Node) -> bool:
-        """Whether the way back computes `node` itself."""
+        """Whether the backward pass computes `node` itself."""
         if node in self._late or (self._there is not None and node not in self._there):
             return True
         if node.effect:

@@ -1,8 +1,8 @@
 """`TensorArray`: values collected at positions, in eager code and in loops of a graph.
 
-It is one tensor with the positions as its first axis, and a tuple to everything that walks nests,
-so it can be a
-loop variable, an argument and a result. It never changes: `write` gives a new one.
+It is one tensor with the positions as its first axis, and a tuple to everything that traverses
+nests, so it can be a loop variable, an argument and a result. It never changes: `write` gives a new
+one.
 """
 
 from __future__ import annotations

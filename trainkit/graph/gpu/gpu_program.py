@@ -96,7 +96,7 @@ class GpuProgram:
         """The program of a graph, where what can be one kernel is one."""
         return Program(fuse(graph, CUDA) if self._fuses else graph, on_gpu=True)
 
-    def told(self) -> str:
+    def status(self) -> str:
         """How the graph runs, in words."""
         plans = [plan for plan in self._plans.values() if plan is not None]
         reasons = [*(plan.reason for plan in plans), self._reason]

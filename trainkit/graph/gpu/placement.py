@@ -1,9 +1,9 @@
 """Which part of a graph runs on the CPU and which on a GPU, and a program of each.
 
 A step of training counts its steps and works out its learning rate on the CPU, from variables that
-lie there; all else is work of the GPU. Told apart, the part of the GPU is a function of arrays that
-waits for nothing, which a CUDA graph can be captured of, and the few numbers that the CPU works out
-for it are handed over before each run.
+lie there; all else is work of the GPU. Taken apart, the part of the GPU is a function of arrays
+that waits for nothing, which a CUDA graph can be captured of, and the few numbers that the CPU
+works out for it are handed over before each run.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Parts:
         return all(None not in tuple(spec.shape) for spec in made)
 
     def _check(self) -> None:
-        """Refuse graphs that can't be told apart.
+        """Refuse graphs that can't be taken apart.
 
         Raises:
             NotApart: with the reason.

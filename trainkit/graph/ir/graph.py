@@ -174,10 +174,10 @@ class Graph(NodeList):
         try:
             result = primitive.shape_rule(*specs, **settings)
         except (OpError, *KERNEL_ERRORS) as error:
-            told = primitive.refused(error, inputs, settings)
-            if told is error and not isinstance(error, OpError):
+            refused = primitive.refused(error, inputs, settings)
+            if refused is error and not isinstance(error, OpError):
                 raise
-            raise at_user_line(told) from None
+            raise at_user_line(refused) from None
         many = isinstance(result, tuple)
         node = Node(
             self,
@@ -344,10 +344,10 @@ class Graph(NodeList):
             self._program = ABOVE.program(self, self.jit_compile)
         return self._program
 
-    def told_of_gpu(self) -> str | None:
+    def gpu_status(self) -> str | None:
         """How it runs on a GPU, in words; `None` before it has."""
         gpu = getattr(self._program, "gpu", None)
-        return None if gpu is None else str(gpu.told())
+        return None if gpu is None else str(gpu.status())
 
     def __enter__(self) -> Graph:
         trace_state.THREAD.traces.append(self)

@@ -98,7 +98,7 @@ class GraphTensor(SymbolicTensor):
             self._spec = Spec(narrowed, self._spec.dtype)
 
     def settle(self, shape: Any) -> bool:
-        """Take the shape of a result of Python, of which none was told, from `set_shape`."""
+        """Take the shape of a result of Python, of which none was announced, from `set_shape`."""
         function: Any = (self.node.settings or {}).get("function")
         spec = function.settle(self.index, TensorShape(shape)) if _settles(function) else None
         if spec is not None:

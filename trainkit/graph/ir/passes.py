@@ -221,7 +221,7 @@ def merge_calls(graph: Graph) -> Graph:
     if not fullest:
         return graph
     done: dict[Node, tuple[GraphTensor, ...]] = {}
-    loud = {best for node, best in fullest.items() if node.effect}
+    effective = {best for node, best in fullest.items() if node.effect}
 
     def visit(new: Graph, node: Node, inputs: tuple[Any, ...]) -> Any:
         best = fullest.get(node)
@@ -229,7 +229,7 @@ def merge_calls(graph: Graph) -> Graph:
             return None
         if best not in done:
             done[best] = copied(new, best, inputs)
-            if best in loud:
+            if best in effective:
                 done[best][0].node.settings = _with_effects(best.settings)
         results, n = done[best], len(node.outputs)
         counts = node is not best and node.settings.get("stacked") is not None
@@ -273,7 +273,7 @@ def _is_made_from(more: Graph, body: Graph) -> bool:
 def _with_effects(settings: dict[str, Any]) -> dict[str, Any]:
     """`settings` with graphs that print and assert in place of those made without."""
     return {
-        name: getattr(value.made_by, "loud", value) if isinstance(value, Graph) else value
+        name: getattr(value.made_by, "with_effects", value) if isinstance(value, Graph) else value
         for name, value in settings.items()
     }
 

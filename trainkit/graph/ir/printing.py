@@ -42,12 +42,12 @@ def _line(node: Node) -> str:
     return f"%{node.name} = {call}  : {specs}"
 
 
-def listing(graph: Graph, indent: str = "") -> str:
+def printed(graph: Graph, indent: str = "") -> str:
     """One line per node, branches and loop bodies indented below their node."""
     lines = [f"{indent}graph {graph.name}:"]
     for node in graph.nodes:
         lines.append(f"{indent}  {_line(node)}")
-        lines += [listing(inner, indent + "    ") for inner in node.subgraphs()]
+        lines += [printed(inner, indent + "    ") for inner in node.subgraphs()]
     for slot in graph.assigned:
         lines.append(f"{indent}  assign {slot.variable.name!r} = {_argument(slot.now)}")
     lines.append(f"{indent}  return {', '.join(_argument(y) for y in graph.outputs)}")
@@ -110,4 +110,4 @@ def _fill(definition: Any, graph: Graph, scope: str) -> None:
             _fill(definition, inner, f"{scope}{node.name}/{inner.name}/")
 
 
-ABOVE.text, ABOVE.dot, ABOVE.graph_def = listing, dot, graph_def
+ABOVE.text, ABOVE.dot, ABOVE.graph_def = printed, dot, graph_def

@@ -39,7 +39,7 @@ def with_note(error: Exception, note: str) -> Exception:
     if '\n  in node "' in text or "\n  in node " in text or '\n  at "' in text:
         return error
     try:
-        told = type(error)(f"{text}\n  {note}")
+        noted = type(error)(f"{text}\n  {note}")
     except TypeError:
         return error
-    return told.with_traceback(error.__traceback__)
+    return noted.with_traceback(error.__traceback__)

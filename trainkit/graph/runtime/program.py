@@ -382,5 +382,5 @@ def _dtype_given(node: Node) -> Any:
         with np.errstate(all="ignore"):
             return node.primitive.kernel(*like).dtype
     except KERNEL_ERRORS as error:  # NumPy's function has nothing for these types
-        told = InvalidArgumentError(f"{node.primitive.name}: {error}\n{describe(node.inputs)}")
-        raise located(told, node) from error
+        refused = InvalidArgumentError(f"{node.primitive.name}: {error}\n{describe(node.inputs)}")
+        raise located(refused, node) from error

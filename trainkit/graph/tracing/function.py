@@ -400,7 +400,7 @@ class Function:
 
         keys = [key for key, _ in self._history]
         places = [concrete.called_at for _, concrete in self._history]
-        on_gpu = [concrete.graph.told_of_gpu() for _, concrete in self._history]
+        on_gpu = [concrete.graph.gpu_status() for _, concrete in self._history]
         return table(self._name, self._arguments, keys, places, on_gpu)
 
     def _warn_of_many(self, key: Any) -> None:

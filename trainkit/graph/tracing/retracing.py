@@ -44,8 +44,8 @@ def _named(item: Any) -> dict[Any, Any] | None:
     kind, names, *items = item
     if names is None:
         return None
-    walked = nest.sorted_keys(dict.fromkeys(names)) if issubclass(kind, Mapping) else names
-    by_name = dict(zip(walked, items, strict=True))
+    in_order = nest.sorted_keys(dict.fromkeys(names)) if issubclass(kind, Mapping) else names
+    by_name = dict(zip(in_order, items, strict=True))
     return {name: by_name[name] for name in names}
 
 
@@ -90,7 +90,7 @@ def _advice_on_value(old: Any, new: Any) -> str:
 
 
 def _compared(name: str, old: Any, new: Any) -> list[Row]:
-    """What differs, as deep inside of nests as it can be told."""
+    """What differs, as deep inside of nests as it can be found."""
     if old == new:
         return []
     kind = _kind(new)

@@ -3,7 +3,7 @@
 A graph knows the variables that its trace has met. One that the function makes on each call would
 be a single one in the graph, which keeps its value from call to call. So a trace in which variables
 were made is followed by a second one, in which none may be made: what is made once and kept is
-there by then, and what is made on each call is told from it.
+there by then, and what is made on each call is distinguished from it.
 """
 
 from __future__ import annotations
