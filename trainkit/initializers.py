@@ -265,7 +265,7 @@ def fans(shape: Any, input_axes: Any = None, output_axes: Any = None) -> tuple[i
     if input_axes is not None and output_axes is not None:
         return math.prod(shape[i] for i in input_axes), math.prod(shape[i] for i in output_axes)
     if len(shape) < 2:
-        return (shape[0], shape[0]) if shape else (1, 1)
+        return (shape[0], shape[0]) if len(shape) else (1, 1)
     receptive = math.prod(shape[:-2])
     return shape[-2] * receptive, shape[-1] * receptive
 

@@ -171,3 +171,13 @@ def test_empty_lists_have_any_dtype(empty, dtype):
         assert x.dtype == tk.as_dtype(dtype)
         assert x.numpy().tolist() == (list(empty) if empty == () else empty)
     assert tk.convert_to_tensor([], dtype_hint="int32").dtype == tk.int32
+
+
+def test_a_shape_is_true_where_its_rank_is_known():
+    """As TensorFlow has it: that of a scalar is true too, which a tuple is not."""
+    assert TensorShape([])
+    assert tk.constant(1.0).shape
+    assert tk.Variable(1.0).shape
+    assert TensorShape([None])
+    assert not TensorShape(None)
+    assert len(TensorShape([])) == 0

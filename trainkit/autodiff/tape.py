@@ -497,7 +497,7 @@ class GradientTape:
             InvalidArgumentError: the batch sizes differ.
         """
         target = self._as_target(target)
-        if not target.shape or not source.shape or target.shape[0] != source.shape[0]:
+        if len(target.shape) == 0 or len(source.shape) == 0 or target.shape[0] != source.shape[0]:
             raise InvalidArgumentError(
                 f"GradientTape.batch_jacobian: the target has shape {target.shape}, the source "
                 f"{source.shape}; their first axes, the batch, must be equal"

@@ -629,12 +629,12 @@ class SymbolicTensor(Tensor):
         raise self._no_value("an index")
 
     def __len__(self) -> int:
-        if not self.shape or self.shape[0] is None:
+        if len(self.shape) == 0 or self.shape[0] is None:
             raise self._no_value("len()")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.shape or self.shape[0] is None:
+        if len(self.shape) == 0 or self.shape[0] is None:
             raise self._no_value("iteration")
         return (self[i] for i in range(self.shape[0]))
 

@@ -189,7 +189,7 @@ class TensorShape(tuple[Any, ...]):
     # ------------------------------------------------------------------ as a tuple
 
     def __bool__(self) -> bool:
-        return tuple.__len__(self) > 0
+        return True  # that of a scalar too, as in TensorFlow; `len` tells them apart
 
     def __repr__(self) -> str:
         return f"TensorShape({list(self)})"
@@ -239,6 +239,9 @@ class _UnknownShape(TensorShape):
 
     def _no_rank(self, what: str) -> ValueError:
         return ValueError(f"{what} of a shape of unknown rank; give the sizes, None for each")
+
+    def __bool__(self) -> bool:
+        return False
 
     def __len__(self) -> int:
         raise self._no_rank("len()")

@@ -311,7 +311,7 @@ def _scan(inputs: list[Any], settings: dict[str, Any]) -> Fed | None:
 def _rows(stacks: list[Any]) -> list[Any]:
     """What a loop takes of the arrays that it is fed with row by row."""
     return [
-        Spec(tuple(x.shape)[1:], x.dtype) if isinstance(x, GraphTensor) and x.shape else None
+        Spec(tuple(x.shape)[1:], x.dtype) if isinstance(x, GraphTensor) and len(x.shape) else None
         for x in stacks
     ]
 

@@ -104,7 +104,7 @@ def _range(*args: Any) -> Any:
 
 def length(x: Any) -> Any:
     """`len(x)`; a tensor when the size is not known while tracing."""
-    if is_symbolic(x) and (not x.shape or x.shape[0] is None):
+    if is_symbolic(x) and (len(x.shape) == 0 or x.shape[0] is None):
         return PRIMITIVES["shape"].op(x)[0]
     return len(x)
 

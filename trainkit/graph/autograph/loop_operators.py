@@ -201,7 +201,7 @@ def _for_tensor(
     body: Callable[[Any], None],
     state: State,
 ) -> None:
-    if not x.shape:
+    if len(x.shape) == 0:
         raise TypeError("for: a scalar tensor can't be iterated; use tk.range(n)")
     count = length(x) if x.shape[0] is None else x.shape[0]
     if extra_test is None:

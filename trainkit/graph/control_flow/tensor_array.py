@@ -362,7 +362,7 @@ class TensorArray(tuple):
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """An array whose elements are the rows of `value` (n, ...)."""
         tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
-        if tensor.dtype != self._dtype or not tensor.shape:
+        if tensor.dtype != self._dtype or len(tensor.shape) == 0:
             raise InvalidArgumentError(
                 f"TensorArray.unstack: needs rows of {self._dtype.name}, given is {tensor!r}"
             )
@@ -382,7 +382,7 @@ class TensorArray(tuple):
         """
         tensor = _value(convert_to_tensor(value, dtype_hint=self._dtype))
         counts = _value(convert_to_tensor(lengths))
-        if tensor.dtype != self._dtype or not tensor.shape:
+        if tensor.dtype != self._dtype or len(tensor.shape) == 0:
             raise InvalidArgumentError(
                 f"TensorArray.split: needs rows of {self._dtype.name}, given is {tensor!r}"
             )

@@ -82,7 +82,7 @@ def _entries(shape: Any, op: str) -> Any:
     tensor = as_tensor(shape)
     if not isinstance(tensor, SymbolicTensor):
         return np.ravel(tensor.numpy()).tolist()
-    if not tensor.shape:
+    if len(tensor.shape) == 0:
         return [tensor]
     if len(tensor.shape) != 1 or tensor.shape[0] is None:
         raise ShapeError(

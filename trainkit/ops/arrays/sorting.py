@@ -163,7 +163,7 @@ class TopK(NamedTuple):
 
 
 def _top_rule(x: Spec, *, k: int, sorted: bool) -> Any:
-    if not x.shape:
+    if len(x.shape) == 0:
         raise ShapeError("top_k: needs one axis at least, got a scalar")
     if k < 0 or (x.shape[-1] is not None and k > x.shape[-1]):
         raise InvalidArgumentError(
@@ -328,7 +328,7 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tenso
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
     line, wanted = as_tensor(sorted_sequence), as_tensor(values)
-    if not line.shape or (len(line.shape) > 1 and line.shape[:-1] != wanted.shape[:-1]):
+    if len(line.shape) == 0 or (len(line.shape) > 1 and line.shape[:-1] != wanted.shape[:-1]):
         raise ShapeError(
             f"searchsorted: a sequence of shape {tuple(line.shape)} does not go with values of "
             "shape "

@@ -33,7 +33,7 @@ def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:
         split = view(expand_dims(x, -1), wanted)
         return reshape(split, (*x.shape, old // new))
     if old < new:
-        if not x.shape or x.shape[-1] != new // old:
+        if len(x.shape) == 0 or x.shape[-1] != new // old:
             raise InvalidArgumentError(
                 f"bitcast: from {x.dtype.name} to {wanted.name} the last axis must have size "
                 f"{new // old}, the shape is {tuple(x.shape)}"

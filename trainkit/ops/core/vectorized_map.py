@@ -88,7 +88,7 @@ def vectorized_map(function: Callable[[Any], Any], elements: Any, fallback: bool
         raise TypeError(f"vectorized_map: give a function of one item, got {function!r}")
     stacks = nest.map_structure(_as_stack, elements)
     leaves = nest.flatten(stacks)
-    sizes = {x.shape[0] if x.shape else None for x in leaves}
+    sizes = {x.shape[0] if len(x.shape) else None for x in leaves}
     trace = trace_state.current_trace()
     graph = trace.graph if isinstance(trace, _Once) else trace
     symbolic = any(is_symbol(x) for x in leaves)

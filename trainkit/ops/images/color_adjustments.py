@@ -110,7 +110,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 
 def _in_hsv(image: Any, op: str, change: Callable[..., tuple[Any, Any]]) -> Tensor:
     x = convert_to_tensor(image)
-    if not x.shape or x.shape[-1] != 3:
+    if len(x.shape) == 0 or x.shape[-1] != 3:
         raise ShapeError(f"{op}: images need 3 channels, got shape {tuple(x.shape)}")
 
     def changed(rgb: Tensor) -> Tensor:
@@ -199,7 +199,7 @@ _YUV_BACK = np.array(
 
 def _mixed(images: Any, matrix: Any, op: str) -> Tensor:
     x = convert_to_tensor(images)
-    if not x.shape or x.shape[-1] != 3 or not x.dtype.is_floating:
+    if len(x.shape) == 0 or x.shape[-1] != 3 or not x.dtype.is_floating:
         raise ShapeError(
             f"{op}: needs floating images with 3 channels, got {tuple(x.shape)} {x.dtype.name}"
         )

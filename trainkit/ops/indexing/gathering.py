@@ -289,7 +289,7 @@ def depth_of(x: Spec, indices: Spec, op: str) -> int:
     Raises:
         ShapeError: more than `x` has, or the number is not known.
     """
-    depth = indices.shape[-1] if indices.shape else None
+    depth = indices.shape[-1] if len(indices.shape) else None
     if depth is None or depth > len(x.shape):
         raise ShapeError(
             f"{op}: rows of indices of shape {tuple(indices.shape)} name {depth} axes, the tensor "

@@ -213,7 +213,7 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
         ShapeError: `x` is a scalar.
     """
     tensor = as_tensor(x)
-    if not tensor.shape:
+    if len(tensor.shape) == 0:
         raise ShapeError("nonzero: needs one axis at least, got a scalar")
     found: tuple[Tensor, ...] = _nonzero(tensor, dtype="int32")
     return found

@@ -47,7 +47,7 @@ class _Slice:
 
     def _place(self) -> tuple[Key, tuple[Tensor, ...]]:
         items, parts = index_keys.compiled(self.key)
-        if any(part.shape and part.dtype.is_integer for part in parts):
+        if any(len(part.shape) and part.dtype.is_integer for part in parts):
             raise InvalidArgumentError(
                 f"variable {self.variable.name!r}: elements picked by a list of positions can't be "
                 "assigned, they may be the same; use scatter_nd_update"

@@ -266,6 +266,6 @@ def view_as_complex(x: Any) -> Tensor:
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if x.dtype.is_complex:
         raise InvalidArgumentError("view_as_complex: x is complex already")
-    if not x.shape or x.shape[-1] not in (2, None):
+    if len(x.shape) == 0 or x.shape[-1] not in (2, None):
         raise ShapeError(f"view_as_complex: the last axis must have size 2, x has shape {x.shape}")
     return _view_as_complex(cast(x, shapes.float_dtype(x.dtype)))  # type: ignore[no-any-return]

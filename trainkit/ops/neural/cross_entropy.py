@@ -177,7 +177,7 @@ def categorical_crossentropy(
 
 
 def _class_axis(op: str, output: Tensor, axis: int) -> int:
-    if not output.shape:
+    if len(output.shape) == 0:
         raise ShapeError(f"{op}: the output needs an axis of classes, it is a scalar")
     return shapes.canonical_axis(axis, len(output.shape), op)
 

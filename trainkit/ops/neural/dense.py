@@ -84,7 +84,7 @@ def _rectified_by_steps(g: Any, y: Any) -> Any:
 
 def _dense_rule(x: Spec, kernel: Spec, bias: Any, *, activation: str | None) -> Spec:
     given = f"  input   {x.shape}\n  kernel  {kernel.shape}"
-    if not x.shape or len(kernel.shape) != 2:
+    if len(x.shape) == 0 or len(kernel.shape) != 2:
         raise ShapeError(
             f"dense: the input needs an axis of features, and the kernel two axes.\n{given}"
         )

@@ -30,7 +30,7 @@ from trainkit.ops.vmap_rules.shared_rules import blank
 def _lookup_rule(table: Spec, ids: Spec) -> Spec:
     if not ids.dtype.is_integer:
         raise InvalidArgumentError(f"embedding_lookup: ids must be integers, not {ids.dtype.name}")
-    if not table.shape:
+    if len(table.shape) == 0:
         raise InvalidArgumentError("embedding_lookup: the table must have an axis of rows")
     return Spec((*ids.shape, *table.shape[1:]), table.dtype)
 

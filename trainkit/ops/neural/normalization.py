@@ -478,7 +478,7 @@ def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = No
         InvalidArgumentError: the order is another one.
     """
     x = as_floats(as_tensor(x))
-    if not x.shape:
+    if len(x.shape) == 0:
         x = expand_dims(x, 0)
     axes = shapes.canonical_axes(axis, len(x.shape), "normalize")
     small = EPSILON if epsilon is None else float(epsilon)

@@ -93,7 +93,7 @@ scaled_rows.declare(batch=LEADING_AXES)
 
 
 def _dense_rule(labels: Spec, logits: Spec) -> Spec:
-    if not logits.shape or not TensorShape(labels.shape).is_compatible_with(logits.shape):
+    if len(logits.shape) == 0 or not TensorShape(labels.shape).is_compatible_with(logits.shape):
         raise ShapeError(
             "softmax_cross_entropy_with_logits: labels and logits must have one shape of at least "
             "one axis.\n"
@@ -244,7 +244,9 @@ PRIMITIVES["softmax_cross_entropy_and_slopes"].joint_sparse = True
 
 
 def _sparse_rule(labels: Spec, logits: Spec) -> Spec:
-    if not logits.shape or not TensorShape(labels.shape).is_compatible_with(logits.shape[:-1]):
+    if len(logits.shape) == 0 or not TensorShape(labels.shape).is_compatible_with(
+        logits.shape[:-1]
+    ):
         raise ShapeError(
             "sparse_softmax_cross_entropy_with_logits: the labels must have the shape of the "
             "logits less the last "

@@ -149,7 +149,7 @@ def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Tensor:
         ShapeError: `x` is a scalar.
     """
     tensor = convert_to_tensor(x)
-    if not tensor.shape:
+    if len(tensor.shape) == 0:
         raise ShapeError("random.shuffle: a scalar has no order")
     order = generator_of(seed).draw(philox_permutation, (shape_of(tensor)[axis],))
     result: Tensor = take(tensor, order, axis=axis)

@@ -223,7 +223,7 @@ def _gamma(shape: Any, alpha: Any, beta: Any, dtype: Any, source: Any) -> Tensor
 
 
 def _dims(shape: Any) -> tuple[Any, ...]:
-    scalar = not shape.shape if is_tensor(shape) else hasattr(shape, "__index__")
+    scalar = len(shape.shape) == 0 if is_tensor(shape) else hasattr(shape, "__index__")
     return (shape,) if scalar else tuple(shape)
 
 

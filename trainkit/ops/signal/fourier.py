@@ -233,7 +233,7 @@ def complex_irfft(x: Any, fft_length: int | None = None) -> Tensor:
         InvalidArgumentError: `fft_length` is less than 1.
     """
     tensor = _complex(x)
-    if not tensor.shape:
+    if len(tensor.shape) == 0:
         raise ShapeError("irfft: needs one axis at least, got a scalar")
     _check_length(fft_length, "irfft")
     n = _whole(tensor.shape[-1]) if fft_length is None else int(fft_length)
@@ -250,7 +250,7 @@ def _real(x: Any, op: str) -> Tensor:
     tensor = as_tensor(x)
     if tensor.dtype.is_complex:
         raise InvalidArgumentError(f"{op}: takes real numbers, got {tensor.dtype.name}")
-    if not tensor.shape:
+    if len(tensor.shape) == 0:
         raise ShapeError(f"{op}: needs one axis at least, got a scalar")
     wanted = shapes.float_dtype(tensor.dtype)
     if wanted.size < 4:

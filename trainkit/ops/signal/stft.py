@@ -47,7 +47,7 @@ def _count(n: int | None, length: int, stride: int) -> int | None:
 
 
 def _sequences_rule(x: Spec, *, length: int, stride: int) -> Spec:
-    if not x.shape:
+    if len(x.shape) == 0:
         raise ShapeError("extract_sequences: needs one axis at least, got a scalar")
     return Spec((*x.shape[:-1], _count(x.shape[-1], length, stride), length), x.dtype)
 

@@ -253,7 +253,7 @@ def _grids(x: tuple[Any, ...], indexing: str) -> list[Tensor]:
 
     tensors = [t if isinstance(t, Tensor) else convert_to_tensor(t) for t in x]
     tensors = [reshape(t, (-1,)) if len(t.shape) > 1 else t for t in tensors]
-    sizes = [t.shape[0] if t.shape else 1 for t in tensors]
+    sizes = [t.shape[0] if len(t.shape) else 1 for t in tensors]
     places = list(range(len(tensors)))
     if indexing == "xy" and len(tensors) > 1:
         places[:2] = [1, 0]
