@@ -79,6 +79,7 @@ _FAMILIES = {
     "keras": "trainkit.keras",
     "layers": "trainkit.layers",
     "linalg": "trainkit.tf.linalg",
+    "lookup": "trainkit.data.lookup",
     "losses": "trainkit.losses",
     "math": "trainkit.tf.math",
     "metrics": "trainkit.metrics",

@@ -15,6 +15,7 @@ from trainkit.core.names import name_scope as name_scope
 from trainkit.core.variable_owner import Module as Module
 from trainkit.core.variable_owner import VariableAggregation as VariableAggregation
 from trainkit.core.variable_owner import VariableSynchronization as VariableSynchronization
+from trainkit.data import lookup as lookup
 from trainkit.graph.control_flow.effects import print_ as print
 from trainkit.graph.control_flow.host_calls import numpy_function as numpy_function
 from trainkit.graph.control_flow.host_calls import py_function as py_function

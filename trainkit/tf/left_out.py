@@ -43,7 +43,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "import_graph_def": "see tk.saved_graph",
         "irfftnd": "use tk.signal.irfft, irfft2d or irfft3d",
         "lite": "see tk.saved_graph",
-        "lookup": "use dict, or numpy.searchsorted",
         "no_gradient": "use tk.stop_gradient",
         "quantization": _QUANTIZED,
         "queue": "use queue.Queue, or tk.data",
