@@ -61,6 +61,7 @@ CORE_ORDER = [
     "tensor_shape",
     "shapes",
     "devices",
+    "device_lists",
     "rng",
     "nest",
     "names",

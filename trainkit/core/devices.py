@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -214,27 +214,3 @@ def on_one_device(arrays: Sequence[Any]) -> Sequence[Any]:
 def is_host_number(a: Any) -> bool:
     """Whether `a` is a single number of the CPU, which goes along with a call on a GPU."""
     return isinstance(a, np.ndarray | np.generic) and not a.ndim
-
-
-class PhysicalDevice(NamedTuple):
-    """A device of this machine.
-
-    Attributes:
-        name: such as `"/physical_device:CPU:0"`.
-        device_type: `"CPU"` or `"GPU"`.
-    """
-
-    name: str
-    device_type: str
-
-
-class LogicalDevice(NamedTuple):
-    """A device as operations see it.
-
-    Attributes:
-        name: such as `"/device:CPU:0"`, as `tk.device` takes it.
-        device_type: `"CPU"` or `"GPU"`.
-    """
-
-    name: str
-    device_type: str

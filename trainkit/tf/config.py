@@ -6,49 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 from trainkit.core import devices
-from trainkit.core.devices import LogicalDevice as LogicalDevice
-from trainkit.core.devices import PhysicalDevice as PhysicalDevice
+from trainkit.core.device_lists import LogicalDevice as LogicalDevice
+from trainkit.core.device_lists import PhysicalDevice as PhysicalDevice
+from trainkit.core.device_lists import get_visible_devices as get_visible_devices
+from trainkit.core.device_lists import list_logical_devices as list_logical_devices
+from trainkit.core.device_lists import list_physical_devices as list_physical_devices
 from trainkit.graph.tracing.function import functions_run_eagerly as functions_run_eagerly
 from trainkit.graph.tracing.function import run_functions_eagerly as run_functions_eagerly
 from trainkit.kernels.matmul import matmul_gpu as _products
 from trainkit.kernels.threads import pools
 from trainkit.tf import parallelism as threading
 from trainkit.tf.left_out import not_here as _not_here
-
-
-def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The devices of this machine.
-
-    Args:
-        device_type: `"CPU"` or `"GPU"`; both by default.
-    """
-    return [
-        PhysicalDevice(f"/physical_device:{d.kind}:{d.index}", d.kind)
-        for d in devices.all_devices()
-        if device_type is None or d.kind == device_type.upper()
-    ]
-
-
-def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The devices that `tk.device` can name.
-
-    Args:
-        device_type: `"CPU"` or `"GPU"`; both by default.
-    """
-    return [
-        LogicalDevice(d.name, d.kind)
-        for d in devices.all_devices()
-        if device_type is None or d.kind == device_type.upper()
-    ]
-
-
-def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """All devices of this machine; `CUDA_VISIBLE_DEVICES` hides GPUs.
-
-    Args:
-        device_type: `"CPU"` or `"GPU"`; both by default.
-    """
-    return list_physical_devices(device_type)
 
 
 def _set_memory_growth(device: Any, enable: bool) -> None:
