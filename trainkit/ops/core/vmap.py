@@ -24,6 +24,7 @@ from trainkit.core.dispatch.facets import (
     Absent,
     Batch,
 )
+from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
@@ -33,7 +34,6 @@ class NeedsValue(NoValueError, AttributeError):
     """A function looked at the value of a `BatchedTensor`, which stands for many."""
 
 
-_VALUES = frozenset({"numpy", "item", "tolist", "_array"})
 _LEVELS = numbers()
 
 
@@ -71,10 +71,16 @@ class BatchedTensor(SymbolicTensor):
     def _no_value(self, what: str) -> NoValueError:
         return NeedsValue(f"{what} needs one value, and {self!r} stands for many")
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in _VALUES:
-            raise NeedsValue(f"{self!r} stands for many values and has no {name!r}")
-        return object.__getattribute__(self, name)
+    @property
+    def _none(self) -> Any:
+        """What stands in place of a value, so that looking for one ends in `__getattr__`."""
+        raise AttributeError
+
+    numpy = item = tolist = _array = _none
+    __getattribute__ = object.__getattribute__  # rules look at tensors of items all the time
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsValue(f"{self!r} stands for many values and has no {name!r}")
 
     def __str__(self) -> str:
         return f"BatchedTensor(shape={tuple(self.shape)}, dtype={self.dtype.name})"
@@ -85,12 +91,20 @@ class BatchedTensor(SymbolicTensor):
     @staticmethod
     def apply_primitive(primitive: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> Any:
         """One operation on the stacks; tapes that track one of the inputs take note of it."""
-        level = max(x.level for x in inputs if isinstance(x, BatchedTensor))
+        level, count = -1, 0
+        for x in inputs:
+            if isinstance(x, BatchedTensor) and x.level > level:
+                level, count = x.level, x.stacked.shape[0]
         given = [
             ItemStack(x) if isinstance(x, BatchedTensor) and x.level == level else x for x in inputs
         ]
-        count = next(x.stacked.shape[0] for x in given if isinstance(x, ItemStack))
-        result = batched(primitive, given, settings, count)
+        rule = rule_of(primitive) or one_after_the_other
+        try:
+            result = rule(primitive, given, settings, count)
+        except NoBatch:
+            result = NotImplemented
+        if result is NotImplemented:
+            result = one_after_the_other(primitive, given, settings, count)
         if isinstance(result, tuple):
             y: Any = tuple(_lifted(part, level) for part in result)
         else:
@@ -123,17 +137,23 @@ class ItemStack:
     Attributes:
         stacked: the tensor (n, ...) of the values.
         value: the same as one item sees it, for rules that are written as operations on items.
-        shape: of one value.
-        dtype: of the values.
     """
 
-    __slots__ = ("dtype", "shape", "stacked", "value")
+    __slots__ = ("stacked", "value")
 
     def __init__(self, value: BatchedTensor) -> None:
         self.value = value
         self.stacked = value.stacked
-        self.shape = tuple(value.shape)
-        self.dtype = value.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The sizes of one value."""
+        return tuple(self.value.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the values."""
+        return self.value.dtype
 
 
 class NoBatch(Exception):
@@ -150,28 +170,7 @@ one.
 """
 
 
-def batched(primitive: Any, inputs: Sequence[Any], settings: dict[str, Any], count: int) -> Any:
-    """The stack of an operation's results, by its batching rule where that has a way.
-
-    Args:
-        primitive: the operation.
-        inputs: a `ItemStack` where items have values of their own, else what they share.
-        settings: of the operation, as for one item.
-        count: how many items there are.
-
-    Returns:
-        A tensor (count, ...), or a tuple of such.
-    """
-    rule = rule_of(primitive)
-    try:
-        result = rule(primitive, inputs, settings, count) if rule else NotImplemented
-    except NoBatch:
-        result = NotImplemented
-    if result is NotImplemented:
-        return one_after_the_other(primitive, inputs, settings, count)
-    return result
-
-
+@functools.cache
 def rule_of(primitive: Any) -> Rule | None:
     """The batching rule that an operation's `batch` facet gives, `None` for one by one."""
     way = primitive.facets.batch
@@ -247,7 +246,10 @@ def aligned(x: Any, rank: int) -> Any:
     """
     if not isinstance(x, ItemStack):
         return x
-    return reshaped(x.stacked, (x.stacked.shape[0], *(1,) * (rank - len(x.shape)), *x.shape))
+    dims = x.shape
+    if len(dims) == rank:
+        return x.stacked
+    return reshaped(x.stacked, (x.stacked.shape[0], *(1,) * (rank - len(dims)), *dims))
 
 
 def in_front(x: Any) -> Tensor:
@@ -302,6 +304,8 @@ def later(axis: int) -> int:
 
 def elementwise(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """Inputs that broadcast: their values are brought to one rank."""
+    if len(inputs) == 1:
+        return primitive.op(inputs[0].stacked, **settings)
     ranks = [len(x.shape) for x in inputs if isinstance(x, Tensor | ItemStack)]
     return primitive.op(*[aligned(x, max(ranks)) for x in inputs], **settings)
 

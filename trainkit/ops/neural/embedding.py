@@ -110,7 +110,7 @@ def _lookup_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any
     if not isinstance(ids, ItemStack):
         rows = moved(table.stacked, 0, 1)
         return moved(primitive.op(rows, ids), len(ids.shape), 0)
-    n = table.shape[0]
+    n: Any = table.shape[0]
     where_ = of_all_items(ids, n, count, "embedding_lookup", "GatherV2", 0)
     return primitive.op(reshaped(table.stacked, (count * n, *table.shape[1:])), where_)
 
