@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import string
 from typing import Any
 
 import numpy as np
@@ -157,7 +158,5 @@ class _NoValue(float):
 
     @classmethod
     def for_names(cls, template: str, known: Logs) -> Logs:
-        import string
-
         fields = [field for _, field, _, _ in string.Formatter().parse(template) if field]
         return {name: cls("nan") for name in fields if name not in known}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from functools import lru_cache
 from typing import Any
 
@@ -113,8 +114,6 @@ def read_again() -> bool:
 
 def others_wait() -> bool:
     """Whether all threads of the interpreter but this one are seen to wait."""
-    import threading
-
     frames = sys._current_frames()
     own = threading.get_ident()
     return all(_waits(frame) for thread, frame in frames.items() if thread != own)

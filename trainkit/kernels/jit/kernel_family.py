@@ -20,16 +20,14 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Kernel = Callable[..., Any]
 Key = tuple[Any, ...]
@@ -85,8 +83,6 @@ def set_mode(name: str) -> None:
 def cache_folder() -> Path:
     """Where notes on what has been compiled lie; Numba keeps the code itself."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    from pathlib import Path
-
     return Path(os.environ.get("TRAINKIT_CACHE") or os.path.join(base, "trainkit")) / "kernels"
 
 
