@@ -133,7 +133,8 @@ def backward_pass_on_arrays(
         ways = compiled_ways, _of_many, _by_other_rules, _by_rules_on_tensors
         unusual = NATIVE.walk(tracked, grads, needed, kept, *ways)
     for x, g in grads.items():
-        grads[x] = wrap(g)
+        grads[x] = found = Tensor()
+        found._array = g
     if unusual:  # a rule gave something that is no plain tensor
         for x, gx in unusual:
             grads[x] = PRIMITIVES["add"].op(grads[x], gx) if x in grads else gx

@@ -117,7 +117,8 @@ class GradientTape:
         if self._recording:
             raise ValueError("GradientTape: this tape is recording already")
         self.thread = get_ident()
-        self._start()
+        self._recording = True
+        _TAPES.append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -375,6 +375,23 @@ def pack(structure: Any, leaves: list[Any], look: Look = container) -> Any:
     return _pack(structure, iter(leaves), look)
 
 
+def packer(structure: Any, look: Look = container) -> Callable[[list[Any]], Any]:
+    """`pack` of one structure, prepared for many lists of leaves.
+
+    >>> again = packer({"b": 0, "a": 0})
+    >>> again([1, 2])
+    {'b': 2, 'a': 1}
+    """
+    kind = type(structure)
+    if kind is dict and not any(map(is_nested, structure.values())):
+        places = {name: i for i, name in enumerate(sorted_keys(structure))}
+        order = [(name, places[name]) for name in structure]
+        return lambda leaves: {name: leaves[i] for name, i in order}
+    if kind in (list, tuple) and not any(map(is_nested, structure)):
+        return kind
+    return lambda leaves: pack(structure, leaves, look)
+
+
 def _pack(structure: Any, leaves: Any, look: Look) -> Any:
     found = look(structure)
     if found is None:

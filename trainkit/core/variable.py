@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from operator import methodcaller
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
+
+import numpy as np
 
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.dispatch import trace_state
@@ -495,6 +498,21 @@ def _converted(value: Any, dtype: Any) -> Tensor:
     return tensor
 
 
+def writable_arrays(variables: Sequence[Variable]) -> list[Any]:
+    """For each variable the array to write a new value into, as `_writable` gives it."""
+    arrays = []
+    for variable in variables:
+        mine = variable._value._array
+        if getrefcount(variable._value) != 2 or getrefcount(mine) != 3 or mine.base is not None:
+            mine = variable._writable()
+        arrays.append(mine)
+    return arrays
+
+
 def devices_asarray(value: Any) -> Any:
     """A zero-dimensional array of its own for a scalar, so that it can be written in place."""
-    return devices.XP_OF[type(value)].array(value)
+    return (
+        np.array(value)
+        if isinstance(value, np.generic)
+        else devices.XP_OF[type(value)].array(value)
+    )

@@ -47,6 +47,8 @@ class DatasetIterator(Trackable):
         if self._pack is None:
             self._pack = structure.packer(structure.template_of(self._node.template()))
         where = devices.current()
+        if where is devices.CPU:
+            return self._pack(structure.tensors(leaves))
         return self._pack([structure.placed(leaf, where) for leaf in leaves])
 
     def get_next(self) -> Any:

@@ -29,6 +29,8 @@ def dense(inputs: Any, kernel: Any, bias: Any, activation: Any) -> Any:
         if z.dtype == bias.dtype and z.dtype.name == "float32" and "CPU" in z.device:
             return biased_gelu(z, bias)
         return activation(ops.add(z, bias))
+    if activation is activations.linear:
+        return ops.dense(inputs, kernel, bias)
     applied, left = split_activation(activation)
     y = ops.dense(inputs, kernel, bias, applied)
     return y if left is None else left(y)

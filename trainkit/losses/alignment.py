@@ -9,9 +9,13 @@ from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 
+_FLOATS = frozenset(d.dtype for d in dtypes.ALL if d.is_floating)
+
 
 def as_floats(x: Any) -> Tensor:
     """`x` as a tensor; integers and bools become the default float."""
+    if type(x) is Tensor and x._array.dtype in _FLOATS:
+        return x
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     return x if x.dtype.is_floating else ops.cast(x, dtypes.floatx())
 

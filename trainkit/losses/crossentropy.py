@@ -237,7 +237,7 @@ def sparse_categorical_crossentropy(
     y_pred = as_floats(y_pred)
     labels = _class_numbers(y_true, y_pred, axis)
     if ignore_class is None:
-        if from_logits and axis in (-1, len(y_pred.shape) - 1):
+        if from_logits and (axis == -1 or axis == len(y_pred.shape) - 1):
             return sparse_softmax_cross_entropy_with_logits(labels, y_pred)
         return cross_entropy.sparse_categorical_crossentropy(labels, y_pred, from_logits, axis)
     counts = ops.not_equal(labels, ignore_class)
@@ -250,6 +250,10 @@ def sparse_categorical_crossentropy(
 
 def _class_numbers(y_true: Any, y_pred: Tensor, axis: int) -> Tensor:
     """Integer labels without the axis of the classes."""
+    if type(y_true) is type(y_pred) is Tensor:  # the usual case, at the least cost
+        array = y_true._array
+        if array.ndim == y_pred._array.ndim - 1 and array.dtype.kind in "iu":
+            return y_true
     labels = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
     a, b = labels.shape, y_pred.shape
     if len(a) == len(b) and len(a):

@@ -119,7 +119,8 @@ class Loss:
             ShapeError: targets, predictions or weights do not fit each other.
             TypeError: `call` gave no tensor.
         """
-        traces, wanted = THREAD.traces, self.dtype
+        traces = THREAD.traces
+        wanted = dtypes.floatx() if self._dtype is None else self._dtype.name
         if mask is None and (HELD or traces) and isinstance(y_pred, Tensor):
             mask = mask_of(y_pred)
         if type(y_pred) is not Tensor or y_pred.dtype.name != wanted:
@@ -146,6 +147,8 @@ class Loss:
     def _as_targets(self, x: Any) -> Any:
         if not self.takes_class_numbers:
             return x if type(x) is Tensor and x.dtype.name == self.dtype else self._as_floats(x)
+        if type(x) is Tensor and x._array.dtype.kind in "iub":
+            return x
         x = x if isinstance(x, Tensor) else convert_to_tensor(x)
         return self._as_floats(x) if x.dtype.is_floating else x
 
@@ -186,7 +189,8 @@ def reduced(values: Tensor, reduction: str | None, weights: Tensor | None) -> Te
     """`values`, weighted already, as one number; `weights` for "mean_with_sample_weight"."""
     if reduction is None or reduction == "none":
         return values
-    if not len(values.shape) or tuple(values.shape) == (0,):
+    shape = values.shape
+    if not len(shape) or tuple(shape) == (0,):
         return values  # also those of no samples at all, as Keras has it
     if reduction == "sum":
         return ops.sum(values)

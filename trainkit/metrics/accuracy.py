@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from trainkit import ops
-from trainkit.core import dtypes
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import COMPOSITE, LEADING_AXES, Absent
+from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
 from trainkit.metrics.metric import MeanMetricWrapper
@@ -63,12 +69,12 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """
     y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
     y_pred = as_floats(y_pred)
-    _check_classes("categorical_accuracy", y_true, y_pred, 0)
+    check_classes("categorical_accuracy", y_true, y_pred, 0)
     right = ops.equal(ops.argmax(y_true, axis=-1), ops.argmax(y_pred, axis=-1))
     return ops.cast(right, dtypes.floatx())
 
 
-def _check_classes(
+def check_classes(
     name: str, y_true: Any, y_pred: Any, fewer: int, other: tuple[Any, ...] = (None,)
 ) -> None:
     """Raise unless y_true has the shape of y_pred less the last `fewer` axes.
@@ -88,24 +94,46 @@ def _check_classes(
         )
 
 
-def _class_numbers(
-    name: str, y_true: Any, y_pred: Any, other: tuple[Any, ...] = (None,)
-) -> tuple[Any, Any, Any]:
-    """(class numbers as given, scores, shape of the result); a last axis of size 1 may stay."""
+def class_numbers(y_true: Any, y_pred: Any) -> tuple[Tensor, Tensor]:
+    """(class numbers as given, scores as floats); a last axis of size 1 goes."""
     y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
     y_pred = as_floats(y_pred)
-    if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
+    shape = y_true.shape
+    if shape and shape[-1] == 1 and len(shape) == len(y_pred.shape):
         y_true = ops.squeeze(y_true, -1)
-    _check_classes(name, y_true, y_pred, 1, other)
-    return y_true, y_pred, y_true.shape
+    return y_true, y_pred
+
+
+def _hits_rule(labels: Spec, scores: Spec) -> Spec:
+    check_classes("sparse_categorical_accuracy", labels, scores, 1, (None, 1))
+    return Spec(shapes.broadcast_dims(labels.shape, scores.shape[:-1]), dtypes.floatx())
+
+
+@primitive(
+    _hits_rule,
+    name="sparse_categorical_hits",
+    semantics=COMPOSITE,
+    no_gradient=Absent("counts of hits are flat"),
+    lowering=Absent("positions of extremes are found in order"),
+    export=Absent("a saved graph predicts, it has no metrics"),
+)
+def _hits(xp: ArrayModule, labels: Array, scores: Array) -> Array:
+    """1 where the first of the best scores is that of the class `labels`, else 0."""
+    if labels.shape != scores.shape[:-1] and labels.ndim != scores.ndim - 1:
+        raise ValueError("the labels do not fit")  # the shape rule has the words
+    best = scores.argmax(axis=-1).astype(np.int32, copy=False)
+    hits = labels.astype(np.int32, copy=False) == best
+    return hits.astype(dtypes.as_dtype(dtypes.floatx()).dtype)
+
+
+_hits.declare(batch=LEADING_AXES, stackable=True)
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     """1 where the best score is that of the true class, else 0.
 
     Args:
-        y_true: class numbers, (...) or (..., 1); axes of size 1 broadcast, as in Keras, so that
-            (n, 1) and scores (1, m, classes) compare each with each.
+        y_true: class numbers, (...) or (..., 1).
         y_pred: scores, (..., classes).
 
     Returns:
@@ -114,10 +142,8 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
     Raises:
         ShapeError: the shapes do not fit.
     """
-    name = "sparse_categorical_accuracy"
-    y_true, y_pred, _ = _class_numbers(name, y_true, y_pred, (None, 1))
-    best = ops.argmax(y_pred, axis=-1)
-    return ops.cast(ops.equal(ops.cast(y_true, best.dtype), best), dtypes.floatx())
+    hits: Tensor = _hits(*class_numbers(y_true, y_pred))
+    return hits
 
 
 class Accuracy(MeanMetricWrapper):

@@ -14,12 +14,14 @@ from trainkit.core import dtypes
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.dispatch.trace_state import TAPES, THREAD
 from trainkit.core.errors import ShapeError
-from trainkit.core.masks import mask_of
+from trainkit.core.masks import HELD, mask_of
 from trainkit.core.registry import FAMILIES, serialize_object, snake_case
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.trackable import Trackable
-from trainkit.core.variable import Variable
+from trainkit.core.variable import Variable, writable_arrays
 from trainkit.losses.alignment import same_rank, weights_like
+
+_ON_CPU = (np.ndarray, np.generic)
 
 
 def unrecorded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -344,26 +346,44 @@ class Mean(Metric):
     @unrecorded
     def update_state(self, values: Any, sample_weight: Any = None) -> None:
         """Add values, of any shape, with weights (batch,) or of the values' shape."""
-        if sample_weight is None and not THREAD.traces and _is_scalar(values):
-            add_to(self.total, values)
-            add_to(self.count, 1)
-            return
+        if not THREAD.traces and _is_scalar(values):
+            if sample_weight is None:
+                add_to(self.total, values)
+                add_to(self.count, 1)
+                return
+            if type(sample_weight) is int and type(values) is Tensor and not HELD:
+                if isinstance(values._array, _ON_CPU):
+                    self._add_weighted(values._array, sample_weight)
+                    return
         self._add(values, sample_weight)
 
+    def _add_weighted(self, value: Any, weight: int) -> None:
+        """One number, such as the loss of a batch of so many samples, with the bits of `_add`."""
+        real = self.total._value._array.dtype.type
+        total, count = writable_arrays((self.total, self.count))
+        total += real(value) * real(weight)
+        count += real(weight)
+
     def _add(self, values: Any, sample_weight: Any) -> None:
+        if sample_weight is None and type(values) is Tensor and values._array.ndim == 1:
+            if values._array.dtype == self.total._value._array.dtype and not THREAD.traces:
+                add_to(self.total, ops.sum(values))
+                add_to(self.count, values._array.size)
+                return
         values, weights = weighted_samples(self.name, values, sample_weight, self._dtype)
-        add_to(self.total, ops.sum(values) if len(values.shape) else values)
+        shape = values.shape
+        add_to(self.total, ops.sum(values) if len(shape) else values)
         if weights is not None:
             add_to(self.count, ops.sum(weights))
-        elif len(values.shape) and values.shape[0] is None:
+        elif len(shape) and shape[0] is None:
             add_to(self.count, ops.sum(ops.ones_like(values)))
         else:
-            add_to(self.count, values.shape[0] if len(values.shape) else 1)
+            add_to(self.count, shape[0] if len(shape) else 1)
 
-    @unrecorded
     def result(self) -> Tensor:
         if THREAD.traces:
-            mean: Tensor = ops.divide_no_nan(self.total.value(), self.count.value())
+            with trace_state.silence():
+                mean: Tensor = ops.divide_no_nan(self.total.value(), self.count.value())
             return mean
         total, count = self.total._value._array, self.count._value._array
         return wrap(total / count) if count else wrap(np.zeros_like(total)[()])

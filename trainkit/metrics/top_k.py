@@ -8,7 +8,7 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import as_floats
-from trainkit.metrics.accuracy import _check_classes, _class_numbers
+from trainkit.metrics.accuracy import check_classes, class_numbers
 from trainkit.metrics.metric import MeanMetricWrapper
 
 
@@ -31,7 +31,8 @@ def sparse_top_k_categorical_accuracy(
     Raises:
         ShapeError: the shapes do not fit.
     """
-    y_true, y_pred, _ = _class_numbers("sparse_top_k_categorical_accuracy", y_true, y_pred)
+    y_true, y_pred = class_numbers(y_true, y_pred)
+    check_classes("sparse_top_k_categorical_accuracy", y_true, y_pred, 1)
     if from_sorted_ids:
         found = ops.equal(ops.expand_dims(ops.cast(y_true, y_pred.dtype), -1), y_pred[..., :k])
         return ops.cast(ops.any(found, axis=-1), dtypes.floatx())
@@ -58,7 +59,7 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
     """
     y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
     y_pred = as_floats(y_pred)
-    _check_classes("top_k_categorical_accuracy", y_true, y_pred, 0)
+    check_classes("top_k_categorical_accuracy", y_true, y_pred, 0)
     return sparse_top_k_categorical_accuracy(ops.argmax(y_true, axis=-1), y_pred, k)
 
 

@@ -64,7 +64,10 @@ THREAD = _ThreadState()
 
 def follows(x: Any) -> bool:
     """Whether a tape of this thread tracks the tensor `x`."""
-    return any(x in tape.tracked and tape.thread == get_ident() for tape in TAPES)
+    for tape in TAPES:
+        if x in tape.tracked and tape.thread == get_ident():
+            return True
+    return False
 
 
 def record(primitive: Any, inputs: tuple[Any, ...], output: Any, settings: Any) -> None:

@@ -21,8 +21,9 @@ from trainkit.core.dispatch.facets import NUMBER, PRODUCT
 from trainkit.core.dispatch.primitive import describe
 from trainkit.core.dtypes import bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import wrap
+from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.text_arrays import as_text
+from trainkit.core.variable import devices_asarray
 from trainkit.graph.ir.graph import (
     Graph,
     GraphTensor,
@@ -126,6 +127,8 @@ class _ProgramWriter:
             "__name__": "trainkit.graph.runtime.program",
             "errors": KERNEL_ERRORS,
             "wrap": wrap,
+            "Tensor": Tensor,
+            "own": devices_asarray,
             "getrefcount": getrefcount,
             "ndarray": np.ndarray,
         }
@@ -178,14 +181,19 @@ class _ProgramWriter:
                 self._say(f"{_local(node.outputs[0])} = {name}._value._array")
 
     def _store(self, stored: list[Any]) -> None:
-        """Give variables what was assigned; those that were written in place have it."""
+        """Give variables what was assigned; those that were written in place have it.
+
+        Nobody else will write to these arrays, so they are held without a copy, and without a call.
+        """
         for i, slot in enumerate(stored):
             self.namespace[f"s{i}"] = slot.variable
-            value = _local(slot.now)
-            store = f"s{i}._take({value})"
+            value, depth = _local(slot.now), 1
             if slot.now in self._in_place:
-                store = f"if {value} is not {_local(slot.first)}: {store}"
-            self._say(store)
+                self._say(f"if {value} is not {_local(slot.first)}:")
+                depth = 2
+            self._say("held = Tensor()", depth)
+            self._say(f"held._array = {value} if {value}.shape else own({value})", depth)
+            self._say(f"s{i}._value = held", depth)
 
     # ------------------------------------------------------------------ operations
 

@@ -49,8 +49,8 @@ class ConcreteFunction:
         self._places = [i for i, y in enumerate(leaves) if isinstance(y, GraphTensor)]
         self._leaves = leaves
         self._single = isinstance(outputs, GraphTensor)
-        plain = type(outputs) in (list, tuple) and all(isinstance(y, GraphTensor) for y in outputs)
-        self._flat: Any = type(outputs) if plain else None
+        # gives results the structure of the outputs, where nothing else is among these
+        self._pack = nest.packer(outputs) if len(self._places) == len(leaves) else None
         self._texts = any(y.dtype is dtypes.string for y in graph.outputs)
         # tensors of the function around that a nested function refers to, given to each run
         self.closed = list(graph.captures)
@@ -170,8 +170,8 @@ class ConcreteFunction:
         """The graph's outputs replaced by `results`, nested as the function returned them."""
         if self._single:
             return results[0]
-        if self._flat is not None:
-            return self._flat(results)
+        if self._pack is not None:
+            return self._pack(results)
         leaves = list(self._leaves)
         for place, y in zip(self._places, results, strict=True):
             leaves[place] = y

@@ -41,6 +41,7 @@ from trainkit.graph.tracing.traced_arguments import (
     contents,
     fits,
     has_no_rank,
+    short_key,
     shown_argument,
     tensors_in,
 )
@@ -97,8 +98,9 @@ class Function:
         self._lock = threading.RLock()
         self._traces = 0
         self._instance: Callable[[], Any] | None = None
-        # graphs for calls with tensors alone, by their shapes and NumPy's numbers of their dtypes
+        # graphs for calls with tensors alone, or tuples of them, by their short keys
         self._ready: dict[Any, ConcreteFunction] = {}
+        self._takes_tuples = False
         self._tracing: list[Any] = []
         self._bound: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._name: str = name or str(getattr(python_function, "__name__", "function"))
@@ -156,6 +158,9 @@ class Function:
                 known = self._ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
             except AttributeError:
                 known = None
+                if self._takes_tuples:
+                    arrays = []
+                    known = self._ready.get(short_key(args, arrays))
             if known is not None:
                 return known.run_arrays(arrays)
         if _SWITCH.eagerly:
@@ -169,8 +174,11 @@ class Function:
             concrete = self._concrete_for(key, args, kwargs)
         if self._verify:
             return self._verified(concrete, args, kwargs)
-        if not (kwargs or concrete.closed) and all(type(x) is Tensor for x in args):
-            self._ready[tuple([(x._array.shape, x._array.dtype.num) for x in args])] = concrete
+        if not (kwargs or concrete.closed):
+            short = short_key(args, [])
+            if short is not None:
+                self._ready[short] = concrete
+                self._takes_tuples |= any(type(x) is tuple for x in args)
         return concrete.run(tensors_in(args, kwargs))
 
     @staticmethod

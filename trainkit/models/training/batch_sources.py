@@ -123,8 +123,9 @@ class Feed(Trackable):
                 self.__dict__["iterator"] = None
                 raise
             taken = next(self.iterator)
-        self.seen += 1
-        self.given += 1
+        counts = self.__dict__  # plain numbers, which no checkpoint follows
+        counts["seen"] += 1
+        counts["given"] += 1
         batch = self.batch(taken)
         return batch if not self.class_weight else self._weighted(batch)
 

@@ -9,6 +9,7 @@ from trainkit import metrics
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.registry import snake_case
+from trainkit.core.tensor import Tensor
 from trainkit.models.training.compile_loss import kind_by_shapes
 from trainkit.models.training.outputs import (
     Path,
@@ -152,19 +153,21 @@ class CompiledMetrics(metrics.Metric):
             self.build(y_true, y_pred)
         if not self._uses:
             return
-        names = keys_of(y_pred, self.names)
-        targets = aligned(y_true, y_pred, names, "targets")
-        weights = sample_weight
-        if nest.is_nested(sample_weight):
+        targets, weights = y_true, sample_weight
+        if not (isinstance(y_true, Tensor) and isinstance(y_pred, Tensor)):
+            targets = aligned(y_true, y_pred, keys_of(y_pred, self.names), "targets")
+        if sample_weight is not None and nest.is_nested(sample_weight):
+            names = keys_of(y_pred, self.names)
             weights = aligned(sample_weight, y_pred, names, "sample weights")
         for metric, path, _, weighted in self._uses:
-            output, weight = at(y_pred, path), None
-            if weighted:
-                weight = at(weights, path) if nest.is_nested(weights) else weights
+            target, output, weight = targets, y_pred, weights if weighted else None
+            if path:
+                target, output = at(targets, path), at(y_pred, path)
+                weight = at(weight, path) if nest.is_nested(weight) else weight
             if weight is None:
-                metric.update_state(at(targets, path), output)
+                metric.update_state(target, output)
             else:
-                metric.update_state(at(targets, path), output, sample_weight=weight)
+                metric.update_state(target, output, sample_weight=weight)
 
     def result(self) -> dict[str, Any]:
         """The results by name; a metric whose result is a dict adds that."""

@@ -33,7 +33,7 @@ class StepFacts:
 
     def trainable(self, read: Any) -> list[Any]:
         """The trainable variables; looked up again when `read`, those a tape saw, has new ones."""
-        if self.variables is None or any(id(v) not in self.known for v in read):
+        if self.variables is None or not self.known.issuperset(map(id, read)):
             self._look()
         assert self.variables is not None
         return self.variables
@@ -48,8 +48,9 @@ class StepFacts:
         """The losses that layers added in the call just made, and those of regularizers."""
         if self.variables is None or self.regularized:
             return self.model.losses
-        if any(layer._losses_held for layer in self.layers):
-            return self.model.losses
+        for layer in self.layers:
+            if layer._losses_held:
+                return self.model.losses
         return []
 
     def all_metrics(self) -> list[Any]:

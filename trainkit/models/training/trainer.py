@@ -262,8 +262,10 @@ class Trained(Layer):
         """The results of all metrics by name."""
         results: dict[str, Any] = {}
         own = type(self).metrics is Trained.metrics and self.compiled
-        for metric in self._steps.all_metrics() if own else self.metrics:
-            if metric is self.__dict__.get("_loss_tracker") and not self._tracks_loss():
+        tracker = self.__dict__.get("_loss_tracker")
+        facts = self.__dict__["_facts_of_steps"] or self._steps
+        for metric in facts.all_metrics() if own else self.metrics:
+            if metric is tracker and self._compile_loss is None and not self._tracks_loss():
                 continue
             value = metric.result()
             results.update(value if isinstance(value, dict) else {metric.name: value})
@@ -335,7 +337,8 @@ class Trained(Layer):
                     f"model {self.name!r} is compiled with a loss, but the data has no targets y"
                 )
             total = self._compile_loss(y, y_pred, sample_weight)
-        for loss in self._steps.losses():
+        facts = self.__dict__["_facts_of_steps"] or self._steps
+        for loss in facts.losses():
             total = loss if total is None else total + loss
         if total is None:
             raise ValueError(
@@ -366,7 +369,8 @@ class Trained(Layer):
             loss = self._loss_of(x, y, y_pred, sample_weight, training=True)
             scaled = loss if self.optimizer is None else self.optimizer.scale_loss(loss)
         self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
-        variables = self._steps.trainable(tape.watched_variables())
+        facts = self.__dict__["_facts_of_steps"] or self._steps
+        variables = facts.trainable(tape.watched_variables())
         if variables:
             if self.optimizer is None:
                 raise ValueError(
@@ -386,7 +390,7 @@ class Trained(Layer):
 
     def _loss_of(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
         """`compute_loss`, which a subclass may have written without the argument `training`."""
-        if self._steps.loss_takes_training:
+        if (self.__dict__["_facts_of_steps"] or self._steps).loss_takes_training:
             return self.compute_loss(x, y, y_pred, sample_weight, training=training)
         return self.compute_loss(x, y, y_pred, sample_weight)
 

@@ -73,7 +73,8 @@ def cast(x: Any, dtype: Any) -> Tensor:
     """
     wanted = as_dtype(dtype)
     tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
-    if tensor.dtype == wanted:
+    found = tensor.dtype
+    if found is wanted or found == wanted:
         return tensor
     if trace_state.TAPES and not wanted.is_differentiable:
         trace_state.note_exit(f"cast to {wanted.name}", tensor)

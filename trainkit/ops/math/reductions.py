@@ -183,7 +183,8 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     Raises:
         ShapeError: an axis is out of range or named twice.
     """
-    return _sum(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+    where = None if axis is None else axis_setting(axis)
+    return _sum(x, axis=where, keepdims=keepdims)  # type: ignore[no-any-return]
 
 
 def _to_like_rule(g: Spec, x: Spec) -> Spec:
@@ -325,7 +326,8 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     Raises:
         ShapeError: an axis is out of range or named twice.
     """
-    return _mean(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
+    where = None if axis is None else axis_setting(axis)
+    return _mean(x, axis=where, keepdims=keepdims)  # type: ignore[no-any-return]
 
 
 def _variance_rule(x: Spec, *, axis: Axis, keepdims: bool) -> Spec:

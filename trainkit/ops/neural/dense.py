@@ -120,11 +120,11 @@ def _dense(
     if x.shape[-1] != kernel.shape[0]:  # a kernel of one axis more would broadcast
         raise ValueError("the inner sizes differ")
     dtype = x.dtype
-    if _is_short(xp, dtype):
-        x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
     if xp is np and x.ndim == 2 == kernel.ndim and dtype in _ZERO:
         y = product(x, kernel)
     else:
+        if _is_short(xp, dtype):
+            x, kernel, bias = _wide(x), _wide(kernel), _wide(bias)
         y = matmul_gpu.matmul(xp, _rows(x), kernel)
     if bias is not None:
         y += bias

@@ -62,7 +62,9 @@ def _shifted(xp: ArrayModule, logits: Array) -> tuple[Array, Array]:
 
 def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
     """Whether slopes come with the losses of the logits `x`."""
-    if not trace_state.TAPES or not trace_state.follows(x):
+    if not trace_state.TAPES or (type(x) is Tensor and x._array.size < FEWEST_KEPT):
+        return False
+    if not trace_state.follows(x):
         return False
     shape, itemsize = x.shape, x.dtype.dtype.itemsize
     if itemsize < 4:
@@ -468,7 +470,10 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
             no integers.
         ShapeError: the shapes do not fit.
     """
-    z, x = as_tensor(labels), as_floats(as_tensor(logits))
+    z = labels if isinstance(labels, Tensor) else as_tensor(labels)
+    x = logits if isinstance(logits, Tensor) else as_tensor(logits)
+    if type(x) is not Tensor or x._array.dtype.kind != "f":
+        x = as_floats(x)
     with_slopes = _keeps_slopes(x, MOST_KEPT_BYTES)
     loss: Tensor = sparse_pair(z, x)[0] if with_slopes else sparse_loss(z, x)
     return loss

@@ -150,6 +150,7 @@ class FusedUpdate:
     ) -> None:
         """Weight by weight: by a loop if the call takes `seconds` without, `None` for none."""
         numbers = self.numbers(scalars)
+        loops: dict[bool, Any] = {}
         for buffers in members:
             size = buffers[0].size
             if size == 1:
@@ -157,7 +158,10 @@ class FusedUpdate:
                 continue
             loop = None
             if self._keys and seconds is not None:
-                loop = UPDATES.find(self._keys[size >= WIDE], seconds)
+                wide = size >= WIDE
+                if wide not in loops:  # all weights of a kind count, by one look
+                    loops[wide] = UPDATES.find(self._keys[wide], seconds * len(members))
+                loop = loops[wide]
             if loop is not None:
                 loop(*map(_FLAT, buffers), *numbers)
             elif size <= MOST:

@@ -12,7 +12,7 @@ from trainkit.core import devices, dtypes
 from trainkit.core.devices import XP_OF
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.tensor import wrap
-from trainkit.core.variable import Variable
+from trainkit.core.variable import Variable, writable_arrays
 
 _DTYPE, _IN_ORDER = attrgetter("dtype"), attrgetter("flags.carray")
 
@@ -31,7 +31,7 @@ class WeightState:
         key: weights whose key is equal share one compiled program.
     """
 
-    __slots__ = ("dtype", "held", "key", "names", "rule", "slots", "weight")
+    __slots__ = ("_written", "dtype", "held", "key", "names", "rule", "slots", "weight")
 
     def __init__(self, weight: Variable, names: tuple[str, ...], rule: Any, key: Any) -> None:
         self.weight = weight
@@ -39,6 +39,7 @@ class WeightState:
         self.rule = rule
         self.slots: dict[str, Variable] = {}
         self.held: list[Variable] = []
+        self._written: list[Variable] = [weight]
         self.dtype = compute_dtype(weight)
         self.key = (key, self.dtype)
 
@@ -56,6 +57,7 @@ class WeightState:
         """Have these slots, in their order."""
         self.slots = slots
         self.held = [slots[name] for name in self.names if name in slots]
+        self._written = [self.weight, *self.held]
 
     def buffers(self, grad: Any) -> list[Any] | None:
         """Weight, gradient and slots to update in place, `None` where one can't be written so."""
@@ -63,8 +65,8 @@ class WeightState:
             if not isinstance(grad, np.generic):  # what operations on scalars give
                 return None
             grad = np.asarray(grad)
-        buffers = [self.weight._writable(), grad]
-        buffers += [slot._writable() for slot in self.held]
+        buffers = writable_arrays(self._written)
+        buffers.insert(1, grad)
         if set(map(_DTYPE, buffers)) == {self.dtype} and all(map(_IN_ORDER, buffers)):
             return buffers
         return self._with_gradient_in_order(buffers)

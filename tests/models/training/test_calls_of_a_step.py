@@ -1,0 +1,45 @@
+"""A step of `fit` stays short: a ceiling on its calls of Python functions."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from trainkit.core.dispatch import native
+
+BATCH = 7
+
+
+class Count(tk.callbacks.Callback):
+    """Counts the calls of Python functions of one batch: its data, its step and its logs."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == BATCH:
+            sys.setprofile(self.count)
+        elif batch == BATCH + 1:
+            sys.setprofile(None)
+
+    def count(self, frame, event, arg):
+        self.calls += event == "call" and frame.f_code.co_filename != __file__
+
+
+@pytest.mark.skipif(native.NATIVE is None, reason="without a compiler there are more")
+@pytest.mark.parametrize(("eagerly", "most"), [(True, 180), (False, 130)])
+def test_a_step_of_fit_calls_few_python_functions(eagerly, most):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(640, 20)).astype("float32"), rng.integers(0, 10, 640)
+    model = tk.Sequential([tk.layers.Dense(32, activation="relu"), tk.layers.Dense(10)])
+    loss = tk.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adam", loss, metrics=["accuracy"], run_eagerly=eagerly)
+    model.fit(x, y, verbose=0)
+    count, before = Count(), sys.getprofile()
+    try:
+        model.fit(x, y, verbose=0, callbacks=[count])
+    finally:
+        sys.setprofile(before)
+    assert 0 < count.calls <= most
