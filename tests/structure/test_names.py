@@ -19,6 +19,7 @@ MODULES = {
     "embedding": 2,
     "experimental": 3,
     "functional": 2,
+    "masks": 2,
     "normalization": 2,
     "options": 3,
     "pooling": 2,
