@@ -16,7 +16,7 @@ from trainkit.core.dispatch.facets import Absent, Batch
 from trainkit.core.tensor import PRIMITIVES
 
 PAGE = Path(__file__).with_suffix(".md")
-WITH_OPERATIONS = ("ops", "graph", "summary")
+WITH_OPERATIONS = ("ops", "graph", "metrics", "summary")
 
 HEAD = """# Operations and their facets
 
@@ -43,7 +43,7 @@ def declared() -> list[Any]:
     return [
         p
         for p in PRIMITIVES.values()
-        if p.is_ufunc or (p.kernel.__module__ or "").startswith("trainkit.")
+        if p.is_ufunc or (p.body.__module__ or "").startswith("trainkit.")
     ]
 
 
@@ -84,7 +84,7 @@ def cells(facets: Any, reasons: Reasons) -> list[str]:
 
 def more(facets: Any) -> list[str]:
     """What only few operations have."""
-    found = [f"{kernel!r} on {device}" for device, kernel in facets.tuned.items()]
+    found = [] if facets.tuned is None else [repr(facets.tuned)]
     found += [f"{what} of input {place}" for place, what in facets.reads.items()]
     if facets.effect:
         found.append(f"effect: {facets.effect!r}")

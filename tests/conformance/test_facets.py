@@ -24,7 +24,7 @@ from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
 from trainkit.saved_graph.standalone import OPERATIONS
 
 for _module in pkgutil.walk_packages(trainkit.__path__, "trainkit."):
-    if _module.name.split(".")[1] in ("ops", "graph", "summary"):
+    if _module.name.split(".")[1] in ("ops", "graph", "metrics", "summary"):
         importlib.import_module(_module.name)  # so that all primitives are declared
 
 DECLARED = [

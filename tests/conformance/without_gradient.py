@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.conformance.table import case, distinct, normal
 from trainkit.core.tensor import PRIMITIVES
+from trainkit.metrics import accuracy
 
 
 def op(name):
@@ -34,6 +35,7 @@ ROWS_WITHOUT_GRADIENT = [
             "isfinite isinf isnan isposinf isneginf signbit floor ceil trunc round".split()
         )
     ],
+    case("sparse_categorical_hits", accuracy._hits, PIVOTS - 1, ROWS[:, :, :3]),
     case("bitwise_not", op("bitwise_not"), BITS[0]),
     case("logical_not", op("logical_not"), TRUE),
     case("nextafter", op("nextafter"), ROWS, ROWS[0]),

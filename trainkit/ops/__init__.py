@@ -7,12 +7,6 @@ from typing import Any as _Any
 
 import trainkit.ops.core.interchange
 import trainkit.ops.core.operators
-import trainkit.ops.vmap_rules.convolution_rules
-import trainkit.ops.vmap_rules.fused_rules
-import trainkit.ops.vmap_rules.gather_rules
-import trainkit.ops.vmap_rules.index_rules
-import trainkit.ops.vmap_rules.order_rules
-import trainkit.ops.vmap_rules.shape_rules
 from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.ops import image as image
 from trainkit.ops import linalg as linalg

@@ -13,6 +13,7 @@ that all items share.
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Sequence
 from itertools import count as numbers
 from typing import Any
@@ -170,9 +171,21 @@ one.
 """
 
 
+RULE_FILES = ("convolution", "fused", "gather", "index", "order", "shape")
+"""Files of `ops.vmap_rules` that declare longer rules; starting does not wait for them."""
+
+
+@functools.cache
+def load_rules() -> None:
+    """Have all batching rules declared."""
+    for name in RULE_FILES:
+        importlib.import_module(f"trainkit.ops.vmap_rules.{name}_rules")
+
+
 @functools.cache
 def rule_of(primitive: Any) -> Rule | None:
     """The batching rule that an operation's `batch` facet gives, `None` for one by one."""
+    load_rules()
     way = primitive.facets.batch
     if isinstance(way, Batch):
         return _axis_rule(way) if way.kind == "axis" else _KINDS[way.kind]

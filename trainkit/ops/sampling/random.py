@@ -23,7 +23,6 @@ from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.neural.dropout import dropped, serves
 from trainkit.ops.sampling import philox
-from trainkit.ops.sampling.distributions import binomial_of
 
 _WORD = (1 << 64) - 1
 
@@ -164,6 +163,8 @@ class Generator(Trackable):
         self, shape: Any, counts: Any, probs: Any, dtype: Any = "int32", name: str | None = None
     ) -> Tensor:
         """Numbers of successes; see `random_draws.binomial`."""
+        from trainkit.ops.sampling.distributions import binomial_of
+
         return cast(binomial_of(self, shape, counts, probs, None), dtype)
 
 
