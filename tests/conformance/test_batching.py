@@ -25,6 +25,7 @@ for _path in sorted(pathlib.Path(tk.__file__).parent.rglob("*.py")):  # some are
     if re.search(r"^@primitive\(", _path.read_text(encoding="utf-8"), re.MULTILINE):
         _parts = _path.relative_to(pathlib.Path(tk.__file__).parents[1]).with_suffix("").parts
         importlib.import_module(".".join(_parts))
+vmap.load_rules()
 
 COUNT = 3
 SMOOTH = all_cases()
