@@ -307,7 +307,7 @@ def on_batch(model: Any, mode: str, batch: Any) -> Any:
 
 
 def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, float]:
-    """The metrics of a whole pass over `feed`; none if it has given its batches before."""
+    """The metrics of a whole pass over `feed`; none, with a warning, where it has no batch."""
     model.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs: dict[str, Any] = {}
@@ -317,13 +317,13 @@ def run_evaluate(model: Any, feed: Feed, callbacks: CallbackList) -> dict[str, f
         if model.stop_evaluating:
             break
     if not logs:
-        if not feed.begun_again:
-            raise ValueError("evaluate: the data has no batches")
-        warnings.warn(
-            "evaluate: the data ran out; make it repeat, or give something that can be iterated "
-            "again and again",
-            stacklevel=2,
-        )
+        words = "evaluate: the data has no batches, so there are no results"
+        if feed.begun_again:
+            words = (
+                "evaluate: the data ran out; make it repeat, or give something that can be "
+                "iterated again and again"
+            )
+        warnings.warn(words, stacklevel=2)
     values = _of_metrics_or(model, logs) if logs else {}
     callbacks.call("on_test_end", values)
     return values
