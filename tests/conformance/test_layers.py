@@ -201,4 +201,4 @@ def test_every_layer_has_a_row():
 def test_every_public_layer_is_found_by_name():
     for row in ROWS:
         assert isinstance(getattr(layers, row.name), type)
-        assert layers.layer.LAYERS.find(row.name) is getattr(layers, row.name)
+        assert layers.base.layer.LAYERS.find(row.name) is getattr(layers, row.name)
