@@ -8,7 +8,7 @@ import pytest
 
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.format import executor, parallel_checksum
-from trainkit.checkpoints.format.executor import Crew
+from trainkit.checkpoints.format.executor import JobPool
 from trainkit.core.errors import CheckpointError
 from trainkit.core.variable import Variable
 
@@ -109,7 +109,7 @@ def test_a_crew_has_two_helpers_at_most_and_gives_results_in_order():
         gate.wait()  # until each thread has a job
         return lambda job: job * job
 
-    assert Crew(hire, range(50), 2).finish() == [n * n for n in range(50)]
+    assert JobPool(hire, range(50), 2).finish() == [n * n for n in range(50)]
     assert len(seen) == 3
 
 
@@ -122,5 +122,5 @@ def test_a_crew_raises_the_first_error_and_begins_nothing_more():
         done.append(job)
 
     with pytest.raises(ValueError, match="three"):
-        Crew(lambda: work, range(10), 0).finish()
+        JobPool(lambda: work, range(10), 0).finish()
     assert done == [0, 1, 2]

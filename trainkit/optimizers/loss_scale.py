@@ -17,7 +17,7 @@ from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missi
 from trainkit.optimizers.base.optimizer import Optimizer
 from trainkit.optimizers.base.options import DEFAULTS, is_number
 from trainkit.optimizers.base.overwriting import is_overwritten
-from trainkit.optimizers.base.slot_state import WeightState, compute_dtype
+from trainkit.optimizers.base.slot_state import SlotState, compute_dtype
 
 
 class LossScaleOptimizer(Optimizer):
@@ -118,7 +118,7 @@ class LossScaleOptimizer(Optimizer):
         self._states.chosen = list(variables)
         self.inner_optimizer.build(self._states.chosen)
 
-    def state_of(self, weight: Variable) -> WeightState:
+    def state_of(self, weight: Variable) -> SlotState:
         """What the inner optimizer keeps for `weight`."""
         return self.inner_optimizer.state_of(weight)
 

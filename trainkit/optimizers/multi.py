@@ -12,7 +12,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
 from trainkit.optimizers.base.optimizer import Optimizer
-from trainkit.optimizers.base.slot_state import WeightState
+from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.loss_scale import LossScaleOptimizer
 
 
@@ -216,7 +216,7 @@ class MultiOptimizer(Optimizer):
             id(w): place for w, place in zip(weights, places, strict=True)
         }
 
-    def state_of(self, weight: Variable) -> WeightState:
+    def state_of(self, weight: Variable) -> SlotState:
         """What the optimizer of `weight` keeps for it."""
         if id(weight) not in self._var_to_optimizer_idx:
             return super().state_of(weight)

@@ -20,7 +20,7 @@ class _Tracing:
         self.graphs: list[Any] | None = None
 
     def hear(self, traced: Any) -> None:
-        """Take note of a graph that was traced; `recorder` calls this."""
+        """Take note of a graph that was traced; `trace_state` calls this."""
         with self.lock:
             if self.graphs is not None:
                 self.graphs.append(traced)

@@ -14,7 +14,7 @@ from trainkit.optimizers.base.fused_update import (
     joint_source,
     loop_source,
 )
-from trainkit.optimizers.base.update_program import PIECE, NotElementwise, RuleProgram
+from trainkit.optimizers.base.update_program import PIECE, NotElementwise, UpdateProgram
 
 
 def adam(xp, w, g, scalars, m, v):
@@ -68,7 +68,7 @@ def test_a_program_gives_the_bits_of_the_rule(rule, n_slots, size, how, rng, com
     buffers = buffers_for(rng, n_slots, size)
     wanted = rule(np, buffers[0], buffers[1], SCALARS, *buffers[2:])
     grad = buffers[1].copy()
-    program = RuleProgram(rule, n_slots, 2, np.float32)
+    program = UpdateProgram(rule, n_slots, 2, np.float32)
     work = [x.copy() for x in buffers]
     if how == "loop":
         FusedUpdate(program).run(work, SCALARS)
@@ -88,7 +88,7 @@ def test_calls_for_small_weights_give_the_bits_of_the_rule(rule, n_slots, shape,
     scalars = tuple(map(dtype, SCALARS))
     wanted = [rule(np, b[0], b[1], scalars, *b[2:]) for b in members]
     grads = [b[1].copy() for b in members]
-    FusedUpdate(RuleProgram(rule, n_slots, 2, dtype)).run_all(members, scalars)
+    FusedUpdate(UpdateProgram(rule, n_slots, 2, dtype)).run_all(members, scalars)
     for buffers, results, grad in zip(members, wanted, grads, strict=True):
         np.testing.assert_array_equal(buffers[1], grad)
         for got, want in zip([buffers[0], *buffers[2:]], results, strict=True):
@@ -103,7 +103,7 @@ def test_calls_for_one_number_know_all_ufuncs(ufunc, rng):
 
     w, g = np.float32([[2.0]]), np.float32([[0.7]])
     (wanted,) = rule(np, w, g, None)
-    FusedUpdate(RuleProgram(rule, 0, 1, np.float32)).run([w, g], (np.float32(1),))
+    FusedUpdate(UpdateProgram(rule, 0, 1, np.float32)).run([w, g], (np.float32(1),))
     assert w.tobytes() == wanted.tobytes()
 
 
@@ -112,7 +112,7 @@ def test_calls_for_one_number_know_all_ufuncs(ufunc, rng):
 def test_weights_updated_together_get_the_bits_of_the_rule(sizes, rule, n_slots, rng, compiling):
     members = [buffers_for(rng, n_slots, size) for size in sizes]
     wanted = [rule(np, b[0], b[1], SCALARS, *b[2:]) for b in members]
-    FusedUpdate(RuleProgram(rule, n_slots, 2, np.float32)).run_all(members, SCALARS)
+    FusedUpdate(UpdateProgram(rule, n_slots, 2, np.float32)).run_all(members, SCALARS)
     for buffers, results in zip(members, wanted, strict=True):
         for got, want in zip([buffers[0], *buffers[2:]], results, strict=True):
             np.testing.assert_array_equal(got, want)
@@ -129,7 +129,7 @@ def test_a_loop_takes_over_when_a_thread_has_compiled_it(family, size, rng, monk
     monkeypatch.setattr(kernel_family, "START_SECONDS", 0.0)
     monkeypatch.setattr(kernel_family, "SMALLEST_SECONDS", 0.0)
     kernel_family.set_mode("hot")
-    program = FusedUpdate(RuleProgram(lion, 1, 2, np.float32))
+    program = FusedUpdate(UpdateProgram(lion, 1, 2, np.float32))
     buffers = buffers_for(rng, 1, size)
     program.run(buffers, SCALARS)
     (thread,) = family._threads.values()
@@ -141,14 +141,14 @@ def test_a_loop_takes_over_when_a_thread_has_compiled_it(family, size, rng, monk
 
 
 def test_scalar_work_is_done_once_a_step():
-    program = RuleProgram(adam, 2, 2, np.float32)
+    program = UpdateProgram(adam, 2, 2, np.float32)
     assert len(program.scalar_steps) == 1  # 0.01 * raw
     assert "s1, h0):" in loop_source(program)
     assert "s1, h0):" in joint_source(program)
 
 
 def test_a_rule_that_rounds_in_its_own_way_is_never_compiled(compiling):
-    program = RuleProgram(lambda xp, w, g, s: (w - xp.power(g, 0.3),), 0, 1, np.float32)
+    program = UpdateProgram(lambda xp, w, g, s: (w - xp.power(g, 0.3),), 0, 1, np.float32)
     assert not is_exact(program)
     w, g = np.ones(3, np.float32), np.ones(3, np.float32)
     FusedUpdate(program).run([w, g], (np.float32(1.0),))
@@ -173,9 +173,9 @@ def test_a_rule_that_rounds_in_its_own_way_is_never_compiled(compiling):
 )
 def test_a_rule_that_is_not_elementwise_is_refused(rule):
     with pytest.raises(NotElementwise):
-        RuleProgram(rule, 1, 1, np.float32)
+        UpdateProgram(rule, 1, 1, np.float32)
 
 
 def test_a_rule_with_a_result_too_few_is_an_error():
     with pytest.raises(ValueError, match="gave 1 values for a weight and 1 slots"):
-        RuleProgram(lambda xp, w, g, s, m: (w,), 1, 1, np.float32)
+        UpdateProgram(lambda xp, w, g, s, m: (w,), 1, 1, np.float32)

@@ -1,4 +1,4 @@
-"""`Crew`: a list of jobs, done by few background threads and by whoever waits for them."""
+"""`JobPool`: a list of jobs, done by few background threads and by whoever waits for them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def helpers_for(total_bytes: int) -> int:
     return min(HELPERS, (os.cpu_count() or 1) - 1) if total_bytes >= _WORTHWHILE else 0
 
 
-class Crew(Generic[T]):
+class JobPool(Generic[T]):
     """Starts on the jobs at once.
 
     Args:
@@ -78,4 +78,4 @@ class Crew(Generic[T]):
 
 def in_threads(work: Callable[[Any], T], jobs: Iterable[Any], total_bytes: int) -> list[T]:
     """The results of `work` for each job, on several cores when there are many bytes to read."""
-    return Crew(lambda: work, jobs, helpers_for(total_bytes)).finish()
+    return JobPool(lambda: work, jobs, helpers_for(total_bytes)).finish()

@@ -13,7 +13,7 @@ from trainkit.checkpoints.format.checksum import (
     Sums,
     sums_of,
 )
-from trainkit.checkpoints.format.executor import Crew, helpers_for
+from trainkit.checkpoints.format.executor import JobPool, helpers_for
 from trainkit.checkpoints.format.header import Extent
 from trainkit.checkpoints.format.positioned_io import read_into
 
@@ -26,7 +26,7 @@ def digests_of(fd: int, extents: list[Extent]) -> dict[Extent, str]:
     digests = {extent: _Digest(extent.size) for extent in extents}
     jobs = [(extent, start) for extent in extents for start in range(0, extent.size, PIECE)]
     helpers = helpers_for(sum(extent.size for extent in extents))
-    Crew(lambda: _reader(fd, digests), jobs, helpers).finish()
+    JobPool(lambda: _reader(fd, digests), jobs, helpers).finish()
     found = {extent: digest.hexdigest() for extent, digest in digests.items()}
     return {extent: text for extent, text in found.items() if text is not None}
 

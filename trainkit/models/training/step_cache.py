@@ -11,7 +11,7 @@ from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Metric
 
 
-class StepFacts:
+class StepCache:
     """Variables, layers and metrics of a model as they are while it is trained on batches.
 
     A layer that is built later, or a metric made later, is noticed; freezing layers takes effect

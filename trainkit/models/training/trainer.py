@@ -20,7 +20,7 @@ from trainkit.models.functional import FunctionalGraph
 from trainkit.models.training import data_adapters
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
-from trainkit.models.training.step_cache import StepFacts, held_metrics
+from trainkit.models.training.step_cache import StepCache, held_metrics
 from trainkit.models.training.step_function import (
     EAGER_PREDICTIONS,
     FIRST_EAGER,
@@ -275,11 +275,11 @@ class Trained(Layer):
         return self._compile_loss is not None or bool(float(self._loss_tracker.count) > 0)
 
     @property
-    def _steps(self) -> StepFacts:
+    def _steps(self) -> StepCache:
         """What steps need of the tree of layers, until the metrics are reset."""
         facts = self.__dict__["_facts_of_steps"]
         if facts is None:
-            facts = self.__dict__["_facts_of_steps"] = StepFacts(self)
+            facts = self.__dict__["_facts_of_steps"] = StepCache(self)
         return facts
 
     @property

@@ -19,7 +19,7 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_addresses import data_offset
 from trainkit.kernels.threads.pools import compute_threads
 from trainkit.optimizers.base.update_calls import MOST, array_calls, number_calls
-from trainkit.optimizers.base.update_program import RuleProgram
+from trainkit.optimizers.base.update_program import UpdateProgram
 from trainkit.optimizers.base.update_statements import INFIX, statements
 
 UPDATES = kernel_family.Family("update", "jit.update_loops", "update", exact=True)
@@ -42,12 +42,12 @@ _SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
 """What one NumPy step of a program costs."""
 
 
-def is_exact(program: RuleProgram) -> bool:
+def is_exact(program: UpdateProgram) -> bool:
     """Whether a loop gives the bits of the program."""
     return all(x.is_scalar or x.ufunc in INFIX or x.ufunc in _ROUNDED for x in program.order)
 
 
-def loop_source(program: RuleProgram) -> str:
+def loop_source(program: UpdateProgram) -> str:
     """The text of a module with `loop(b0, ..., s0, ..., h0, ...)`: buffers, scalars, hoisted."""
     numbers, body = statements(program)
     arguments = [f"b{i}" for i in range(program.n_buffers)] + numbers
@@ -82,7 +82,7 @@ def loop({arguments}):
 """
 
 
-def joint_source(program: RuleProgram) -> str:
+def joint_source(program: UpdateProgram) -> str:
     """The text of a module with `loop(items, offset, sizes, workers, s0, ..., h0, ...)`.
 
     `items` (weights, buffers) are the addresses of flat arrays, `sizes` their sizes. Each worker
@@ -114,7 +114,7 @@ class FusedUpdate:
         program: the program, for float32 or float64 buffers.
     """
 
-    def __init__(self, program: RuleProgram) -> None:
+    def __init__(self, program: UpdateProgram) -> None:
         self.program = program
         self._real = program.dtype.type
         self._keys: list[kernel_family.Key] = []
@@ -128,7 +128,7 @@ class FusedUpdate:
                 self._joint_key = (joint_source(program), *facts, True)
 
     def run(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
-        """Update the buffers in place, as `RuleProgram.run` does."""
+        """Update the buffers in place, as `UpdateProgram.run` does."""
         self.run_all([buffers], scalars)
 
     def run_all(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> None:

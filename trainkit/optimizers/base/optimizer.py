@@ -31,8 +31,8 @@ from trainkit.optimizers.base.options import (
     is_number,
 )
 from trainkit.optimizers.base.overwriting import is_overwritten, overwrite
-from trainkit.optimizers.base.slot_state import WeightState
-from trainkit.optimizers.base.slots import KnownWeights
+from trainkit.optimizers.base.slot_state import SlotState
+from trainkit.optimizers.base.slots import SlotTable
 from trainkit.optimizers.base.stateless_state import OutsideState
 from trainkit.optimizers.base.step import (
     apply_step,
@@ -100,7 +100,7 @@ class Optimizer(OutsideState):
             if option != "name":
                 setattr(self, option, options[option])
         self._limits = ClipLimits(self.clipnorm, self.clipvalue, self.global_clipnorm)
-        self._states = KnownWeights()
+        self._states = SlotTable()
         self._programs = Programs()
         with eval_shape.eagerly(), devices.device("/cpu:0"):
             self._iterations = Variable(np.zeros((), np.int64), trainable=False, name="iteration")
@@ -273,16 +273,16 @@ class Optimizer(OutsideState):
                 "optimized"
             )
 
-    def state_of(self, weight: Variable) -> WeightState:
+    def state_of(self, weight: Variable) -> SlotState:
         """What is kept for `weight`, made when it is asked for the first time."""
         state = self._states.by_id.get(id(weight))
         return self._new_state(weight) if state is None else state
 
-    def _new_state(self, weight: Variable) -> WeightState:
+    def _new_state(self, weight: Variable) -> SlotState:
         self._check_trainable(weight)
         update = self.update_of(weight)
         key = (update.__name__, self._states.excludes(weight))
-        state = WeightState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
+        state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
         self._states.by_id[id(weight)] = state
         xp = devices.XP_OF[type(weight._value._array)]
         for slot in state.names:
@@ -295,7 +295,7 @@ class Optimizer(OutsideState):
             )
         return state
 
-    def _add_slot(self, state: WeightState, slot: str, value: Any) -> None:
+    def _add_slot(self, state: SlotState, slot: str, value: Any) -> None:
         variable = state.add_slot(slot, value, self.name)
         self._slot_added(slot, state.weight, variable)
 
@@ -494,10 +494,10 @@ class Optimizer(OutsideState):
         return {**self.__dict__, "_states": self._states.kept(), "_programs": None}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
-        self.__dict__.update(kept, _programs=Programs(), _states=KnownWeights())
+        self.__dict__.update(kept, _programs=Programs(), _states=SlotTable())
         for weight, slots in self._states.take(kept["_states"]):
             update = self.update_of(weight)
             key = (update.__name__, self._states.excludes(weight))
-            state = WeightState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
+            state = SlotState(weight, self.slots_of(weight), rule_of(self, weight, update), key)
             state.take_slots(slots)
             self._states.by_id[id(weight)] = state

@@ -17,7 +17,7 @@ from trainkit.core.variable import Variable, writable_arrays
 _DTYPE, _IN_ORDER = attrgetter("dtype"), attrgetter("flags.carray")
 
 
-class WeightState:
+class SlotState:
     """One weight, its slots, and the rule that updates them.
 
     Attributes:

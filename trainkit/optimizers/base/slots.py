@@ -1,4 +1,4 @@
-"""`KnownWeights`: the weights that an optimizer has met, with their slots."""
+"""`SlotTable`: the weights that an optimizer has met, with their slots."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from typing import Any
 
 from trainkit.core.variable import Variable
-from trainkit.optimizers.base.slot_state import WeightState
+from trainkit.optimizers.base.slot_state import SlotState
 
 
-class KnownWeights:
+class SlotTable:
     """The weights an optimizer knows."""
 
     def __init__(self) -> None:
-        self.by_id: dict[int, WeightState] = {}
+        self.by_id: dict[int, SlotState] = {}
         self.chosen: list[Variable] = []
         self._excluded: dict[int, Variable] = {}
         self._patterns: list[str] = []
@@ -47,7 +47,7 @@ class KnownWeights:
         self._warned.update(missing)
         return news
 
-    def averaged(self) -> list[WeightState]:
+    def averaged(self) -> list[SlotState]:
         """The states of the weights that have a moving average."""
         return [state for state in self.by_id.values() if "average" in state.slots]
 

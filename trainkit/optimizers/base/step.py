@@ -13,7 +13,7 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.optimizers.base.clipping import clip_gradients
-from trainkit.optimizers.base.slot_state import WeightState
+from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.update_step import assign_steps, assigns
 
 _F32 = np.dtype(np.float32)
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
 
 
-def apply_step(optimizer: Optimizer, states: list[WeightState], grads: list[Tensor]) -> None:
+def apply_step(optimizer: Optimizer, states: list[SlotState], grads: list[Tensor]) -> None:
     """Update the weights of `states` by `grads`, their averages, and the step count."""
     if trace_state.current_trace() is not None:
         with trace_state.silence():
@@ -55,7 +55,7 @@ def rule_of(optimizer: Optimizer, of: Variable, update: Callable[..., Any]) -> C
 # ------------------------------------------------------------------ eagerly
 
 
-def run_step(optimizer: Optimizer, states: list[WeightState], grads: list[Any]) -> None:
+def run_step(optimizer: Optimizer, states: list[SlotState], grads: list[Any]) -> None:
     """The step on arrays; no graph may be traced."""
     done = int(optimizer._iterations._value._array)
     if optimizer.loss_scale_factor is not None:
@@ -79,12 +79,12 @@ def run_step(optimizer: Optimizer, states: list[WeightState], grads: list[Any]) 
     count[()] = done + 1  # in a tenth of the time of adding in place
 
 
-def _mean_with_kept(state: WeightState, grad: Any, period: int) -> Any:
+def _mean_with_kept(state: SlotState, grad: Any, period: int) -> Any:
     return (grad + state.slots["accumulated_gradient"]._value._array) / period
 
 
 def _update_weights(
-    optimizer: Optimizer, states: list[WeightState], grads: list[Any], done: int
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], done: int
 ) -> None:
     if optimizer._limits:
         grads = clip_gradients(devices.XP_OF[type(grads[0])], grads, optimizer._limits)
@@ -121,7 +121,7 @@ def current_rate(optimizer: Optimizer) -> Any:
     return np.float32(array)
 
 
-def _constrain(states: list[WeightState]) -> None:
+def _constrain(states: list[SlotState]) -> None:
     for state in states:
         weight = state.weight
         if weight.constraint is not None:
@@ -147,7 +147,7 @@ def _run_averages(optimizer: Optimizer, done: int) -> None:
 
 
 def trace_step(
-    optimizer: Optimizer, states: list[WeightState], grads: list[Any], finite: Any = None
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], finite: Any = None
 ) -> None:
     """The same step as assignments in the graph being traced.
 
@@ -181,7 +181,7 @@ def _assign_where(condition: Any, variable: Variable, new: Any, old: Any) -> Non
 
 
 def _trace_sums(
-    optimizer: Optimizer, states: list[WeightState], grads: list[Any], last: Any, finite: Any
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], last: Any, finite: Any
 ) -> list[Any]:
     """The accumulated gradients with those of this step; all begin anew after the last one."""
     new = {id(s.slots["accumulated_gradient"]): g for s, g in zip(states, grads, strict=True)}
@@ -194,7 +194,7 @@ def _trace_sums(
 
 
 def _trace_weights(
-    optimizer: Optimizer, states: list[WeightState], grads: list[Any], counted: Any, active: Any
+    optimizer: Optimizer, states: list[SlotState], grads: list[Any], counted: Any, active: Any
 ) -> None:
     if optimizer._limits:
         grads = clip_gradients(ops, grads, optimizer._limits)

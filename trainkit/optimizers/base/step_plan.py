@@ -12,8 +12,8 @@ import numpy as np
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.jit import kernel_family
 from trainkit.optimizers.base.fused_update import FIRST, FusedUpdate
-from trainkit.optimizers.base.slot_state import WeightState
-from trainkit.optimizers.base.update_program import NotElementwise, RuleProgram
+from trainkit.optimizers.base.slot_state import SlotState
+from trainkit.optimizers.base.update_program import NotElementwise, UpdateProgram
 
 if TYPE_CHECKING:  # imports what writes the kernels of GPUs
     from trainkit.optimizers.base.update_cuda import RuleKernel
@@ -31,7 +31,7 @@ class StepPlan:
     """
 
     def __init__(
-        self, states: list[WeightState], programs: list[FusedUpdate | RuleKernel | None]
+        self, states: list[SlotState], programs: list[FusedUpdate | RuleKernel | None]
     ) -> None:
         self.states = states
         self._weights = [state.weight for state in states]
@@ -51,7 +51,7 @@ class StepPlan:
             for places in groups.values()
         ]
 
-    def is_over(self, states: list[WeightState]) -> bool:
+    def is_over(self, states: list[SlotState]) -> bool:
         """Whether the plan is one for `states`."""
         mine = self.states
         return states is mine or (len(states) == len(mine) and all(map(is_, states, mine)))
@@ -74,7 +74,7 @@ class StepPlan:
             group.update(grads, scalars)
 
 
-def _group(program: Any, members: list[tuple[int, WeightState]]) -> _Group | _GpuGroup:
+def _group(program: Any, members: list[tuple[int, SlotState]]) -> _Group | _GpuGroup:
     on_gpu = program is not None and not isinstance(program, FusedUpdate)
     return _GpuGroup(program, members) if on_gpu else _Group(program, members)
 
@@ -87,7 +87,7 @@ class _GpuGroup:
         members: place of the gradient and state of each.
     """
 
-    def __init__(self, kernel: RuleKernel, members: list[tuple[int, WeightState]]) -> None:
+    def __init__(self, kernel: RuleKernel, members: list[tuple[int, SlotState]]) -> None:
         self._kernel = kernel
         self._members = members
 
@@ -112,7 +112,7 @@ class _Group:
         members: place of the gradient and state of each.
     """
 
-    def __init__(self, program: FusedUpdate | None, members: list[tuple[int, WeightState]]) -> None:
+    def __init__(self, program: FusedUpdate | None, members: list[tuple[int, SlotState]]) -> None:
         self._program = program
         self._members = members
         sizes = [state.weight._value._array.size for _, state in members]
@@ -163,39 +163,39 @@ class Programs:
         self._kernels: dict[Any, RuleKernel | None] = {}
         self.plan: StepPlan | None = None
 
-    def of(self, state: WeightState, n_scalars: int) -> FusedUpdate | None:
+    def of(self, state: SlotState, n_scalars: int) -> FusedUpdate | None:
         """The program of a weight's rule, made when it is first asked for."""
         if state.key in self._programs:
             return self._programs[state.key]
         try:
-            program = RuleProgram(state.rule, len(state.names), n_scalars, state.dtype)
+            program = UpdateProgram(state.rule, len(state.names), n_scalars, state.dtype)
         except NotElementwise:
             self._programs[state.key] = None
             return None
         made = self._programs[state.key] = FusedUpdate(program)
         return made
 
-    def plan_of(self, states: list[WeightState], n_scalars: int) -> StepPlan:
+    def plan_of(self, states: list[SlotState], n_scalars: int) -> StepPlan:
         """The plan of a step over `states`: that of the last one, if these are the same."""
         if self.plan is None or not self.plan.is_over(states):
             programs = [self._chosen(s, n_scalars) for s in states]
             self.plan = StepPlan(states, programs)
         return self.plan
 
-    def _chosen(self, state: WeightState, n_scalars: int) -> FusedUpdate | RuleKernel | None:
+    def _chosen(self, state: SlotState, n_scalars: int) -> FusedUpdate | RuleKernel | None:
         if state.is_in_place:
             return self.of(state, n_scalars)
         on_gpu = state.is_on_gpu and kernel_family.mode() != "off"
         return self.on_gpu(state, n_scalars) if on_gpu else None
 
-    def on_gpu(self, state: WeightState, n_scalars: int) -> RuleKernel | None:
+    def on_gpu(self, state: SlotState, n_scalars: int) -> RuleKernel | None:
         """The kernel of a weight's rule on a GPU, made when it is first asked for."""
         if state.key not in self._kernels:
             from trainkit.optimizers.base.update_cuda import RuleKernel
 
             kernel = None
             with contextlib.suppress(NotElementwise):
-                rule = RuleProgram(state.rule, len(state.names), n_scalars, state.dtype)
+                rule = UpdateProgram(state.rule, len(state.names), n_scalars, state.dtype)
                 kernel = RuleKernel(rule)
             self._kernels[state.key] = kernel
         return self._kernels[state.key]

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.optimizers.base.update_program import RuleProgram
+from trainkit.optimizers.base.update_program import UpdateProgram
 from trainkit.optimizers.base.update_statements import statements
 
 MOST = 4096
 """Elements up to which intermediate results may lie in new memory."""
 
 
-def number_calls(program: RuleProgram) -> Callable[..., None]:
+def number_calls(program: UpdateProgram) -> Callable[..., None]:
     """`update(i, b0, ..., s0, ..., h0, ...)`: updates element `i` of the buffers."""
     numbers, body = statements(program)
     constants: dict[str, str] = {}
@@ -33,7 +33,7 @@ def _name(text: str, constants: dict[str, str]) -> str:
     return constants.setdefault(text, f"c{len(constants)}")
 
 
-def array_calls(program: RuleProgram) -> Callable[..., None]:
+def array_calls(program: UpdateProgram) -> Callable[..., None]:
     """`update(b0, ..., s0, ..., h0, ...)`: updates buffers of any one shape."""
     numbers, _ = statements(program)
     given = [f"b{i}" for i in range(program.n_buffers)]

@@ -24,8 +24,8 @@ from trainkit.compiler.cuda.cuda_kernel import THREADS, compiled
 from trainkit.compiler.cuda.cuda_source import KernelSource
 from trainkit.compiler.ir import Number
 from trainkit.core.devices import XP_OF, device_of
-from trainkit.optimizers.base.slot_state import WeightState
-from trainkit.optimizers.base.update_program import NotElementwise, RuleProgram, Symbol
+from trainkit.optimizers.base.slot_state import SlotState
+from trainkit.optimizers.base.update_program import NotElementwise, Symbol, UpdateProgram
 
 MOST_WEIGHTS = 64
 """Weights of one launch: their table has to fit into the 4 KiB of a kernel's arguments."""
@@ -44,7 +44,7 @@ class RuleKernel:
         NotElementwise: there is no text for one of its functions.
     """
 
-    def __init__(self, program: RuleProgram) -> None:
+    def __init__(self, program: UpdateProgram) -> None:
         self.program = program
         self.record = _record(program)
         if self.record.itemsize > _ARGUMENT_BYTES:
@@ -102,7 +102,7 @@ class RuleKernel:
         return table, blocks
 
 
-def _record(program: RuleProgram) -> np.dtype[Any]:
+def _record(program: UpdateProgram) -> np.dtype[Any]:
     """The layout of the table, as the compiler of CUDA lays it out."""
     return np.dtype(
         [
@@ -141,7 +141,7 @@ extern "C" __global__ void {name}(const Table t) {{
 """
 
 
-def _source(program: RuleProgram) -> KernelSource:
+def _source(program: UpdateProgram) -> KernelSource:
     real = type_of(program.dtype)
     before, body = _statements(program, real)
     given = {
@@ -158,7 +158,7 @@ def _source(program: RuleProgram) -> KernelSource:
     return KernelSource(name, _TEXT.format(name=name, **given), (), PIECE)
 
 
-def _statements(program: RuleProgram, real: str) -> tuple[list[str], list[str]]:
+def _statements(program: UpdateProgram, real: str) -> tuple[list[str], list[str]]:
     """What is done once, and with each element `i`."""
     buffers, scalars = program.inputs
     names = {id(x): f"x{i}" for i, x in enumerate(buffers)}
@@ -185,7 +185,7 @@ def _expression(symbol: Symbol, names: dict[int, str], dtype: np.dtype[Any]) -> 
     return expression(name, dtype, inputs, dtype)
 
 
-def gpu_buffers(state: WeightState, grad: Any) -> list[Any] | None:
+def gpu_buffers(state: SlotState, grad: Any) -> list[Any] | None:
     """Weight, gradient and slots to update in place; `None` where they are not for a kernel."""
     weight = state.weight._value._array
     xp = XP_OF[type(weight)]

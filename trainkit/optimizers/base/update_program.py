@@ -112,7 +112,7 @@ class UpdateStep:
         self.out = out
 
 
-class RuleProgram:
+class UpdateProgram:
     """What `rule(xp, weight, grad, scalars, *slots)` does, ready to run in place.
 
     Registers are numbered: weight, gradient and slots first, then scratch buffers, then scalars,
@@ -191,7 +191,7 @@ class _Compiler:
     """Turns result symbols into the steps of a program and assigns registers."""
 
     def __init__(
-        self, program: RuleProgram, buffers: list[Symbol], scalars: tuple[Symbol, ...]
+        self, program: UpdateProgram, buffers: list[Symbol], scalars: tuple[Symbol, ...]
     ) -> None:
         self.program = program
         self.buffers = buffers

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainkit.optimizers.base.update_program import RuleProgram, Symbol
+from trainkit.optimizers.base.update_program import Symbol, UpdateProgram
 
 INFIX = {np.add: "+", np.subtract: "-", np.multiply: "*", np.true_divide: "/"}
 """Ufuncs that are written as operators."""
 
 
-def statements(program: RuleProgram) -> tuple[list[str], list[str]]:
+def statements(program: UpdateProgram) -> tuple[list[str], list[str]]:
     """Names of scalars and of what is computed from them, and what is done with element i."""
     buffers, scalars = program.inputs
     names = {id(x): f"x{i}" for i, x in enumerate(buffers)}

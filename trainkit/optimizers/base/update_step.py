@@ -21,7 +21,7 @@ from trainkit.optimizers.base.overwriting import is_overwritten
 
 if TYPE_CHECKING:
     from trainkit.optimizers.base.optimizer import Optimizer
-    from trainkit.optimizers.base.slot_state import WeightState
+    from trainkit.optimizers.base.slot_state import SlotState
 
 
 class AssigningSteps(Trackable):
@@ -205,7 +205,7 @@ def _takes_rate(kind: Any) -> bool:
 
 
 def assign_steps(
-    optimizer: Optimizer, states: Sequence[WeightState], grads: Sequence[Any], active: Any = None
+    optimizer: Optimizer, states: Sequence[SlotState], grads: Sequence[Any], active: Any = None
 ) -> None:
     """Call `update_step` for each weight, after weight decay.
 
@@ -236,7 +236,7 @@ def assign_steps(
             variable.assign(ops.where(active, variable.value(), value))
 
 
-def _may_change(optimizer: Optimizer, states: Sequence[WeightState]) -> list[Variable]:
+def _may_change(optimizer: Optimizer, states: Sequence[SlotState]) -> list[Variable]:
     """The weights and all state of the optimizer but what the base itself keeps."""
     base = {id(optimizer._iterations), id(optimizer._learning_rate)}
     base.update(id(slot) for slot in optimizer._states.accumulated())
