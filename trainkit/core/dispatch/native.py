@@ -13,7 +13,7 @@ import types
 import warnings
 from typing import Any, NamedTuple
 
-VERSION = 2
+VERSION = 3
 """That of `_native` which this trainkit was written for."""
 
 FAILURE: str | None = None
@@ -83,15 +83,14 @@ def attempt(name: str, *arguments: Any) -> Any:
     """What a function of the compiled half gives while trainkit is being imported.
 
     Returns:
-        Its result, `None` without a compiled half that has it. When it raises, a warning says so
-        once, and from then on there is none: the Python functions take over.
+        Its result, `None` without a compiled half. When it raises, or has no such function, a
+        warning says so once, and from then on there is none: the Python functions take over.
     """
     global NATIVE
-    maker = getattr(NATIVE, name, None)
-    if maker is None:
+    if NATIVE is None:
         return None
     try:
-        return maker(*arguments)
+        return getattr(NATIVE, name)(*arguments)
     except Exception as error:
         _tell(error)
         NATIVE.switch(False)  # what is compiled already calls the Python functions
