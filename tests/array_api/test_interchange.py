@@ -1,9 +1,12 @@
 """Arrays of other libraries: DLPack, the namespace of a tensor, NumPy's functions."""
 
+import inspect
+
 import array_api_strict as strict
 import numpy as np
 import pytest
 
+import trainkit as tk
 import trainkit.array_api as xp
 from trainkit.core.errors import DeviceError
 from trainkit.core.tensor import Tensor, convert_to_tensor
@@ -182,3 +185,15 @@ def test_limits_of_other_kinds_are_type_errors():
         xp.finfo(xp.int8)
     with pytest.raises(TypeError, match="float32 is no integer type"):
         xp.iinfo(xp.float32)
+
+
+def test_dlpack_has_the_standard_s_arguments():
+    names = list(inspect.signature(tk.Tensor.__dlpack__).parameters)
+    assert names == ["self", "stream", "max_version", "dl_device", "copy"]
+    x = tk.constant([1.0, 2.0])
+    copied = np.from_dlpack(x, copy=True)
+    copied[0] = 5.0
+    assert x.numpy().tolist() == [1.0, 2.0]
+    assert np.from_dlpack(x, device="cpu").tolist() == [1.0, 2.0]
+    with pytest.raises(TypeError, match="streams"):
+        x.__dlpack__(streams=None)

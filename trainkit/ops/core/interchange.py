@@ -69,9 +69,27 @@ def _received(xp: Any, x: Any) -> Any:
     return array
 
 
-def _dlpack(self: Tensor, **kwargs: Any) -> Any:
-    """A capsule on the memory of the tensor, which its receiver must not write to."""
-    return _full_array(self).__dlpack__(**kwargs)
+def _dlpack(
+    self: Tensor,
+    /,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[Any, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A capsule on the memory of a tensor, which its receiver must not write to.
+
+    Args:
+        self: the tensor.
+        stream: of a GPU, on which the receiver will work.
+        max_version: the newest version of DLPack that the receiver knows.
+        dl_device: kind and number of the device that the receiver wants it on.
+        copy: `True` for memory of the receiver's own, `False` for never.
+    """
+    wanted = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return _full_array(self).__dlpack__(**given)
 
 
 def _dlpack_device(self: Tensor) -> Any:
