@@ -153,7 +153,7 @@ def _install() -> None:
     for kind in (Tensor, Variable):
         for name, member in members.items():
             setattr(kind, name, member)
-    Tensor.__dlpack__ = _dlpack  # type: ignore[method-assign]
+    Tensor.__dlpack__ = _dlpack  # type: ignore[assignment, method-assign]
     Tensor.__dlpack_device__ = _dlpack_device  # type: ignore[method-assign]
 
 
