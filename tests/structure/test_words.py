@@ -12,6 +12,9 @@ import pytest
 
 from tests.structure.imports import PACKAGE
 
+FSTRING_START = getattr(tokenize, "FSTRING_START", None)
+FSTRING_END = getattr(tokenize, "FSTRING_END", None)
+
 # A word of our own, and what the field says. Two words are one name, as in `way_back`, `WayBack`
 # and "way back".
 FIELD = {
@@ -109,10 +112,13 @@ def words(text: str) -> list[str]:
 
 def spoken(source: str) -> Iterator[str]:
     """What a Python file says to its reader: names, comments, docstrings; no other strings."""
-    statement_begins = True
+    statement_begins, inside = True, 0
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in (tokenize.NAME, tokenize.COMMENT) or (
-            token.type == tokenize.STRING and statement_begins
+        # from Python 3.12 on, what stands in an f-string comes as tokens of its own
+        inside += (token.type == FSTRING_START) - (token.type == FSTRING_END)
+        if not inside and (
+            token.type in (tokenize.NAME, tokenize.COMMENT)
+            or (token.type == tokenize.STRING and statement_begins)
         ):
             yield token.string
         if token.type not in (tokenize.COMMENT, tokenize.NL):
