@@ -77,9 +77,7 @@ def packer(template: Any) -> Callable[[list[Any]], Any]:
     """A function from leaves to an element of this structure."""
     if not isinstance(template, tuple | dict):
         return lambda leaves: leaves[0]
-    if type(template) is tuple and not any(isinstance(t, tuple | dict) for t in template):
-        return tuple
-    return lambda leaves: nest.pack(template, leaves)
+    return nest.packer(template)
 
 
 def tensors(leaves: list[Any]) -> list[Any]:
