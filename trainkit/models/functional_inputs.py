@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from trainkit import ops
-from trainkit.core import nest
+from trainkit.core import masks, nest
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.layers.base import mask_propagation
 from trainkit.layers.base.keras_tensor import KerasTensor
 
 _NESTS = (list, tuple, dict)
@@ -138,7 +137,7 @@ def masked(inputs: list[Any], given: list[Any]) -> list[Any]:
     for x, mask in zip(inputs, given, strict=True):
         if mask is not None:
             x = x if isinstance(x, Tensor) else convert_to_tensor(x)
-            mask_propagation.set_mask(x, mask)
+            masks.set_mask(x, mask)
         found.append(x)
     return found
 
@@ -174,8 +173,8 @@ def fitted(x: Any, symbol: KerasTensor, sizes: bool = True) -> Any:
         x = ops.expand_dims(x, -1)
     elif len(have) == len(want) + 1 and have[-1] == 1:
         x = ops.squeeze(x, -1)
-    if x is not given and mask_propagation.any_held():
-        mask_propagation.set_mask(x, mask_propagation.mask_of(given))
+    if x is not given and masks.any_held():
+        masks.set_mask(x, masks.mask_of(given))
     _compare(symbol, want, tuple(x.shape), sizes)
     return x
 

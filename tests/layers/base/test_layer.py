@@ -331,7 +331,7 @@ def test_forgetting_super_init_is_explained():
 
 
 def test_masks_travel_through_layers_and_die_with_their_tensors():
-    from trainkit.layers.base import mask_propagation
+    from trainkit.core import masks
 
     class Maker(Layer):
         def __init__(self):
@@ -350,7 +350,7 @@ def test_masks_travel_through_layers_and_die_with_their_tensors():
             return x
 
     gc.collect()
-    held = len(mask_propagation.HELD)
+    held = len(masks.HELD)
     taker = Taker()
     taker(X)
     assert taker.mask is None
@@ -360,7 +360,7 @@ def test_masks_travel_through_layers_and_die_with_their_tensors():
     taker.__dict__["mask"] = None
     del y
     gc.collect()
-    assert len(mask_propagation.HELD) == held
+    assert len(masks.HELD) == held
 
 
 def test_weights_without_an_attribute_are_parts_too():

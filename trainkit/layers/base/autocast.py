@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core import nest
+from trainkit.core import masks, nest
 from trainkit.core.dtypes import DType
 from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from trainkit.core.variable import Variable
-from trainkit.layers.base import mask_propagation
 from trainkit.layers.base.call_spec import FRAME
 from trainkit.ops.math.elementwise import cast
 
@@ -43,8 +42,8 @@ def to_input(x: Any, dtype: DType | None) -> Any:
     if dtype is None or not x.dtype.is_floating or x.dtype == dtype:
         return x
     y = cast(x, dtype)
-    if mask_propagation.any_held():
-        mask_propagation.set_mask(y, mask_propagation.mask_of(x))
+    if masks.any_held():
+        masks.set_mask(y, masks.mask_of(x))
     return y
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trainkit import constraints, initializers, ops, regularizers
-from trainkit.core import dtypes, nest
+from trainkit.core import dtypes, masks, nest
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgumentError
 from trainkit.core.registry import Registry, deserialize_object, serialize_object
@@ -39,7 +39,7 @@ from trainkit.layers.base.weight_arguments import check_options, placed, set_aut
 from trainkit.layers.base.weights import check_unlocked
 
 LAYERS = Registry("layers", "layer")
-_HELD = mask_propagation.HELD
+_HELD = masks.HELD
 
 
 class Layer(SpecsByRunning):
@@ -239,7 +239,7 @@ class Layer(SpecsByRunning):
             if not self.built:
                 return self._first_call(args, kwargs)
             args, kwargs = self._prepare(args, kwargs)
-            told = mask_propagation.any_held() or "mask" in kwargs
+            told = masks.any_held() or "mask" in kwargs
         entry, outer = frame.entry, frame.training
         training = outer
         if kwargs and "training" in kwargs:
@@ -311,7 +311,7 @@ class Layer(SpecsByRunning):
             check_inputs(self, self.input_spec, args[0] if args else next(iter(kwargs.values())))
         if not self.built:
             self._build_for(args, kwargs)
-        if mask_propagation.any_held() and self._facts.mask_names:
+        if masks.any_held() and self._facts.mask_names:
             kwargs = mask_propagation.filled_in(self._facts, args, kwargs)
         if len(args) == 1 and type(args[0]) is Tensor:
             array = args[0]._array

@@ -6,11 +6,7 @@ import warnings
 from typing import Any
 
 from trainkit.core import nest
-from trainkit.core.masks import HELD as HELD
-from trainkit.core.masks import any_held as any_held
-from trainkit.core.masks import mask_of as mask_of
-from trainkit.core.masks import masks_of as masks_of
-from trainkit.core.masks import set_mask as set_mask
+from trainkit.core.masks import mask_of, masks_of, set_mask
 from trainkit.core.tensor import is_tensor
 
 
