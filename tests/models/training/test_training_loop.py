@@ -237,6 +237,12 @@ def two_outputs(**arguments):
     return model
 
 
+@pytest.mark.parametrize("weights", [["accuracy"], {"a": "mae"}, [1.0, "mae"]])
+def test_a_metric_in_the_place_of_loss_weights_is_told_apart(weights):
+    with pytest.raises(ValueError, match=r"loss_weights holds '(\w+)'.*metrics=\['\1'\]"):
+        two_outputs(loss="mse", loss_weights=weights)
+
+
 def test_several_outputs_have_losses_and_metrics_of_their_own():
     targets = [Y, LABELS]
     model = two_outputs(

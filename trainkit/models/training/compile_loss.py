@@ -53,7 +53,7 @@ class CompiledLoss:
         added: called with each metric that is made, one for the loss of each of several outputs.
 
     Raises:
-        ValueError: a name is that of no loss.
+        ValueError: a name is that of no loss, or a weight is text.
     """
 
     def __init__(
@@ -69,6 +69,12 @@ class CompiledLoss:
         for one in nest.flatten(loss):
             if one not in _BY_SHAPES:
                 losses.get(one)  # an unknown name is an error now
+        for one in nest.flatten(weights):
+            if isinstance(one, str):
+                raise ValueError(
+                    f"compile: loss_weights holds {one!r}, and takes numbers; metrics are an "
+                    f"argument of their own: compile(..., metrics=[{one!r}])"
+                )
 
     @property
     def built(self) -> bool:
