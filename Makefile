@@ -16,7 +16,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-gpu check lint types fast-tests attack fuzz bench bench-gpu clean
+.PHONY: train test test-kernels test-gpu check lint types fast-tests attack fuzz docs bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -51,6 +51,11 @@ attack: $(VENV)/.ready
 fuzz: $(VENV)/.ready
 	PYTHONPATH=. TRAINKIT_JIT=0 $(BIN)/python -m tests.attacks.fuzz $(ARGS)
 
+# The site, in site/: the reference from the docstrings, then all pages; a dead link is an error.
+docs: $(VENV)/.ready-docs
+	$(BIN)/python docs/reference.py
+	$(BIN)/zensical build --strict --clean
+
 bench: $(VENV)/.ready
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
@@ -64,6 +69,10 @@ clean:
 $(VENV)/.ready: pyproject.toml setup.py trainkit/core/dispatch/_native.pyx $(wildcard trainkit/core/dispatch/native_code/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	touch $@
+
+$(VENV)/.ready-docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),docs]"
 	touch $@
 
 $(VENV)/.ready-$(CUDA): $(VENV)/.ready

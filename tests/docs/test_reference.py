@@ -1,0 +1,88 @@
+"""The reference has every public name, once, with its arguments."""
+
+import importlib.util
+import pathlib
+import re
+import types
+
+import pytest
+
+import trainkit as tk
+
+pytest.importorskip("griffe", reason="griffelib writes the reference")
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = load()
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return reference.pages()
+
+
+def test_every_door_has_a_page():
+    doors = {f"tk.{n}" for n in dir(tk) if isinstance(getattr(tk, n), types.ModuleType)}
+    # `compat` holds nothing but `v1`, and `trainkit.eager` is another door's name for the same
+    assert doors - {"tk.compat"} <= set(reference.DOORS)
+
+
+def test_every_name_is_described_once_or_leads_to_where_it_is(pages):
+    text = "\n".join(pages.values())
+    described = re.findall(r"^## `\w+` \{ #([\w.]+) \}$", text, re.MULTILINE)
+    assert len(described) == len(set(described)) > 1500
+    known = set(described)
+    known |= {
+        n for line in re.findall(r"^Also (.*)\.$", text, re.M) for n in line[1:-1].split("`, `")
+    }
+    known |= set(re.findall(r"^- `([\w.]+)`: \[`[\w.]+`\]\(", text, re.MULTILINE))
+    asked = {f"{door}.{name}" for door in reference.DOORS for name in reference.public_names(door)}
+    assert asked - known == set()
+
+
+def test_every_link_leads_to_a_heading(pages):
+    for name, text in pages.items():
+        for file, anchor in re.findall(r"\]\((\w+\.md)#([\w.]+)\)", text):
+            assert f"{{ #{anchor} }}" in pages[file], f"{name} -> {file}#{anchor}"
+
+
+def test_a_class_shows_arguments_sections_and_methods():
+    text = "\n".join(reference.entry("tk.losses.Huber", tk.losses.Huber, ["`tk.losses.H`"]))
+    assert text.startswith("## `Huber` { #tk.losses.Huber }\n\nAlso `tk.losses.H`.\n")
+    assert 'Huber(delta=1.0, reduction="sum_over_batch_size"' in text.replace("'", '"')
+    assert "**Args**\n\n- `delta`: " in text
+
+
+def test_long_signatures_take_a_line_for_each_argument():
+    def long(
+        first_argument, *, second_argument=(1, 2), third="a, b", fourth_argument=None, fifth=5
+    ):
+        """Text."""
+
+    assert reference.signature(long).splitlines() == [
+        "(",
+        "    first_argument,",
+        "    *,",
+        "    second_argument=(1, 2),",
+        "    third='a, b',",
+        "    fourth_argument=None,",
+        "    fifth=5,",
+        ")",
+    ]
+
+
+def test_a_section_that_has_no_form_is_an_error():
+    class Section:
+        kind = reference.DocstringSectionKind.modules
+        value = ()
+
+    with pytest.raises(ValueError, match="modules"):
+        list(reference._section(Section()))
