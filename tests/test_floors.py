@@ -65,6 +65,7 @@ CORE_ORDER = [
     "rng",
     "nest",
     "names",
+    "dispatch/slow_work",
     "trackable",
     "keras_tree",
     "dispatch/trace_state",

@@ -2,153 +2,164 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from typing import Any
 
 from trainkit.callbacks.callback import Callback, Logs, numbers
+from trainkit.callbacks.progbar import Pace, count_text, duration_text, logs_pieces, logs_text
+from trainkit.callbacks.status_line import StatusLine
+from trainkit.core.dispatch import slow_work
 
 _SECONDS_BETWEEN_DRAWS = 0.1
 _SECONDS_BEFORE_FIRST_PREDICT_BAR = 0.5
 
 
-def number_text(value: Any) -> str:
-    """A metric as the bar shows it."""
-    if not isinstance(value, float | int):
-        return str(value)
-    small = value != 0 and abs(value) < 1e-3
-    return f"{value:.4e}" if small else f"{value:.4f}"
-
-
-def logs_text(logs: Logs) -> str:
-    """All metrics on one line: those of training, then those of validation."""
-    names = sorted(logs, key=lambda name: (name.startswith("val_"), name != "loss", name))
-    return " - ".join(f"{name}: {number_text(logs[name])}" for name in names)
-
-
-class ProgressBar(Callback):
-    """Shows how far an epoch is, with the metrics so far.
-
-    On a terminal a tqdm bar is drawn, again and again by the clock rather than by batch, so that it
-    costs next to nothing; elsewhere, such as in a file, each epoch ends with one plain line.
-
-    Args:
-        verbose: 1 for the bar where there is a terminal, 2 for the lines.
-    """
+class _Bar(Callback):
+    """What the bars of all loops share: a line, drawn by the clock, and who hears of slow work."""
 
     reads_batch_logs = False
-    _untracked = Callback._untracked | {"bar"}
+    _untracked = Callback._untracked | {"line", "pace"}
 
     def __init__(self, verbose: int = 1) -> None:
         super().__init__()
-        self.draws = verbose == 1 and bool(getattr(sys.stdout, "isatty", lambda: False)())
-        self.bar: Any = None
+        self.line = StatusLine()
+        self.draws = verbose == 1 and self.line.kind != "file"
+        self.pace = Pace()
         self.drawn_at = 0.0
-        self.began_at = 0.0
         self.steps_done = 0
-        self.title = ""
 
-    # ------------------------------------------------------------------ training
+    def _begin(self) -> None:
+        self.pace = Pace()
+        self.drawn_at = time.perf_counter()
+        self.steps_done = 0
+
+    def _is_due(self) -> bool:
+        return self.draws and time.perf_counter() - self.drawn_at > _SECONDS_BETWEEN_DRAWS
+
+    def _head(self, title: str, total: int | None) -> str:
+        return f"{title}  {count_text(self.steps_done, total, 'step')}"
+
+    def _show(self, title: str, total: int | None, logs: Logs | None, over: bool = False) -> None:
+        """Draw the line, for good if the loop is over."""
+        pieces = self.pace.pieces(self.steps_done, total, "step", over)
+        pieces += logs_pieces(numbers(logs))
+        share = self.steps_done / total if total else None
+        (self.line.end if over else self.line.draw)(self._head(title, total), share, pieces)
+        self.drawn_at = time.perf_counter()
+
+    def _listen(self) -> None:
+        if self.draws:
+            slow_work.notify(self.line.note)
+
+    def _listen_no_more(self) -> None:
+        slow_work.notify(None)
+
+
+class ProgressBar(_Bar):
+    """Shows how far an epoch is, with the metrics so far, and the validation after it.
+
+    On a terminal and in a notebook one line is drawn again and again, by the clock rather than by
+    batch, so that it costs next to nothing: how many batches, the time of one and the time left,
+    then the metrics. What does not fit beside the bar goes on in a further row. Elsewhere, such as
+    in a file, each epoch ends with one plain line.
+
+    Args:
+        verbose: 1 for the bar where there is a screen, 2 for the lines.
+    """
+
+    def __init__(self, verbose: int = 1) -> None:
+        super().__init__(verbose)
+        self.title = ""
+        self.batch_logs: Logs = {}
+        self.validating: Pace | None = None
+
+    _untracked = _Bar._untracked | {"batch_logs", "validating"}
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self.title = ""
+        self._listen()
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.title = f"Epoch {epoch + 1}/{self.params.get('epochs', '?')}"
-        self.began_at = time.perf_counter()
-        self.steps_done = 0
+        self._begin()
         if self.draws:
-            self._open(self.title)
+            self.line.draw(self._head(self.title, self.params.get("steps")))
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self.steps_done = batch + 1
-        if self.bar is not None and time.perf_counter() - self.drawn_at > _SECONDS_BETWEEN_DRAWS:
-            self._draw(logs)
+        self.__dict__["batch_logs"] = logs
+        if self._is_due():
+            self._show(self.title, self.params.get("steps"), logs)
+
+    def on_test_begin(self, logs: Logs | None = None) -> None:
+        if self.draws and self.title:
+            self.__dict__["validating"] = Pace()
+            self.__dict__["batch_logs"] = numbers(self.batch_logs)
+            self._show_validation(0)
+
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        if self.validating is not None and self._is_due():
+            self._show_validation(batch + 1)
+
+    def on_test_end(self, logs: Logs | None = None) -> None:
+        self.__dict__["validating"] = None
+
+    def _show_validation(self, done: int) -> None:
+        """The line with the bar of the validation in place of that of training."""
+        assert self.validating is not None
+        total = self.params.get("validation_steps")
+        head = f"{self.title}  validation {count_text(done, total, 'step')}"
+        pieces = self.validating.pieces(done, total, "step", over=False) if done else []
+        share = done / total if total else None
+        self.line.draw(head, share, pieces + logs_pieces(self.batch_logs))
+        self.drawn_at = time.perf_counter()
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
-        if self.bar is not None:
-            self.bar.total = self.bar.total or self.steps_done
-            self._show(logs)
-            self._close()  # which draws
-        elif not self.draws:
-            seconds = time.perf_counter() - self.began_at
-            print(f"{self.title} - {seconds:.1f}s - {logs_text(logs or {})}", flush=True)
+        if self.draws:
+            self._show(self.title, self.params.get("steps") or self.steps_done, logs, over=True)
+            return
+        rate = self.pace.pieces(self.steps_done, None, "step", over=True)[0]
+        print(f"{self.title} - {rate} - {logs_text(numbers(logs))}", flush=True)
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
-        if self.bar is not None:
-            self._show(logs)
-            self._close()
+        self.line.leave()
         done = f"after batch {self.steps_done} of {self.title}" if self.title else "before training"
         print(f"stopped {done}", flush=True)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        self._close()
-
-    # ------------------------------------------------------------------ drawing
-
-    def _open(self, title: str) -> None:
-        from tqdm import tqdm
-
-        layout = "{desc} {percentage:3.0f}%|{bar:20}| {n_fmt}/{total_fmt} {elapsed} {postfix}"
-        open_end = "{desc} {n_fmt} batches {elapsed} {postfix}"
-        steps = self.params.get("steps")
-        self.bar = tqdm(
-            total=steps,
-            desc=title,
-            file=sys.stdout,
-            dynamic_ncols=True,
-            mininterval=0,
-            bar_format=layout if steps else open_end,
-        )
-        self.drawn_at = time.perf_counter()
-
-    def _show(self, logs: Logs | None) -> None:
-        """What the bar is to show when it is drawn next."""
-        self.bar.n = self.steps_done
-        self.bar.set_postfix_str(logs_text(numbers(logs)), refresh=False)
-
-    def _draw(self, logs: Logs | None) -> None:
-        self._show(logs)
-        self.bar.refresh()
-        self.drawn_at = time.perf_counter()
-
-    def _close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
-            self.bar = None
+        self.line.leave()
+        self.title = ""
+        self._listen_no_more()
 
 
-class LoopBar(ProgressBar):
+class LoopBar(_Bar):
     """The same for `evaluate` and `predict`; it appears only if they take their time."""
-
-    def _begin(self) -> None:
-        self.began_at = self.drawn_at = time.perf_counter()
-        self.steps_done = 0
 
     def _step(self, batch: int, title: str, logs: Logs | None) -> None:
         self.steps_done = batch + 1
-        now = time.perf_counter()
-        if not self.draws or now - self.drawn_at < _SECONDS_BETWEEN_DRAWS:
-            return
-        if self.bar is None and now - self.began_at > _SECONDS_BEFORE_FIRST_PREDICT_BAR:
-            self._open(title)
-        if self.bar is not None:
-            self._draw(logs)
+        if self._is_due() and self.pace.seconds > _SECONDS_BEFORE_FIRST_PREDICT_BAR:
+            self._show(title, self.params.get("steps"), logs)
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         self._begin()
+        self._listen()
 
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self._step(batch, "Evaluate", logs)
 
     def on_test_end(self, logs: Logs | None = None) -> None:
-        self._close()
-        seconds = time.perf_counter() - self.began_at
+        self.line.clear()
+        self._listen_no_more()
+        took = duration_text(self.pace.seconds)
         text = logs_text(numbers(logs))
-        print(f"Evaluated {self.steps_done} batches - {seconds:.1f}s - {text}", flush=True)
+        print(f"Evaluated {self.steps_done} batches - {took} - {text}", flush=True)
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
         self._begin()
+        self._listen()
 
     def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         self._step(batch, "Predict", None)
 
     def on_predict_end(self, logs: Logs | None = None) -> None:
-        self._close()
+        self.line.clear()
+        self._listen_no_more()

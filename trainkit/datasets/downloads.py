@@ -8,6 +8,7 @@ import urllib.parse
 from typing import Any
 
 from trainkit.datasets.archives import unpack
+from trainkit.datasets.download_bar import DownloadBar
 from trainkit.datasets.store import TIMEOUT_SECONDS, cache_folder
 
 _HASH_LENGTHS = {32: "md5", 64: "sha256"}
@@ -89,7 +90,7 @@ def _retrieved(origin: str, name: str, folder: pathlib.Path, known: str | None) 
 
     quiet: Any = pooch.get_logger()
     quiet.setLevel("WARNING")
-    downloader = pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS)
+    downloader = pooch.HTTPDownloader(DownloadBar(name), timeout=TIMEOUT_SECONDS)
     scheme = origin.split(":", 1)[0]
     if scheme == "file":
         downloader = _copied

@@ -5,6 +5,8 @@ import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trainkit.datasets.download_bar import DownloadBar
+
 DATA_VARIABLE = "TRAINKIT_DATA"
 CACHE_VARIABLE = "TRAINKIT_CACHE"
 TIMEOUT_SECONDS = 30
@@ -100,7 +102,7 @@ class Source:
                     known_hash=f"sha256:{self.files[name]}",
                     fname=name,
                     path=self._cache(),
-                    downloader=pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS),
+                    downloader=pooch.HTTPDownloader(DownloadBar(name), timeout=TIMEOUT_SECONDS),
                 )
                 return pathlib.Path(path)
             except (OSError, ValueError) as error:  # no connection; a file with another hash

@@ -4,6 +4,7 @@ import random as _random
 
 import numpy as _np
 
+from trainkit.callbacks.progbar import Progbar as Progbar
 from trainkit.datasets.downloads import get_file as get_file
 from trainkit.datasets.folders import audio_dataset_from_directory as audio_dataset_from_directory
 from trainkit.datasets.folders import image_dataset_from_directory as image_dataset_from_directory

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainkit.core import devices
+from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.graph.ir.graph import ABOVE, Graph
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.program import Program
@@ -82,12 +83,11 @@ class TieredProgram:
         from trainkit.graph.runtime.fusion import fuse, warm
 
         self._waiting = False
-        graph = fuse(self.graph)
-        if graph is self.graph:
-            return
-        if not warm(graph):
-            return
-        self.fused = Program(graph)
+        with slow_work(f"compiling the loops of {self.graph.name!r}"):
+            graph = fuse(self.graph)
+            if graph is self.graph or not warm(graph):
+                return
+            self.fused = Program(graph)
 
 
 def compile_graph(graph: Graph, jit_compile: bool | None = None) -> TieredProgram:

@@ -13,6 +13,7 @@ from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
+from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import (
@@ -291,7 +292,8 @@ class Function:
         self._warn_of_many(key)
         self._tracing.append(key)
         try:
-            return self._traced(key, traced_key, args, kwargs)
+            with slow_work(f"tracing {self._name!r}"):
+                return self._traced(key, traced_key, args, kwargs)
         finally:
             self._tracing.remove(key)
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
 from trainkit.kernels.threads import pools
@@ -176,8 +177,9 @@ class Family:
     def _compile(self, key: Key) -> None:
         try:
             pools.calm()
-            module = importlib.import_module(f"trainkit.kernels.{self.file}")
-            self._built[key] = _guarded(getattr(module, self.builder)(*key))
+            with slow_work(f"compiling the kernel {self.name!r}"):
+                module = importlib.import_module(f"trainkit.kernels.{self.file}")
+                self._built[key] = _guarded(getattr(module, self.builder)(*key))
         except Exception as error:  # without it everything still works, only slower
             warnings.warn(
                 f"the kernel {self.name}{key} can't be compiled, the plain version goes on: "

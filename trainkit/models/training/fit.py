@@ -103,6 +103,7 @@ class Looped(Trained):
                 "steps": feed.steps,
                 "verbose": fit_arguments.verbosity(verbose),
                 "validation": held is not None,
+                "validation_steps": None if held is None else held.steps,
             }
             called = self._callback_list(callbacks, history, ProgressBar, params)
 

@@ -1,0 +1,183 @@
+"""`StatusLine`: a text on the screen that is drawn again and again in its place."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any
+
+_WIDEST_BAR = 20
+_BARS = (_WIDEST_BAR, 10, 5, 0)
+_INDENT = "    "
+_BETWEEN = " - "
+_FEWEST_COLUMNS = 20
+
+
+def kind_of(stream: Any) -> str:
+    """What a stream leads to: `"terminal"`, `"notebook"` or `"file"`."""
+    if type(stream).__module__.partition(".")[0] in ("ipykernel", "xeus_python"):
+        return "notebook"
+    try:
+        return "terminal" if stream.isatty() else "file"
+    except (AttributeError, ValueError):  # no stream, or a closed one
+        return "file"
+
+
+def columns_of(stream: Any) -> int:
+    """How many columns a terminal has, 80 where it does not say."""
+    try:
+        found = os.get_terminal_size(stream.fileno()).columns
+    except (AttributeError, OSError, ValueError):
+        found = 0
+    return found or 80
+
+
+def bar_text(share: float, width: int, plain: bool) -> str:
+    """A bar of `width` characters, of which `share` in [0, 1] are filled.
+
+    Args:
+        share: how much is done.
+        width: in characters.
+        plain: of ASCII characters alone.
+    """
+    full, empty = ("=", ".") if plain else ("━", "╌")
+    done = int(width * min(max(share, 0.0), 1.0))
+    return full * done + empty * (width - done)
+
+
+def fitted(
+    head: str,
+    share: float | None,
+    pieces: list[str],
+    columns: int,
+    widest: int = _WIDEST_BAR,
+    plain: bool = False,
+) -> list[str]:
+    """Rows of at most `columns` characters, one if that is enough; nothing is left out.
+
+    The bar becomes shorter, then goes; what is still too much goes on in the next row.
+
+    Args:
+        head: what comes first.
+        share: of the bar, `None` for no bar.
+        pieces: what follows, each kept in one piece.
+        columns: of the screen.
+        widest: characters of the bar where there is room.
+        plain: see `bar_text`.
+    """
+    for width in sorted({min(bar, widest) for bar in _BARS}, reverse=True):
+        drawn = "" if share is None or not width else bar_text(share, width, plain)
+        first = " ".join(part for part in (head, drawn) if part)
+        line = _BETWEEN.join(part for part in (first, *pieces) if part)
+        if len(line) <= columns:
+            return [line]
+    rows, row = [], head
+    for piece in pieces:
+        longer = f"{row}{_BETWEEN}{piece}"
+        if len(longer) <= columns:
+            row = longer
+        else:
+            rows.append(row)
+            row = _INDENT + piece
+    return [*rows, row]
+
+
+class StatusLine:
+    """Draws on `sys.stdout`: in place on a terminal and in a notebook, line by line elsewhere.
+
+    On a terminal the text may take several rows; a notebook gets one, which it breaks itself.
+    """
+
+    def __init__(self, width: int = _WIDEST_BAR) -> None:
+        self._width = width
+        self._lock = threading.RLock()
+        self._rows = 0
+        self._length = 0
+        self._last: tuple[str, float | None, list[str]] | None = None
+
+    @property
+    def kind(self) -> str:
+        """`"terminal"`, `"notebook"` or `"file"`, where the output goes now."""
+        return kind_of(sys.stdout)
+
+    def draw(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
+        """Show this in place of what was drawn before; the arguments are those of `fitted`."""
+        with self._lock:
+            self._last = (head, share, pieces or [])
+            kind = self.kind
+            rows = self._fitted(kind, *self._last)
+            if kind == "file":
+                _write("\n".join(rows) + "\n")
+                return
+            _write(self._erasing(kind) + "\n".join(rows) + self._padding(kind, rows[-1]))
+            self._rows, self._length = len(rows), len(rows[-1])
+
+    def end(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
+        """Show this for good: what is drawn later comes below."""
+        with self._lock:
+            self.draw(head, share, pieces)
+            if self.kind != "file":
+                _write("\n")
+            self._forget()
+
+    def clear(self) -> None:
+        """Take what was drawn off the screen."""
+        with self._lock:
+            if self._rows:
+                kind = self.kind
+                _write(self._erasing(kind) + (self._padding(kind, "") + "\r") * (kind != "file"))
+            self._forget()
+
+    def leave(self) -> None:
+        """Keep what was drawn as it is: what is drawn later comes below."""
+        with self._lock:
+            if self._rows:
+                _write("\n")
+            self._forget()
+
+    def note(self, text: str) -> None:
+        """Print a line above what is drawn."""
+        with self._lock:
+            shown, last = self._rows, self._last
+            self.clear()
+            _write(text + "\n")
+            if shown and last is not None:
+                self.draw(*last)
+
+    def _forget(self) -> None:
+        self._rows = self._length = 0
+        self._last = None
+
+    def _fitted(self, kind: str, head: str, share: float | None, pieces: list[str]) -> list[str]:
+        columns = sys.maxsize
+        if kind == "terminal":
+            columns = max(columns_of(sys.stdout) - 1, _FEWEST_COLUMNS)
+        bar = None if kind == "file" else share
+        return fitted(head, bar, pieces, columns, self._width, _is_ascii(sys.stdout))
+
+    def _erasing(self, kind: str) -> str:
+        """What brings the cursor to the beginning of what was drawn, and erases it if it can."""
+        if kind != "terminal" or not self._rows:
+            return "\r" if self._rows else ""
+        up = f"\x1b[{self._rows - 1}A" if self._rows > 1 else ""
+        return f"\r{up}\x1b[J"
+
+    def _padding(self, kind: str, row: str) -> str:
+        """Blanks over the rest of a longer text before, where nothing else erases it."""
+        return " " * max(self._length - len(row), 0) if kind == "notebook" else ""
+
+
+def _is_ascii(stream: Any) -> bool:
+    try:
+        "━╌".encode(getattr(stream, "encoding", None) or "utf-8")
+    except (LookupError, UnicodeEncodeError):
+        return True
+    return False
+
+
+def _write(text: str) -> None:
+    stream = sys.stdout
+    if stream is not None:  # a program without a console has none
+        stream.write(text)
+        stream.flush()
