@@ -71,6 +71,14 @@ def test_a_public_name_has_a_text(door, name):
         assert inspect.getdoc(value), f"tk.{door}{name} has no docstring"
 
 
+def test_a_folder_that_was_imported_is_no_public_name():
+    for path in PACKAGE.iterdir():
+        if (path / "__init__.py").exists():
+            importlib.import_module(f"trainkit.{path.name}")
+    inner = {"cli", "compiler", "core", "graph", "kernels", "tf"}
+    assert not inner & set(dir(tk))
+
+
 @pytest.mark.parametrize("name", KERAS)
 def test_keras_names_are_the_same_at_the_top(name):
     assert getattr(tk, name) is getattr(keras, name)

@@ -128,6 +128,8 @@ _NOT_EXPORTED = {
     "ModuleType",
     "TYPE_CHECKING",
     "annotations",
+    "cli",
+    "compiler",
     "core",
     "graph",
     "importlib",
