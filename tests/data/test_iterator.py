@@ -120,7 +120,7 @@ def test_a_position_of_another_pipeline_is_refused_and_changes_nothing():
 
 def prefetch_threads():
     found = [t for t in threading.enumerate() if t.name.startswith("trainkit-")]
-    return [t for t in found if t.name != "trainkit-team"]  # it serves large loops, and stays
+    return [t for t in found if t.name != "trainkit-pool"]  # it serves large loops, and stays
 
 
 @pytest.mark.parametrize(

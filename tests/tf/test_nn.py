@@ -22,12 +22,12 @@ def test_both_signs():
 
 def depthwise(images, kernel):
     rows, columns = images.shape[1] - 1, images.shape[2] - 1
-    taps = [
+    parts = [
         images[:, a : a + rows, b : b + columns, :, None] * kernel[a, b]
         for a in (0, 1)
         for b in (0, 1)
     ]
-    return sum(taps).reshape(len(images), rows, columns, -1)
+    return sum(parts).reshape(len(images), rows, columns, -1)
 
 
 def test_depthwise_and_separable_convolutions(images, rng):

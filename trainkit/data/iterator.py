@@ -160,8 +160,8 @@ def _lists(tree: Any) -> Any:
 
 
 def _texts(tree: Any) -> Any:
-    """The array of texts that `encode` wrote as one stretch of bytes and where each ends."""
-    stretch, ends = tree[_TEXTS].tobytes(), tree["ends"].tolist()
-    parts = [stretch[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+    """The array of texts that `encode` wrote as one run of bytes and where each ends."""
+    joined, ends = tree[_TEXTS].tobytes(), tree["ends"].tolist()
+    parts = [joined[a:b] for a, b in zip([0, *ends], ends, strict=False)]
     texts = text_array(np.array([*parts, None], object)[:-1])
     return texts.reshape(tuple(tree["sizes"].tolist()))

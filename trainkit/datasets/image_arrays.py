@@ -117,7 +117,7 @@ def array_to_img(
     Args:
         x: the array.
         data_format: `"channels_first"` for (channels, height, width).
-        scale: stretch the values to 0 to 255.
+        scale: spread the values to 0 to 255.
         dtype: in which this is worked out; the default float by default.
 
     Raises:
@@ -157,7 +157,7 @@ def save_img(
         x: (height, width, 1, 3 or 4 channels).
         data_format: `"channels_first"` for (channels, height, width).
         file_format: such as `"png"`; by default what the ending of the path says.
-        scale: stretch the values to 0 to 255.
+        scale: spread the values to 0 to 255.
         **kwargs: what Pillow's `Image.save` takes besides.
     """
     image = array_to_img(x, data_format, scale)

@@ -106,7 +106,7 @@ class _Conv(_Windowed):
         padding: `"valid"` for none, `"same"` for zeros around so that stride 1 keeps the size;
             Conv1D also takes `"causal"`, zeros before the first step only.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
-        dilation_rate: distance between the taps of a window.
+        dilation_rate: distance between the elements of a window.
         groups: into how many groups the channels fall; a filter sees one.
         activation: function or its name; none by default.
         use_bias: whether to add a bias.
@@ -222,7 +222,7 @@ class _ConvTranspose(_Windowed):
         padding: `"valid"`, or `"same"` for an output `strides` times as large as the input.
         output_padding: positions added at the far side of the smallest output, below the stride.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
-        dilation_rate: distance between the taps of a window.
+        dilation_rate: distance between the elements of a window.
         activation: function or its name; none by default.
         use_bias: whether to add a bias.
         kernel_initializer, bias_initializer: what the weights start with.
@@ -319,7 +319,7 @@ class _DepthwiseConv(_Windowed):
         padding: `"valid"` or `"same"`.
         depth_multiplier: number of filters of each channel.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
-        dilation_rate: distance between the taps of a window.
+        dilation_rate: distance between the elements of a window.
         activation: function or its name; none by default.
         use_bias: whether to add a bias.
         depthwise_initializer, bias_initializer: what the weights start with.
@@ -402,7 +402,7 @@ class _SeparableConv(_Windowed):
         strides: distance between windows.
         padding: `"valid"` or `"same"`.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
-        dilation_rate: distance between the taps of a window.
+        dilation_rate: distance between the elements of a window.
         depth_multiplier: number of depthwise filters of each channel.
         activation: function or its name; none by default.
         use_bias: whether to add a bias.

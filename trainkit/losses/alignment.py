@@ -44,8 +44,8 @@ def check_fit(name: str, y_true: Tensor, y_pred: Tensor) -> None:
     """Raise unless the shapes are equal or one of them stretches to the other along axes of size 1.
 
     Raises:
-        ShapeError: the ranks differ, sizes differ, or both would stretch: then the result would
-            hold each pair of a target and another sample's prediction.
+        ShapeError: the ranks differ, sizes differ, or both would be broadcast: then the result
+            would hold each pair of a target and another sample's prediction.
     """
     a, b = tuple(y_true.shape), tuple(y_pred.shape)
     if a == b or not a or not b:

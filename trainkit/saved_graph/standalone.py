@@ -629,7 +629,7 @@ def _filled(shape, sizes):
     return tuple(int(next(live)) if n is None else n for n in shape)
 
 
-def _stretch(x, shape):
+def _broadcast(x, shape):
     extra = len(shape) - x.ndim
     return np.broadcast_to(
         x, [x.shape[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape)]
@@ -726,7 +726,7 @@ def _pads(size, window, stride, pad, dilation):
 
 
 def _windows(x, window, strides, padding, dilation, value):
-    """`(padded, out, taps)`: the padded array, the number of windows, an index per tap."""
+    """`(padded, out, offsets)`: the padded array, the number of windows, an index per offset."""
     rank = len(window)
     per_axis = (padding,) * rank if isinstance(padding, str) else padding
     axes = list(zip(x.shape[1:-1], window, strides, per_axis, dilation, strict=False))
@@ -736,28 +736,28 @@ def _windows(x, window, strides, padding, dilation, value):
         (n + sum(p) - (w - 1) * d - 1) // s + 1
         for (n, w, s, _, d), p in zip(axes, pads, strict=False)
     ]
-    taps = [
+    offsets = [
         (
             slice(None),
             *[
                 slice(t * d, t * d + (n - 1) * s + 1, s)
-                for t, d, n, s in zip(tap, dilation, out, strides, strict=False)
+                for t, d, n, s in zip(offset, dilation, out, strides, strict=False)
             ],
         )
-        for tap in itertools.product(*map(range, window))
+        for offset in itertools.product(*map(range, window))
     ]
-    return padded, out, taps
+    return padded, out, offsets
 
 
 def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
     window, filters = kernel.shape[:-2], kernel.shape[-1]
-    padded, out, taps = _windows(x, window, strides, padding, dilation_rate, 0)
+    padded, out, offsets = _windows(x, window, strides, padding, dilation_rate, 0)
     groups = x.shape[-1] // kernel.shape[-2]
     weights = kernel.reshape(-1, *kernel.shape[-2:])
     y = np.zeros((x.shape[0], *out, filters), x.dtype)
     here, there = kernel.shape[-2], filters // groups
-    for tap, w in zip(taps, weights, strict=False):
-        seen = padded[tap]
+    for offset, w in zip(offsets, weights, strict=False):
+        seen = padded[offset]
         for g in range(groups):
             mine = slice(g * there, (g + 1) * there)
             y[..., mine] += seen[..., g * here : (g + 1) * here] @ w[:, mine]
@@ -767,16 +767,16 @@ def _conv(x, kernel, bias, strides, padding, dilation_rate, activation):
 
 def _max_pool(x, pool_size, strides, padding):
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    padded, _, taps = _windows(x, pool_size, strides, padding, (1,) * len(pool_size), low)
-    return np.maximum.reduce([padded[tap] for tap in taps])
+    padded, _, offsets = _windows(x, pool_size, strides, padding, (1,) * len(pool_size), low)
+    return np.maximum.reduce([padded[offset] for offset in offsets])
 
 
 def _average_pool(x, pool_size, strides, padding):
     ones = (1,) * len(pool_size)
-    padded, _, taps = _windows(x, pool_size, strides, padding, ones, 0)
+    padded, _, offsets = _windows(x, pool_size, strides, padding, ones, 0)
     counts, _, _ = _windows(np.ones_like(x[:1, ..., :1]), pool_size, strides, padding, ones, 0)
-    total = sum(padded[tap] for tap in taps)
-    return total / sum(counts[tap] for tap in taps)
+    total = sum(padded[offset] for offset in offsets)
+    return total / sum(counts[offset] for offset in offsets)
 
 
 def _normalization(x, scale, offset, axis, epsilon, over_batch):
@@ -982,8 +982,8 @@ OPERATIONS.update(
         "reshape": lambda x, shape: x.reshape(shape),
         "reshape_sized": lambda x, *sizes, shape: x.reshape(_filled(shape, sizes)),
         "reshape_like": lambda x, like: x.reshape(like.shape),
-        "broadcast_to": lambda x, shape: _stretch(x, shape),
-        "broadcast_to_sized": lambda x, *sizes, shape: _stretch(x, _filled(shape, sizes)),
+        "broadcast_to": lambda x, shape: _broadcast(x, shape),
+        "broadcast_to_sized": lambda x, *sizes, shape: _broadcast(x, _filled(shape, sizes)),
         "broadcast_like": lambda x, like: np.broadcast_to(x, like.shape),
         "transpose": lambda x, axes=None: np.transpose(x, axes),
         "expand_dims": _expand_dims,

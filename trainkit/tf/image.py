@@ -164,7 +164,7 @@ def extract_patches(
 
 
 def sobel_edges(image: Any) -> Tensor:
-    """Slopes along height and width by Sobel's weights: (batch, h, w, c) to (..., c, 2).
+    """Gradients along height and width by Sobel's weights: (batch, h, w, c) to (..., c, 2).
 
     Args:
         image: (batch, height, width, channels).

@@ -12,9 +12,9 @@ from trainkit.compiler.ir import (
 )
 from trainkit.compiler.llvm.llvm_kernel import LlvmCode, LlvmTracer
 from trainkit.compiler.schedule import parallel
-from trainkit.kernels.threads.thread_pool import team
+from trainkit.kernels.threads.thread_pool import thread_pool
 
-pytestmark = pytest.mark.skipif(team() is None, reason="one core, or no team here")
+pytestmark = pytest.mark.skipif(thread_pool() is None, reason="one core, or no pool here")
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def numbers(*shape, seed=0):
 def test_parts_together_are_the_whole(shape):
     x, y = numbers(*shape), numbers(*shape, seed=1)
     code = assert_same_bits(lambda x, y: (x * y + 2, np.sqrt(np.abs(y)) - x), x, y)
-    assert "@team_run" in code.text or x.size < 200
+    assert "@pool_run" in code.text or x.size < 200
 
 
 def test_rows_columns_and_other_layouts():
@@ -63,19 +63,19 @@ def test_a_loop_that_reads_what_another_writes_waits_for_it():
         return y, y.T + y  # elements that other threads write
 
     code = assert_same_bits(twice, x)
-    assert code.text.count("call void @team_run") == 2
+    assert code.text.count("call void @pool_run") == 2
 
 
 def test_unrelated_loops_go_on_at_once():
     code = assert_same_bits(lambda x, y: (x * 2, y + 1), numbers(5000), numbers(6000))
-    assert code.text.count("call void @team_run") == 1
+    assert code.text.count("call void @pool_run") == 1
 
 
 def test_results_over_inputs_that_another_loop_reads():
     x = numbers(400, 400)
     code = assert_same_bits(lambda x: (x.T + 1, x * 2), x)
     assert code.reusable == {(1, 0)}
-    assert code.text.count("call void @team_run") == 2
+    assert code.text.count("call void @pool_run") == 2
     turned, twice, outs = x.T + 1, x * 2, [make() for make in code.makers]
     assert code.compiled()(x, outs[0], x, np.empty(code.scratch, np.uint8))
     np.testing.assert_array_equal(outs[0], turned)
@@ -118,7 +118,7 @@ def test_small_loops_stay_with_the_caller(monkeypatch):
     assert parallel.in_parallel(steps, {x.buffer, one.buffer}, {}, []) == steps
 
 
-def test_without_a_team_there_is_the_same_code_as_before(monkeypatch):
-    monkeypatch.setattr("trainkit.compiler.llvm.entry.team", lambda: None)
+def test_without_a_pool_there_is_the_same_code_as_before(monkeypatch):
+    monkeypatch.setattr("trainkit.compiler.llvm.entry.thread_pool", lambda: None)
     code = assert_same_bits(lambda x: x * 2 + 1, numbers(5000))
-    assert "team_run" not in code.text
+    assert "pool_run" not in code.text

@@ -110,7 +110,7 @@ def test_small_arrays_stay_as_they_were(monkeypatch):
     assert kinds(code) == [Loop, Reduction]
 
 
-@pytest.mark.skipif(thread_pool.team() is None, reason="one core, or no team here")
+@pytest.mark.skipif(thread_pool.thread_pool() is None, reason="one core, or no pool here")
 @pytest.mark.parametrize("shape", [(300, 40), (3, 200, 40), (2000, 33)])
 def test_rows_are_shared_out_to_threads(monkeypatch, shape):
     monkeypatch.setattr(parallel, "FEWEST_BYTES", 1)
@@ -121,7 +121,7 @@ def test_rows_are_shared_out_to_threads(monkeypatch, shape):
         return y.sum(-1), y, (y - y.max(-1, keepdims=True)).sum(-1)
 
     code = assert_same_bits(f, numbers(*shape), numbers(*shape[:-1], 1))
-    assert "@team_run" in code.text
+    assert "@pool_run" in code.text
 
 
 @pytest.mark.parametrize("reduce", [tk.reduce_sum, tk.reduce_mean])

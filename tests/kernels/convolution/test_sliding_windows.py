@@ -20,13 +20,13 @@ def test_same_padding_gives_one_window_for_each_stride(size, window, stride, dil
     assert 0 <= after - before <= 1
 
 
-def test_view_and_taps_see_the_same_elements():
+def test_view_and_offsets_see_the_same_elements():
     w = Windows((5, 6), (2, 3), (2, 1), ((1, 0), (0, 2)), (2, 1))
     x = np.arange(2 * 5 * 6 * 3.0).reshape(2, 5, 6, 3)
     padded = w.pad(np, x, -1)
     view = w.view(np, padded)
     assert view.shape == (2, *w.out, 2, 3, 3)
     for tap in itertools.product(range(2), range(3)):
-        np.testing.assert_array_equal(padded[w.tap(tap)], view[:, :, :, *tap])
+        np.testing.assert_array_equal(padded[w.offset(tap)], view[:, :, :, *tap])
     np.testing.assert_array_equal(padded[w.interior], x)
     assert padded[0, 0, 0, 0] == -1

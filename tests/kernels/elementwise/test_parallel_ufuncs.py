@@ -10,9 +10,9 @@ from trainkit.core import tensor
 from trainkit.core.dispatch import eager
 from trainkit.kernels.elementwise import parallel_ufuncs
 from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.threads.thread_pool import team
+from trainkit.kernels.threads.thread_pool import thread_pool
 
-pytestmark = pytest.mark.skipif(team() is None, reason="one core, or no team here")
+pytestmark = pytest.mark.skipif(thread_pool() is None, reason="one core, or no pool here")
 
 SIZES = [(1 << 17,), (131_073,), (3, 50_021), (1_000_003,)]
 

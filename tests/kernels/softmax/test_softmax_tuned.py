@@ -21,7 +21,7 @@ def test_loss_and_gradient_equal_formulas(eager, rng):
 
 
 def expected_of(labels, logits):
-    """Losses and slopes by their formulas in float64."""
+    """Losses and gradients by their formulas in float64."""
     wide = logits.astype("float64")
     chance = np.exp(wide - wide.max(-1, keepdims=True))
     chance /= chance.sum(-1, keepdims=True)
@@ -32,15 +32,15 @@ def expected_of(labels, logits):
 
 @pytest.mark.parametrize("shape", [(3, 5, 11), (2, 40), (1, 1), (70, 300)])
 @pytest.mark.parametrize("turned", [False, True])
-def test_losses_and_slopes_come_in_one_pass(eager, rng, shape, turned):
+def test_losses_and_gradients_come_in_one_pass(eager, rng, shape, turned):
     logits = (rng.normal(size=shape) * 9).astype("float32")
     labels = rng.integers(0, shape[-1], shape[:-1]).astype("int32")
     if turned:
         logits, labels = np.asfortranarray(logits), np.asfortranarray(labels)
-    losses, slopes = softmax_tuned.loss_and_slopes(labels, logits)
+    losses, grads = softmax_tuned.loss_and_gradients(labels, logits)
     expected = expected_of(np.eye(shape[-1])[labels], logits)
     np.testing.assert_allclose(losses, expected[0], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(slopes, expected[1], atol=1e-6)
+    np.testing.assert_allclose(grads, expected[1], atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(90, 10, 11), (300, 40), (9000, 1), (70, 300)])
@@ -52,23 +52,23 @@ def test_labels_may_be_chances(eager, rng, shape, turned):
     if turned:
         logits, labels = np.asfortranarray(logits), np.asfortranarray(labels)
     expected = expected_of(labels, logits)
-    losses, slopes = softmax_tuned.dense_loss_and_slopes(labels, logits)
+    losses, grads = softmax_tuned.dense_loss_and_gradients(labels, logits)
     for found in (losses, softmax_tuned.dense_loss(labels, logits)):
         np.testing.assert_allclose(found, expected[0], rtol=1e-5, atol=1e-4)
-    np.testing.assert_allclose(slopes, expected[1], atol=1e-5 * max(1, labels.sum(-1).max()))
+    np.testing.assert_allclose(grads, expected[1], atol=1e-5 * max(1, labels.sum(-1).max()))
 
 
 @pytest.mark.parametrize("shape", [(90, 10, 11), (9000, 1)])
 @pytest.mark.parametrize("turned", [False, True])
 def test_scaled_rows_have_the_bits_of_numpy(eager, rng, shape, turned):
-    slopes = rng.normal(size=shape).astype("float32")
+    grads = rng.normal(size=shape).astype("float32")
     g = rng.normal(size=shape[:-1]).astype("float32")
     if turned:
-        slopes, g = np.asfortranarray(slopes), np.asfortranarray(g)
-    found = softmax_tuned.scaled_rows(g, slopes)
-    np.testing.assert_array_equal(found, slopes * g[..., None])
-    assert softmax_tuned.scaled_rows(g.astype("float64"), slopes) is None
-    assert softmax_tuned.scaled_rows(g[:3], slopes[:3]) is None
+        grads, g = np.asfortranarray(grads), np.asfortranarray(g)
+    found = softmax_tuned.scaled_rows(g, grads)
+    np.testing.assert_array_equal(found, grads * g[..., None])
+    assert softmax_tuned.scaled_rows(g.astype("float64"), grads) is None
+    assert softmax_tuned.scaled_rows(g[:3], grads[:3]) is None
 
 
 def test_a_label_of_0_counts_nothing_even_where_the_chance_is_0(eager):
@@ -76,9 +76,9 @@ def test_a_label_of_0_counts_nothing_even_where_the_chance_is_0(eager):
     logits[:, 3] = -np.inf
     labels = np.zeros_like(logits)
     labels[:, 0] = 1
-    losses, slopes = softmax_tuned.dense_loss_and_slopes(labels, logits)
+    losses, grads = softmax_tuned.dense_loss_and_gradients(labels, logits)
     np.testing.assert_allclose(losses, np.log(49), rtol=1e-6)
-    np.testing.assert_allclose(slopes[:, 3], 0)
+    np.testing.assert_allclose(grads[:, 3], 0)
 
 
 def test_dense_labels_of_other_dtypes_and_small_arrays_are_left_to_the_plain_version(eager, rng):
@@ -86,10 +86,10 @@ def test_dense_labels_of_other_dtypes_and_small_arrays_are_left_to_the_plain_ver
     assert softmax_tuned.dense_loss(logits, logits) is None
     logits = logits.astype("float32")
     assert softmax_tuned.dense_loss(logits.astype("float64"), logits) is None
-    assert softmax_tuned.dense_loss_and_slopes(logits[:9], logits[:9]) is None
+    assert softmax_tuned.dense_loss_and_gradients(logits[:9], logits[:9]) is None
     none = np.zeros((0, 40), "float32")
-    assert softmax_tuned.loss_and_slopes(np.zeros(0, "int32"), none) is None
-    assert softmax_tuned.dense_loss_and_slopes(none, none) is None
+    assert softmax_tuned.loss_and_gradients(np.zeros(0, "int32"), none) is None
+    assert softmax_tuned.dense_loss_and_gradients(none, none) is None
 
 
 def test_other_dtypes_are_left_to_the_plain_version(eager):
@@ -111,9 +111,9 @@ def test_softmax_and_its_gradient_equal_formulas(eager, rng, shape, turned):
     y = softmax_tuned.softmax(x, -1)
     np.testing.assert_allclose(y, expected, rtol=6e-6, atol=1e-30)
     wide = g.astype("float64")
-    slope = expected * (wide - (wide * expected).sum(-1, keepdims=True))
+    grad = expected * (wide - (wide * expected).sum(-1, keepdims=True))
     found = softmax_tuned.softmax_gradient(g, y, len(shape) - 1)
-    np.testing.assert_allclose(found, slope, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, grad, rtol=1e-4, atol=1e-5)
 
 
 def test_what_is_masked_has_no_share_and_nan_fills_its_row(eager):

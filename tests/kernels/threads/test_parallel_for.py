@@ -1,4 +1,4 @@
-"""Parts of kernels that whoever of the team is free takes."""
+"""Parts of kernels that whoever of the pool is free takes."""
 
 import os
 import subprocess
@@ -9,14 +9,14 @@ import pytest
 from numba import float32, int64, void
 
 from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.threads import thread_pool as teams
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.threads import thread_pool
+from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
 from trainkit.kernels.threads.thread_pool import shared
 
 
 @compiled(parallel=False)
 def _add_part(part, parts, x, number, y):
-    first, last = stretch(part, parts, x.size, 16)
+    first, last = chunk_range(part, parts, x.size, 16)
     for i in range(first, last):
         y[i] += x[i] + number
 
@@ -24,16 +24,16 @@ def _add_part(part, parts, x, number, y):
 @pytest.fixture(scope="module")
 def add():
     @compiled(parallel=False)
-    def run(team, parts, x, number, y):
-        spread(team, parts, _add_part, (x, number, y))
+    def run(pool, parts, x, number, y):
+        spread(pool, parts, _add_part, (x, number, y))
 
-    run.compile(void(*TEAM, float32[::1], float32, float32[::1]))
+    run.compile(void(*POOL, float32[::1], float32, float32[::1]))
     return run
 
 
 @pytest.fixture(scope="module")
 def address():
-    found = teams.team()
+    found = thread_pool.thread_pool()
     return found.run_address if found else 0
 
 
@@ -41,16 +41,16 @@ def address():
 @pytest.mark.parametrize("parts", [1, 2, 7, 64])
 def test_each_element_is_visited_once(add, address, size, parts):
     x = np.arange(size, dtype="float32")
-    for team in (address, 0):
+    for pool in (address, 0):
         y = np.zeros(size, "float32")
-        add(team, parts, x, np.float32(2), y)
+        add(pool, parts, x, np.float32(2), y)
         np.testing.assert_array_equal(y, x + 2)
 
 
 def test_stretches_begin_at_whole_units():
     @compiled(parallel=False)
     def both(part, parts, count, unit):
-        return stretch(part, parts, count, unit)
+        return chunk_range(part, parts, count, unit)
 
     both.compile((int64,) * 4)
     found = [both(i, 3, 100, 16) for i in range(3)]

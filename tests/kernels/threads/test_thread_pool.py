@@ -1,4 +1,4 @@
-"""A team of threads: every part is done once, whoever comes to help."""
+"""A thread pool: every part is done once, whoever comes to help."""
 
 import ctypes
 import os
@@ -8,22 +8,23 @@ import threading
 
 import pytest
 
-from trainkit.kernels.threads import pools
-from trainkit.kernels.threads import thread_pool as teams
+from trainkit.kernels.threads import pools, thread_pool
 
-pytestmark = pytest.mark.skipif(teams.team() is None, reason="one core, or no team here")
+pytestmark = pytest.mark.skipif(
+    thread_pool.thread_pool() is None, reason="one core, or no pool here"
+)
 
 
 @pytest.fixture
 def run():
-    """Do `work(part, parts)` in the team."""
+    """Do `work(part, parts)` in the pool."""
     kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     start = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
     def go(work, parts):
         function = kind(lambda data, part, parts: work(part, parts))
         address = ctypes.cast(function, ctypes.c_void_p)
-        start(teams.team().run_address)(address, None, parts)
+        start(thread_pool.thread_pool().run_address)(address, None, parts)
 
     return go
 
@@ -69,23 +70,23 @@ def test_a_call_from_within_a_call(run):
 
 def test_one_thread_works_alone(run, monkeypatch):
     monkeypatch.setattr(pools._Chosen, "compute", 1)
-    teams.team().resize()
+    thread_pool.thread_pool().resize()
     try:
         here = set()
         run(lambda part, parts: here.add(threading.get_ident()), 50)
         assert here == {threading.get_ident()}
     finally:
         monkeypatch.undo()
-        teams.team().resize()
-    assert teams.team().size == pools.compute_threads()
+        thread_pool.thread_pool().resize()
+    assert thread_pool.thread_pool().size == pools.compute_threads()
 
 
 def test_there_is_none_for_one_core_or_elsewhere(monkeypatch):
-    monkeypatch.setattr(teams.pools, "compute_threads", lambda: 1)
-    assert teams.team.__wrapped__() is None
+    monkeypatch.setattr(thread_pool.pools, "compute_threads", lambda: 1)
+    assert thread_pool.thread_pool.__wrapped__() is None
     monkeypatch.undo()
-    monkeypatch.setattr(teams.platform, "machine", lambda: "abacus")
-    assert teams.team.__wrapped__() is None
+    monkeypatch.setattr(thread_pool.platform, "machine", lambda: "abacus")
+    assert thread_pool.thread_pool.__wrapped__() is None
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -94,7 +95,7 @@ def test_a_process_that_was_forked_off_works_alone():
 import os
 import numpy as np
 import trainkit as tk
-from trainkit.kernels.threads.thread_pool import team
+from trainkit.kernels.threads.thread_pool import thread_pool
 
 @tk.function(jit_compile=True)
 def step(x):
@@ -104,9 +105,9 @@ x = tk.constant(np.ones(3_000_000, "float32"))
 assert float(step(x)[-1]) == 3.0
 child = os.fork()
 if not child:
-    assert team().size == 1
+    assert thread_pool().size == 1
     os._exit(0 if float(step(x)[-1]) == 3.0 else 1)
 assert os.waitpid(child, 0)[1] == 0
-assert team().size > 1
+assert thread_pool().size > 1
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)

@@ -21,16 +21,16 @@ def written_out(x, kernel, w, groups=1):
     inside, share = kernel.shape[-2], kernel.shape[-1] // groups
     y = np.zeros((x.shape[0], *w.out, kernel.shape[-1]), x.dtype)
     positions = itertools.product(*map(range, w.out))
-    for at, tap in itertools.product(positions, itertools.product(*map(range, w.window))):
+    for at, offset in itertools.product(positions, itertools.product(*map(range, w.window))):
         seen = tuple(
-            p * s + t * d for p, s, t, d in zip(at, w.strides, tap, w.dilation, strict=True)
+            p * s + t * d for p, s, t, d in zip(at, w.strides, offset, w.dilation, strict=True)
         )
         value = padded[(slice(None), *seen)]
         for group in range(groups):
             filters = slice(group * share, (group + 1) * share)
             channels = slice(group * inside, (group + 1) * inside)
             y[(slice(None), *at, filters)] += (
-                value[:, channels] @ kernel[(*tap, slice(None), filters)]
+                value[:, channels] @ kernel[(*offset, slice(None), filters)]
             )
     return y
 

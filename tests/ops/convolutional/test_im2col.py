@@ -30,7 +30,7 @@ def test_fold_adds_up_what_unfold_took(rng):
     [
         (lambda: ops.unfold(np.ones((3, 4, 5)), 2), "batch, channels, height, width"),
         (lambda: ops.unfold(np.ones((1, 1, 2, 5)), 3), "spans 3 positions"),
-        (lambda: ops.fold(np.ones((1, 7, 4)), 3, 2), "no multiple of the 4 taps"),
+        (lambda: ops.fold(np.ones((1, 7, 4)), 3, 2), "no multiple of the 4 elements"),
         (lambda: ops.fold(np.ones((1, 8, 5)), 3, 2), "has 5 columns.*2 x 2 windows"),
         (lambda: ops.fold(np.ones((8, 5)), 3, 2), "batch, channels"),
     ],

@@ -20,7 +20,7 @@ from trainkit.compiler.llvm.lower import write_check, write_part, write_step
 from trainkit.compiler.llvm.module import ModuleText
 from trainkit.compiler.schedule.parallel import PART_BYTES, ParallelLoops, in_parallel
 from trainkit.kernels.jit import numpy_inner_loops
-from trainkit.kernels.threads.thread_pool import team
+from trainkit.kernels.threads.thread_pool import thread_pool
 
 EMBEDDED_BYTES = 256
 """Constants up to this size stand in the code; larger ones are given to each call."""
@@ -99,7 +99,7 @@ class EntryWriter:
         self._text.do(f"call void {self._module.function(body, len(views))}({pointers})")
 
     def _in_parallel(self) -> Sequence[Step | ParallelLoops]:
-        if team() is None:
+        if thread_pool() is None:
             return self._steps
         return in_parallel(self._steps, set(self._pointers), self._places, self._reusable)
 

@@ -10,7 +10,7 @@ import numpy as np
 from trainkit.compiler.llvm import llvm_functions
 from trainkit.compiler.llvm.builder import FunctionBuilder
 from trainkit.kernels.jit import numpy_inner_loops
-from trainkit.kernels.threads.thread_pool import team
+from trainkit.kernels.threads.thread_pool import thread_pool
 
 _PYTHON = {
     "PyBool_FromLong": "declare ptr @PyBool_FromLong(i64)",
@@ -87,12 +87,12 @@ class ModuleText:
             self._globals.append(declaration)
 
     def shared_out(self) -> str:
-        """The name of a function of a function, an address and a number of parts: `Team.run`."""
-        helpers = team()
+        """The name of the pool's function of a function, an address and a number of parts."""
+        helpers = thread_pool()
         assert helpers is not None
-        text = "declare void @team_run(ptr, ptr, i64)"
-        self.outside("team_run", helpers.run_address, text)
-        return "@team_run"
+        text = "declare void @pool_run(ptr, ptr, i64)"
+        self.outside("pool_run", helpers.run_address, text)
+        return "@pool_run"
 
     def entry(self, body: FunctionBuilder) -> None:
         """The function that Python calls."""

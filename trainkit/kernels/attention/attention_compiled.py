@@ -16,8 +16,8 @@ from trainkit.kernels.convolution.conv_microkernels import turn_square
 from trainkit.kernels.jit.builders import by_parts
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.matmul.matmul_compiled import WIDE, add_product, product_tiling
-from trainkit.kernels.softmax.softmax_columns import column_slopes, column_softmax
-from trainkit.kernels.threads.parallel_for import stretch
+from trainkit.kernels.softmax.softmax_columns import column_gradients, column_softmax
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 _HEADS, _MASK, _ROOM = float32[:, :, :, ::1], uint8[:, :, :, ::1], float32[:, :, ::1]
 _BLOCK, _BYTES = WIDE, 4
@@ -120,7 +120,7 @@ def attention(part, parts, q, k, v, mask, scale, causal, y, room):
     s, turned = room[part, : k.shape[1]], room[part, 2 * k.shape[1] :]
     zeros = room[part, 2 * k.shape[1] + max(size, wide) :]
     v_step, y_step = _BYTES * v.shape[2] * wide, _BYTES * heads * wide
-    start, end = stretch(part, parts, batch * heads * blocks, 1)
+    start, end = chunk_range(part, parts, batch * heads * blocks, 1)
     for number in range(start, end):
         item = np.int64(number)
         first, h, b = item % blocks * _BLOCK, item // blocks % heads, item // blocks // heads
@@ -165,10 +165,10 @@ def attention_gradient(part, parts, g, q, k, v, mask, scale, causal, by_q, by_k,
     batch, targets, heads, size = q.shape
     sources, groups, wide = k.shape[1], k.shape[2], v.shape[3]
     blocks, group = (targets + _BLOCK - 1) // _BLOCK, heads // groups
-    s, slopes = room[part, :sources], room[part, sources : 2 * sources]
+    s, grads = room[part, :sources], room[part, sources : 2 * sources]
     turned = room[part, 2 * sources :]
     zeros = room[part, 2 * sources + max(size, wide) :]
-    start, end = stretch(part, parts, batch * groups, 1)
+    start, end = chunk_range(part, parts, batch * groups, 1)
     for number in range(start, end):
         b, shared = np.int64(number) // groups, np.int64(number) % groups
         for row in range(sources):
@@ -181,12 +181,12 @@ def attention_gradient(part, parts, g, q, k, v, mask, scale, causal, by_q, by_k,
             count = min(_BLOCK, targets - first)
             rows = _shares(q, k, mask, scale, causal, b, first, h, shared, s, turned, zeros)
             _turn(g, b, first, count, h, turned)
-            _product_with_turned(v, b, shared, rows, turned, zeros, slopes)
+            _product_with_turned(v, b, shared, rows, turned, zeros, grads)
             _by_block(s, rows, g, b, first, count, h, by_v, shared)
-            column_slopes(_VECTORS, _LANES, s.ctypes.data, slopes.ctypes.data, rows, scale)
-            _by_block(slopes, rows, q, b, first, count, h, by_k, shared)
+            column_gradients(_VECTORS, _LANES, s.ctypes.data, grads.ctypes.data, rows, scale)
+            _by_block(grads, rows, q, b, first, count, h, by_k, shared)
             add_product(
-                slopes.ctypes.data,
+                grads.ctypes.data,
                 _BYTES,
                 _BYTES * _BLOCK,
                 k[b, 0, shared].ctypes.data,

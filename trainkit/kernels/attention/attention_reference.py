@@ -90,11 +90,11 @@ def _gradient(xp: Any, given: Piece, mask: Array | None, scale: float, causal: b
     g, q, k, v = (_by_head(x, given[1].shape[2]) for x in given)
     p = shares(xp, q, k, mask, scale, causal)
     by_v = xp.matmul(p.swapaxes(2, 3), g)
-    slopes = xp.matmul(g, v.swapaxes(2, 3))
-    slopes *= p
-    slopes -= p * slopes.sum(axis=-1, keepdims=True)
-    slopes *= slopes.dtype.type(scale)
-    return xp.matmul(slopes, k), xp.matmul(slopes.swapaxes(2, 3), q), by_v
+    grads = xp.matmul(g, v.swapaxes(2, 3))
+    grads *= p
+    grads -= p * grads.sum(axis=-1, keepdims=True)
+    grads *= grads.dtype.type(scale)
+    return xp.matmul(grads, k), xp.matmul(grads.swapaxes(2, 3), q), by_v
 
 
 def _summed(x: Array, heads: int) -> Array:

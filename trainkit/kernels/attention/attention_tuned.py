@@ -54,15 +54,15 @@ def _turned(mask: Array | None, sources: int) -> Array:
 
 
 def _work(products: int, k: Array, v: Array) -> tuple[int, int, Array]:
-    """`team`, `parts`, and room for the parts."""
+    """`pool`, `parts`, and room for the parts."""
     from trainkit.kernels.attention.attention_compiled import room_shape
 
-    team, parts = shared(_NANOSECONDS * products)
+    pool, parts = shared(_NANOSECONDS * products)
     parts = min(parts, _PARTS_EACH * pools.planned_threads())
     shape, zeros = room_shape(parts, k.shape[1], max(k.shape[3], v.shape[3]))
     room = np.empty(shape, np.float32)
     room[:, -zeros:] = 0
-    return team, parts, room
+    return pool, parts, room
 
 
 def attention(
@@ -82,9 +82,9 @@ def attention(
     if run is None:
         return None
     y = np.empty((*q.shape[:3], v.shape[3]), np.float32)
-    team, parts, room = _work(_products(q, k, v), k, v)
+    pool, parts, room = _work(_products(q, k, v), k, v)
     arrays = (*map(owned, (q, k, v)), _turned(mask, k.shape[1]))
-    run(team, parts, *arrays, np.float32(scale), causal, y, room)
+    run(pool, parts, *arrays, np.float32(scale), causal, y, room)
     return y
 
 
@@ -96,7 +96,7 @@ def attention_gradient(
     if run is None:
         return None
     by_q, by_k, by_v = (np.empty(x.shape, np.float32) for x in (q, k, v))
-    team, parts, room = _work(3 * _products(q, k, v), k, v)
+    pool, parts, room = _work(3 * _products(q, k, v), k, v)
     arrays = (*map(owned, (g, q, k, v)), _turned(mask, k.shape[1]))
-    run(team, parts, *arrays, np.float32(scale), causal, by_q, by_k, by_v, room)
+    run(pool, parts, *arrays, np.float32(scale), causal, by_q, by_k, by_v, room)
     return by_q, by_k, by_v

@@ -1,7 +1,7 @@
 """Convolution in two dimensions, by tiles of sums that stay in registers.
 
-The kernels take tables that say where pixels and taps lie, in bytes, so that each of them serves
-all windows, strides, dilations and numbers of channels; `conv_plans` makes the tables.
+The kernels take tables that say where pixels and kernel offsets lie, in bytes, so that each of them
+serves all windows, strides, dilations and numbers of channels; `conv_layout` makes the tables.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from trainkit.kernels.convolution.conv_microkernels import (
 )
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.threads.parallel_for import (
-    TEAM,
-    WITHOUT_TEAM,
+    POOL,
+    WITHOUT_POOL,
+    chunk_range,
     spread,
-    stretch,
 )
 
 _LINES = float32[:, :, ::1]
@@ -63,25 +63,25 @@ def _fill(source, slot, first, lines, x, n, left):
 def _fill_part(part, parts, source, lines, x, left):
     """Some of all images, `source.shape[1] // len(lines)` of which go into each slot."""
     group = source.shape[1] // len(lines)
-    start, stop = stretch(part, parts, x.shape[0], 1)
+    start, stop = chunk_range(part, parts, x.shape[0], 1)
     for number in range(start, stop):
         n = np.int64(number)
         _fill(source, n // group, n % group * len(lines), lines, x, n, left)
 
 
 @compiled(parallel=False)
-def _pack_part(part, parts, kernel, taps, blocks, packed):
-    """Blocks of filters side by side, zeros beyond their ends; some rows of some taps.
+def _pack_part(part, parts, kernel, offsets, blocks, packed):
+    """Blocks of filters side by side, zeros beyond their ends; some rows of some offsets.
 
-    packed[b, k, f] = kernel[taps[k // inside] * inside + k % inside, blocks[b, 1] // 4 + f]
+    packed[b, k, f] = kernel[offsets[k // inside] * inside + k % inside, blocks[b, 1] // 4 + f]
     """
     count, width, filters = packed.shape[1], packed.shape[2], kernel.shape[1]
-    inside = count // len(taps)
+    inside = count // len(offsets)
     source, target = kernel.ctypes.data, packed.ctypes.data
-    start, stop = stretch(part, parts, count, 1)
+    start, stop = chunk_range(part, parts, count, 1)
     for number in range(start, stop):
         k = np.int64(number)
-        row = taps[k // inside] * inside + k % inside
+        row = offsets[k // inside] * inside + k % inside
         for b in range(len(blocks)):
             to = target + 4 * width * (b * count + k)
             copy_floats(to, source + 4 * row * filters + blocks[b, 1], blocks[b, 2])
@@ -89,39 +89,39 @@ def _pack_part(part, parts, kernel, taps, blocks, packed):
 
 
 @compiled(parallel=False)
-def _turn(kernel, tap, packed, block, b, first, some):
-    """`some` filters of a block of channels of one tap, from the filter of row `first` on."""
+def _turn(kernel, offset, packed, block, b, first, some):
+    """`some` filters of a block of channels of one offset, from the filter of row `first` on."""
     channels, filters, width = kernel.shape[1], kernel.shape[2], packed.shape[2]
     own = packed.shape[1]
     c0, f0 = block[1] // 4 % channels, block[0] // 4 + first[1]
     row, inside = first[0] + first[1], block[2]
     whole = inside // _LANES * _LANES if some == _LANES else 0
-    source = kernel.ctypes.data + 4 * (filters * (tap * channels + c0) + f0)
+    source = kernel.ctypes.data + 4 * (filters * (offset * channels + c0) + f0)
     target = packed.ctypes.data + 4 * width * (b * own + row)
     for c in range(0, whole, _LANES):
         turn_square(_LANES, source + 4 * c * filters, 4 * filters, target + 4 * c, 4 * width)
     for f in range(some):
         for c in range(whole, inside):
-            packed[b, row + f, c] = kernel[tap, c0 + c, f0 + f]
+            packed[b, row + f, c] = kernel[offset, c0 + c, f0 + f]
         for c in range(inside, width):
             packed[b, row + f, c] = 0
 
 
 @compiled(parallel=False)
-def _pack_turned_part(part, parts, kernel, taps, blocks, packed):
-    """As `_pack_part`, of kernel (taps, channels, filters), channels for filters.
+def _pack_turned_part(part, parts, kernel, offsets, blocks, packed):
+    """As `_pack_part`, of kernel (offsets, channels, filters), channels for filters.
 
-    packed[b, t * filters + f, c] = kernel[taps[t], blocks[b, 1] // 4 % channels + c,
+    packed[b, t * filters + f, c] = kernel[offsets[t], blocks[b, 1] // 4 % channels + c,
     blocks[b, 0] // 4 + f], with as many filters as a group has
     """
-    filters = packed.shape[1] // len(taps)
+    filters = packed.shape[1] // len(offsets)
     pieces = (filters + _LANES - 1) // _LANES
-    start, stop = stretch(part, parts, len(taps) * pieces, 1)
+    start, stop = chunk_range(part, parts, len(offsets) * pieces, 1)
     for number in range(start, stop):
         t, f0 = np.int64(number) // pieces, np.int64(number) % pieces * _LANES
         some = min(_LANES, filters - f0)
         for b in range(len(blocks)):
-            _turn(kernel, taps[t], packed, blocks[b], b, (t * filters, f0), some)
+            _turn(kernel, offsets[t], packed, blocks[b], b, (t * filters, f0), some)
 
 
 @compiled(parallel=False)
@@ -181,7 +181,7 @@ def _pixels_part(
 
 
 def pixels(sixteens: int, by_channel: int) -> Any:
-    """`run(team, ...)`: sums for tiles of pixels, 16 * sixteens filters at a time.
+    """`run(pool, ...)`: sums for tiles of pixels, 16 * sixteens filters at a time.
 
     `by_channel` is 1 where each filter has its channel.
 
@@ -189,8 +189,8 @@ def pixels(sixteens: int, by_channel: int) -> Any:
         x: (images, lines, numbers of a line).
         source: (slots, lines, numbers of a line), where images are padded.
         lines: which line of an image is at each line of a padded one, or -1.
-        kernel: (1, numbers of a window, filters), or (taps, channels, filters) to be turned.
-        taps: which taps of it are seen.
+        kernel: (1, numbers of a window, filters), or (offsets, channels, filters) to be turned.
+        offsets: which offsets of it are seen.
         packed: (blocks, numbers of a window, width), or the kernel itself.
         blocks: rows of (where the channels of a block start from a pixel of the source, where its
             filters start from a pixel of the result, how many there are).
@@ -209,14 +209,14 @@ def pixels(sixteens: int, by_channel: int) -> Any:
     """
     tile_rows, vectors, lanes = tiling(sixteens)
 
-    @compiled(parallel=WITHOUT_TEAM)
+    @compiled(parallel=WITHOUT_POOL)
     def run(
-        team,
+        pool,
         x,
         source,
         lines,
         kernel,
-        taps,
+        offsets,
         packed,
         blocks,
         bias,
@@ -230,16 +230,16 @@ def pixels(sixteens: int, by_channel: int) -> Any:
         low,
     ):
         group, splits, each, left, fill, pack = numbers[1:]
-        together = team if packed.size > _MOST_ALONE else 0
+        together = pool if packed.size > _MOST_ALONE else 0
         if pack == 1:
-            spread(together, _PARTS, _pack_part, (kernel[0], taps, blocks, packed))
+            spread(together, _PARTS, _pack_part, (kernel[0], offsets, blocks, packed))
         elif pack == 2:
-            spread(together, _PARTS, _pack_turned_part, (kernel, taps, blocks, packed))
+            spread(together, _PARTS, _pack_turned_part, (kernel, offsets, blocks, packed))
         if fill == 2:
-            spread(team, x.shape[0], _fill_part, (source, lines, x, left))
+            spread(pool, x.shape[0], _fill_part, (source, lines, x, left))
         tasks = (len(blocks) // each) * ((x.shape[0] + group - 1) // group) * splits
         workers = source.shape[0] if fill == 1 else tasks
-        if WITHOUT_TEAM:
+        if WITHOUT_POOL:
             for part in prange(workers):
                 _pixels_part(
                     part, workers, x, source, lines, packed, blocks, bias, y, at, to, runs, chunks,
@@ -250,11 +250,11 @@ def pixels(sixteens: int, by_channel: int) -> Any:
                 x, source, lines, packed, blocks, bias, y, at, to, runs, chunks,
                 counts, numbers, low, tile_rows, vectors, lanes, by_channel,
             )  # fmt: skip
-            spread(team, workers, _pixels_part, given)
+            spread(pool, workers, _pixels_part, given)
 
     run.compile(
         void(
-            TEAM[0],
+            POOL[0],
             _LINES,
             _LINES,
             int64[::1],
@@ -288,7 +288,7 @@ def _weights_part(
         x_at, x_image = source.ctypes.data, 4 * source.shape[1] * source.shape[2]
     g_at, y_at, at_at, to_at = g.ctypes.data, y.ctypes.data, at.ctypes.data, to.ctypes.data
     g_point, g_image, share_bytes = 4 * filters, 4 * g.shape[1] * filters, 4 * y[0].size
-    first, last = stretch(part, parts, len(blocks) * len(groups) * shares, 1)
+    first, last = chunk_range(part, parts, len(blocks) * len(groups) * shares, 1)
     for number in range(first, last):
         task = np.int64(number)
         share, block = task % shares, task // shares // len(groups)
@@ -331,7 +331,7 @@ def _weights_part(
 
 
 def weights(sixteens: int, by_channel: int) -> Any:
-    """`run(team, ...)`: sums for tiles of weights, 16 * sixteens filters at a time.
+    """`run(pool, ...)`: sums for tiles of weights, 16 * sixteens filters at a time.
 
     `by_channel` is 1 where each filter has its channel.
 
@@ -352,12 +352,12 @@ def weights(sixteens: int, by_channel: int) -> Any:
     """
     tile_rows, vectors, lanes = tiling(sixteens)
 
-    @compiled(parallel=WITHOUT_TEAM)
-    def run(team, x, source, lines, g, y, blocks, at, to, pieces, groups, numbers):
+    @compiled(parallel=WITHOUT_POOL)
+    def run(pool, x, source, lines, g, y, blocks, at, to, pieces, groups, numbers):
         if source.shape[0] > 0:
-            spread(team, x.shape[0], _fill_part, (source, lines, x, numbers[8]))
+            spread(pool, x.shape[0], _fill_part, (source, lines, x, numbers[8]))
         tasks = len(blocks) * len(groups) * y.shape[0]
-        if WITHOUT_TEAM:
+        if WITHOUT_POOL:
             for part in prange(tasks):
                 _weights_part(
                     part, tasks, x, source, g, y, blocks, at, to, pieces, groups, numbers,
@@ -368,11 +368,11 @@ def weights(sixteens: int, by_channel: int) -> Any:
                 x, source, g, y, blocks, at, to, pieces, groups, numbers,
                 tile_rows, vectors, lanes, by_channel,
             )  # fmt: skip
-            spread(team, tasks, _weights_part, given)
+            spread(pool, tasks, _weights_part, given)
 
     run.compile(
         void(
-            TEAM[0],
+            POOL[0],
             _LINES,
             _LINES,
             int64[::1],

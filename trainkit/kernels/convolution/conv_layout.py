@@ -1,4 +1,4 @@
-"""Where pixels and taps of a convolution lie in memory: tables for the compiled kernels.
+"""Where pixels and kernel offsets of a convolution lie in memory: tables for the compiled kernels.
 
 A plan depends on shapes alone, so it is made once and kept. Everything here has three spatial axes,
 planes, lines and points, of which those that are missing have size 1. Distances in tables are in
@@ -23,7 +23,7 @@ Sizes = tuple[int, ...]
 CHUNK = 1024
 """Numbers of a window that are summed at a time: their weights for 64 filters take 256 KiB."""
 SHORT_RUN = 32
-"""With fewer channels, taps that lie side by side are read as one run."""
+"""With fewer channels, offsets that lie side by side are read as one run."""
 PIXELS_NEAR, PIXELS_FAR = 64, 320
 """Pixels that make up for reading all weights: from the cache of a core, and from farther away."""
 CACHE_BYTES = 1 << 19
@@ -49,9 +49,9 @@ class Geometry(NamedTuple):
         channels: of the input.
         out: sizes of an image of the result.
         filters: of the result.
-        window: taps.
+        window: elements of the kernel.
         strides: positions between windows.
-        dilation: positions between taps.
+        dilation: positions between elements.
         before: positions of padding before each axis.
         groups: that channels and filters fall into.
         tile: (rows, numbers of a row).
@@ -97,26 +97,26 @@ class Axis(NamedTuple):
     Attributes:
         size: results.
         step: positions of the source from one result to the next.
-        taps: (tap, position that it has for result 0), by position.
+        offsets: (offset, position that it has for result 0), by position.
         start: place of result 0.
         stride: places from one result to the next.
     """
 
     size: int
     step: int
-    taps: tuple[Pair, ...]
+    offsets: tuple[Pair, ...]
     start: int = 0
     stride: int = 1
 
     @property
     def low(self) -> int:
         """The first position that is seen."""
-        return self.taps[0][1]
+        return self.offsets[0][1]
 
     @property
     def high(self) -> int:
         """The last position that is seen."""
-        return self.taps[-1][1] + (self.size - 1) * self.step
+        return self.offsets[-1][1] + (self.size - 1) * self.step
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class PixelPlan:
 
     Attributes:
         lines: where lines of a padded image are in the image.
-        taps: the taps that runs consist of.
+        offsets: the offsets that runs consist of.
         blocks: channels and filters that are summed at a time.
         at: where pixels start in the source; the last row for the last group of images.
         to: where they start in the result.
@@ -138,7 +138,7 @@ class PixelPlan:
     """
 
     lines: Array
-    taps: Array
+    offsets: Array
     blocks: Array
     at: Array
     to: Array
@@ -239,8 +239,8 @@ def forward(g: Geometry) -> PixelPlan:
 def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
     """Results are positions of the input, which see the gradients of windows that cover them.
 
-    With strides not all positions lie under the same taps: there is a plan for each kind that lies
-    under any. The second result says whether every kind does.
+    With strides not all positions lie under the same offsets: there is a plan for each kind that
+    lies under any. The second result says whether every kind does.
     """
     facts = zip(g.sizes, g.strides, g.window, g.dilation, g.before, strict=True)
     kinds = [
@@ -248,7 +248,7 @@ def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
         for fact in facts
     ]
     found = list(product(*kinds))
-    used = [axes for axes in found if all(axis.taps for axis in axes)]
+    used = [axes for axes in found if all(axis.offsets for axis in axes)]
     plans = [_pixel_plan(g, axes, _output(g), _input(g)) for axes in used]
     return tuple(plans), len(used) == len(found)
 
@@ -256,8 +256,8 @@ def backward(g: Geometry) -> tuple[tuple[PixelPlan, ...], bool]:
 def _backward_axis(start: int, facts: tuple[int, ...]) -> Axis:
     size, stride, window, dilation, before = facts
     at = [(a, start + before - a * dilation) for a in reversed(range(window))]
-    taps = tuple((a, position // stride) for a, position in at if position % stride == 0)
-    return Axis(-(-(size - start) // stride), 1, taps, start, stride)
+    offsets = tuple((a, position // stride) for a, position in at if position % stride == 0)
+    return Axis(-(-(size - start) // stride), 1, offsets, start, stride)
 
 
 def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -> PixelPlan:
@@ -269,15 +269,15 @@ def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -
         sizes = tuple(axis.high - axis.low + 1 for axis in axes)
     steps = _distances(sizes, source.channels)
     blocks = _blocks(g, source, result)
-    taps = _along_axes(
+    offsets = _along_axes(
         [
-            np.array([tap for tap, _ in axis.taps]) * math.prod(g.window[i + 1 :])
+            np.array([offset for offset, _ in axis.offsets]) * math.prod(g.window[i + 1 :])
             for i, axis in enumerate(axes)
         ]
     )
     inside = 1 if g.by_channel else source.inside
     runs, length = _runs(axes, before, steps, inside, g.groups)
-    depth, pixels = len(taps) * inside, math.prod(axis.size for axis in axes)
+    depth, pixels = len(offsets) * inside, math.prod(axis.size for axis in axes)
     group, splits, apart = _shares(g, pixels, len(blocks), depth * result.channels * 4)
     groups = -(-g.batch // group)
     members = group, g.batch - (groups - 1) * group
@@ -291,7 +291,7 @@ def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -
     lines = _line_map(source.sizes, sizes, before)
     return PixelPlan(
         lines,
-        taps,
+        offsets,
         blocks,
         _tables(at, sizes[0] * steps[0], members, g.tile[0]),
         _tables(to, result.sizes[0] * places[0], members, g.tile[0]),
@@ -307,9 +307,9 @@ def _pixel_plan(g: Geometry, axes: Sequence[Axis], source: Side, result: Side) -
 def _runs(
     axes: Sequence[Axis], before: Sizes, steps: Sizes, inside: int, groups: int
 ) -> tuple[Array, int]:
-    """Where stretches of the source that a pixel sees start, in bytes, and their length."""
+    """Where runs of the source that a pixel sees start, in bytes, and their length."""
     at = [
-        [position + shift for _, position in axis.taps]
+        [position + shift for _, position in axis.offsets]
         for axis, shift in zip(axes, before, strict=True)
     ]
     points, length = at[2], inside
@@ -371,7 +371,7 @@ def weights(g: Geometry) -> WeightPlan:
     copied = not full and inside < SHORT_RUN
     sizes, before = (_padded_sizes(g), (0, 0, 0)) if copied else (g.sizes, g.before)
     steps = _distances(sizes, g.channels)
-    starts = _tap_starts(g, steps, before)[:, None] + np.arange(inside)
+    starts = _offset_starts(g, steps, before)[:, None] + np.arange(inside)
     to = g.filters * np.arange(starts.size).reshape(starts.shape)
     if full or copied:  # all weights see all windows
         bounds, starts, to = [whole], starts.reshape(1, -1), to.reshape(1, -1)
@@ -396,14 +396,14 @@ def weights(g: Geometry) -> WeightPlan:
 
 
 def _bounds(g: Geometry) -> list[tuple[int, ...]]:
-    """For each tap, the first window of each axis in which it lies inside, and after the last."""
+    """For each offset, the first window of each axis in which it is inside, and after the last."""
     facts = zip(g.window, g.sizes, g.out, g.strides, g.dilation, g.before, strict=True)
-    axes = [[_seen(tap, *fact[1:]) for tap in range(fact[0])] for fact in facts]
+    axes = [[_seen(offset, *fact[1:]) for offset in range(fact[0])] for fact in facts]
     return [(*plane, *line, *point) for plane, line, point in product(*axes)]
 
 
-def _seen(tap: int, size: int, out: int, stride: int, dilation: int, before: int) -> Pair:
-    shift = before - tap * dilation  # window i sees position i * stride - shift
+def _seen(offset: int, size: int, out: int, stride: int, dilation: int, before: int) -> Pair:
+    shift = before - offset * dilation  # window i sees position i * stride - shift
     low = max(0, -(-shift // stride))
     return low, max(low, min(out, (size - 1 + shift) // stride + 1))
 
@@ -421,8 +421,8 @@ def _padded_sizes(g: Geometry) -> Sizes:
     )
 
 
-def _tap_starts(g: Geometry, steps: Sizes, before: Sizes) -> Array:
-    """Where taps lie from a pixel, in numbers."""
+def _offset_starts(g: Geometry, steps: Sizes, before: Sizes) -> Array:
+    """Where offsets lie from a pixel, in numbers."""
     facts = zip(g.window, g.dilation, before, steps, strict=True)
     return _along_axes([(np.arange(n) * dilation - b) * step for n, dilation, b, step in facts])
 

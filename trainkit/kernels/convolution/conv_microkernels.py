@@ -185,19 +185,19 @@ def weight_tile(
             for old in tile.masked_row(target, masks):
                 sums.append(builder.select(first, zeros, old))
         loops = []
-        offset, slope = tile.word(0), g
+        offset, grad = tile.word(0), g
         for rounds in (images, lines, points):
-            loops.append(Loop(builder, rounds, [offset, slope, *sums]))
-            offset, slope, *sums = loops[-1].values
-        row = tile.masked_row(slope, masks)
+            loops.append(Loop(builder, rounds, [offset, grad, *sums]))
+            offset, grad, *sums = loops[-1].values
+        row = tile.masked_row(grad, masks)
         own = masks if apart else None
         numbers = [tile.seen(tile.plus(base, offset), own) for base in bases]
         sums = tile.add_products(sums, numbers, row)
         for loop, x_step, g_step in zip(
             reversed(loops), reversed(by_x), reversed(by_g), strict=True
         ):
-            offset, slope = loop.values[:2]
-            _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(slope, g_step), *sums])
+            offset, grad = loop.values[:2]
+            _, _, *sums = loop.close([tile.plus(offset, x_step), tile.plus(grad, g_step), *sums])
         for i, total in enumerate(sums):
             place = tile.plus(targets[i // tile.vectors], i % tile.vectors * tile.width)
             tile.masked_store(total, place, masks[i % tile.vectors])

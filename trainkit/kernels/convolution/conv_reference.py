@@ -69,8 +69,8 @@ def conv(xp: Any, w: Windows, x: Array, kernel: Array, groups: int) -> Array:
     if by_channel:
         _depthwise(xp, w, x, kernel, y)
         return y.astype(dtype, copy=False)
-    taps = math.prod(w.window)
-    each = math.prod(w.out) * taps * kernel.shape[-2] * x.itemsize
+    elements = math.prod(w.window)
+    each = math.prod(w.out) * elements * kernel.shape[-2] * x.itemsize
     for part in _chunks(xp, x.shape[0], each):
         padded = w.pad(xp, x[part])
         for inputs, filters in _groups(kernel, groups):
@@ -96,11 +96,11 @@ def conv_input_gradient(xp: Any, w: Windows, g: Array, kernel: Array, groups: in
     if by_channel:
         _depthwise_back(xp, w, g, kernel, result)
         return result.astype(dtype, copy=False)
-    taps = math.prod(w.window)
-    each = math.prod(w.out) * taps * kernel.shape[-2] * g.itemsize
+    elements = math.prod(w.window)
+    each = math.prod(w.out) * elements * kernel.shape[-2] * g.itemsize
     for part in _chunks(xp, g.shape[0], each):
         for inputs, filters in _groups(kernel, groups):
-            matrix = kernel[..., filters].reshape(taps * kernel.shape[-2], -1)
+            matrix = kernel[..., filters].reshape(elements * kernel.shape[-2], -1)
             rows = g[part][..., filters].reshape(-1, matrix.shape[1])
             columns = matmul(xp, rows, matrix.T).astype(wide, copy=False)
             if _is_pointwise(w):
@@ -117,7 +117,7 @@ def _summed_windows(xp: Any, w: Windows, columns: Array) -> Array:
     padded = xp.zeros((columns.shape[0], *w.padded, columns.shape[-1]), columns.dtype)
     outs = (slice(None),) * (rank + 1)
     for position in product(*map(range, w.window)):
-        padded[w.tap(position)] += columns[(*outs, *position)]
+        padded[w.offset(position)] += columns[(*outs, *position)]
     return padded[w.interior]
 
 
@@ -132,8 +132,8 @@ def conv_kernel_gradient(xp: Any, w: Windows, x: Array, g: Array, groups: int) -
     if by_channel:
         _depthwise_kernel(xp, w, x, g, result)
         return result.astype(dtype, copy=False)
-    taps = math.prod(w.window)
-    for part in _chunks(xp, x.shape[0], math.prod(w.out) * taps * inside * x.itemsize):
+    elements = math.prod(w.window)
+    for part in _chunks(xp, x.shape[0], math.prod(w.out) * elements * inside * x.itemsize):
         padded = w.pad(xp, x[part])
         for inputs, filters in _groups(result, groups):
             columns = _columns(xp, w, padded, inputs)
@@ -153,19 +153,19 @@ def _multiplied(kernel: Array, channels: int) -> Array:
 
 def _depthwise(xp: Any, w: Windows, x: Array, kernel: Array, y: Array) -> None:
     padded = w.pad(xp, x)
-    taps = _multiplied(kernel, x.shape[-1])
-    total = y.reshape(*y.shape[:-1], *taps.shape[-2:])
+    weights = _multiplied(kernel, x.shape[-1])
+    total = y.reshape(*y.shape[:-1], *weights.shape[-2:])
     total[...] = 0
     for position in product(*map(range, w.window)):
-        total += padded[w.tap(position)][..., None] * taps[position]
+        total += padded[w.offset(position)][..., None] * weights[position]
 
 
 def _depthwise_back(xp: Any, w: Windows, g: Array, kernel: Array, result: Array) -> None:
-    taps = _multiplied(kernel, result.shape[-1])
-    wide = g.reshape(*g.shape[:-1], *taps.shape[-2:])
+    weights = _multiplied(kernel, result.shape[-1])
+    wide = g.reshape(*g.shape[:-1], *weights.shape[-2:])
     padded = xp.zeros((g.shape[0], *w.padded, result.shape[-1]), g.dtype)
     for position in product(*map(range, w.window)):
-        padded[w.tap(position)] += (wide * taps[position]).sum(axis=-1)
+        padded[w.offset(position)] += (wide * weights[position]).sum(axis=-1)
     result[...] = padded[w.interior]
 
 
@@ -175,5 +175,5 @@ def _depthwise_kernel(xp: Any, w: Windows, x: Array, g: Array, result: Array) ->
     wide = g.reshape(*g.shape[:-1], channels, -1)
     outer = tuple(range(wide.ndim - 2))
     for position in product(*map(range, w.window)):
-        seen = padded[w.tap(position)][..., None]
+        seen = padded[w.offset(position)][..., None]
         result[(*position, 0)] = (seen * wide).sum(axis=outer).reshape(-1)

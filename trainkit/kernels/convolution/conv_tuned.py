@@ -34,8 +34,8 @@ _NANOSECONDS = 0.02
 _AS_IT_IS, _PACKED, _TURNED = 0, 1, 2
 
 
-# Compiled kernels take zeros for what is outside of an array, or leave its taps out; the plain ones
-# take zeros in the padding alone. For finite numbers that is the same, for 0 * NaN it is not.
+# Compiled kernels take zeros for what is outside of an array, or leave its offsets out; the plain
+# ones take zeros in the padding alone. For finite numbers that is the same, for 0 * NaN it is not.
 
 
 def _finite(*arrays: Array) -> bool:
@@ -56,7 +56,7 @@ def _has_blind_windows(w: Windows) -> bool:
     """Whether some windows lie wholly in the padding, so that results say nothing of them."""
     facts = zip(w.sizes, w.out, w.window, w.strides, w.dilation, w.pads, strict=True)
     return any(
-        not any(0 <= at * s + tap * d - before < size for tap in range(k))
+        not any(0 <= at * s + offset * d - before < size for offset in range(k))
         for size, out, k, s, d, (before, _) in facts
         for at in range(out)
     )
@@ -116,8 +116,8 @@ def _geometry(
     )
 
 
-def _team(w: Windows, batch: int, channels: int, filters: int, groups: int) -> int:
-    """The team for a convolution, 0 for one that is short."""
+def _pool(w: Windows, batch: int, channels: int, filters: int, groups: int) -> int:
+    """The pool for a convolution, 0 for one that is short."""
     products = batch * math.prod(w.out) * math.prod(w.window) * channels * filters / groups
     return shared(_NANOSECONDS * products)[0]
 
@@ -128,7 +128,7 @@ def forward(
     """Convolution, bias and rectifier compiled, or `None` where that does not pay.
 
     Weights that are infinite or NaN are left to the plain version where compiled kernels leave out
-    taps, those in the padding of depthwise convolutions.
+    offsets, those in the padding of depthwise convolutions.
     """
     if not _fits(w, x, kernel):
         return None
@@ -150,7 +150,7 @@ def forward(
     pack = _AS_IT_IS if filters == g.tile[1] and groups == 1 else _PACKED
     shift = np.zeros(filters, np.float32) if bias is None else kernel_family.owned(bias)
     low = np.float32(0 if rectify else -np.inf)
-    work = run, _team(w, batch, channels, filters, groups)
+    work = run, _pool(w, batch, channels, filters, groups)
     _run_pixels(work, plan, _lines(x, g.sizes), matrix, pack, shift, y, g.tile[1], low)
     return y
 
@@ -165,7 +165,7 @@ def input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | 
 
 
 def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array | None:
-    """Sums for the pixels of the input, over taps that cover them."""
+    """Sums for the pixels of the input, over offsets that cover them."""
     if not _fits(w, g, kernel):
         return None
     inside, filters = kernel.shape[-2:]
@@ -188,10 +188,10 @@ def _input_gradient(w: Windows, g: Array, kernel: Array, groups: int) -> Array |
         (1, -1, filters) if each else (-1, inside, filters)
     )
     none, low = np.zeros(channels, np.float32), np.float32(-np.inf)
-    slopes, pack = _lines(g, geometry.out), _PACKED if each else _TURNED
-    work = run, _team(w, batch, channels, filters, groups)
+    grads, pack = _lines(g, geometry.out), _PACKED if each else _TURNED
+    work = run, _pool(w, batch, channels, filters, groups)
     for plan in plans:
-        _run_pixels(work, plan, slopes, turned, pack, none, y, geometry.tile[1], low)
+        _run_pixels(work, plan, grads, turned, pack, none, y, geometry.tile[1], low)
     return y
 
 
@@ -217,9 +217,9 @@ def _run_pixels(
     source = np.empty(plan.source, np.float32)
     tables = plan.at, plan.to, plan.runs, plan.chunks, plan.counts
     flat = y.reshape(y.shape[0], -1)
-    given = kernel, plan.taps, packed, plan.blocks, bias, flat
-    run, team = work
-    run(team, x, source, plan.lines, *given, *tables, (*plan.numbers, pack), low)
+    given = kernel, plan.offsets, packed, plan.blocks, bias, flat
+    run, pool = work
+    run(pool, x, source, plan.lines, *given, *tables, (*plan.numbers, pack), low)
 
 
 def kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | None:
@@ -242,7 +242,7 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     if depthwise_tuned.serves(w, channels, filters, groups):
         return depthwise_tuned.kernel_gradient(w, x, g, seconds)
     each = _by_channel(channels, filters, groups)
-    # by channel a tile has a row for each tap, of which there are seldom more than 9
+    # by channel a tile has a row for each offset, of which there are seldom more than 9
     sixteens = _sixteens(filters, 2) if each else _sixteens(filters // groups)
     run = WEIGHTS.find((sixteens, int(each)), seconds)
     if run is None:
@@ -252,11 +252,11 @@ def _kernel_gradient(w: Windows, x: Array, g: Array, groups: int) -> Array | Non
     inside = channels // groups
     shape = (plan.parts, math.prod(w.window) * inside, filters)
     y = np.empty(shape, np.float32) if plan.complete else np.zeros(shape, np.float32)
-    slopes = kernel_family.owned(g).reshape(batch, -1, filters)
+    grads = kernel_family.owned(g).reshape(batch, -1, filters)
     source = np.empty(plan.source, np.float32)
     tables = plan.blocks, plan.at, plan.to, plan.pieces, plan.groups
     images = _lines(x, geometry.sizes)
-    team = _team(w, batch, channels, filters, groups)
-    run(team, images, source, plan.lines, slopes, y, *tables, plan.numbers)
+    pool = _pool(w, batch, channels, filters, groups)
+    run(pool, images, source, plan.lines, grads, y, *tables, plan.numbers)
     result = y.sum(axis=0) if plan.parts > 1 else y[0]
     return result.reshape(*w.window, inside, filters)

@@ -13,13 +13,17 @@ from numba import float32, int64, prange, void
 from numba.core.types import UniTuple
 
 from trainkit.kernels.convolution.conv_microkernels import tiling
-from trainkit.kernels.convolution.depthwise_microkernels import line_tile, seen_by, tap_tile
+from trainkit.kernels.convolution.depthwise_microkernels import (
+    kernel_gradient_tile,
+    line_tile,
+    seen_by,
+)
 from trainkit.kernels.jit.options import compiled
 from trainkit.kernels.threads.parallel_for import (
-    TEAM,
-    WITHOUT_TEAM,
+    POOL,
+    WITHOUT_POOL,
+    chunk_range,
     spread,
-    stretch,
 )
 
 _LINES, _MATRIX, _VECTOR = float32[:, :, ::1], float32[:, ::1], float32[::1]
@@ -51,24 +55,24 @@ def _lines_part(
     zeros = np.zeros(_LANES, np.float32)
     zeros_at, bias_at = zeros.ctypes.data, bias.ctypes.data
     x_at, w_at, y_at = x.ctypes.data, kernel.ctypes.data, y.ctypes.data
-    x_step, y_step, w_tap = 4 * inside, 4 * outside, 4 * filters
-    x_line, y_line, w_line = 4 * x.shape[2], 4 * y.shape[2], w_tap * window
+    x_step, y_step, w_offset = 4 * inside, 4 * outside, 4 * filters
+    x_line, y_line, w_line = 4 * x.shape[2], 4 * y.shape[2], w_offset * window
     x_row, w_row = x_lines * x_line, w_rows * w_line
     lanes = _LANES
     x_lanes, y_lanes = (lanes, lanes // each) if back else (lanes // each, lanes)
     blocks = (y_width - place + pixels - 1) // pixels
     vectors, whole = (filters + lanes - 1) // lanes, filters // lanes
-    start, stop = stretch(part, parts, x.shape[0] * bands, 1)
+    start, stop = chunk_range(part, parts, x.shape[0] * bands, 1)
     for number in range(start, stop):
         task = np.int64(number)
         n, band = task // bands, task % bands
         for i in range(band * len(table) // bands, (band + 1) * len(table) // bands):
-            first, rows, tap = table[i]
+            first, rows, offset = table[i]
             ahead = max(rows * x_row, x_line)  # the line after the last that is read here
             seen_width, some = (width, rows) if rows > 0 else (0, 1)
             source = x_at + (n * x.shape[1] + first) * x_line
             target = y_at + (n * y.shape[1] + i) * y_line
-            weights = w_at + tap * w_line
+            weights = w_at + offset * w_line
             for block in range(blocks):
                 at, to = position + block * step, place + block * pixels
                 x0, y0 = source + at * x_step, target + to * y_step
@@ -92,7 +96,7 @@ def _lines_part(
                         ahead,
                         weights + 4 * c * lanes,
                         w_row,
-                        w_tap,
+                        w_offset,
                         rows,
                         bias_at + 4 * c * lanes,
                         y0 + 4 * c * y_lanes,
@@ -122,7 +126,7 @@ def _lines_part(
                         ahead,
                         weights + 4 * c * lanes,
                         w_row,
-                        w_tap,
+                        w_offset,
                         some,
                         bias_at + 4 * c * lanes,
                         y0 + 4 * c * y_lanes,
@@ -137,7 +141,7 @@ def _lines_part(
 
 
 def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each: int) -> Any:
-    """`run(team, parts, ...)`: results, or the gradient by the input, some of a line at a time.
+    """`run(pool, parts, ...)`: results, or the gradient by the input, some of a line at a time.
 
     Its arguments:
         x: (images, lines, numbers of a line): the input, or the gradients of windows.
@@ -155,24 +159,24 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
     step = pixels // stride if back else pixels * stride
     reach = seen[0][0], seen[-1][0], step
 
-    @compiled(parallel=WITHOUT_TEAM)
-    def run(team, parts, x, kernel, bias, y, table, numbers, low):
+    @compiled(parallel=WITHOUT_POOL)
+    def run(pool, parts, x, kernel, bias, y, table, numbers, low):
         given = (
             x, kernel, bias, y, table, numbers, low, reach,
             pixels, window, stride, dilation, back, each,
         )  # fmt: skip
-        if WITHOUT_TEAM:
+        if WITHOUT_POOL:
             for part in prange(parts):
                 _lines_part(
                     part, parts, x, kernel, bias, y, table, numbers, low, reach,
                     pixels, window, stride, dilation, back, each,
                 )  # fmt: skip
         else:
-            spread(team, parts, _lines_part, given)
+            spread(pool, parts, _lines_part, given)
 
     run.compile(
         void(
-            *TEAM,
+            *POOL,
             _LINES,
             float32[:, ::1],
             float32[::1],
@@ -186,7 +190,9 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
 
 
 @compiled(parallel=False)
-def _taps_part(part, parts, x, g, y, table, numbers, reach, pixels, window, stride, dilation, each):
+def _kernel_gradient_part(
+    part, parts, x, g, y, table, numbers, reach, pixels, window, stride, dilation, each
+):
     last_seen, step = reach
     channels, filters, width, g_width, position, x_lines, chunk = numbers
     lanes = _LANES
@@ -201,7 +207,7 @@ def _taps_part(part, parts, x, g, y, table, numbers, reach, pixels, window, stri
     total, blocks = x.shape[0] * height, (g_width + pixels - 1) // pixels
     vectors = (filters + lanes - 1) // lanes
     chunks = (vectors + chunk - 1) // chunk
-    start, stop = stretch(part, parts, shares * chunks, 1)
+    start, stop = chunk_range(part, parts, shares * chunks, 1)
     for number in range(start, stop):
         task = np.int64(number)
         share, c0 = task // chunks, task % chunks * chunk
@@ -209,19 +215,19 @@ def _taps_part(part, parts, x, g, y, table, numbers, reach, pixels, window, stri
         whole = max(c0, min(c1, filters // lanes))
         for line in range(share * total // shares, (share + 1) * total // shares):
             n, i = line // height, line % height
-            first, rows, tap = table[i]
+            first, rows, offset = table[i]
             if rows == 0:
                 continue
             source = x_at + (n * x.shape[1] + first) * x_line
-            slopes = g_at + (n * g.shape[1] + i) * g_line
-            sums = y_at + share * y.shape[1] * g_step + tap * y_row
+            grads = g_at + (n * g.shape[1] + i) * g_line
+            sums = y_at + share * y.shape[1] * g_step + offset * y_row
             for block in range(blocks):
                 at, to = position + block * step, block * pixels
-                x0, g0 = source + at * x_step, slopes + to * g_step
+                x0, g0 = source + at * x_step, grads + to * g_step
                 full = at >= 0 and at + last_seen < width and to + pixels <= g_width
                 free = whole if full else c0
                 for c in range(c0, free):
-                    tap_tile(
+                    kernel_gradient_tile(
                         pixels,
                         window,
                         stride,
@@ -248,7 +254,7 @@ def _taps_part(part, parts, x, g, y, table, numbers, reach, pixels, window, stri
                         zeros_at,
                     )
                 for c in range(free, c1):
-                    tap_tile(
+                    kernel_gradient_tile(
                         pixels,
                         window,
                         stride,
@@ -276,13 +282,13 @@ def _taps_part(part, parts, x, g, y, table, numbers, reach, pixels, window, stri
                     )
 
 
-def taps(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:
-    """`run(team, parts, ...)`: the gradient by the kernel, some windows of a line at a time.
+def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:
+    """`run(pool, parts, ...)`: the gradient by the kernel, some windows of a line at a time.
 
     Its arguments:
         x: (images, lines, numbers of a line).
         g: (images, lines of windows, numbers of a line).
-        y: (shares, taps, filters), zeros, to which each share of all lines adds its sums.
+        y: (shares, elements, filters), zeros, to which each share of all lines adds its sums.
         table: as for `lines`.
         numbers: (channels, filters, pixels of a line that any window sees, windows of a line,
             position of the first window, lines of x from one seen line to the next, vectors of
@@ -290,17 +296,17 @@ def taps(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any
     """
     reach = seen_by(pixels, window, stride, dilation, 0)[-1][0], pixels * stride
 
-    @compiled(parallel=WITHOUT_TEAM)
-    def run(team, parts, x, g, y, table, numbers):
+    @compiled(parallel=WITHOUT_POOL)
+    def run(pool, parts, x, g, y, table, numbers):
         given = x, g, y, table, numbers, reach, pixels, window, stride, dilation, each
-        if WITHOUT_TEAM:
+        if WITHOUT_POOL:
             for part in prange(parts):
-                _taps_part(
+                _kernel_gradient_part(
                     part, parts, x, g, y, table, numbers, reach,
                     pixels, window, stride, dilation, each,
                 )  # fmt: skip
         else:
-            spread(team, parts, _taps_part, given)
+            spread(pool, parts, _kernel_gradient_part, given)
 
-    run.compile(void(*TEAM, _LINES, _LINES, _LINES, _TABLE, UniTuple(int64, 7)))
+    run.compile(void(*POOL, _LINES, _LINES, _LINES, _TABLE, UniTuple(int64, 7)))
     return run

@@ -1,7 +1,7 @@
 """Register tiles of depthwise convolutions: some pixels of a line, a vector of filters of each.
 
-All taps of a kernel's row that see a pixel are added while it is in a register, so a pixel is read
-once for a row of taps and not once for each of them. What remains is reading memory: a tile asks
+All elements of a kernel's row that see a pixel are used while it is in a register, so a pixel is
+read once for a row and not once for each element. What remains is reading memory: a tile asks
 for what the tile below it will need, which keeps more reads under way than the processor's own
 guesses do. Addresses and distances are in bytes.
 """
@@ -30,14 +30,14 @@ def seen_by(pixels: int, window: int, stride: int, dilation: int, back: int) -> 
 
     Args:
         pixels: results, side by side.
-        window: taps of a row of the kernel.
+        window: elements of a row of the kernel.
         stride: positions between windows.
-        dilation: positions between taps.
+        dilation: positions between elements.
         back: 0 where results are windows; 1 where they are positions under windows, of which the
-            first lies under tap 0 of window 0.
+            first lies under offset 0 of window 0.
 
     Returns:
-        Triples (position or window of the source, result, tap), in ascending order.
+        Triples (position or window of the source, result, offset), in ascending order.
     """
     found = []
     for q in range(pixels):
@@ -177,7 +177,7 @@ def line_tile(
     x_ahead,
     w,
     w_row,
-    w_tap,
+    w_offset,
     rows,
     start,
     y,
@@ -198,7 +198,7 @@ def line_tile(
     Args:
         typing: Numba's.
         pixels: a literal.
-        window: taps of a row; a literal.
+        window: elements of a row; a literal.
         stride: a literal.
         dilation: a literal.
         back: 1 or 0; a literal.
@@ -213,7 +213,7 @@ def line_tile(
         x_ahead: from x to the first row that will be read later.
         w: address of the weights of the first row.
         w_row: from one row to the next.
-        w_tap: from one tap to the next.
+        w_offset: from one offset to the next.
         rows: at least 1.
         start: address of the vector that sums start from.
         y: address of the first result.
@@ -231,7 +231,7 @@ def line_tile(
 
     def codegen(context, builder, signature, arguments):
         pixels, window, stride, dilation, back, each, lanes, careful = facts
-        x, x_row, x_step, position, width, x_ahead, w, w_row, w_tap, rows = arguments[8:18]
+        x, x_row, x_step, position, width, x_ahead, w, w_row, w_offset, rows = arguments[8:18]
         start, y, y_step, place, y_width, y_ahead, count, zeros, low = arguments[18:]
         line = _Line(builder, lanes, each, count if careful else None)
         seen = seen_by(pixels, window, stride, dilation, back)
@@ -245,13 +245,13 @@ def line_tile(
         first = ir.Constant(line.vector, [0.0] * lanes) if back else line.read(start)
         loop = Loop(builder, rows, [x, w, *[first] * pixels])
         row, weights, *sums = loop.values
-        taps = [line.read(line.along(weights, w_tap, b)) for b in range(window)]
+        kernel = [line.read(line.along(weights, w_offset, b)) for b in range(window)]
         found = {}
         for j, q, b in seen:
             if j not in found:
                 at = source.pixel(row, j, zeros)
                 found[j] = line.read(at) if back else line.read_channels(at)
-            sums[q] = line.product(found[j], taps[b], sums[q])
+            sums[q] = line.product(found[j], kernel[b], sums[q])
         loop.close([line.plus(row, x_row), line.plus(weights, w_row), *sums])
         least = line.spread(low)
         for q, total in enumerate(sums):
@@ -268,7 +268,7 @@ def line_tile(
 
 
 @intrinsic(prefer_literal=True)
-def tap_tile(
+def kernel_gradient_tile(
     typing,
     pixels,
     window,
@@ -290,28 +290,28 @@ def tap_tile(
     g_ahead,
     y,
     y_row,
-    y_tap,
+    y_offset,
     rows,
     count,
     zeros,
 ):
-    """Add to the gradients of taps what `pixels` windows of a line give them.
+    """Add to the gradients of a kernel what `pixels` windows of a line give them.
 
     y[r, b] += sum over (j, q, b) of seen_by of x[r, j] * g[q]
 
     Args:
         typing: Numba's.
         pixels: windows; a literal.
-        window: taps of a row; a literal.
+        window: elements of a row; a literal.
         stride: a literal.
         dilation: a literal.
         each: filters of a channel, a power of two that is at most lanes; a literal.
         lanes: filters of a vector; a literal.
         careful: 1 where pixels may be outside, or lanes too many; a literal.
-        x: address of the first row of the source, at tap 0 of the first window.
+        x: address of the first row of the source, at offset 0 of the first window.
         x_row: from one row to the next.
         x_step: from one pixel to the next.
-        position: of tap 0 of the first window in its line.
+        position: of offset 0 of the first window in its line.
         width: pixels of a line that any window sees.
         x_ahead: from x to the first row that will be read later.
         g: address of the first window's gradients.
@@ -319,9 +319,9 @@ def tap_tile(
         place: of the first window in its line.
         g_width: windows of a line.
         g_ahead: from g to what will be read later.
-        y: address of the first row of taps.
+        y: address of the first row of the kernel.
         y_row: from one row to the next.
-        y_tap: from one tap to the next.
+        y_offset: from one offset to the next.
         rows: at least 1.
         count: filters that there are.
         zeros: address of a vector of zeros.
@@ -333,7 +333,7 @@ def tap_tile(
     def codegen(context, builder, signature, arguments):
         pixels, window, stride, dilation, each, lanes, careful = facts
         x, x_row, x_step, position, width, x_ahead, g, g_step, place = arguments[7:16]
-        g_width, g_ahead, y, y_row, y_tap, rows, count, zeros = arguments[16:]
+        g_width, g_ahead, y, y_row, y_offset, rows, count, zeros = arguments[16:]
         line = _Line(builder, lanes, each, count if careful else None)
         seen = seen_by(pixels, window, stride, dilation, 0)
         source = _Source(line, seen, x_step)
@@ -343,21 +343,21 @@ def tap_tile(
             row = line.plus(line.along(x, x_row, number), x_ahead)
             line.fetch(row, x_step, pixels * stride, _TO_READ)
         line.fetch(line.plus(g, g_ahead), g_step, pixels, _TO_READ)
-        slopes = []
+        grads = []
         for q in range(pixels):
             at = line.along(g, g_step, q)
             if careful:
                 at = builder.select(line.inside(place, q, g_width), at, zeros)
-            slopes.append(line.read(at))
+            grads.append(line.read(at))
         loop = Loop(builder, rows, [x, y])
         row, target = loop.values
         found, sums = {}, {}
         for j, q, b in seen:
             if j not in found:
                 found[j] = line.read_channels(source.pixel(row, j, zeros))
-            sums[b] = line.product(found[j], slopes[q], sums.get(b))
+            sums[b] = line.product(found[j], grads[q], sums.get(b))
         for b, total in sums.items():
-            at = line.along(target, y_tap, b)
+            at = line.along(target, y_offset, b)
             line.write(builder.fadd(line.read(at), total), at)
         loop.close([line.plus(row, x_row), line.plus(target, y_row)])
         return context.get_dummy_value()

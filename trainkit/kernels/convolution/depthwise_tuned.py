@@ -19,7 +19,9 @@ from trainkit.kernels.threads.thread_pool import shared
 Array = Any
 
 LINES = kernel_family.Family("depthwise_lines", "convolution.depthwise_compiled", "lines")
-TAPS = kernel_family.Family("depthwise_taps", "convolution.depthwise_compiled", "taps")
+BY_KERNEL = kernel_family.Family(
+    "depthwise_taps", "convolution.depthwise_compiled", "kernel_gradient"
+)
 
 MULTIPLIERS = (1, 2, 4)
 """Filters of a channel that divide the lanes of each processor's registers."""
@@ -67,7 +69,7 @@ def _vertical(w: Windows) -> tuple[int, int, int, int, int, int]:
 
 @lru_cache(maxsize=TABLES)
 def forward_table(w: Windows) -> Array:
-    """For each line of windows the first line that it sees, how many, and the first one's tap."""
+    """For each line of windows the first line that it sees, how many, and the first's offset."""
     size, out, window, stride, dilation, before = _vertical(w)
     lines = [[(o * stride + a * dilation - before, a) for a in range(window)] for o in range(out)]
     return _table(lines, size)
@@ -75,9 +77,9 @@ def forward_table(w: Windows) -> Array:
 
 @lru_cache(maxsize=TABLES)
 def backward_table(w: Windows) -> Array:
-    """For each line the first line of windows that sees it, how many do, and the first one's tap.
+    """For each line the first line of windows that sees it, how many do, and the first's offset.
 
-    They are ordered by taps, so those of windows come from below.
+    They are ordered by offsets, so those of windows come from below.
     """
     size, out, window, stride, dilation, before = _vertical(w)
     shifts = [[(i + before - a * dilation, a) for a in range(window)] for i in range(size)]
@@ -89,7 +91,7 @@ def _table(lines: list[list[tuple[int, int]]], size: int) -> Array:
     inside = [[pair for pair in line if 0 <= pair[0] < size] for line in lines]
     firsts = [line[0] if line else (0, 0) for line in inside]
     rows = zip(firsts, inside, strict=True)
-    return np.array([(first, len(line), tap) for (first, tap), line in rows], np.int64)
+    return np.array([(first, len(line), offset) for (first, offset), line in rows], np.int64)
 
 
 def _bands(batch: int, lines: int) -> int:
@@ -98,7 +100,7 @@ def _bands(batch: int, lines: int) -> int:
 
 
 def _work(w: Windows, x: Array, y: Array) -> tuple[int, int]:
-    """The team for a convolution between two arrays, and parts, from what one core takes."""
+    """The pool for a convolution between two arrays, and parts, from what one core takes."""
     steps = min(x.size, y.size) * math.prod(w.window)
     return shared(_STEP_NANOSECONDS * steps + _NANOSECONDS * (x.size + y.size))
 
@@ -166,7 +168,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     channels, filters, dilation = x.shape[-1], g.shape[-1], w.dilation[-1]
     width, stride = w.out[-1], w.strides[-1]
     key = (_pixels(width), w.window[-1], stride, dilation, filters // channels)
-    run = TAPS.find(key, seconds)
+    run = BY_KERNEL.find(key, seconds)
     if run is None:
         return None
     size, out, window, _, x_lines, _ = _vertical(w)
@@ -175,7 +177,7 @@ def kernel_gradient(w: Windows, x: Array, g: Array, seconds: float) -> Array | N
     start = w.pads[-1][0]
     end = (width - 1) * stride + (w.window[-1] - 1) * dilation + 1 - start
     numbers = channels, filters, min(w.sizes[-1], end), width, -start, x_lines, CHUNK
-    team, shares = _work(w, x, g)
+    pool, shares = _work(w, x, g)
     shares = min(shares, max(PARTS, pools.planned_threads()))  # few, so each reads whole lines
-    run(team, shares, _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
+    run(pool, shares, _lines(x, size), _lines(g, out), y, forward_table(w), numbers)
     return y.sum(axis=0).reshape(*w.window, 1, filters)

@@ -15,7 +15,7 @@ Pair = tuple[int, int]
 
 
 def reach(window: int, dilation: int) -> int:
-    """How many positions a window of `window` taps, `dilation` apart, spans."""
+    """How many positions a window of `window` elements, `dilation` apart, spans."""
     return (window - 1) * dilation + 1
 
 
@@ -48,10 +48,10 @@ class Windows:
 
     Args:
         sizes: spatial sizes of the array.
-        window: taps of a window along each axis.
+        window: elements of a window along each axis.
         strides: distance between windows along each axis.
         padding: "valid", "same" or pairs.
-        dilation: distance between taps along each axis.
+        dilation: distance between elements along each axis.
 
     Attributes:
         out: the number of windows along each axis.
@@ -116,8 +116,8 @@ class Windows:
             strides=(batch, *moved, *inside, channel),
         )
 
-    def tap(self, position: Sequence[int]) -> tuple[Any, ...]:
-        """Index into a padded array of what the tap at `position` of all windows sees."""
+    def offset(self, position: Sequence[int]) -> tuple[Any, ...]:
+        """Index into a padded array of what the element at `position` of all windows sees."""
         spatial = tuple(
             slice(p * d, p * d + (n - 1) * s + 1, s)
             for p, d, n, s in zip(position, self.dilation, self.out, self.strides, strict=True)

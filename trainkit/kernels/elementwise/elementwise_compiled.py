@@ -8,7 +8,7 @@ from numba import boolean, float32
 from trainkit.kernels.elementwise import vector_math
 from trainkit.kernels.jit.builders import FLAT, by_element, by_parts
 from trainkit.kernels.jit.options import inlined
-from trainkit.kernels.threads.parallel_for import stretch
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 _MASK = boolean[::1]
 _HALF, _ZERO, _ONE = np.float32(0.5), np.float32(0), np.float32(1)
@@ -109,7 +109,7 @@ def silu_gradient(g, x):
 @by_parts(FLAT, FLAT, FLAT)
 def gelu_erf_gradient(part, parts, g, x, result):
     """The gradient g * (distribution(x) + x * density(x)) of the normal distribution."""
-    first, last = stretch(part, parts, g.size, 16)
+    first, last = chunk_range(part, parts, g.size, 16)
     for i in range(first, last):
         share = _HALF + _HALF * vector_math.erf(x[i] * _ROOT_HALF)
         density = _DENSITY * vector_math.exponential(-_HALF * x[i] * x[i])

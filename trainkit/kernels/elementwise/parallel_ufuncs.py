@@ -54,7 +54,7 @@ _COMPARING = (
 _KNOWN = frozenset((*_UNARY, *_BINARY, *_COMPARING))
 
 _TEXT = """
-declare void @team_run(ptr, ptr, i64)
+declare void @pool_run(ptr, ptr, i64)
 declare ptr @PyBool_FromLong(i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
@@ -128,7 +128,7 @@ array:
   br i1 %more, label %array, label %run
 run:
   %thread = call ptr @PyEval_SaveThread()
-  call void @team_run(ptr @part, ptr %d, i64 %parts)
+  call void @pool_run(ptr @part, ptr %d, i64 %parts)
   call void @PyEval_RestoreThread(ptr %thread)
   %done = call ptr @PyBool_FromLong(i64 1)
   ret ptr %done
@@ -202,9 +202,9 @@ def prepare() -> bool:
     if WIDE:
         return True
     from trainkit.kernels.jit import numpy_inner_loops
-    from trainkit.kernels.threads.thread_pool import team
+    from trainkit.kernels.threads.thread_pool import thread_pool
 
-    helpers = team()
+    helpers = thread_pool()
     if helpers is None or not numpy_inner_loops.available():
         return False
     text = _TEXT.format(unit=_UNIT, last=_UNIT - 1, head=_BYTES_HEAD, field=numpy_inner_loops.DATA)

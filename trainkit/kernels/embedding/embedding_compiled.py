@@ -1,4 +1,4 @@
-"""The gradient of an embedding: rows added up by number, a stretch of the table to each part."""
+"""The gradient of an embedding: rows added up by number, a range of the table to each part."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 from numba import int64
 
 from trainkit.kernels.jit.builders import MATRIX, by_parts
-from trainkit.kernels.threads.parallel_for import stretch
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 
 @by_parts(MATRIX, int64[::1], MATRIX, exact=True)
 def sum_by_id(part, parts, rows, ids, result):
     """Sums result[ids[i]] += rows[i], in order, from zeros."""
-    first, last = stretch(part, parts, result.shape[0], 1)
+    first, last = chunk_range(part, parts, result.shape[0], 1)
     for row in range(first, last):
         for f in range(result.shape[1]):
             result[row, f] = 0

@@ -31,7 +31,7 @@ def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
     if run is None:
         return None
     result = np.empty((count, rows.shape[1]), np.float32)
-    team, parts = shared(_NANOSECONDS * (rows.size + result.size))
+    pool, parts = shared(_NANOSECONDS * (rows.size + result.size))
     parts = min(parts, pools.compute_threads())  # each of them looks at all ids
-    run(team, parts, owned(rows), owned(ids.astype(np.int64, copy=False)), result)
+    run(pool, parts, owned(rows), owned(ids.astype(np.int64, copy=False)), result)
     return result

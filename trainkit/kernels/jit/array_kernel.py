@@ -55,14 +55,14 @@ def call({inputs}{width}):
         return None
     {default}
     {rooms}
-    team, parts = shared(compiled * size)
-    run(team, {parts}, {taken}, {filled})
+    pool, parts = shared(compiled * size)
+    run(pool, {parts}, {taken}, {filled})
     return {results}
 """
 
 
 class ArrayKernel(Family):
-    """A kernel `run(team, parts, *inputs, *results)`, called on arrays of any number of axes.
+    """A kernel `run(pool, parts, *inputs, *results)`, called on arrays of any number of axes.
 
     Its call gives an array, or a tuple where there are more results, or `None` where the plain
     version is to do it: for other dtypes, no elements, fewer than `fewest`, or while compiling does

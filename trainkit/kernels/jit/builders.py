@@ -1,4 +1,4 @@
-"""What makes a kernel of a body: the function that shares its parts out to the team of threads.
+"""What makes a kernel of a body: the function that shares its parts out to the thread pool.
 
 Numba keeps a compiled function on disk under its file, line and name, and under the content of what
 it encloses, which for a compiled function is another in each process. So the functions made here
@@ -15,7 +15,7 @@ from typing import Any
 from numba import float32, types, void
 
 from trainkit.kernels.jit.options import compiled, inlined
-from trainkit.kernels.threads.parallel_for import TEAM, spread, stretch
+from trainkit.kernels.threads.parallel_for import POOL, chunk_range, spread
 
 FLAT, VECTOR = float32[::1], float32[::1]
 MATRIX, CUBE = float32[:, ::1], float32[:, :, ::1]
@@ -24,19 +24,19 @@ Body = Callable[..., Any]
 Builder = Callable[[], Any]
 
 _ENTRY = """\
-def run(team, parts, {names}):
-    spread(team, parts, part, ({names},))
+def run(pool, parts, {names}):
+    spread(pool, parts, part, ({names},))
 """
 _LOOP = """\
 def part(part, parts, {names}, result):
-    first, last = stretch(part, parts, result.size, 16)
+    first, last = chunk_range(part, parts, result.size, 16)
     for i in range(first, last):
         result[i] = formula({items})
 """
 
 
 def by_parts(*kinds: Any, exact: bool = False) -> Callable[[Body], Builder]:
-    """Make a body `(part, parts, ...)` the builder of a kernel `run(team, parts, ...)`.
+    """Make a body `(part, parts, ...)` the builder of a kernel `run(pool, parts, ...)`.
 
     Args:
         *kinds: Numba's types of what follows `parts`.
@@ -51,7 +51,7 @@ def by_parts(*kinds: Any, exact: bool = False) -> Callable[[Body], Builder]:
 
 
 def by_element(*kinds: Any, exact: bool = False) -> Callable[[Body], Builder]:
-    """Make a formula of numbers the builder of a kernel `run(team, parts, ..., result)`.
+    """Make a formula of numbers the builder of a kernel `run(pool, parts, ..., result)`.
 
     Where it has an array among `kinds`, the formula takes an element of it; numbers as they are.
     """
@@ -63,7 +63,7 @@ def by_element(*kinds: Any, exact: bool = False) -> Callable[[Body], Builder]:
             for name, kind in zip(names, kinds, strict=True)
         ]
         text = _LOOP.format(names=", ".join(names), items=", ".join(items))
-        loop = _function(text, formula, formula=inlined(formula), stretch=stretch)
+        loop = _function(text, formula, formula=inlined(formula), chunk_range=chunk_range)
         part = compiled(parallel=False, exact=exact)(loop)
         return _builder(formula, part, [*names, "result"], (*kinds, FLAT))
 
@@ -74,7 +74,7 @@ def _builder(body: Body, part: Any, names: list[str], kinds: tuple[Any, ...]) ->
     def build() -> Any:
         entry = _function(_ENTRY.format(names=", ".join(names)), body, spread=spread, part=part)
         run = compiled(parallel=False)(entry)
-        run.compile(void(*TEAM, *kinds))
+        run.compile(void(*POOL, *kinds))
         return run
 
     build.__name__, build.__doc__ = body.__name__, body.__doc__

@@ -6,14 +6,14 @@ import numpy as np
 from numba import boolean, float32
 
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
-from trainkit.kernels.threads.parallel_for import stretch
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 
 @by_parts(MATRIX, VECTOR, VECTOR, float32, MATRIX)
 def rows(part, parts, x, scale, offset, epsilon, y):
     """Each row by its own mean and variance."""
     features = x.shape[1]
-    first, last = stretch(part, parts, x.shape[0], 1)
+    first, last = chunk_range(part, parts, x.shape[0], 1)
     for row in range(first, last):
         mean = np.float32(0)
         for f in range(features):
@@ -33,12 +33,12 @@ def rows_gradient(part, parts, g, x, scale, epsilon, result, by_scale, by_offset
     count, features = x.shape
     workers = by_scale.shape[0]
     width = np.float32(features)
-    first, last = stretch(part, parts, workers, 1)
+    first, last = chunk_range(part, parts, workers, 1)
     for worker in range(first, last):
         for f in range(features):
             by_scale[worker, f] = 0
             by_offset[worker, f] = 0
-        first_row, last_row = stretch(np.int64(worker), workers, count, 1)
+        first_row, last_row = chunk_range(np.int64(worker), workers, count, 1)
         for row in range(first_row, last_row):
             mean = np.float32(0)
             for f in range(features):
@@ -48,17 +48,17 @@ def rows_gradient(part, parts, g, x, scale, epsilon, result, by_scale, by_offset
             for f in range(features):
                 variance += (x[row, f] - mean) * (x[row, f] - mean)
             factor = np.float32(1) / np.sqrt(variance / width + epsilon)
-            level, slope = np.float32(0), np.float32(0)
+            level, grad = np.float32(0), np.float32(0)
             for f in range(features):
                 level += g[row, f] * scale[f]
-                slope += g[row, f] * scale[f] * ((x[row, f] - mean) * factor)
+                grad += g[row, f] * scale[f] * ((x[row, f] - mean) * factor)
             level /= width
-            slope /= width
+            grad /= width
             for f in range(features):
                 normal = (x[row, f] - mean) * factor
                 by_scale[worker, f] += g[row, f] * normal
                 by_offset[worker, f] += g[row, f]
-                result[row, f] = (g[row, f] * scale[f] - level - normal * slope) * factor
+                result[row, f] = (g[row, f] * scale[f] - level - normal * grad) * factor
 
 
 @by_parts(MATRIX, MATRIX, VECTOR, MATRIX, MATRIX, boolean)
@@ -69,12 +69,12 @@ def column_sums(part, parts, a, b, centre, one, two, product):
     """
     count, features = a.shape
     workers = one.shape[0]
-    first, last = stretch(part, parts, workers, 1)
+    first, last = chunk_range(part, parts, workers, 1)
     for worker in range(first, last):
         for f in range(features):
             one[worker, f] = 0
             two[worker, f] = 0
-        first_row, last_row = stretch(np.int64(worker), workers, count, 1)
+        first_row, last_row = chunk_range(np.int64(worker), workers, count, 1)
         for row in range(first_row, last_row):
             if product:
                 for f in range(features):
@@ -90,7 +90,7 @@ def column_sums(part, parts, a, b, centre, one, two, product):
 @by_parts(MATRIX, MATRIX, VECTOR, VECTOR, VECTOR, MATRIX)
 def columns(part, parts, a, b, p, q, r, y):
     """Y = p * a + q * b + r, a factor for each column."""
-    first, last = stretch(part, parts, a.shape[0], 1)
+    first, last = chunk_range(part, parts, a.shape[0], 1)
     for row in range(first, last):
         for f in range(a.shape[1]):
             y[row, f] = p[f] * a[row, f] + q[f] * b[row, f] + r[f]

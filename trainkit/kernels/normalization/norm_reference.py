@@ -64,13 +64,13 @@ def normalized_gradient(
     n *= factor
     product = g * n
     h, weighted = (g, product) if scale is None else (g * scale, product * scale)
-    slope, level = weighted.mean(axis=axes, keepdims=True), h.mean(axis=axes, keepdims=True)
+    grad, level = weighted.mean(axis=axes, keepdims=True), h.mean(axis=axes, keepdims=True)
     count = _count(x, axes)
     if by_mean is not None:
         level = level - by_mean / (factor * count)
     if by_variance is not None:
-        slope = slope - 2 * by_variance / (factor * factor * count)
-    n *= slope
+        grad = grad - 2 * by_variance / (factor * factor * count)
+    n *= grad
     n += level
     result = h - n
     result *= factor

@@ -139,14 +139,14 @@ def normalized_columns_gradient(
     if not _columns_ready(x, axis, g, scale, by_mean, by_variance):
         return None
     features = x.shape[-1]
-    flat, slopes = _matrix(x, features), _matrix(g, features)
+    flat, grads = _matrix(x, features), _matrix(g, features)
     count = np.float32(len(flat))
     mean, variance = _statistics(flat)
     factor = 1 / np.sqrt(variance + np.float32(epsilon))
     weight = _filled(scale, features, 1.0)
-    by_offset, by_centred = _sums(slopes, flat, mean, True)
+    by_offset, by_centred = _sums(grads, flat, mean, True)
     by_scale = by_centred * factor
-    # result = p * g + q * x + r, with q from the slope along x - mean, and r the rest
+    # result = p * g + q * x + r, with q from the grad along x - mean, and r the rest
     p = weight * factor
     q = -p * factor * by_scale / count
     r = -p * by_offset / count
@@ -155,5 +155,5 @@ def normalized_columns_gradient(
     if by_mean is not None:
         r = r + by_mean.reshape(-1) / count
     result = np.empty(x.shape, np.float32)
-    _scaled(slopes, flat, p, q, r - q * mean, result)
+    _scaled(grads, flat, p, q, r - q * mean, result)
     return result, by_scale, by_offset

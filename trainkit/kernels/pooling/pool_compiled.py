@@ -12,7 +12,7 @@ from numba.core.types import UniTuple
 from trainkit.kernels.convolution.conv_microkernels import tiling
 from trainkit.kernels.jit.builders import MATRIX, by_parts
 from trainkit.kernels.pooling.max_pool_gradient import give_to_first
-from trainkit.kernels.threads.parallel_for import stretch
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 _IMAGES = float32[:, :, :, ::1]
 _WINDOW = UniTuple(int64, 6)
@@ -25,7 +25,7 @@ def max_pool(part, parts, x, y, window):
 
     `window` is (rows, columns, stride_h, stride_w, top, left).
     """
-    start_n, stop_n = stretch(part, parts, x.shape[0], 1)
+    start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
     for n in range(start_n, stop_n):
@@ -53,7 +53,7 @@ def max_pool(part, parts, x, y, window):
 @by_parts(_IMAGES, _IMAGES, _IMAGES, _IMAGES, _WINDOW, exact=True)
 def max_pool_gradient(part, parts, g, x, y, result, window):
     """Each g added to the first maximum."""
-    start_n, stop_n = stretch(part, parts, x.shape[0], 1)
+    start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
     high, wide = y.shape[1], y.shape[2]
@@ -94,7 +94,7 @@ def max_pool_gradient(part, parts, g, x, y, result, window):
 @by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
 def average_pool(part, parts, x, y, window):
     """The mean of what each window covers of the image."""
-    start_n, stop_n = stretch(part, parts, x.shape[0], 1)
+    start_n, stop_n = chunk_range(part, parts, x.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = x.shape[1], x.shape[2], x.shape[3]
     for n in range(start_n, stop_n):
@@ -120,7 +120,7 @@ def average_pool(part, parts, x, y, window):
 @by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
 def average_pool_gradient(part, parts, g, result, window):
     """Each g shared by what its window covers."""
-    start_n, stop_n = stretch(part, parts, g.shape[0], 1)
+    start_n, stop_n = chunk_range(part, parts, g.shape[0], 1)
     rows, columns, stride_h, stride_w, top, left = window
     height, width, channels = result.shape[1], result.shape[2], result.shape[3]
     for n in range(start_n, stop_n):
@@ -145,7 +145,7 @@ def average_pool_gradient(part, parts, g, result, window):
 @by_parts(MATRIX, MATRIX, MATRIX, MATRIX)
 def rectified_gradient(part, parts, g, y, result, sums):
     """The gradient g where y > 0, and its sums over rows in shares."""
-    start_n, stop_n = stretch(part, parts, sums.shape[0], 1)
+    start_n, stop_n = chunk_range(part, parts, sums.shape[0], 1)
     rows, features, workers = g.shape[0], g.shape[1], sums.shape[0]
     step = (rows + workers - 1) // workers
     for number in range(start_n, stop_n):

@@ -1,4 +1,4 @@
-"""Pooling and its gradients over `xp`, a tap of all windows at a time.
+"""Pooling and its gradients over `xp`, a offset of all windows at a time.
 
 The reference that tuned kernels are compared with, and what runs when there is none. Arrays are
 `(batch, spatial..., channels)`.
@@ -25,38 +25,38 @@ def lowest(dtype: Any) -> Any:
     return False if dtype.kind == "b" else -math.inf
 
 
-def _taps(w: Windows) -> Iterator[tuple[Any, ...]]:
-    return (w.tap(position) for position in product(*map(range, w.window)))
+def _offsets(w: Windows) -> Iterator[tuple[Any, ...]]:
+    return (w.offset(position) for position in product(*map(range, w.window)))
 
 
 def max_pool(xp: Any, w: Windows, x: Array) -> Array:
     """The largest value of each window, (batch, out..., channels)."""
     padded = w.pad(xp, x, lowest(x.dtype))
     result: Array | None = None
-    for tap in _taps(w):
+    for offset in _offsets(w):
         if result is None:
-            result = padded[tap].copy()
+            result = padded[offset].copy()
         else:
-            xp.maximum(result, padded[tap], out=result)
+            xp.maximum(result, padded[offset], out=result)
     return result
 
 
 def _firsts(xp: Any, w: Windows, x: Array, y: Array) -> Iterator[tuple[Any, Array]]:
-    """(tap, mask): where a tap is the first of its window to equal the maximum `y`."""
+    """(offset, mask): where a offset is the first of its window to equal the maximum `y`."""
     padded = w.pad(xp, x, lowest(x.dtype))
     still_open = xp.ones(y.shape, bool)
-    for tap in _taps(w):
-        here = padded[tap] == y
+    for offset in _offsets(w):
+        here = padded[offset] == y
         here &= still_open
         still_open ^= here
-        yield tap, here
+        yield offset, here
 
 
 def max_pool_gradient(xp: Any, w: Windows, g: Array, x: Array, y: Array) -> Array:
     """`g` at the first maximum of each window, 0 elsewhere; overlaps add up."""
     total = xp.zeros((x.shape[0], *w.padded, x.shape[-1]), g.dtype)
-    for tap, here in _firsts(xp, w, x, y):
-        total[tap] += xp.where(here, g, g.dtype.type(0))
+    for offset, here in _firsts(xp, w, x, y):
+        total[offset] += xp.where(here, g, g.dtype.type(0))
     return xp.ascontiguousarray(total[w.interior])
 
 
@@ -64,8 +64,8 @@ def max_pool_pick(xp: Any, w: Windows, values: Array, x: Array, y: Array) -> Arr
     """`values` at the position of the first maximum of `x` in each window."""
     padded = w.pad(xp, values)
     result = xp.zeros(y.shape, values.dtype)
-    for tap, here in _firsts(xp, w, x, y):
-        xp.copyto(result, padded[tap], where=here)
+    for offset, here in _firsts(xp, w, x, y):
+        xp.copyto(result, padded[offset], where=here)
     return result
 
 
@@ -85,11 +85,11 @@ def average_pool(xp: Any, w: Windows, x: Array) -> Array:
     """The mean of each window over what lies inside the array, (batch, out..., channels)."""
     padded = w.pad(xp, x)
     total: Array | None = None
-    for tap in _taps(w):
+    for offset in _offsets(w):
         if total is None:
-            total = padded[tap].copy()
+            total = padded[offset].copy()
         else:
-            total += padded[tap]
+            total += padded[offset]
     if w.has_padding:
         return total / _counts(xp, w, x.dtype)
     return total * x.dtype.type(1 / math.prod(w.window))
@@ -101,6 +101,6 @@ def average_pool_gradient(xp: Any, w: Windows, g: Array) -> Array:
         g / _counts(xp, w, g.dtype) if w.has_padding else g * g.dtype.type(1 / math.prod(w.window))
     )
     total = xp.zeros((g.shape[0], *w.padded, g.shape[-1]), g.dtype)
-    for tap in _taps(w):
-        total[tap] += share
+    for offset in _offsets(w):
+        total[offset] += share
     return xp.ascontiguousarray(total[w.interior])

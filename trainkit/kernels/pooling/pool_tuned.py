@@ -43,9 +43,9 @@ def _found(family: kernel_family.Family, w: Windows, passes: int, *arrays: Array
 
 
 def _work(*arrays: Array) -> tuple[int, int]:
-    """The team, and one part for each image."""
-    team, parts = shared(_NANOSECONDS * sum(a.size for a in arrays))
-    return team, len(arrays[0]) if parts > 1 else 1
+    """The pool, and one part for each image."""
+    threads, parts = shared(_NANOSECONDS * sum(a.size for a in arrays))
+    return threads, len(arrays[0]) if parts > 1 else 1
 
 
 def _window(w: Windows) -> tuple[int, ...]:

@@ -133,23 +133,23 @@ def gru_reset_before(units: int) -> Any:
 
 
 def gru_gradient(units: int) -> Any:
-    """`run(by_hidden, first, turned, hidden, gates, slopes, shares, dh, z, room)`.
+    """`run(by_hidden, first, turned, hidden, gates, grads, shares, dh, z, room)`.
 
     `first` is h before the first step, `turned` the recurrent kernel with its axes swapped.
-    `slopes` are gradients by the projected inputs, `shares` by the state's share of the candidate.
+    `grads` are gradients by the projected inputs, `shares` by the state's share of the candidate.
     `dh`, (workers, samples, units), is in the end the gradient by the first h; `z`, three times as
     wide, and `room` are room.
     """
     width = 3 * units
 
     @compiled()
-    def run(by_hidden, first, turned, hidden, gates, slopes, shares, dh, z, room):
+    def run(by_hidden, first, turned, hidden, gates, grads, shares, dh, z, room):
         batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
         one = np.float32(1)
         for number in prange(dh.shape[0]):
             worker = np.int64(number)
             here = min(samples, batch - worker * samples)
-            back, slope = dh[worker].ctypes.data, z[worker].ctypes.data
+            back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
             for after in range(steps):
                 t = steps - 1 - after
                 for q in range(here):
@@ -173,13 +173,13 @@ def gru_gradient(units: int) -> Any:
                         room[worker, q, u] = by_new
                         dh[worker, q, u] = by_h * update
                     for u in range(2 * units):
-                        slopes[n, t, u] = z[worker, q, u]
+                        grads[n, t, u] = z[worker, q, u]
                     for u in range(units):
-                        slopes[n, t, 2 * units + u] = room[worker, q, u]
+                        grads[n, t, 2 * units + u] = room[worker, q, u]
                     for u in range(units):
                         shares[n, t, u] = z[worker, q, 2 * units + u]
                 add_product(
-                    slope,
+                    grad,
                     4 * width,
                     4,
                     turned.ctypes.data,
@@ -198,20 +198,20 @@ def gru_gradient(units: int) -> Any:
 
 
 def gru_reset_before_gradient(units: int) -> Any:
-    """`run(by_hidden, first, turned, hidden, gates, slopes, dh, z, room, kept, none)`.
+    """`run(by_hidden, first, turned, hidden, gates, grads, dh, z, room, kept, none)`.
 
     `kept` is room, too; `none` are as many zeros as units.
     """
     width = 3 * units
 
     @compiled()
-    def run(by_hidden, first, turned, hidden, gates, slopes, dh, z, room, kept, none):
+    def run(by_hidden, first, turned, hidden, gates, grads, dh, z, room, kept, none):
         batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
         one = np.float32(1)
         for number in prange(dh.shape[0]):
             worker = np.int64(number)
             here = min(samples, batch - worker * samples)
-            back, slope = dh[worker].ctypes.data, z[worker].ctypes.data
+            back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
             for after in range(steps):
                 t = steps - 1 - after
                 for q in range(here):
@@ -231,7 +231,7 @@ def gru_reset_before_gradient(units: int) -> Any:
                         z[worker, q, 2 * units + u] = by_h * (one - update) * (one - new * new)
                         dh[worker, q, u] = by_h * update
                 add_product(
-                    slope + 8 * units,
+                    grad + 8 * units,
                     4 * width,
                     4,
                     turned.ctypes.data + 8 * units * units,
@@ -252,9 +252,9 @@ def gru_reset_before_gradient(units: int) -> Any:
                         z[worker, q, units + u] = by_reset * reset * (one - reset)
                         dh[worker, q, u] += by_share * reset
                     for u in range(width):
-                        slopes[n, t, u] = z[worker, q, u]
+                        grads[n, t, u] = z[worker, q, u]
                 add_product(
-                    slope,
+                    grad,
                     4 * width,
                     4,
                     turned.ctypes.data,

@@ -72,7 +72,7 @@ def lstm(units: int) -> Any:
 
 
 def lstm_gradient(units: int) -> Any:
-    """`run(by_hidden, by_memory, first, turned, memory, gates, slopes, dh, dc, z, room, none)`.
+    """`run(by_hidden, by_memory, first, turned, memory, gates, grads, dh, dc, z, room, none)`.
 
     `by_memory` may have no samples: then nothing comes back through c but what is in `dc`. `first`
     is c before the first step, `turned` the recurrent kernel with its axes swapped. `dh` and `dc`,
@@ -82,13 +82,13 @@ def lstm_gradient(units: int) -> Any:
     width = 4 * units
 
     @compiled()
-    def run(by_hidden, by_memory, first, turned, memory, gates, slopes, dh, dc, z, room, none):
+    def run(by_hidden, by_memory, first, turned, memory, gates, grads, dh, dc, z, room, none):
         batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
         one = np.float32(1)
         for number in prange(dh.shape[0]):
             worker = np.int64(number)
             here = min(samples, batch - worker * samples)
-            back, slope = dh[worker].ctypes.data, z[worker].ctypes.data
+            back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -121,13 +121,13 @@ def lstm_gradient(units: int) -> Any:
                         z[worker, q, 2 * units + u] = by_g
                         z[worker, q, 3 * units + u] = by_o
                     for u in range(width):
-                        slopes[n, t, u] = z[worker, q, u]
+                        grads[n, t, u] = z[worker, q, u]
                 given, apart = none.ctypes.data, 0
                 if t:
                     given = by_hidden[worker * samples, t - 1].ctypes.data
                     apart = 4 * steps * units
                 add_product(
-                    slope,
+                    grad,
                     4 * width,
                     4,
                     turned.ctypes.data,

@@ -71,7 +71,7 @@ def lstm_gradient(
     Without `by_memory` nothing comes back through c but from the step after.
     """
     units = hidden.shape[-1]
-    slopes = xp.empty(gates.shape, gates.dtype)
+    grads = xp.empty(gates.shape, gates.dtype)
     turned = xp.ascontiguousarray(kernel.T)
     earlier = before(xp, c, memory)
     by_h, by_c = xp.zeros_like(h), xp.zeros_like(c)
@@ -82,15 +82,15 @@ def lstm_gradient(
         by_c = by_c + by_h * o * (1 - squashed * squashed)
         if by_memory is not None:
             by_c += by_memory[:, t]
-        z = slopes[:, t]
+        z = grads[:, t]
         z[:, :units] = by_c * g * i * (1 - i)
         z[:, units : 2 * units] = by_c * earlier[:, t] * f * (1 - f)
         z[:, 2 * units : 3 * units] = by_c * i * (1 - g * g)
         z[:, 3 * units :] = by_h * squashed * o * (1 - o)
         by_c = by_c * f
         by_h = matmul(xp, z, turned)
-    by_kernel = matmul(xp, rows(before(xp, h, hidden)).T, rows(slopes))
-    return slopes, by_h, by_c, by_kernel
+    by_kernel = matmul(xp, rows(before(xp, h, hidden)).T, rows(grads))
+    return grads, by_h, by_c, by_kernel
 
 
 # ------------------------------------------------------------------ GRU
@@ -147,8 +147,8 @@ def _after_gradient(
     xp: Any, by_hidden: Array, h: Array, kernel: Array, hidden: Array, gates: Array
 ) -> Any:
     batch, steps, units = hidden.shape
-    slopes = xp.empty((batch, steps, 3 * units), gates.dtype)
-    inner = xp.empty_like(slopes)
+    grads = xp.empty((batch, steps, 3 * units), gates.dtype)
+    inner = xp.empty_like(grads)
     turned = xp.ascontiguousarray(kernel.T)
     earlier = before(xp, h, hidden)
     by_h = xp.zeros_like(h)
@@ -156,14 +156,14 @@ def _after_gradient(
         z, r, new, share = (gates[:, t, n * units : (n + 1) * units] for n in range(4))
         by_h = by_h + by_hidden[:, t]
         by_new = by_h * (1 - z) * (1 - new * new)
-        slopes[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
-        slopes[:, t, units : 2 * units] = by_new * share * r * (1 - r)
-        slopes[:, t, 2 * units :] = by_new
-        inner[:, t, : 2 * units] = slopes[:, t, : 2 * units]
+        grads[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
+        grads[:, t, units : 2 * units] = by_new * share * r * (1 - r)
+        grads[:, t, 2 * units :] = by_new
+        inner[:, t, : 2 * units] = grads[:, t, : 2 * units]
         inner[:, t, 2 * units :] = by_new * r
         by_h = by_h * z + matmul(xp, inner[:, t], turned)
     by_kernel = matmul(xp, rows(earlier).T, rows(inner))
-    return slopes, by_h, by_kernel, rows(inner).sum(axis=0)
+    return grads, by_h, by_kernel, rows(inner).sum(axis=0)
 
 
 def _before_gradient(
@@ -171,7 +171,7 @@ def _before_gradient(
 ) -> Any:
     """No bias takes part, so its gradient is 0."""
     batch, steps, units = hidden.shape
-    slopes = xp.empty((batch, steps, 3 * units), gates.dtype)
+    grads = xp.empty((batch, steps, 3 * units), gates.dtype)
     by_gates, by_new = (
         xp.ascontiguousarray(part.T) for part in (kernel[:, : 2 * units], kernel[:, 2 * units :])
     )
@@ -180,12 +180,12 @@ def _before_gradient(
     for t in range(steps - 1, -1, -1):
         z, r, new = (gates[:, t, n * units : (n + 1) * units] for n in range(3))
         by_h = by_h + by_hidden[:, t]
-        slopes[:, t, 2 * units :] = by_h * (1 - z) * (1 - new * new)
-        by_share = matmul(xp, slopes[:, t, 2 * units :], by_new)
-        slopes[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
-        slopes[:, t, units : 2 * units] = by_share * earlier[:, t] * r * (1 - r)
-        by_h = by_h * z + by_share * r + matmul(xp, slopes[:, t, : 2 * units], by_gates)
-    flat = rows(slopes)
+        grads[:, t, 2 * units :] = by_h * (1 - z) * (1 - new * new)
+        by_share = matmul(xp, grads[:, t, 2 * units :], by_new)
+        grads[:, t, :units] = by_h * (earlier[:, t] - new) * z * (1 - z)
+        grads[:, t, units : 2 * units] = by_share * earlier[:, t] * r * (1 - r)
+        by_h = by_h * z + by_share * r + matmul(xp, grads[:, t, : 2 * units], by_gates)
+    flat = rows(grads)
     parts = [matmul(xp, rows(earlier).T, flat[:, : 2 * units])]
     parts.append(matmul(xp, rows(gates)[:, 3 * units :].T, flat[:, 2 * units :]))
-    return slopes, by_h, xp.concatenate(parts, axis=1), xp.zeros(3 * units, gates.dtype)
+    return grads, by_h, xp.concatenate(parts, axis=1), xp.zeros(3 * units, gates.dtype)

@@ -101,12 +101,12 @@ def lstm_gradient(
         return None
     if by_memory is None:
         by_memory = np.empty((0, steps, units), np.float32)
-    slopes = np.empty(gates.shape, np.float32)
+    grads = np.empty(gates.shape, np.float32)
     dh, dc, z, room = _room(batch, units, units, 4 * units, units)
     arrays = (by_hidden, by_memory, c, kernel.T, memory, gates)
-    run(*map(owned, arrays), slopes, dh, dc, z, room, np.zeros(units, np.float32))
-    by_kernel = rows(before(np, h, hidden)).T @ rows(slopes)
-    return slopes, _joined(dh, batch), _joined(dc, batch), by_kernel
+    run(*map(owned, arrays), grads, dh, dc, z, room, np.zeros(units, np.float32))
+    by_kernel = rows(before(np, h, hidden)).T @ rows(grads)
+    return grads, _joined(dh, batch), _joined(dc, batch), by_kernel
 
 
 # ------------------------------------------------------------------ GRU
@@ -142,18 +142,18 @@ def gru_gradient(
     run = _found(GRU_GRADIENT[reset_after], steps, batch, kernel, by_hidden, h, hidden, gates)
     if run is None:
         return None
-    slopes = np.empty((batch, steps, 3 * units), np.float32)
+    grads = np.empty((batch, steps, 3 * units), np.float32)
     dh, z, room, kept = _room(batch, units, 3 * units, units, units)
     arrays = tuple(map(owned, (by_hidden, h, kernel.T, hidden, gates)))
-    earlier, by_gates = rows(before(np, h, hidden)), rows(slopes)[:, : 2 * units]
+    earlier, by_gates = rows(before(np, h, hidden)), rows(grads)[:, : 2 * units]
     if reset_after:
         shares = np.empty(hidden.shape, np.float32)
-        run(*arrays, slopes, shares, dh, z, room)
+        run(*arrays, grads, shares, dh, z, room)
         by_new = earlier.T @ rows(shares)
-        by_bias = np.concatenate([leading_sum(slopes, 2)[: 2 * units], leading_sum(shares, 2)])
+        by_bias = np.concatenate([leading_sum(grads, 2)[: 2 * units], leading_sum(shares, 2)])
     else:
-        run(*arrays, slopes, dh, z, room, kept, np.zeros(units, np.float32))
-        by_new = rows(gates)[:, 3 * units :].T @ rows(slopes)[:, 2 * units :]
+        run(*arrays, grads, dh, z, room, kept, np.zeros(units, np.float32))
+        by_new = rows(gates)[:, 3 * units :].T @ rows(grads)[:, 2 * units :]
         by_bias = np.zeros(3 * units, np.float32)
     by_kernel = np.concatenate([earlier.T @ by_gates, by_new], axis=1)
-    return slopes, _joined(dh, batch), by_kernel, by_bias
+    return grads, _joined(dh, batch), by_kernel, by_bias

@@ -1,1 +1,1 @@
-"""Extremes, sums and running sums."""
+"""Maxima, minima, sums and running sums."""

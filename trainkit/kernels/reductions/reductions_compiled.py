@@ -1,4 +1,4 @@
-"""Extremes and running sums of float32, shared out to the team."""
+"""Maxima, minima and running sums of float32, shared out to the pool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.options import inlined
-from trainkit.kernels.threads.parallel_for import stretch
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 _SIGN, _INFINITE = np.int32(31), np.int32(0x7F800000)
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
@@ -38,7 +38,7 @@ def _is_nan(x):
 @by_parts(MATRIX, VECTOR, exact=True)
 def row_max(part, parts, x, y):
     """The greatest number of each row; NaN wins."""
-    start, stop = stretch(part, parts, x.shape[0], 1)
+    start, stop = chunk_range(part, parts, x.shape[0], 1)
     for row in range(start, stop):
         top = rank(x[row, 0])
         for c in range(x.shape[1]):
@@ -49,7 +49,7 @@ def row_max(part, parts, x, y):
 @by_parts(MATRIX, VECTOR, exact=True)
 def row_min(part, parts, x, y):
     """The smallest number of each row; NaN wins."""
-    start, stop = stretch(part, parts, x.shape[0], 1)
+    start, stop = chunk_range(part, parts, x.shape[0], 1)
     for row in range(start, stop):
         least = rank(x[row, 0])
         for c in range(x.shape[1]):
@@ -70,7 +70,7 @@ def _columns_of(number, inner):
 def column_max(part, parts, x, y):
     """The greatest numbers along the middle axis; NaN wins."""
     outer, size, inner = x.shape
-    start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    start, stop = chunk_range(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
     for number in range(start, stop):
         block, first, last = _columns_of(number, inner)
         for c in range(first, last):
@@ -85,7 +85,7 @@ def column_max(part, parts, x, y):
 def column_min(part, parts, x, y):
     """The smallest numbers along the middle axis; NaN wins."""
     outer, size, inner = x.shape
-    start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    start, stop = chunk_range(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
     for number in range(start, stop):
         block, first, last = _columns_of(number, inner)
         for c in range(first, last):
@@ -100,7 +100,7 @@ def column_min(part, parts, x, y):
 def running_rows(part, parts, x, y):
     """Sums of a row up to each number; eight rows share the wait."""
     count, size = x.shape
-    start, stop = stretch(part, parts, count, 8)
+    start, stop = chunk_range(part, parts, count, 8)
     for first in range(start, stop, 8):
         if first + 8 > count:
             for row in range(first, count):
@@ -129,7 +129,7 @@ def running_rows(part, parts, x, y):
 def running_columns(part, parts, x, y):
     """Sums along the middle axis, of all numbers up to each."""
     outer, size, inner = x.shape
-    start, stop = stretch(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
+    start, stop = chunk_range(part, parts, outer * ((inner + _COLUMNS - 1) // _COLUMNS), 1)
     for number in range(start, stop):
         block, first, last = _columns_of(number, inner)
         for c in range(first, last):

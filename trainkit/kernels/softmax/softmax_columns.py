@@ -107,15 +107,15 @@ def column_softmax(typing, vectors, lanes, s, rows):
 
 
 @intrinsic(prefer_literal=True)
-def column_slopes(typing, vectors, lanes, shares, slopes, rows, scale):
-    """Slopes of shares become those of scores: scale * share * (slope - mean slope of the column).
+def column_gradients(typing, vectors, lanes, shares, grads, rows, scale):
+    """Gradients of shares become those of scores: scale * share * (g - mean g of the column).
 
     Args:
         typing: Numba's.
         vectors: of a row; a literal.
         lanes: numbers of a vector; a literal.
         shares: address of what `column_softmax` made.
-        slopes: address of their slopes, and of the result.
+        grads: address of their gradients, and of the result.
         rows: how many, at least 1.
         scale: a factor.
     """
@@ -123,19 +123,19 @@ def column_slopes(typing, vectors, lanes, shares, slopes, rows, scale):
     signature = types.void(vectors, lanes, *(types.intp,) * 3, types.float32)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, _, shares, slopes, rows, scale = arguments
+        _, _, shares, grads, rows, scale = arguments
         columns = _Columns(builder, 1, *sizes)
         step = columns.vectors * columns.width
         factor = columns.spread(scale)
-        loop = Loop(builder, rows, [shares, slopes, *[columns.constant(0.0)] * columns.vectors])
+        loop = Loop(builder, rows, [shares, grads, *[columns.constant(0.0)] * columns.vectors])
         at, beside, *levels = loop.values
         levels = list(map(columns.fused, columns.row(at), columns.row(beside), levels))
         _, _, *levels = loop.close([columns.plus(at, step), columns.plus(beside, step), *levels])
-        loop = Loop(builder, rows, [shares, slopes])
+        loop = Loop(builder, rows, [shares, grads])
         at, beside = loop.values
         results = []
-        for p, slope, level in zip(columns.row(at), columns.row(beside), levels, strict=True):
-            results.append(builder.fmul(builder.fmul(factor, p), builder.fsub(slope, level)))
+        for p, grad, level in zip(columns.row(at), columns.row(beside), levels, strict=True):
+            results.append(builder.fmul(builder.fmul(factor, p), builder.fsub(grad, level)))
         columns.store_row(beside, results)
         loop.close([columns.plus(at, step), columns.plus(beside, step)])
         return context.get_dummy_value()

@@ -9,7 +9,7 @@ from trainkit.kernels.elementwise.vector_math import exponential
 from trainkit.kernels.jit.builders import MATRIX, VECTOR, by_parts
 from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.reductions.reductions_compiled import number_of, rank
-from trainkit.kernels.threads.parallel_for import stretch
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 _NUMBERS = int64[::1]
 
@@ -27,7 +27,7 @@ def _greatest(x, row):
 def softmax(part, parts, x, y):
     """exp(row) / sum(exp(row))."""
     classes = x.shape[1]
-    first, last = stretch(part, parts, x.shape[0], 1)
+    first, last = chunk_range(part, parts, x.shape[0], 1)
     for row in range(first, last):
         top = _greatest(x, row)
         total = np.float32(0)
@@ -44,7 +44,7 @@ def softmax(part, parts, x, y):
 def softmax_gradient(part, parts, g, y, result):
     """Y * (g - sum(g * y)) of each row."""
     classes = g.shape[1]
-    first, last = stretch(part, parts, g.shape[0], 1)
+    first, last = chunk_range(part, parts, g.shape[0], 1)
     for row in range(first, last):
         level = np.float32(0)
         for c in range(classes):
@@ -57,7 +57,7 @@ def softmax_gradient(part, parts, g, y, result):
 def loss(part, parts, labels, logits, losses):
     """log(sum(exp(row))) - row[label]."""
     classes = logits.shape[1]
-    first, last = stretch(part, parts, logits.shape[0], 1)
+    first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
         total = np.float32(0)
@@ -67,32 +67,32 @@ def loss(part, parts, labels, logits, losses):
 
 
 @by_parts(_NUMBERS, MATRIX, VECTOR, MATRIX)
-def loss_and_slopes(part, parts, labels, logits, losses, slopes):
+def loss_and_gradients(part, parts, labels, logits, losses, grads):
     """`loss`, and softmax(row) - one_hot(label)."""
     classes = logits.shape[1]
-    first, last = stretch(part, parts, logits.shape[0], 1)
+    first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
         total = np.float32(0)
         for c in range(classes):
             power = exponential(logits[row, c] - top)
-            slopes[row, c] = power
+            grads[row, c] = power
             total += power
         losses[row] = np.log(total) - (logits[row, labels[row]] - top)
         share = np.float32(1) / total
         for c in range(classes):
-            slopes[row, c] *= share
-        slopes[row, labels[row]] -= np.float32(1)
+            grads[row, c] *= share
+        grads[row, labels[row]] -= np.float32(1)
 
 
 @by_parts(VECTOR, MATRIX, MATRIX, exact=True)
-def scaled_rows(part, parts, g, slopes, result):
+def scaled_rows(part, parts, g, grads, result):
     """Each row times its number."""
-    first, last = stretch(part, parts, slopes.shape[0], 1)
+    first, last = chunk_range(part, parts, grads.shape[0], 1)
     for row in range(first, last):
         scale = g[row]
-        for c in range(slopes.shape[1]):
-            result[row, c] = slopes[row, c] * scale
+        for c in range(grads.shape[1]):
+            result[row, c] = grads[row, c] * scale
 
 
 @inlined
@@ -110,7 +110,7 @@ def _dense_loss(logits, labels, row, top, total):
 @by_parts(MATRIX, MATRIX, VECTOR)
 def dense_loss(part, parts, labels, logits, losses):
     """-sum(labels * log(softmax(row)))."""
-    first, last = stretch(part, parts, logits.shape[0], 1)
+    first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
         total = np.float32(0)
@@ -120,29 +120,29 @@ def dense_loss(part, parts, labels, logits, losses):
 
 
 @by_parts(MATRIX, MATRIX, VECTOR, MATRIX)
-def dense_loss_and_slopes(part, parts, labels, logits, losses, slopes):
+def dense_loss_and_gradients(part, parts, labels, logits, losses, grads):
     """`dense_loss`, and softmax * sum(labels) - labels."""
     classes = logits.shape[1]
-    first, last = stretch(part, parts, logits.shape[0], 1)
+    first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
         total, mass = np.float32(0), np.float32(0)
         for c in range(classes):
             power = exponential(logits[row, c] - top)
-            slopes[row, c] = power
+            grads[row, c] = power
             total += power
             mass += labels[row, c]
         losses[row] = _dense_loss(logits, labels, row, top, total)
         share = mass / total
         for c in range(classes):
-            slopes[row, c] = slopes[row, c] * share - labels[row, c]
+            grads[row, c] = grads[row, c] * share - labels[row, c]
 
 
 @by_parts(VECTOR, _NUMBERS, MATRIX, MATRIX)
 def gradient(part, parts, g, labels, logits, result):
     """G * (softmax(row) - one_hot(label))."""
     classes = logits.shape[1]
-    first, last = stretch(part, parts, logits.shape[0], 1)
+    first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):
         top = _greatest(logits, row)
         total = np.float32(0)

@@ -28,7 +28,9 @@ SOFTMAX_GRADIENT = _kernel(
 loss = _kernel("softmax_loss", "loss", "ids rows", "each")
 """Cross-entropy along the last axis of (labels, logits), or `None`; labels have been checked."""
 
-loss_and_slopes = _kernel("softmax_loss_and_slopes", "loss_and_slopes", "ids rows", "each rows")
+loss_and_gradients = _kernel(
+    "softmax_loss_and_slopes", "loss_and_gradients", "ids rows", "each rows"
+)
 """The same, and softmax less one at the label; or `None`."""
 
 gradient = _kernel("softmax_gradient", "gradient", "each ids rows", "rows")
@@ -37,8 +39,8 @@ gradient = _kernel("softmax_gradient", "gradient", "each ids rows", "rows")
 dense_loss = _kernel("softmax_dense_loss", "dense_loss", "rows rows", "each", fewest=FEWEST)
 """Cross-entropy with the chance of each class along the last axis, or `None`."""
 
-dense_loss_and_slopes = _kernel(
-    "softmax_dense_both", "dense_loss_and_slopes", "rows rows", "each rows", fewest=FEWEST
+dense_loss_and_gradients = _kernel(
+    "softmax_dense_both", "dense_loss_and_gradients", "rows rows", "each rows", fewest=FEWEST
 )
 """The same, and softmax times the sum of labels less the labels; or `None`."""
 
@@ -46,7 +48,7 @@ scaled_rows = _kernel(
     "scaled_rows", "scaled_rows", "each rows", "rows",
     plain=2.4, compiled=0.12, fewest=FEWEST, exact=True,
 )  # fmt: skip
-"""Rows of (g, slopes) times the numbers g, or `None`; the same bits as NumPy's."""
+"""Rows of (g, gradients) times the numbers g, or `None`; the same bits as NumPy's."""
 
 
 def _is_last(axis: Any, x: Array) -> bool:

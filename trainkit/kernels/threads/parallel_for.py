@@ -1,4 +1,4 @@
-"""Work of compiled kernels for the team of threads, part by part."""
+"""Work of compiled kernels for the thread pool, part by part."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-TEAM = (types.intp, types.intp)
-"""The first two arguments of a kernel that calls `spread`: `team` and `parts`."""
+POOL = (types.intp, types.intp)
+"""The first two arguments of a kernel that calls `spread`: `pool` and `parts`."""
 
-WITHOUT_TEAM = not sys.platform.startswith("linux")
-"""Whether kernels that take long are shared out by Numba's own threads, as there is no team."""
+WITHOUT_POOL = not sys.platform.startswith("linux")
+"""Whether kernels that take long are shared out by Numba's own threads, as there is no pool."""
 
 _WORD, _BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
 @intrinsic(prefer_literal=True)
-def spread(typing, team, parts, work, given):
-    """Call `work(part, parts, *given)` for each part; whoever of the team is free takes the next.
+def spread(typing, pool, parts, work, given):
+    """Call `work(part, parts, *given)` for each part; whoever of the pool is free takes the next.
 
     Args:
         typing: Numba's.
-        team: address of `team_run`, or 0 to do all parts here.
+        pool: address of `pool_run`, or 0 to do all parts here.
         parts: how many; one is done here too.
         work: a function compiled by Numba that stands in a module, so that it is found on disk.
             It raises nothing.
@@ -36,16 +36,16 @@ def spread(typing, team, parts, work, given):
     kinds = (types.intp, types.intp, *given.types)
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        team, parts, _, packed = arguments
+        pool, parts, _, packed = arguments
         function = _part(context, builder.module, work.dispatcher, kinds, packed.type)
         slot = cgutils.alloca_once(builder, packed.type)
         builder.store(packed, slot)
         data = builder.bitcast(slot, _BYTES)
-        is_there = builder.icmp_signed("!=", team, ir.Constant(_WORD, 0))
+        is_there = builder.icmp_signed("!=", pool, ir.Constant(_WORD, 0))
         with builder.if_else(is_there) as (together, alone):
             with together:
                 kind = ir.FunctionType(ir.VoidType(), [function.type, _BYTES, _WORD])
-                builder.call(builder.inttoptr(team, kind.as_pointer()), [function, data, parts])
+                builder.call(builder.inttoptr(pool, kind.as_pointer()), [function, data, parts])
             with alone, cgutils.for_range(builder, parts) as loop:
                 builder.call(function, [data, loop.index, parts])
         return context.get_dummy_value()
@@ -78,7 +78,7 @@ def _part(context: Any, module: Any, work: Any, kinds: Any, packed: Any) -> Any:
 
 
 @numba.njit(inline="always")
-def stretch(part, parts, count, unit):
+def chunk_range(part, parts, count, unit):
     """From where to where the part goes of `count` things, in whole units but for the last.
 
     Without a sign: places below 0 would be looked for from the end, and then LLVM makes no vectors.

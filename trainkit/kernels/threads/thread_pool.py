@@ -1,6 +1,6 @@
-"""A team of threads for machine code: whoever is free helps, and nobody is waited for to begin.
+"""A thread pool for machine code: whoever is free helps, and nobody is waited for to begin.
 
-The threads of BLAS and of compiled kernels keep a core for a while after each call. A team that
+The threads of BLAS and of compiled kernels keep a core for a while after each call. A pool that
 waits until all of its members are there, as OpenMP's do, then waits for the busy core too: 0.1 ms
 and more. Here the caller begins at once, parts of the work are taken one by one by whoever comes,
 and the caller only waits for parts that others have begun. A call that nobody comes to help costs
@@ -60,7 +60,7 @@ done:
   ret void
 }}
 
-define void @team_run(ptr %function, ptr %data, i64 %parts) {{
+define void @pool_run(ptr %function, ptr %data, i64 %parts) {{
 entry:
   %size = load atomic i64, ptr @size monotonic, align 8
   %several = icmp sgt i64 %size, 1
@@ -119,7 +119,7 @@ out:
   ret void
 }}
 
-define void @team_serve() {{
+define void @pool_serve() {{
 entry:
   br label %sleep
 sleep:
@@ -155,7 +155,7 @@ again:
 """
 
 
-class Team:
+class ThreadPool:
     """The threads, and the machine code by which they work together."""
 
     def __init__(self) -> None:
@@ -179,10 +179,10 @@ class Team:
         module = llvm.parse_assembly(text)
         self._engine = llvm.create_mcjit_compiler(module, target)
         self._engine.finalize_object()
-        self.run_address: int = self._engine.get_function_address("team_run")
-        serve = ctypes.CFUNCTYPE(None)(self._engine.get_function_address("team_serve"))
+        self.run_address: int = self._engine.get_function_address("pool_run")
+        serve = ctypes.CFUNCTYPE(None)(self._engine.get_function_address("pool_serve"))
         for _ in range(pools.compute_threads() - 1):
-            threading.Thread(target=serve, daemon=True, name="trainkit-team").start()
+            threading.Thread(target=serve, daemon=True, name="trainkit-pool").start()
         self.most = pools.compute_threads()
         self.resize()
 
@@ -190,12 +190,12 @@ class Team:
         """A built-in function of a module in LLVM's language, which takes an array of pointers.
 
         Args:
-            text: the module; it may call `team_run`, and functions of Python's C interface.
+            text: the module; it may call `pool_run`, and functions of Python's C interface.
             name: the function in it.
         """
         import llvmlite.binding as llvm
 
-        llvm.add_symbol("team_run", self.run_address)
+        llvm.add_symbol("pool_run", self.run_address)
         for called in ("PyBool_FromLong", "PyEval_SaveThread", "PyEval_RestoreThread"):
             llvm.add_symbol(called, python_function(called))
         self._engine.add_module(llvm.parse_assembly(text))
@@ -222,14 +222,14 @@ class Team:
 
 
 @lru_cache(maxsize=1)
-def team() -> Team | None:
+def thread_pool() -> ThreadPool | None:
     """The one of this process, made when it is first asked for; `None` where there can be none."""
     if not sys.platform.startswith("linux") or platform.machine() not in _PAUSES:
         return None
     if pools.compute_threads() < 2:
         return None
     try:
-        made = Team()
+        made = ThreadPool()
     except (ImportError, OSError, AttributeError):
         return None
     pools.when_resized(made.resize)
@@ -243,12 +243,12 @@ _PART_NANOSECONDS = 20_000
 
 
 def shared(nanoseconds: float) -> tuple[int, int]:
-    """What a kernel that takes so long on one core is to be called with first: `team`, `parts`.
+    """What a kernel that takes so long on one core is to be called with first: `pool`, `parts`.
 
     The number of parts depends on the work alone, so that any machine divides it in the same way.
     """
     parts = int(nanoseconds / _PART_NANOSECONDS)
     if parts < 2:
         return 0, 1
-    found = team()
+    found = thread_pool()
     return (found.run_address if found else 0), min(parts, _MOST_PARTS)

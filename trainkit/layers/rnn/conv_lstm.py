@@ -157,7 +157,7 @@ class _ConvLSTM(OfCell):
         strides: distance between windows of the input's convolution.
         padding: of the input's convolution, `"valid"` or `"same"`; the state's is `"same"`.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
-        dilation_rate: distance between the taps of a window of the input's convolution.
+        dilation_rate: distance between the elements of a window of the input's convolution.
         activation, recurrent_activation: functions or their names.
         use_bias: whether to add a bias.
         kernel_initializer, recurrent_initializer, bias_initializer: what the weights start with.

@@ -256,7 +256,7 @@ def conv(
 ) -> Tensor:
     """Convolution over one, two or three spatial axes, grouped if the kernel takes fewer channels.
 
-    y[b, i, f] = sum over taps a and channels c of x[b, i * stride + a * dilation, c] * kernel[a,
+    y[b, i, f] = sum over offsets a and channels c of x[b, i * stride + a * dilation, c] * kernel[a,
     c, f]
 
     Args:
@@ -266,7 +266,7 @@ def conv(
         padding: "valid" for none; "same" for zeros around, so that stride 1 keeps the size; or a
             pair (before, after) for each spatial axis.
         data_format: "channels_last" (the default) or "channels_first".
-        dilation_rate: distance between the taps of a window.
+        dilation_rate: distance between the elements of a window.
 
     Returns:
         (batch, out..., filters), or (batch, filters, out...).

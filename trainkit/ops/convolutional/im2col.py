@@ -45,23 +45,23 @@ def _unfold_rule(
 def _unfold(
     xp: ArrayModule, x: Array, *, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Array:
-    """Windows of (batch, channels, height, width) as columns (batch, channels * taps, windows)."""
+    """Windows of (batch, channels, height, width): (batch, channels * elements, windows)."""
     w = _placed(x.shape[2:], kernel_size, dilation, padding, stride)
     windowed_dims("unfold", x.shape[2:], kernel_size, stride, w.pads, dilation)
-    view = w.view(xp, w.pad(xp, x.transpose(0, 2, 3, 1)))  # (batch, out, out, tap, tap, channels)
+    view = w.view(xp, w.pad(xp, x.transpose(0, 2, 3, 1)))  # (batch, out, out, *window, channels)
     columns = view.transpose(0, 5, 3, 4, 1, 2)
-    taps, count = math.prod(kernel_size), math.prod(w.out)
-    return columns.reshape(x.shape[0], x.shape[1] * taps, count)
+    elements, count = math.prod(kernel_size), math.prod(w.out)
+    return columns.reshape(x.shape[0], x.shape[1] * elements, count)
 
 
 def _folded(xp: ArrayModule, x: Array, w: Windows) -> Array:
-    """Columns (batch, channels * taps, windows) added into images."""
-    batch, taps = x.shape[0], math.prod(w.window)
-    channels = x.shape[1] // taps
+    """Columns (batch, channels * elements, windows) added into images."""
+    batch, elements = x.shape[0], math.prod(w.window)
+    channels = x.shape[1] // elements
     columns = x.reshape(batch, channels, *w.window, *w.out)
     padded = xp.zeros((batch, *w.padded, channels), x.dtype)
     for a, b in product(*map(range, w.window)):
-        padded[w.tap((a, b))] += columns[:, :, a, b].transpose(0, 2, 3, 1)
+        padded[w.offset((a, b))] += columns[:, :, a, b].transpose(0, 2, 3, 1)
     return xp.ascontiguousarray(padded[w.interior].transpose(0, 3, 1, 2))
 
 
@@ -94,11 +94,11 @@ unfold_gradient.declare(stackable=Absent("it adds up numbers"))
 
 
 def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: Any) -> Spec:
-    taps = math.prod(kernel_size)
-    if x.shape[1] is not None and x.shape[1] % taps:
+    elements = math.prod(kernel_size)
+    if x.shape[1] is not None and x.shape[1] % elements:
         raise ShapeError(
             f"fold: the input {tuple(x.shape)} has {x.shape[1]} rows, which is no multiple of the "
-            f"{taps} taps of "
+            f"{elements} elements of "
             f"kernel_size={kernel_size}"
         )
     w = _placed(output_size, kernel_size, **settings)
@@ -110,7 +110,7 @@ def _fold_rule(x: Spec, *, output_size: Sizes, kernel_size: Sizes, **settings: A
             f"{w.out[0]} x {w.out[1]} windows"
         )
     return Spec(
-        (x.shape[0], None if x.shape[1] is None else x.shape[1] // taps, *output_size), x.dtype
+        (x.shape[0], None if x.shape[1] is None else x.shape[1] // elements, *output_size), x.dtype
     )
 
 
@@ -179,12 +179,12 @@ def unfold(
     Args:
         x: (batch, channels, height, width).
         kernel_size: height and width of a window, one int for both.
-        dilation: distance between the taps of a window.
+        dilation: distance between the elements of a window.
         padding: zeros around the image, on either side.
         stride: distance between windows.
 
     Returns:
-        (batch, channels * taps, windows), the channel changing slowest.
+        (batch, channels * elements, windows), the channel changing slowest.
 
     Raises:
         ShapeError: the rank is not 4, or a window is larger than the image.
@@ -211,7 +211,7 @@ def fold(
     """Columns as `unfold` makes them, added back into images; where windows overlap they add up.
 
     Args:
-        x: (batch, channels * taps, windows).
+        x: (batch, channels * elements, windows).
         output_size: height and width of the images, one int for both.
         kernel_size: as for `unfold`.
         dilation: as for `unfold`.
@@ -228,7 +228,7 @@ def fold(
     columns = as_tensor(x)
     if len(columns.shape) != 3:
         raise ShapeError(
-            f"fold: the input must be (batch, channels * taps, windows), it has shape "
+            f"fold: the input must be (batch, channels * elements, windows), it has shape "
             f"{tuple(columns.shape)}"
         )
     settings = _settings("fold", kernel_size, dilation, padding, stride)

@@ -38,23 +38,23 @@ def _pair(value: Any, name: str, op: str) -> tuple[int, int]:
     return int(values[0]), int(values[1])
 
 
-def _ends(size: int, taps: int, stride: int, padding: str, op: str) -> tuple[int, int, int]:
+def _ends(size: int, extent: int, stride: int, padding: str, op: str) -> tuple[int, int, int]:
     """Positions of padding before and after, and the number of windows."""
     if padding.upper() == "SAME":
         count = -(-size // stride)
-        total = max((count - 1) * stride + taps - size, 0)
+        total = max((count - 1) * stride + extent - size, 0)
         return total // 2, total - total // 2, count
     if padding.upper() != "VALID":
         raise ValueError(f"{op}: padding {padding!r}; use 'SAME' or 'VALID'")
-    if taps > size:
-        raise ShapeError(f"{op}: a window of {taps} is larger than the image, {size}")
-    return 0, 0, (size - taps) // stride + 1
+    if extent > size:
+        raise ShapeError(f"{op}: a window of {extent} is larger than the image, {size}")
+    return 0, 0, (size - extent) // stride + 1
 
 
-def _taps(
+def _shifted(
     x: Tensor, window: Any, strides: Any, rates: Any, padding: str, outside: Any, op: str
 ) -> list[Tensor]:
-    """For each tap of a window the image (n, h', w', c) of what it meets, row by row."""
+    """For each offset in a window the image (n, h', w', c) of what it meets, row by row."""
     if len(x.shape) != 4:
         raise ShapeError(f"{op}: needs (batch, height, width, channels), got {tuple(x.shape)}")
     reach = [(window[k] - 1) * rates[k] + 1 for k in (0, 1)]
@@ -112,10 +112,10 @@ def max_pool_with_argmax(
         raise ValueError(f"{op}: output_dtype {output_dtype!r}; use int32 or int64")
     x = convert_to_tensor(input)
     window, step = _pair(ksize, "ksize", op), _pair(strides, "strides", op)
-    values = stack(_taps(x, window, step, (1, 1), padding, _least(x), op), axis=-1)
+    values = stack(_shifted(x, window, step, (1, 1), padding, _least(x), op), axis=-1)
     _, height, width, channels = x.shape
     places = np.arange(height * width * channels).reshape((1, height, width, channels))
-    spots = stack(_taps(convert_to_tensor(places), window, step, (1, 1), padding, -1, op), -1)
+    spots = stack(_shifted(convert_to_tensor(places), window, step, (1, 1), padding, -1, op), -1)
     best = expand_dims(argmax(values, axis=-1), -1)
     greatest = squeeze(take_along_axis(values, best, axis=-1), -1)
     spots = broadcast_to(spots, values.shape)
@@ -135,7 +135,7 @@ def dilation2d(
     dilations: Any,
     name: Any = None,
 ) -> Tensor:
-    """Greyscale dilation: max over the taps of a window of (input + filter).
+    """Greyscale dilation: max over the elements of a window of (input + filter).
 
     Args:
         input: (batch, height, width, channels).
@@ -143,7 +143,7 @@ def dilation2d(
         strides: of windows, four or two ints.
         padding: `"SAME"` or `"VALID"`.
         data_format: only `"NHWC"`.
-        dilations: distances between taps, like `strides`.
+        dilations: distances between elements, like `strides`.
         name: not kept.
 
     Raises:
@@ -161,9 +161,9 @@ def dilation2d(
         )
     step, rate = _pair(strides, "strides", op), _pair(dilations, "dilations", op)
     window = tuple(weights.shape[:2])
-    taps = _taps(x, window, step, rate, padding, _least(x), op)
+    parts = _shifted(x, window, step, rate, padding, _least(x), op)
     rows = reshape(weights, (-1, weights.shape[-1]))
-    sums = [add(tap, rows[k]) for k, tap in enumerate(taps)]
+    sums = [add(part, rows[k]) for k, part in enumerate(parts)]
     return max_(stack(sums, axis=-1), axis=-1)
 
 
@@ -176,7 +176,7 @@ def erosion2d(
     dilations: Any,
     name: Any = None,
 ) -> Tensor:
-    """Greyscale erosion: min over the taps of a window of (value - filter).
+    """Greyscale erosion: min over the elements of a window of (value - filter).
 
     Dilation of -value by the mirrored filter, with its sign changed; arguments as `dilation2d`.
 

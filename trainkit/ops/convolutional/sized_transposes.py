@@ -28,21 +28,21 @@ def _axis_numbers(value: Any, rank: int, first: bool, name: str, op: str) -> tup
 
 
 def _cut_of(
-    size: int, wanted: int, taps: int, stride: int, same: bool, op: str
+    size: int, wanted: int, extent: int, stride: int, same: bool, op: str
 ) -> tuple[int, int, int]:
     """Start and stop of the part that is kept, and the zeros behind it.
 
     Raises:
         InvalidArgumentError: a convolution of `wanted` positions does not give `size`.
     """
-    full = (size - 1) * stride + taps
-    forward = -(-wanted // stride) if same else -(-(wanted - taps + 1) // stride)
+    full = (size - 1) * stride + extent
+    forward = -(-wanted // stride) if same else -(-(wanted - extent + 1) // stride)
     if forward != size:
         raise InvalidArgumentError(
             f"{op}: output_shape has {wanted} positions, from which a convolution with stride "
-            f"{stride} over windows of {taps} makes {forward}; the input has {size}"
+            f"{stride} over windows of {extent} makes {forward}; the input has {size}"
         )
-    before = max((size - 1) * stride + taps - wanted, 0) // 2 if same else 0
+    before = max((size - 1) * stride + extent - wanted, 0) // 2 if same else 0
     stop = min(before + wanted, full)
     return before, stop, wanted - (stop - before)
 
@@ -135,8 +135,8 @@ def _trimmed(
 ) -> Tensor:
     kept, behind = [], []
     for axis, size in enumerate(wanted):
-        taps = (weights.shape[axis] - 1) * dilation[axis] + 1
-        start, stop, zeros = _cut_of(x.shape[axis + 1], size, taps, stride[axis], same, op)
+        extent = (weights.shape[axis] - 1) * dilation[axis] + 1
+        start, stop, zeros = _cut_of(x.shape[axis + 1], size, extent, stride[axis], same, op)
         kept.append(slice(start, stop))
         behind.append((0, zeros))
     y = y[(slice(None), *kept)]

@@ -147,7 +147,7 @@ def conv_transpose(
             input.
         output_padding: positions added at the far side of the smallest output, below the stride.
         data_format: "channels_last" (the default) or "channels_first".
-        dilation_rate: distance between the taps of a window.
+        dilation_rate: distance between the elements of a window.
 
     Returns:
         (batch, out..., filters), or (batch, filters, out...).

@@ -119,7 +119,7 @@ def gaussian_blur(
 
 
 def sobel_edges(images: Any, data_format: str | None = None) -> Tensor:
-    """The slopes of the brightness along height and width, by Sobel's 3 x 3 weights.
+    """The gradients of the brightness along height and width, by Sobel's 3 x 3 weights.
 
     At the edges the images are mirrored without the outermost pixels.
 

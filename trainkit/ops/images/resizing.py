@@ -108,11 +108,11 @@ def _weights(
 ) -> Tensor:
     """The shares (new, old) of old pixels in new ones; rows of pixels from outside are zero."""
     step = divide(1.0, cast(as_tensor(scale), dtype))
-    stretch = maximum(step, 1.0) if antialias else 1.0
+    widening = maximum(step, 1.0) if antialias else 1.0
     places = multiply(add(arange(new, dtype=dtype), 0.5), step)
     places = subtract(subtract(places, multiply(translation, step)), 0.5)
     apart = absolute(subtract(expand_dims(places, -1), arange(old, dtype=dtype)))
-    raw = _KERNELS[method](divide(apart, stretch))
+    raw = _KERNELS[method](divide(apart, widening))
     total = sum_(raw, axis=-1, keepdims=True)
     some = greater(absolute(total), 1000 * float(np.finfo(np.float32).eps))
     share = where(some, divide(raw, where(some, total, 1.0)), 0.0)

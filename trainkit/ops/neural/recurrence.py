@@ -143,8 +143,8 @@ def _lstm_joint(g: Any, y: Any, *inputs: Tensor) -> Any:
 
 
 def _lstm_second(gg: Any, out: Any, by_hidden: Tensor, by_memory: Any, *inputs: Tensor) -> Any:
-    slopes = by_hidden, zeros_like(by_hidden) if by_memory is None else by_memory
-    by_given, by_inputs = replayed_second_gradient(_lstm_formula, slopes, inputs[:4], gg)
+    gradients = by_hidden, zeros_like(by_hidden) if by_memory is None else by_memory
+    by_given, by_inputs = replayed_second_gradient(_lstm_formula, gradients, inputs[:4], gg)
     return (*by_given, *by_inputs, None, None, None)
 
 

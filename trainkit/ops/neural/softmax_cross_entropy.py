@@ -1,9 +1,9 @@
 """Cross-entropy of softmax with labels, of chances or of class numbers, straight from logits.
 
-Where a tape follows the logits, one operation gives losses and slopes, softmax(logits) less the
-labels, in one pass; the way back only scales the slopes. Elsewhere, for sizes with which that does
-not pay, and for 16-bit floats, whose slopes would be rounded before they are scaled, there are
-operations for the loss and for its gradient, each with gradients of its own.
+Where a tape follows the logits, one operation gives losses and gradients, softmax(logits) less the
+labels, in one pass; the backward pass only scales the gradients. Elsewhere, for sizes with which
+that does not pay, and for 16-bit floats, whose gradients would be rounded before they are scaled,
+there are operations for the loss and for its gradient, each with gradients of its own.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from trainkit.ops.neural.softmax import powers_share as softmax
 FEWEST_KEPT = 1 << 10
 """For fewer logits two short entries on the tape are faster than one with two results."""
 MOST_KEPT_BYTES = 1 << 23
-"""Writing more slopes and reading them again takes longer than another exponential, and memory.
-Dense labels take as much themselves, so with them slopes of all sizes are kept."""
+"""Writing more gradients and reading them again takes longer than another exponential, and memory.
+Dense labels take as much themselves, so with them gradients of all sizes are kept."""
 
 
 def _wide(x: Array) -> Array:
@@ -60,8 +60,8 @@ def _shifted(xp: ArrayModule, logits: Array) -> tuple[Array, Array]:
     return shifted, xp.exp(shifted)
 
 
-def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
-    """Whether slopes come with the losses of the logits `x`."""
+def _keeps_gradients(x: Tensor, most_bytes: float = math.inf) -> bool:
+    """Whether gradients come with the losses of the logits `x`."""
     if not trace_state.TAPES or (type(x) is Tensor and x._array.size < FEWEST_KEPT):
         return False
     if not trace_state.follows(x):
@@ -74,20 +74,20 @@ def _keeps_slopes(x: Tensor, most_bytes: float = math.inf) -> bool:
 
 
 @primitive(
-    lambda g, slopes: Spec(slopes.shape, slopes.dtype),
+    lambda g, grads: Spec(grads.shape, grads.dtype),
     semantics=COMPOSITE,
     lowering=TRACE,
     export=GRADIENT_STEP,
     tuned=softmax_tuned.scaled_rows.facet(of=1),
 )
-def scaled_rows(xp: ArrayModule, g: Array, slopes: Array) -> Array:
-    """Rows of slopes (..., classes) times the numbers g (...)."""
-    return slopes * xp.expand_dims(g, -1)
+def scaled_rows(xp: ArrayModule, g: Array, grads: Array) -> Array:
+    """Rows of gradients (..., classes) times the numbers g (...)."""
+    return grads * xp.expand_dims(g, -1)
 
 
 scaled_rows.gradients(
-    lambda gg, y, g, slopes: total(multiply(gg, slopes), -1),
-    lambda gg, y, g, slopes: scaled_rows(g, gg),
+    lambda gg, y, g, grads: total(multiply(gg, grads), -1),
+    lambda gg, y, g, grads: scaled_rows(g, gg),
 )
 scaled_rows.declare(batch=LEADING_AXES)
 
@@ -146,7 +146,7 @@ def _dense_pair_rule(labels: Spec, logits: Spec) -> Any:
     semantics=COMPOSITE,
     lowering=TRACE,
     export=GRADIENT_STEP,
-    tuned=softmax_tuned.dense_loss_and_slopes.facet(of=1),
+    tuned=softmax_tuned.dense_loss_and_gradients.facet(of=1),
 )
 def _dense_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) * sum(labels) - labels."""
@@ -195,8 +195,8 @@ def _softmax_back(g: Tensor, y: Tensor) -> Tensor:
 
 def _dense_second(gg: Tensor, y: Tensor, g: Tensor, labels: Tensor, logits: Tensor) -> Any:
     chance, mass = softmax(logits), total(labels, -1, True)
-    slope = subtract(multiply(chance, mass), labels)
-    by_g = total(multiply(gg, slope), -1)
+    grad = subtract(multiply(chance, mass), labels)
+    by_g = total(multiply(gg, grad), -1)
     by_labels = multiply(_row(g), subtract(total(multiply(gg, chance), -1, True), gg))
     by_logits = multiply(multiply(_row(g), mass), _softmax_back(gg, chance))
     return by_g, by_labels, by_logits
@@ -216,17 +216,17 @@ def _dense_pair_joint(
 ) -> Any:
     by_labels: list[Tensor] = []
     by_logits: list[Tensor] = []
-    by_losses, by_slopes = g
+    by_losses, by_gradients = g
     if by_losses is not None:
         by_logits.append(scaled_rows(by_losses, y[1]))
         if needed[0]:
             by_labels.append(negative(scaled_rows(by_losses, log_softmax(logits))))
-    if by_slopes is not None:
+    if by_gradients is not None:
         chance = softmax(logits)
         mass = total(labels, -1, True)
-        by_logits.append(multiply(mass, _softmax_back(by_slopes, chance)))
-        level = total(multiply(by_slopes, chance), -1, True)
-        by_labels.append(subtract(level, by_slopes))
+        by_logits.append(multiply(mass, _softmax_back(by_gradients, chance)))
+        level = total(multiply(by_gradients, chance), -1, True)
+        by_labels.append(subtract(level, by_gradients))
     return _sum_of(by_labels), _sum_of(by_logits)
 
 
@@ -294,7 +294,7 @@ def _compiled_loss(labels: Array, logits: Array) -> Array | None:
 
 def _compiled_pair(labels: Array, logits: Array) -> Any:
     _check_sparse(np, labels, logits)
-    return softmax_tuned.loss_and_slopes(labels, logits)
+    return softmax_tuned.loss_and_gradients(labels, logits)
 
 
 @primitive(
@@ -339,7 +339,7 @@ def _sparse_pair_rule(labels: Spec, logits: Spec) -> Any:
     name="sparse_softmax_cross_entropy_and_slopes",
     semantics=COMPOSITE,
     export=GRADIENT_STEP,
-    tuned=softmax_tuned.loss_and_slopes.facet(_compiled_pair, of=1),
+    tuned=softmax_tuned.loss_and_gradients.facet(_compiled_pair, of=1),
 )
 def sparse_pair(xp: ArrayModule, labels: Array, logits: Array) -> Any:
     """The cross-entropy, and softmax(logits) - one_hot(labels)."""
@@ -404,10 +404,10 @@ sparse_softmax_cross_entropy_gradient.declare(batch=LEADING_AXES)
 
 
 def _sparse_pair_joint(g: Any, y: Any, labels: Tensor, logits: Tensor) -> Any:
-    by_losses, by_slopes = g
+    by_losses, by_gradients = g
     parts = [] if by_losses is None else [scaled_rows(by_losses, y[1])]
-    if by_slopes is not None:
-        parts.append(_softmax_back(by_slopes, softmax(logits)))
+    if by_gradients is not None:
+        parts.append(_softmax_back(by_gradients, softmax(logits)))
     return None, _sum_of(parts)
 
 
@@ -450,7 +450,7 @@ def softmax_cross_entropy_with_logits(
     z, x = pair_of_floats("softmax_cross_entropy_with_logits", labels, logits)
     if axis not in (-1, len(x.shape) - 1):
         z, x = moveaxis(z, axis, -1), moveaxis(x, axis, -1)
-    loss: Tensor = _dense_pair(z, x)[0] if _keeps_slopes(x) else _dense(z, x)
+    loss: Tensor = _dense_pair(z, x)[0] if _keeps_gradients(x) else _dense(z, x)
     return loss
 
 
@@ -474,6 +474,6 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
     x = logits if isinstance(logits, Tensor) else as_tensor(logits)
     if type(x) is not Tensor or x._array.dtype.kind != "f":
         x = as_floats(x)
-    with_slopes = _keeps_slopes(x, MOST_KEPT_BYTES)
-    loss: Tensor = sparse_pair(z, x)[0] if with_slopes else sparse_loss(z, x)
+    with_gradients = _keeps_gradients(x, MOST_KEPT_BYTES)
+    loss: Tensor = sparse_pair(z, x)[0] if with_gradients else sparse_loss(z, x)
     return loss
