@@ -1,4 +1,4 @@
-"""The walk back on arrays: the same bits as on tensors, memory freed on the way, sums in place."""
+"""The backward pass on arrays: the bits of that on tensors, memory freed, sums in place."""
 
 import gc
 import weakref
@@ -77,24 +77,24 @@ def test_python_numbers_stay_weak(rng, number, shape):
 
 
 def test_rules_that_look_at_numbers_are_left_to_tensors():
-    rules = vjps_on_arrays.ArrayRules(PRIMITIVES["power"])[np.dtype("float32")]
+    rules = vjps_on_arrays.WrittenVjps(PRIMITIVES["power"])[np.dtype("float32")]
     assert rules[0] is not None
     assert rules[1:] == (None, None)
 
 
 def test_rules_are_written_for_plain_floats_alone():
-    rules = vjps_on_arrays.ArrayRules(PRIMITIVES["add"])
+    rules = vjps_on_arrays.WrittenVjps(PRIMITIVES["add"])
     assert all(map(callable, rules[np.dtype("float32")]))
     assert rules[np.dtype("float16")] is None
     assert rules[np.dtype("complex64")] is None
-    assert vjps_on_arrays.ArrayRules(PRIMITIVES["absolute"])[np.dtype("float32")] is None
+    assert vjps_on_arrays.WrittenVjps(PRIMITIVES["absolute"])[np.dtype("float32")] is None
 
 
 def test_new_rules_take_the_place_of_those_written_out(monkeypatch):
     prim = PRIMITIVES["negative"]
     x = tk.constant([1.0])
     monkeypatch.setattr(prim, "rules", prim.rules)
-    monkeypatch.setattr(prim, "array_rules", None)
+    monkeypatch.setattr(prim, "array_vjps", None)
     assert gradients(tk.negative, [x], False)[0].numpy() == [-1.0]
     prim.op.gradients(lambda g, y, x: g * 5.0)
     assert gradients(tk.negative, [x], False)[0].numpy() == [5.0]
@@ -105,7 +105,7 @@ def test_a_rule_may_give_the_result_or_the_input_itself(monkeypatch, given):
     prim = PRIMITIVES["negative"]
     x = tk.constant([2.0])
     monkeypatch.setattr(prim, "rules", prim.rules)
-    monkeypatch.setattr(prim, "array_rules", None)
+    monkeypatch.setattr(prim, "array_vjps", None)
     prim.op.gradients(lambda g, y, x: (y, x)[given])
     assert gradients(tk.negative, [x], False)[0].numpy() == [(-2.0, 2.0)[given]]
 

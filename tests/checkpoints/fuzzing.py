@@ -21,7 +21,7 @@ import numpy as np
 
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.format.checksum import SMALL
-from trainkit.checkpoints.format.header import BLOCK, verify_seal, write_seal
+from trainkit.checkpoints.format.header import BLOCK, verify_header, write_header
 from trainkit.checkpoints.format.writer import CheckpointOptions
 from trainkit.checkpoints.weights import load_weights, save_weights
 from trainkit.core.errors import CheckpointError
@@ -102,7 +102,7 @@ def reseal(valid, target, rng):
     """Damage the structure of a file and give it a seal that fits."""
     target.write_bytes(valid)
     fd = os.open(target, os.O_RDWR)
-    header, extents = verify_seal(fd, "")
+    header, extents = verify_header(fd, "")
     end = header.table
     data = bytearray(valid[:end])
     for _ in range(rng.choice((1, 1, 2, 4))):
@@ -118,7 +118,7 @@ def reseal(valid, target, rng):
         table, data = damaged_table(bytes(data[-header.contents :]), rng), data[: -header.contents]
     os.ftruncate(fd, 0)
     os.pwrite(fd, data, 0)
-    write_seal(fd, rng.choice(([], extents)), 1, table)
+    write_header(fd, rng.choice(([], extents)), 1, table)
     os.close(fd)
 
 

@@ -18,8 +18,8 @@ from trainkit.checkpoints.format.checksum import SMALL
 from trainkit.checkpoints.format.header import (
     BLOCK,
     Extent,
-    verify_seal,
-    write_seal,
+    verify_header,
+    write_header,
 )
 from trainkit.checkpoints.weights import load_weights
 from trainkit.core.errors import CheckpointError, CheckpointMismatchError
@@ -194,7 +194,7 @@ def sealed(path, fill, where, folder, more=()):
             file.attrs[name] = np.bytes_(text)
         fill(file, where, folder)
     fd = os.open(path, os.O_RDWR)
-    write_seal(fd, [], 1)
+    write_header(fd, [], 1)
     os.close(fd)
 
 
@@ -271,7 +271,7 @@ def with_extent(path, place, digest="00" * 16):
         kernel = file["first/kernel"].id
         listed = place(kernel.get_offset(), 4 * SMALL)
     fd = os.open(path, os.O_RDWR)
-    write_seal(fd, [Extent(*listed, digest)], 1)
+    write_header(fd, [Extent(*listed, digest)], 1)
     os.close(fd)
     return path
 
@@ -295,11 +295,11 @@ def test_damage_in_bytes_that_no_array_has_is_found(tmp_path):
     value = Variable(np.zeros(SMALL, np.float32))
     path = Checkpoint(value=value).write(tmp_path / "ckpt-1")
     fd = os.open(path, os.O_RDWR)
-    header, extents = verify_seal(fd, "")
+    header, extents = verify_header(fd, "")
     end = header.table
     os.ftruncate(fd, end)
     os.pwrite(fd, bytes(2 * SMALL), end)
-    write_seal(fd, [*extents, Extent(end, 2 * SMALL, "00" * 16)], 1)
+    write_header(fd, [*extents, Extent(end, 2 * SMALL, "00" * 16)], 1)
     os.close(fd)
     value.assign_add(np.ones(SMALL, np.float32))
     with pytest.raises(CheckpointError, match=f"{2 * SMALL} bytes from {end} on do not fit"):

@@ -9,7 +9,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import metrics
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.graph.tracing.function import function
 from trainkit.metrics.registry import METRICS
 
@@ -340,7 +340,7 @@ def test_the_state_is_a_tree_of_variables_and_no_tape_sees_it(name, settings, da
         metric.result()
         assert not tape.entries
         assert not tape.watched_variables()
-    parts = [part for path, part in walk(metric) if len(path) == 1]
+    parts = [part for path, part in traverse(metric) if len(path) == 1]
     assert {id(v) for v in metric.variables} == {id(part) for part in parts}
     assert metric.variables
 

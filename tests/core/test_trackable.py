@@ -5,7 +5,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.checkpoints import Checkpoint
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
 NAMES = ["parts", "state_arrays", "load_state_arrays"]
@@ -20,7 +20,7 @@ class Holder(Trackable):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_attribute_may_be_called_like_a_method(name):
     holder = Holder(name, 0)
-    paths = ["/".join(path) for path, part in walk(holder) if isinstance(part, Variable)]
+    paths = ["/".join(path) for path, part in traverse(holder) if isinstance(part, Variable)]
     assert paths == [f"{name}/0", "other"]
 
 

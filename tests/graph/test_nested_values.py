@@ -97,7 +97,7 @@ structures = st.recursive(st.one_of(numbers, numbers, st.none()), containers, ma
 
 
 def rebuilt(x, leaf):
-    """`x` with `leaf` of each number, by the test's own walk in Python's order."""
+    """`x` with `leaf` of each number, by the test's own traversal in Python's order."""
     if isinstance(x, dict):
         pairs = [(key, rebuilt(item, leaf)) for key, item in x.items()]
         return default_dict(pairs) if type(x) is collections.defaultdict else type(x)(pairs)

@@ -3,7 +3,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import metrics
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.graph.tracing.function import function
 
 # ------------------------------------------------------------------ means and sums
@@ -101,7 +101,7 @@ def test_a_subclass_keeps_state_and_inner_metrics():
     assert m.name == "largest"
     assert float(m([3.0, 2.0])) == 3.0
     assert [v.name for v in m.variables] == ["best", "total", "count"]
-    assert {path for path, _ in walk(m)} == {
+    assert {path for path, _ in traverse(m)} == {
         (), ("best",), ("inner",), ("inner", "total"), ("inner", "count"),
     }  # fmt: skip
     m.reset_state()

@@ -121,7 +121,7 @@ def test_masks_pass_through_a_model():
 
 
 def test_weights_come_in_the_order_of_keras():
-    # Farther from the outputs first; at one distance, as a walk back from the outputs meets them.
+    # Farther from the outputs first; at one distance, as a traversal from the outputs meets them.
     x = tk.Input((2,))
     b = L.Dense(3, name="b")(x)
     a = L.Dense(3, name="a")(x)

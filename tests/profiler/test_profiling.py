@@ -180,14 +180,14 @@ def test_other_threads_are_noted_under_their_names():
 
 
 def test_what_is_noted_while_a_profile_is_set_up_does_not_count(monkeypatch):
-    look_in = profiling.look_in
+    instrument = profiling.instrument
 
     def busy(session):
-        undo = look_in(session)
+        undo = instrument(session)
         tk.ops.exp(tk.ones(3))
         return undo
 
-    monkeypatch.setattr(profiling, "look_in", busy)
+    monkeypatch.setattr(profiling, "instrument", busy)
     with tk.profiler.profile() as p:
         pass
     assert p.rows == []

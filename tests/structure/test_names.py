@@ -57,7 +57,6 @@ CLASSES = {
     "State": 2,
     "TFRecordWriter": 2,
     "Target": 2,
-    "Walk": 2,
     "Windows": 2,
     "Writer": 2,
     "Written": 2,

@@ -71,35 +71,27 @@ FIELD = {
     "weight state": "slot state",
 }
 
-# How often each is used today. These numbers may only fall.
-TODAY = {
-    "array rules": 18,
-    "call facts": 8,
-    "callables": 1,
-    "calm": 3,
-    "custom rule": 4,
-    "deliver": 5,
-    "extremes": 13,
-    "guard": 3,
-    "joining": 4,
-    "listing": 2,
-    "look in": 4,
-    "loop rows": 1,
-    "odd": 32,
-    "recorder": 7,
-    "rule program": 4,
-    "seal": 20,
-    "seams": 3,
-    "slopes": 128,
-    "splitting": 1,
-    "stretch": 64,
-    "taps": 131,
-    "team": 90,
-    "told": 61,
-    "walk": 84,
-    "walked": 8,
-    "walks": 5,
-    "way back": 11,
+ODD_NUMBERS = "odd numbers, beside even ones"
+LIBRARY = "a function of Python's own library"
+
+# Where such a word is the field's own, how often, and why.
+KEPT = {
+    ("datasets/folders.py", "walk"): (1, LIBRARY),
+    ("graph/autograph/convert.py", "walk"): (1, LIBRARY),
+    ("graph/autograph/prepare.py", "walk"): (2, LIBRARY),
+    ("graph/autograph/source_map.py", "walk"): (1, LIBRARY),
+    ("graph/control_flow/effects.py", "walk"): (1, LIBRARY),
+    ("graph/tracing/verify.py", "walk"): (1, LIBRARY),
+    ("records/gfile.py", "walk"): (3, "TensorFlow's name, and that of `os.walk`"),
+    ("kernels/convolution/depthwise_microkernels.py", "odd"): (2, ODD_NUMBERS),
+    ("ops/core/control_flow.py", "odd"): (8, ODD_NUMBERS),
+    ("ops/images/image_filters.py", "odd"): (2, ODD_NUMBERS),
+    ("ops/images/image_quality.py", "odd"): (1, ODD_NUMBERS),
+    ("ops/images/resizing.py", "odd"): (1, ODD_NUMBERS),
+    ("ops/linear_algebra/linear_solve.py", "odd"): (7, ODD_NUMBERS),
+    ("ops/math/incomplete_gamma.py", "odd"): (1, ODD_NUMBERS),
+    ("ops/neural/softmax.py", "odd"): (1, ODD_NUMBERS),
+    ("ops/signal/frames.py", "odd"): (2, ODD_NUMBERS),
 }
 
 IDENTIFIER_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -146,24 +138,20 @@ def written(folder: pathlib.Path = PACKAGE) -> list[pathlib.Path]:
     return sorted(path for end in ("py", "pyx", "pxi") for path in folder.rglob(f"*.{end}"))
 
 
-def most_users(word: str, at_most: int = 5) -> str:
-    counts = Counter({path: counted(texts_of(path))[word] for path in written()})
-    return ", ".join(
-        f"{path.relative_to(PACKAGE)} {count}" for path, count in counts.most_common(at_most)
-    )
-
-
-def test_the_words_of_our_own_get_fewer():
-    found: Counter = Counter()
-    for path in written():
-        found.update(counted(texts_of(path)))
-    more = [
-        f"{word!r} is used {count} times, {TODAY.get(word, 0)} before: the field says"
-        f" {FIELD[word]}; most in {most_users(word)}"
-        for word, count in sorted(found.items())
-        if count > TODAY.get(word, 0)
+def test_words_are_those_of_the_field():
+    found = {
+        (path.relative_to(PACKAGE).as_posix(), word): count
+        for path in written()
+        for word, count in counted(texts_of(path)).items()
+    }
+    faults = [
+        f"{path} says {word!r} {count} times: the field says {FIELD[word]}"
+        for (path, word), count in sorted(found.items())
+        if count > KEPT.get((path, word), (0, ""))[0]
     ]
-    assert not more, "\n".join(more)
+    assert not faults, "\n".join(faults)
+    stale = [key for key, (count, _) in KEPT.items() if found.get(key) != count]
+    assert not stale, f"these are used less often by now; take them out of KEPT: {stale}"
 
 
 @pytest.mark.parametrize(

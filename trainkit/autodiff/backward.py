@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.autodiff.accumulation import accumulate
-from trainkit.autodiff.vjps_on_arrays import COMPUTED_IN, compiled_ways, made_rules
+from trainkit.autodiff.vjps_on_arrays import COMPUTED_IN, compiled_vjps, made_vjps
 from trainkit.core import devices, dtypes
 from trainkit.core.dispatch.native import NATIVE
 from trainkit.core.tensor import PRIMITIVES, Tensor, wrap
@@ -130,8 +130,8 @@ def backward_pass_on_arrays(
     if NATIVE is None or not NATIVE.is_on():
         unusual = _backward_pass_on_arrays(tracked, grads, needed, kept)
     else:
-        ways = compiled_ways, _of_many, _by_other_rules, _by_rules_on_tensors
-        unusual = NATIVE.walk(tracked, grads, needed, kept, *ways)
+        helpers = compiled_vjps, _of_many, _by_other_rules, _by_rules_on_tensors
+        unusual = NATIVE.backward_pass(tracked, grads, needed, kept, *helpers)
     for x, g in grads.items():
         grads[x] = found = Tensor()
         found._array = g
@@ -178,21 +178,21 @@ def _backward_pass_on_arrays(
                     return unusual
             continue
         primitive = entry[0]
-        ways = primitive.array_rules
-        if ways is None:
-            ways = made_rules(primitive)
-        ways = ways[g.dtype]
-        if ways is not None and entry[1] is None:
+        vjps = primitive.array_vjps
+        if vjps is None:
+            vjps = made_vjps(primitive)
+        vjps = vjps[g.dtype]
+        if vjps is not None and entry[1] is None:
             if len(entry) == 3:
-                ways(output, g, entry[2], needed, grads, sums)
+                vjps(output, g, entry[2], needed, grads, sums)
                 continue
             _, _, a, b = entry
             if type(b) is not Tensor:
-                back = ways[1]
+                back = vjps[1]
             elif type(a) is not Tensor:
-                back = ways[2]
+                back = vjps[2]
             else:
-                back = ways[0]
+                back = vjps[0]
             if back is not None and not back(output, g, a, b, needed, grads, sums):
                 continue
         unusual = _by_other_rules(entry, output, g, grads, needed, sums)

@@ -94,7 +94,7 @@ def compile_vjp(rules: Sequence[Any], number: int | None = None) -> Callable[...
     if NATIVE is not None:
         steps = list(map(_steps_of, rules))
         known = None if _UNKNOWN in steps else steps
-        back.compiled = NATIVE.Back(back, known, _summed)  # type: ignore[attr-defined]
+        back.compiled = NATIVE.CompiledVjp(back, known, _summed)  # type: ignore[attr-defined]
     return back
 
 

@@ -9,7 +9,7 @@ from threading import get_ident
 from typing import Any
 
 from trainkit.autodiff.tape import GradientTape
-from trainkit.autodiff.vjps_on_arrays import NoArrayRules
+from trainkit.autodiff.vjps_on_arrays import NoVjps
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.tensor import (
@@ -23,12 +23,12 @@ from trainkit.core.tensor import (
 from trainkit.core.variable import Variable
 
 
-class CustomRule:
+class CustomGradient:
     """What stands in a tape's entry, in place of a primitive, for a call of a user's function."""
 
     name = "custom_gradient"
     rules = None
-    array_rules = NoArrayRules()
+    array_vjps = NoVjps()
     given_rules = given_joint = None
     broadcasts = False
     joint_asks = False
@@ -178,7 +178,7 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     result = nest.map_structure(_fresh, result)
     outputs = nest.flatten(result)
     output = outputs[0] if len(outputs) == 1 else tuple(outputs)
-    trace_state.record(CustomRule(f, backward, variables), inputs, output, None)
+    trace_state.record(CustomGradient(f, backward, variables), inputs, output, None)
     return result
 
 

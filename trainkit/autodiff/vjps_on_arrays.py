@@ -86,8 +86,8 @@ class _ArrayStep:
         return any(x is given for given in self.inputs)
 
 
-class Rules(dict[Any, Any]):
-    """The ways back through one primitive by NumPy dtype.
+class ArrayVjps(dict[Any, Any]):
+    """The vjps of one primitive on arrays, by NumPy dtype.
 
     Attributes:
         compiled: those for the compiled backward pass, once this has asked: for one input that by
@@ -97,8 +97,8 @@ class Rules(dict[Any, Any]):
     compiled: tuple[Any, ...] | None = None
 
 
-class ArrayRules(Rules):
-    """Ways back that are written out when first asked for.
+class WrittenVjps(ArrayVjps):
+    """Vjps that are written out when first asked for.
 
     A value is `None` where there are none; for one input its vjp; for two inputs three: when
     both are tensors, when the second is a Python number, and when the first is one. Each may be
@@ -114,14 +114,14 @@ class ArrayRules(Rules):
         return found
 
 
-class NoArrayRules(Rules):
-    """The rules of a primitive that has none, whatever the dtype."""
+class NoVjps(ArrayVjps):
+    """The vjps of a primitive that has none, whatever the dtype."""
 
     def __missing__(self, dtype: Any) -> None:
         return None
 
 
-class GivenRules(Rules):
+class DeclaredVjps(ArrayVjps):
     """The vjp by the rules on arrays that a primitive of two inputs was declared with."""
 
     def __init__(self, rules: Any) -> None:
@@ -132,33 +132,33 @@ class GivenRules(Rules):
         return None
 
 
-def compiled_ways(primitive: Any) -> tuple[Any, ...]:
+def compiled_vjps(primitive: Any) -> tuple[Any, ...]:
     """The vjps of `primitive` as the compiled backward pass has them."""
-    rules = primitive.array_rules
+    rules = primitive.array_vjps
     if rules is None:
-        rules = made_rules(primitive)
+        rules = made_vjps(primitive)
     if rules.compiled is None:
         found: list[Any] = []
         for dtype in (np.dtype(np.float32), np.dtype(np.float64)):
-            ways = rules[dtype]
-            for back in ways if type(ways) is tuple else (ways,):
+            vjps = rules[dtype]
+            for back in vjps if type(vjps) is tuple else (vjps,):
                 found.append(None if back is None else back.compiled)
         rules.compiled = tuple(found)
     made: tuple[Any, ...] = rules.compiled
     return made
 
 
-def made_rules(primitive: Any) -> Any:
-    """The ways back through `primitive` by dtype, which it keeps from now on."""
+def made_vjps(primitive: Any) -> Any:
+    """The vjps of `primitive` by dtype, which it keeps from now on."""
     given = primitive.given_rules
     if given is not None and len(given) == 2:
-        primitive.array_rules = GivenRules(given)
-        return primitive.array_rules
+        primitive.array_vjps = DeclaredVjps(given)
+        return primitive.array_vjps
     if primitive.facets.fusible and primitive.rules is not None and primitive.joint is None:
-        primitive.array_rules = ArrayRules(primitive)
+        primitive.array_vjps = WrittenVjps(primitive)
     else:
-        primitive.array_rules = NoArrayRules()
-    return primitive.array_rules
+        primitive.array_vjps = NoVjps()
+    return primitive.array_vjps
 
 
 def _written(primitive: Any, dtype: Any) -> Any:

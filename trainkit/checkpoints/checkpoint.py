@@ -139,7 +139,7 @@ class Checkpoint(Trackable):
     def _save(
         self, prefix: str, number: int | None, options: CheckpointOptions | None, keeping: Any
     ) -> str:
-        """Count and write; `keeping` is what a manager wants to be told."""
+        """Count and write; `keeping` is what a manager wants to be called with."""
         counter = self._counter()
         self._count_back()
         count = int(counter.numpy()) + 1

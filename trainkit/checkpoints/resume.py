@@ -115,8 +115,8 @@ class _Stop(BaseException):
     """Breaks a run off where it can't be killed; no `except Exception` catches it."""
 
 
-class _Recorder:
-    """Is called after each batch: writes the digests down, and saves and stops where it is told to.
+class _BatchLog:
+    """Is called after each batch: writes the digests down, and saves and stops where it shall.
 
     Args:
         log: gets one line of JSON for each batch.
@@ -177,7 +177,7 @@ def _run(train: Train, stop: int, isolate: bool) -> list[Digests]:
 
 def _here(train: Train, folder: str, log: Path, stop: int) -> None:
     try:
-        train(folder, _Recorder(log, folder, stop, kill=False))
+        train(folder, _BatchLog(log, folder, stop, kill=False))
     except _Stop:
         return
     if stop:
@@ -200,7 +200,7 @@ def _in_a_process(train: Train, folder: str, log: Path, stop: int) -> None:
 
 
 def _child(train: Train, folder: str, log: Path, stop: int) -> None:
-    train(folder, _Recorder(log, folder, stop, kill=True))
+    train(folder, _BatchLog(log, folder, stop, kill=True))
 
 
 # ------------------------------------------------------------------ comparing

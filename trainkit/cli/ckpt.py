@@ -56,7 +56,7 @@ def _ls(args: argparse.Namespace) -> int:
     if files == [args.path]:
         with tables.opened_table(args.path) as table:
             data = _described(table)
-        _show(args, data, _listing(data))
+        _show(args, data, _lines_of(data))
         return 0
     found = [_summary(path) for path in files]
     lines = [f"{item['path']}  {item['about']}" for item in found]
@@ -77,7 +77,7 @@ def _bytes(shape: tuple[int, ...], dtype: str) -> int | None:
     return None if dtype == "str" else int(np.prod(shape, dtype=np.int64)) * as_dtype(dtype).size
 
 
-def _listing(data: dict[str, Any]) -> list[str]:
+def _lines_of(data: dict[str, Any]) -> list[str]:
     manifest = data["manifest"]
     about = [f"{key} {manifest[key]}" for key in ("step", "saved_at") if key in manifest]
     lines = [", ".join([f"{data['file']}: {data['kind']}", *about])]

@@ -1,4 +1,4 @@
-"""`Trackable`: the base of everything that owns state, and `walk` over the tree of it.
+"""`Trackable`: the base of everything that owns state, and `traverse` over the tree of it.
 
 A trackable object's parts are those of its attributes that are trackable themselves, in the order
 in which they were first assigned. Lists, dicts, and tuples that are assigned to attributes become
@@ -17,8 +17,8 @@ class Trackable:
     A class that keeps state which is not in Variables overrides `state_arrays` and
     `load_state_arrays`. Names in `_untracked` are never parts.
 
-    Attributes may have any name, `parts` and `state_arrays` too: whoever walks the tree asks the
-    class, `type(x).parts(x)`.
+    Attributes may have any name, `parts` and `state_arrays` too: whoever traverses the tree asks
+    the class, `type(x).parts(x)`.
     """
 
     _untracked: frozenset[str] = frozenset()
@@ -184,7 +184,7 @@ class TrackedTuple(tuple[Any, ...], Trackable):
     __hash__ = object.__hash__
 
 
-def walk(
+def traverse(
     root: Trackable, enter: Callable[[Trackable], bool] = lambda part: True
 ) -> Iterator[tuple[tuple[str, ...], Trackable]]:
     """All trackable objects under `root`, each once, under the first path that leads to it.
@@ -193,7 +193,7 @@ def walk(
 
     Args:
         root: yielded first, with the empty path.
-        enter: tells of each object whether its parts are walked too.
+        enter: tells of each object whether its parts are traversed too.
     """
     seen: set[int] = set()
     stack: list[tuple[tuple[str, ...], Trackable]] = [((), root)]

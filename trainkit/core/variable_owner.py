@@ -9,7 +9,7 @@ from typing import Any
 
 from trainkit.core import names
 from trainkit.core.registry import snake_case
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
 
@@ -51,7 +51,7 @@ class Module(Trackable):
     @property
     def variables(self) -> tuple[Variable, ...]:
         """All variables below, each once, in the order in which they were assigned."""
-        return tuple(part for _, part in walk(self) if isinstance(part, Variable))
+        return tuple(part for _, part in traverse(self) if isinstance(part, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
@@ -68,7 +68,7 @@ class Module(Trackable):
         """All modules and layers below."""
         return tuple(
             part
-            for path, part in walk(self)
+            for path, part in traverse(self)
             if path and (isinstance(part, Module) or hasattr(part, "trainable_variables"))
         )
 

@@ -30,7 +30,7 @@ class Dataset(BatchChain):
     """A sequence of elements: tensors, or tuples and dicts of tensors.
 
     Nothing is computed until it is iterated, and each iteration begins anew. Arrays in memory are
-    not walked element by element where a batch can be had at once: slices, mapped by a pure
+    not visited element by element where a batch can be had at once: slices, mapped by a pure
     function of operations that treat elements alike, shuffled and batched, cost one gather per
     batch.
 

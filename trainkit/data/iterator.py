@@ -11,7 +11,7 @@ import numpy as np
 from trainkit.core import devices
 from trainkit.core.errors import OutOfRangeError
 from trainkit.core.text_arrays import text_array
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp, Leaves, Stage
 
@@ -103,7 +103,7 @@ _OTHER_STEPS = (
 
 def _steps(node: DatasetOp) -> int:
     """A number that stands for the kinds of steps from which a pipeline is made."""
-    return zlib.crc32("/".join(getattr(part, "title", "") for _, part in walk(node)).encode())
+    return zlib.crc32("/".join(getattr(part, "title", "") for _, part in traverse(node)).encode())
 
 
 _LENGTH = "length"

@@ -91,10 +91,10 @@ class _Files:
 
 
 def _below(folder: str, endings: Sequence[str], follow_links: bool) -> list[str]:
-    walked = sorted(os.walk(folder, followlinks=follow_links))
+    visited = sorted(os.walk(folder, followlinks=follow_links))
     return [
         os.path.join(where, name)
-        for where, _, names in walked
+        for where, _, names in visited
         for name in sorted(names)
         if name.lower().endswith(tuple(endings))
     ]

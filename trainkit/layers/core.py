@@ -128,13 +128,13 @@ def _check_input_tensor(x: Any, dtype: Any, shape: Any, batch_shape: Any, batch_
     if not isinstance(x, SymbolicTensor):
         raise InvalidArgumentError(f"InputLayer: input_tensor must be a KerasTensor, got {x!r}")
     have = tuple(x.shape)
-    told = {
+    settings = {
         "shape": (shape, have[1:]),
         "batch_shape": (None if batch_shape is None else tuple(batch_shape), have),
         "batch_size": (batch_size, have[0] if have else None),
         "dtype": (None if dtype is None else _dtype_name(dtype, None), x.dtype.name),
     }
-    for name, (given, own) in told.items():
+    for name, (given, own) in settings.items():
         if given is not None and given != own:
             raise InvalidArgumentError(
                 f"InputLayer: {name} is {given!r}, that of input_tensor is {own!r}"

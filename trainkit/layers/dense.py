@@ -158,11 +158,11 @@ class EinsumDense(Layer):
     def compute_output_shape(self, *input_shapes: Any, **more: Any) -> Any:
         """The shape of the output; `None` where the layer's `output_shape` says so."""
         whole_shape = super().compute_output_shape(*input_shapes, **more)
-        told = self.partial_output_shape
-        batch = len(whole_shape) - len(told)
+        given = self.partial_output_shape
+        batch = len(whole_shape) - len(given)
         return whole_shape[:batch] + tuple(
             None if wanted is None else n
-            for wanted, n in zip(told, whole_shape[batch:], strict=True)
+            for wanted, n in zip(given, whole_shape[batch:], strict=True)
         )
 
     def call(self, inputs: Any, training: Any = None) -> Any:
@@ -220,8 +220,8 @@ def einsum_shapes(
             f"EinsumDense: the equation must have the form 'ab,bc->ac', got {equation!r}"
         )
     known = _letters(operands[0], input_shape, equation)
-    told = _told_sizes(operands[0], result, input_shape, output_shape, equation)
-    for letter, n in told.items():
+    given = _given_sizes(operands[0], result, input_shape, output_shape, equation)
+    for letter, n in given.items():
         if n is not None and known.get(letter) not in (None, n):
             raise ShapeError(
                 f"EinsumDense: axis {letter!r} of {equation!r} has size {known[letter]} in the "
@@ -239,8 +239,8 @@ def einsum_shapes(
     return kernel_shape, _bias_shape(bias_axes, result, known, equation, covered)
 
 
-def _told_sizes(
-    given: str, result: str, input_shape: Any, output_shape: Any, equation: str
+def _given_sizes(
+    operand: str, result: str, input_shape: Any, output_shape: Any, equation: str
 ) -> dict[str, Any]:
     """The sizes of the output's letters that `output_shape`, which leaves the batch out, says.
 
@@ -253,7 +253,7 @@ def _told_sizes(
     letters = result.removesuffix("...")
     whole = (input_shape[0], *output_shape)
     if len(whole) < len(letters):  # axes of the input after the batch were left out, too
-        known = _letters(given, input_shape, equation)
+        known = _letters(operand, input_shape, equation)
         spare = len(letters) - len(output_shape)
         whole = (*[known.get(letter) for letter in letters[:spare]], *output_shape)
     elif "." not in result and len(output_shape) == len(letters):  # the batch is named, too

@@ -85,12 +85,12 @@ class ReversibleEmbedding(Embedding):
     Args:
         input_dim: number of rows.
         output_dim: length of a row.
-        tie_weights: whether the way back uses the same table; else it has one of its own.
+        tie_weights: whether the reverse direction uses the same table; else it has one of its own.
         embeddings_initializer: what the table starts with.
         embeddings_regularizer: penalty on the table.
         embeddings_constraint: bounds on it.
         mask_zero: whether later layers skip steps whose index is 0.
-        reverse_dtype: element type of the way back; that of the layer by default.
+        reverse_dtype: element type of the reverse direction; that of the layer by default.
         logit_soft_cap: scores become cap * tanh(score / cap).
     """
 

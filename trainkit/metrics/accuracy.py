@@ -114,7 +114,7 @@ def _hits_rule(labels: Spec, scores: Spec) -> Spec:
     name="sparse_categorical_hits",
     semantics=COMPOSITE,
     no_gradient=Absent("counts of hits are flat"),
-    lowering=Absent("positions of extremes are found in order"),
+    lowering=Absent("positions of maxima are found in order"),
     export=Absent("a saved graph predicts, it has no metrics"),
 )
 def _hits(xp: ArrayModule, labels: Array, scores: Array) -> Array:

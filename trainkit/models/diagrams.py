@@ -343,7 +343,7 @@ def _start(model: Any, i: int) -> Layer:
     return found
 
 
-# ------------------------------------------------------------------ what a box tells
+# ------------------------------------------------------------------ what a box shows
 
 
 def label(layer: Layer, call: CallNode | None, shown: Shown) -> str:
@@ -352,7 +352,7 @@ def label(layer: Layer, call: CallNode | None, shown: Shown) -> str:
     Args:
         layer: the layer.
         call: its first call in the model, if it is known.
-        shown: what is told.
+        shown: what the label holds.
     """
     kind = html.escape(_class_of(layer))
     title = f"<b>{html.escape(layer.name)}</b> ({kind})" if shown.names else f"<b>{kind}</b>"
@@ -361,7 +361,7 @@ def label(layer: Layer, call: CallNode | None, shown: Shown) -> str:
     activation = getattr(layer, "activation", None)
     if shown.activations and activation is not None:
         name = getattr(activation, "name", None) or getattr(activation, "__name__", activation)
-        rows.append(_row([_told("Activation", str(name))], max(1, len(cells))))
+        rows.append(_row([_entry("Activation", str(name))], max(1, len(cells))))
     if cells:
         rows.append(_row(cells, 1))
     table = '<table border="0" cellborder="1" cellspacing="0" cellpadding="6">'
@@ -380,7 +380,7 @@ def _row(cells: list[str], span: int) -> str:
     return "<tr>" + "".join(f"<td{wide}>{cell}</td>" for cell in cells) + "</tr>"
 
 
-def _told(what: str, value: str) -> str:
+def _entry(what: str, value: str) -> str:
     return f"{what}: <b>{html.escape(value)}</b>"
 
 
@@ -389,13 +389,13 @@ def _cells(layer: Layer, call: CallNode | None, shown: Shown) -> Iterator[str]:
     if shown.shapes:
         if not isinstance(layer, InputLayer):
             inputs: Any = None if call is None else call.inputs
-            yield _told(
+            yield _entry(
                 "Input shape", _shapes(inputs[0] if inputs and len(inputs) == 1 else inputs)
             )
-        yield _told("Output shape", _shapes(outputs))
+        yield _entry("Output shape", _shapes(outputs))
     if shown.dtype:
         kinds = dict.fromkeys(str(y.dtype.name) for y in nest.flatten(outputs) if y is not None)
-        yield _told("Output dtype", ", ".join(kinds) or "?")
+        yield _entry("Output dtype", ", ".join(kinds) or "?")
     if shown.trainable and layer.weights:
         yield f"<b>{'Trainable' if layer.trainable else 'Non-trainable'}</b>"
 

@@ -1,7 +1,7 @@
 """`FunctionalGraph`: the layers between symbolic inputs and outputs, and how to run them.
 
 Layers stand in the order that Keras gives them: by their distance from the outputs, far ones first,
-then by when a walk back from the outputs first meets them. So weights come in the same order as in
+then by when a traversal from the outputs first meets them. So weights come in the same order as in
 Keras.
 """
 
@@ -246,9 +246,9 @@ def _from_inputs(inputs: Any, outputs: Any) -> tuple[Any, Any]:
     flat = nest.flatten(inputs)
     if all(x.node is not None and isinstance(x.node.operation, InputLayer) for x in flat):
         return inputs, outputs
-    walk = _Walk({id(x) for x in flat})
+    traversal = _CallTraversal({id(x) for x in flat})
     for x in nest.flatten(outputs):
-        walk.visit(x)
+        traversal.visit(x)
     new: dict[int, KerasTensor] = {}
     for x in flat:
         enters = x.node is not None and isinstance(x.node.operation, InputLayer)
@@ -257,8 +257,8 @@ def _from_inputs(inputs: Any, outputs: Any) -> tuple[Any, Any]:
     def swapped(x: Any) -> Any:
         return new.get(id(x), x) if isinstance(x, KerasTensor) else x
 
-    for node in walk.finished:
-        if isinstance(node.operation, InputLayer) or walk.starts(node):
+    for node in traversal.finished:
+        if isinstance(node.operation, InputLayer) or traversal.starts(node):
             continue
         args, kwargs = (nest.map_structure(swapped, x) for x in (node.args, node.kwargs))
         results = nest.map_structure(_twin, node.outputs)
@@ -279,8 +279,8 @@ def _twin(x: Any) -> Any:
     return KerasTensor(x.shape, x.dtype.name) if isinstance(x, KerasTensor) else x
 
 
-class _Walk:
-    """A walk back from the outputs: nodes in the order they are finished, layers as met."""
+class _CallTraversal:
+    """A traversal from the outputs: nodes in the order they are finished, layers as met."""
 
     def __init__(self, given: set[int]) -> None:
         self.given = given
@@ -327,7 +327,7 @@ class _Walk:
         self.parents[id(node)] = [self._node(x) for x in made]
 
     def starts(self, node: CallNode) -> bool:
-        """Whether the walk ends at the results of this node, which are given."""
+        """Whether the traversal ends at the results of this node, which are given."""
         return any(id(y) in self.given for y in nest.flatten(node.outputs))
 
 
@@ -343,30 +343,31 @@ def _ordered(
     inputs: list[KerasTensor], outputs: list[KerasTensor]
 ) -> tuple[list[CallNode], list[Layer]]:
     """The nodes in an order in which they can run, and the layers in Keras's order."""
-    walk = _Walk({id(x) for x in inputs})
+    traversal = _CallTraversal({id(x) for x in inputs})
     for x in outputs:
-        if id(x.node) not in walk.done and x.node is not None and _is_open_input(x, walk):
+        if id(x.node) not in traversal.done and x.node is not None and _is_open_input(x, traversal):
             raise ValueError(_not_connected(x.node))
-        walk.visit(x)
+        traversal.visit(x)
     depth: dict[int, int] = {}
     layer_depth: dict[int, int] = {}
-    for node in reversed(walk.finished):
+    for node in reversed(traversal.finished):
         own = max(depth.get(id(node), 0), layer_depth.get(id(node.operation), 0))
         depth[id(node)] = layer_depth[id(node.operation)] = own
-        for parent in walk.parents[id(node)]:
+        for parent in traversal.parents[id(node)]:
             depth[id(parent)] = max(own + 1, depth.get(id(parent), 0))
-    layers = {id(node.operation): node.operation for node in walk.finished}
+    layers = {id(node.operation): node.operation for node in traversal.finished}
     for x in inputs:  # inputs that no output depends on
         if x.node is not None and id(x.node.operation) not in layers:
             layers[id(x.node.operation)] = x.node.operation
-            layer_depth[id(x.node.operation)], walk.met[id(x.node.operation)] = 0, -1
-    order = sorted(layers.values(), key=lambda op: (-layer_depth[id(op)], walk.met[id(op)]))
-    return walk.finished, order
+            layer_depth[id(x.node.operation)], traversal.met[id(x.node.operation)] = 0, -1
+    order = sorted(layers.values(), key=lambda op: (-layer_depth[id(op)], traversal.met[id(op)]))
+    return traversal.finished, order
 
 
-def _is_open_input(x: KerasTensor, walk: _Walk) -> bool:
+def _is_open_input(x: KerasTensor, traversal: _CallTraversal) -> bool:
     node = x.node
-    return node is not None and isinstance(node.operation, InputLayer) and id(x) not in walk.given
+    given = id(x) in traversal.given
+    return node is not None and isinstance(node.operation, InputLayer) and not given
 
 
 def _check_names(layers: list[Layer]) -> None:

@@ -90,7 +90,7 @@ def _node_config(node: CallNode, numbers: dict[int, list[Any]]) -> dict[str, Any
 
 
 def _mapped(structure: Any, of: Callable[[Any], Any]) -> Any:
-    """A nest with its leaves replaced; lists of results may be leaves, which `nest` would walk."""
+    """A nest with its leaves replaced; lists of results may be leaves, which `nest` would enter."""
     if isinstance(structure, dict):
         return {key: _mapped(value, of) for key, value in structure.items()}
     if isinstance(structure, list | tuple):

@@ -13,7 +13,7 @@ from typing import Any
 from trainkit.checkpoints import weights
 from trainkit.core import nest
 from trainkit.core.registry import CustomObjectScope, deserialize_object
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.layers.base import tracking
 from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import LAYERS, Layer
@@ -147,7 +147,7 @@ class Model(Looped):
     @property
     def submodules(self) -> tuple[Layer, ...]:
         """All layers in this model, those inside other layers included, each once."""
-        parts = [part for _, part in walk(self)]
+        parts = [part for _, part in traverse(self)]
         return tuple(part for part in parts if isinstance(part, Layer) and part is not self)
 
     @property

@@ -264,7 +264,7 @@ def _shelf(archive: Archive, fd: int) -> Shelf:
     saved = SavedFile(archive.name, foreign=True, fd=fd)
     if archive.sealed_weights and not saved.sealed:
         saved.close()
-        raise CheckpointError(f"{archive.name} is damaged: its weights have lost their seal")
+        raise CheckpointError(f"{archive.name} is damaged: its weights have lost their header")
     return Shelf(archive.name, [saved])
 
 

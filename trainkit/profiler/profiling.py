@@ -9,8 +9,8 @@ from typing import Any
 
 from trainkit.core.errors import FailedPreconditionError
 from trainkit.profiler import rows as tables
+from trainkit.profiler.instrumentation import instrument
 from trainkit.profiler.rows import Row
-from trainkit.profiler.seams import look_in
 from trainkit.profiler.session import Session
 
 _WIDEST = 48
@@ -36,7 +36,7 @@ def begin(synchronize: bool = False) -> Session:
                 "profiler: a profile runs already, and there can be one at a time; end it first"
             )
         session = Session(synchronize)
-        _Active.undo = look_in(session)
+        _Active.undo = instrument(session)
         _Active.session = session
     session.restart()  # looking in has imported modules, and called what it looks at
     return session
@@ -67,7 +67,7 @@ class profile:
     """Take apart the time of a block: how often what ran, and for how long.
 
     Spans are noted of operations with the shapes of their inputs, nodes of graphs with the line of
-    your code that made them, kernels, layers, the walk back of a tape, optimizers, tracing and
+    your code that made them, kernels, layers, the backward pass of a tape, optimizers, tracing and
     compiling, batches of data, callbacks of `fit`, checkpoints and summaries, in all threads. Spans
     contain one another: `total` is from beginning to end, `self` without the spans inside. Noting
     a span takes about a microsecond, which the spans around it count as theirs; outside of a

@@ -269,13 +269,13 @@ class _Reader:
                     f"{node.name!r} gives its {part.name!r} other values than it takes"
                 )
 
-    def _compare(self, name: str, told: tuple[Spec, ...], found: tuple[Any, ...]) -> None:
-        same = len(told) == len(found) and all(
+    def _compare(self, name: str, declared: tuple[Spec, ...], found: tuple[Any, ...]) -> None:
+        same = len(declared) == len(found) and all(
             a.dtype == b.dtype and tuple(a.shape) == tuple(b.shape)
-            for a, b in zip(told, found, strict=True)
+            for a, b in zip(declared, found, strict=True)
         )
         if not same:
-            raise self.refuse(f"{name!r} is said to be {told}, it would be {found}")
+            raise self.refuse(f"{name!r} is said to be {declared}, it would be {found}")
 
 
 Fed = list[tuple[Graph, list[Any]]]

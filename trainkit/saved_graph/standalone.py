@@ -486,7 +486,7 @@ def _operation(node, earlier):
         if len(found) != len(specs):
             raise GraphError(f"{name!r} gives {len(found)} values, not {len(specs)}")
         floats = all(x.dtype.kind == "f" for x in arrays if isinstance(x, np.ndarray))
-        return tuple([_as_told(y, *t, name, floats) for y, t in zip(found, specs, strict=True)])
+        return tuple([_as_declared(y, *t, name, floats) for y, t in zip(found, specs, strict=True)])
 
     return step
 
@@ -505,17 +505,17 @@ def _check_call(name, body, inputs, settings):
         raise GraphError(f"{name!r} is called with other inputs or settings: {error}") from error
 
 
-def _as_told(y, shape, dtype, name, floats):
+def _as_declared(y, shape, dtype, name, floats):
     """A result, which must have the shape and the dtype that the file says.
 
     Of whole numbers, NumPy makes others than trainkit, more bits for instance; these are converted.
     """
-    y, told = np.asarray(y), _dtype(dtype)
-    exact = floats and told.kind == "f"
-    same = y.dtype == told if exact else y.dtype.kind == told.kind
+    y, declared = np.asarray(y), _dtype(dtype)
+    exact = floats and declared.kind == "f"
+    same = y.dtype == declared if exact else y.dtype.kind == declared.kind
     if not same or not _of_shape(y, shape):
         raise GraphError(f"{name!r} is said to be {dtype}{shape}, it is {y.dtype}{list(y.shape)}")
-    return y.astype(told, copy=False)
+    return y.astype(declared, copy=False)
 
 
 def _dtype(name):

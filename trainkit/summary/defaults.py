@@ -1,4 +1,4 @@
-"""What summaries of a thread use when they are not told: writer, step, and condition."""
+"""What summaries of a thread use when they are not given: writer, step, and condition."""
 
 import contextlib
 import threading
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Defaults(threading.local):
-    """What summaries of this thread use when they are not told otherwise."""
+    """What summaries of this thread use when nothing else is given."""
 
     writer: "SummaryWriter | None" = None
     step: Any = None

@@ -1,4 +1,4 @@
-"""TensorFlow's top-level functions on arrays: making, shaping, joining.
+"""TensorFlow's top-level functions on arrays: making, shaping, concatenating.
 
 Each takes TensorFlow's argument names, and `name`, which is not kept: tensors have no
 names outside graphs.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trainkit.checkpoints.checkpoint import Checkpoint
 from trainkit.checkpoints.format import index, reader
 from trainkit.checkpoints.format.checksum import SMALL
-from trainkit.checkpoints.format.header import verify_seal, write_seal
+from trainkit.checkpoints.format.header import verify_header, write_header
 from trainkit.checkpoints.format.index import Contents
 from trainkit.checkpoints.format.reader import SavedFile, outline
 from trainkit.checkpoints.format.writer import (
@@ -71,7 +71,7 @@ def test_the_table_says_what_hdf5_says(tmp_path_factory, made, slots):
     path = tmp_path_factory.mktemp("contents") / "file"
     write_file(path, made, ROOT, CheckpointOptions(slot_dtype=slots))
     file = SavedFile(path)
-    there = outline(file._walk())
+    there = outline(file._read_tree())
     assert outline(file.root) == there
     file.verify_structure()
     file.verify()
@@ -108,7 +108,7 @@ def test_hdf5_readers_do_not_see_the_table(path):
 def header_of(path):
     fd = os.open(path, os.O_RDONLY)
     try:
-        return verify_seal(fd, "")[0]
+        return verify_header(fd, "")[0]
     finally:
         os.close(fd)
 
@@ -132,9 +132,9 @@ def sealed_with(path, table):
     """Seal the file again with `table` (text or what JSON makes of it) for its contents."""
     data = table.encode() if isinstance(table, str) else json.dumps(table).encode()
     fd = os.open(path, os.O_RDWR)
-    header, extents = verify_seal(fd, "")
+    header, extents = verify_header(fd, "")
     os.ftruncate(fd, header.table - header.contents)
-    write_seal(fd, extents, 1, data)
+    write_header(fd, extents, 1, data)
     os.close(fd)
     return path
 

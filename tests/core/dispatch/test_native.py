@@ -220,7 +220,7 @@ def test_gradients_pass_numbers_broadcasts_and_strides(way):
         tape.watch(x)
         loss = run()
     found = tape.gradient(loss, [x, b, s])
-    with tk.GradientTape(persistent=True):  # one that listens keeps the walk on tensors
+    with tk.GradientTape(persistent=True):  # one that listens keeps the backward pass on tensors
         with tk.GradientTape() as tape:
             tape.watch(x)
             loss = run()
@@ -234,7 +234,7 @@ def test_gradients_pass_numbers_broadcasts_and_strides(way):
 def test_gradient_rules_that_are_given_later_are_taken(monkeypatch):
     prim = PRIMITIVES["exp"]
     monkeypatch.setattr(prim, "rules", prim.rules)
-    monkeypatch.setattr(prim, "array_rules", None)
+    monkeypatch.setattr(prim, "array_vjps", None)
     x = tk.constant([1.0])
 
     def slope():

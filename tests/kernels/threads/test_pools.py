@@ -88,11 +88,11 @@ def test_a_new_thread_follows_what_was_set(blas, numba):
 def test_the_kernels_pool_is_as_large_as_that_of_blas(blas, monkeypatch):
     monkeypatch.delitem(os.environ, "NUMBA_NUM_THREADS")
     monkeypatch.setitem(os.environ, "GOMP_SPINCOUNT", "9")
-    pools.calm.__wrapped__()
+    pools.configure_threads.__wrapped__()
     assert os.environ["NUMBA_NUM_THREADS"] == "5"
     assert os.environ["GOMP_SPINCOUNT"] == "9"
     os.environ["NUMBA_NUM_THREADS"] = "7"
-    pools.calm.__wrapped__()
+    pools.configure_threads.__wrapped__()
     assert os.environ["NUMBA_NUM_THREADS"] == "7"
 
 

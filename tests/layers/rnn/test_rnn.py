@@ -7,7 +7,7 @@ from trainkit import layers, ops
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor_spec import TensorSpec
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.core.variable import Variable
 from trainkit.graph.tracing.function import function
 
@@ -51,7 +51,7 @@ def test_a_stateful_layer_goes_on_where_it_stopped(kind):
     layer.reset_state()
     assert all((v.numpy() == 0).all() for v in layer.states)
     assert len(layer.weights) == 3
-    kept = [part for _, part in walk(layer) if isinstance(part, Variable)]
+    kept = [part for _, part in traverse(layer) if isinstance(part, Variable)]
     assert len(kept) > len(layer.weights)
     with pytest.raises(ShapeError, match="known batch size"):
         kind(4, stateful=True).build((None, 5, 3))

@@ -7,7 +7,7 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.core import rng as core_rng
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.core.variable import Variable
 from trainkit.ops.sampling import philox, random, random_draws
 
@@ -49,7 +49,7 @@ def test_a_generator_goes_on_from_its_state():
     one.normal((7,))
     two = random.Generator.from_state(one.state)
     np.testing.assert_array_equal(one.normal((5,)).numpy(), two.normal((5,)).numpy())
-    assert [type(part).__name__ for _, part in walk(one)] == ["Generator", "Variable"]
+    assert [type(part).__name__ for _, part in traverse(one)] == ["Generator", "Variable"]
 
 
 def test_an_int_seed_gives_the_same_numbers_each_time_and_a_generator_does_not():

@@ -5,7 +5,7 @@ import pytest
 
 import trainkit as tk
 from trainkit import optimizers
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.kernels.jit import kernel_family
 from trainkit.optimizers.gradient_descent import GradientDescentOptimizer
 
@@ -472,7 +472,7 @@ def test_slots_are_announced_and_are_no_parts():
     assert announced == [("adam", "momentum", "kernel", (2,)), ("adam", "velocity", "kernel", (2,))]
     assert [(n, of) for n, of, _ in adam.slot_variables()] == [("momentum", w), ("velocity", w)]
     assert list(adam.parts()) == ["iterations", "learning_rate"]
-    assert {path for path, _ in walk(adam)} == {(), ("iterations",), ("learning_rate",)}
+    assert {path for path, _ in traverse(adam)} == {(), ("iterations",), ("learning_rate",)}
 
 
 def test_variables_are_count_rate_and_slots():

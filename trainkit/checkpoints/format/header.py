@@ -1,6 +1,6 @@
-"""The seal: a header that proves a file to be whole before any of it is interpreted.
+"""The header, which proves a file to be whole before any of it is interpreted.
 
-A sealed file is HDF5 behind a user block of 512 bytes, which every HDF5 reader skips:
+A checkpoint is HDF5 behind a user block of 512 bytes, which every HDF5 reader skips:
 
     offset  0  magic, 8 bytes
             8  version, uint32 (3); flags, uint32 (0)
@@ -8,7 +8,7 @@ A sealed file is HDF5 behind a user block of 512 bytes, which every HDF5 reader 
            24  order, uint64: later saves have larger ones; nanoseconds since 1970 where clocks
                allow
            32  offset and number of the extents, 2 x uint64
-           48  bytes of the table of contents (`contents.py`) right before the extents, uint64
+           48  bytes of the table of contents (`index.py`) right before the extents, uint64
            56  BLAKE2b-256 of all bytes from 512 on that are outside of the extents
            88  BLAKE2b-128 of the rest of this block
           104  a line of text for those who look at the file
@@ -59,7 +59,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True)
 class Header:
-    """What a seal says of its file.
+    """What a header says of its file.
 
     Attributes:
         length: bytes of the file.
@@ -98,8 +98,8 @@ def _short(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def write_seal(fd: int, extents: list[Extent], order: int, contents: bytes = b"") -> None:
-    """Seal the HDF5 file, with a user block, that `fd` is open on.
+def write_header(fd: int, extents: list[Extent], order: int, contents: bytes = b"") -> None:
+    """Write the header of the HDF5 file, with a user block, that `fd` is open on.
 
     Args:
         fd: open for reading and writing.
@@ -132,19 +132,19 @@ def _outer_digest(fd: int, extents: list[Extent], length: int) -> bytes:
     return digest.digest()
 
 
-def is_sealed(start: bytes) -> bool:
-    """Whether a file that begins with `start` claims to be sealed."""
+def has_header(start: bytes) -> bool:
+    """Whether a file that begins with `start` claims to have a header."""
     return start.startswith(MAGIC)
 
 
 def read_header(fd: int, name: str) -> Header:
-    """The seal of the file that `fd` is open on, with its own digest and the file's length checked.
+    """The header of the file that `fd` is open on; its digest and the file's length are checked.
 
     Raises:
         CheckpointError: it is damaged, of a later version, or the file has another length.
     """
     block = read_at(fd, BLOCK, 0)
-    if len(block) < BLOCK or not is_sealed(block):
+    if len(block) < BLOCK or not has_header(block):
         raise CheckpointError(f"{name} is not a trainkit checkpoint, or its beginning is damaged")
     fields, short, text = (
         block[: _FIELDS.size],
@@ -168,14 +168,14 @@ def read_header(fd: int, name: str) -> Header:
     return Header(length, order, table, extents, contents, digest)
 
 
-def verify_seal(fd: int, name: str) -> tuple[Header, list[Extent]]:
+def verify_header(fd: int, name: str) -> tuple[Header, list[Extent]]:
     """Check all of the file that is outside of the extents.
 
     Returns:
         The header, and the extents, which don't overlap, in the order of their places.
 
     Raises:
-        CheckpointError: something does not fit the seal.
+        CheckpointError: something does not fit the header.
     """
     header = read_header(fd, name)
     fits = 0 <= header.table and header.table + _ENTRY.size * header.extents == header.length

@@ -1,6 +1,6 @@
-"""The table of contents of a sealed file: its tree, which a reader needs no HDF5 library for.
+"""The table of contents of a checkpoint: its tree, which a reader needs no HDF5 library for.
 
-It stands behind the HDF5 part, where HDF5 readers do not look, and the seal covers it. It is a JSON
+It stands behind the HDF5 part, where HDF5 readers do not look; the header covers it. It is a JSON
 list of the file's objects; the first is the root. A group is `[attributes, {name: number}]`, with
 the numbers of objects in this list; a dataset is `[attributes, sizes, dtype, offset]`, whose values
 stand in the file from the offset on. An object with several names stands in the list once.
@@ -32,7 +32,7 @@ from trainkit.checkpoints.format.validation import (
 from trainkit.core.errors import CheckpointError
 
 MAX_BYTES = 1 << 21
-"""Longer tables are not written: HDF5's own structure is walked for files of so many objects."""
+"""Longer tables are not written: HDF5's own structure is read for files of so many objects."""
 _DTYPE = re.compile(r"[<>|][biufcS]\d{1,9}")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core import devices, rng
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
 _PACKAGES = ("trainkit", "numpy", "h5py", "ml_dtypes")
@@ -72,7 +72,7 @@ def _seeds() -> dict[str, Any]:
 
 def step_of(root: Trackable) -> int | None:
     """The number of steps of the first optimizer under `root`, None without one."""
-    for _, part in walk(root):
+    for _, part in traverse(root):
         count = getattr(part, "iterations", None)
         if isinstance(count, Variable) and callable(getattr(part, "slot_variables", None)):
             return int(np.asarray(count.numpy()))

@@ -22,9 +22,9 @@ from trainkit.checkpoints.format.header import (
     BLOCK,
     Extent,
     Header,
-    is_sealed,
+    has_header,
     read_header,
-    verify_seal,
+    verify_header,
 )
 from trainkit.checkpoints.format.index import MAX_BYTES, decode
 from trainkit.checkpoints.format.parallel_checksum import PIECE, digests_of
@@ -34,8 +34,8 @@ from trainkit.checkpoints.format.validation import (
     H5_ERRORS,
     ArrayNode,
     GroupNode,
-    Guard,
     Node,
+    Validator,
 )
 from trainkit.checkpoints.format.writer import FORMAT, VERSION, opened
 from trainkit.checkpoints.legacy.header_texts import HeaderTexts
@@ -52,14 +52,14 @@ class SavedFile:
 
     Args:
         path: the file.
-        foreign: whether HDF5 without trainkit's seal is taken too, as Keras writes it.
+        foreign: whether HDF5 without trainkit's header is taken too, as Keras writes it.
         fd: the file, already open; `path` is only its name then.
         with_lists: whether attributes may be long texts, and lists of texts.
 
     Attributes:
         name: what errors call the file.
-        sealed: whether it has a seal.
-        order: grows with each save; 0 without a seal.
+        sealed: whether it has a header, whose checksums cover it.
+        order: grows with each save; 0 without a header.
         root: the root group.
         manifest: what the file says about its making.
 
@@ -91,16 +91,16 @@ class SavedFile:
 
     def _read_structure(self, foreign: bool) -> None:
         start = read_at(self._fd, BLOCK, 0)
-        self.sealed = is_sealed(start) or not foreign
+        self.sealed = has_header(start) or not foreign
         self.order = 0
         root = None
         if self.sealed:
-            header, self._extents = verify_seal(self._fd, self.name)
+            header, self._extents = verify_header(self._fd, self.name)
             self.order = header.order
             root = self._contents(header)
         elif not start.startswith(_H5_SIGNATURE):
             raise CheckpointError(f"{self.name} is not an HDF5 file, or its beginning is damaged")
-        self.root = root or self._walk()
+        self.root = root or self._read_tree()
         self._arrays = [node for node in nodes(self.root) if isinstance(node, ArrayNode)]
         self._give_digests()
         self.manifest = self._manifest()
@@ -117,12 +117,12 @@ class SavedFile:
             )
         return decode(read_at(self._fd, header.contents, start), self.name, start)
 
-    def _walk(self) -> GroupNode:
+    def _read_tree(self) -> GroupNode:
         """What HDF5 says."""
         with opened(self._fd, self.name) as (file, source):
             size = os.fstat(self._fd).st_size
             texts = HeaderTexts(self._fd, self.name) if self._with_lists else None
-            return Guard(file, source, self.name, size, self.sealed, texts).tree()
+            return Validator(file, source, self.name, size, self.sealed, texts).tree()
 
     def verify_structure(self) -> None:
         """Compare the table of contents with what HDF5 readers see.
@@ -130,7 +130,7 @@ class SavedFile:
         Raises:
             CheckpointError: they differ, or HDF5 holds what no checkpoint does.
         """
-        here, there = outline(self.root), outline(self._walk())
+        here, there = outline(self.root), outline(self._read_tree())
         for path in sorted(here.keys() | there.keys()):
             if here.get(path) != there.get(path):
                 raise CheckpointError(

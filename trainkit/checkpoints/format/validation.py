@@ -51,7 +51,7 @@ class ArrayNode:
         stored: the element type in the file.
         offset: where its bytes begin in the file; None where HDF5 has to put them together.
         attributes: its texts by name.
-        digest: the checksum of the bytes; None where the seal covers them with all the rest.
+        digest: the checksum of the bytes; None where the header covers them with all the rest.
         cached: the values, once read, of a small array.
         bound: whether an object has taken the values.
     """
@@ -94,8 +94,8 @@ class GroupNode:
 Node = ArrayNode | GroupNode
 
 
-class Guard:
-    """One walk over one file.
+class Validator:
+    """Reads the tree of one file, and refuses what no checkpoint holds.
 
     Args:
         file: an open `h5py.File`.

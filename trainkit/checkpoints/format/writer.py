@@ -4,7 +4,7 @@ The root group's attributes are `format` (`"trainkit"`), `version`, `manifest` (
 groups contain themselves, `cycles`. A group is an object and has its class as `type`; a dataset is
 a value. A second name of the same object is an HDF5 hard link. Values that HDF5 has no type for
 (bfloat16, texts) or that were narrowed say in `dtype` what they stand for. The checksums are in the
-seal (`seal.py`); the same tree stands behind it all as a table (`contents.py`), so that reading
+header (`header.py`); the same tree stands behind it all as a table (`index.py`), so that reading
 needs no HDF5.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from trainkit.checkpoints.format.atomic import AtomicFile
 from trainkit.checkpoints.format.checksum import SMALL, as_bytes, checksum
-from trainkit.checkpoints.format.header import BLOCK, Extent, write_seal
+from trainkit.checkpoints.format.header import BLOCK, Extent, write_header
 from trainkit.checkpoints.format.index import Contents
 from trainkit.checkpoints.format.positioned_io import (
     MAX_STRUCTURE,
@@ -132,7 +132,7 @@ def write_file(
         early = EarlySync(target.fd)
         try:
             extents, contents = _write_hdf5(H5Stream(target.fd), early, entries, root, options)
-            write_seal(target.fd, extents, order, contents)
+            write_header(target.fd, extents, order, contents)
             early.finish()
         finally:
             early.close()
@@ -158,9 +158,9 @@ def _write_hdf5(
         cause: BaseException | None = error
         while isinstance(cause, SystemError):
             cause = cause.__cause__ or cause.__context__
-        told = cause if stream.error is None else stream.error
-        if isinstance(told, OSError):
-            raise told from None
+        reason = cause if stream.error is None else stream.error
+        if isinstance(reason, OSError):
+            raise reason from None
         raise
     stream.check()
     return writer.extents, writer.contents.encode()

@@ -2,8 +2,8 @@
 
 What is read of an archive is bounded before it is read: all members together unpack to at most
 `RATIO` times the size of the archive and `FLOOR`, a config to `LARGEST_CONFIG`. The metadata that
-is written names each member with a checksum (the weights carry their own seal), so a member that is
-lost, renamed or changed is noticed.
+is written names each member with a checksum (the weights carry their own header), so a member that
+is lost, renamed or changed is noticed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Archive:
 
     @property
     def sealed_weights(self) -> bool:
-        """Whether the weights were written with a seal of their own."""
+        """Whether the weights were written with a header of their own."""
         return self.digest(WEIGHTS) == _SEALED
 
     def json(self, member: str, most: int) -> dict[str, Any]:

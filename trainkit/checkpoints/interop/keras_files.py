@@ -49,7 +49,7 @@ from trainkit.core.errors import (
     InvalidArgumentError,
     NoSuchFileError,
 )
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
 _LARGEST_MAP = 1 << 24
@@ -338,7 +338,7 @@ class _Loading:
         """Give the values, first to classes that take them their own way: these may refuse."""
         done: list[tuple[Variable, Any]] = []
         for item, values in self._own:
-            done += [(v, v.value()) for _, v in walk(item.part) if isinstance(v, Variable)]
+            done += [(v, v.value()) for _, v in traverse(item.part) if isinstance(v, Variable)]
             arrays = {name: file.value(node) for name, (file, node) in values.items()}
             try:
                 item.part.load_own_variables(arrays)  # type: ignore[attr-defined]

@@ -89,9 +89,9 @@ def layout(model: Trackable, skipped: Iterable[Any] = ()) -> list[Saveable]:
         model: the objects.
         skipped: objects that are left out, with all below them.
     """
-    walk = _Walk(skipped)
-    walk.visit(model, "")
-    return walk.found
+    traversal = _StateTraversal(skipped)
+    traversal.visit(model, "")
+    return traversal.found
 
 
 def overrides(part: Any, method: str) -> bool:
@@ -100,7 +100,7 @@ def overrides(part: Any, method: str) -> bool:
     return first is not None and not first.__module__.startswith("trainkit.")
 
 
-class _Walk:
+class _StateTraversal:
     def __init__(self, skipped: Iterable[Any] = ()) -> None:
         self.found: list[Saveable] = []
         self._seen: dict[int, str | None] = {id(part): None for part in skipped}
@@ -142,7 +142,7 @@ class _Walk:
 
 
 def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
-    """What Keras walks on to from `part`, in its order, with the names that it uses."""
+    """What Keras goes on to from `part`, in its order, with the names that it uses."""
     layers = _listed_layers(part)
     if layers is not None:
         yield "layers", TrackedList(layers)
@@ -158,7 +158,7 @@ def _children(part: Trackable) -> Iterator[tuple[str, Trackable]]:
 
 
 def _by_properties(part: Trackable) -> dict[str, Trackable]:
-    """What the properties of a class outside of this package give, as Keras walks these too."""
+    """What the properties of a class outside of this package give, as Keras visits these too."""
     found = {}
     for kind in type(part).__mro__:
         if kind.__module__.startswith("trainkit."):

@@ -1,4 +1,4 @@
-"""Which object takes which value of a file: a walk over both trees, side by side.
+"""Which object takes which value of a file: a traversal of both trees, side by side.
 
 It changes nothing. Objects and groups are matched by the names of parts; an optimizer's slots by
 the weight that they belong to, wherever the file has that weight.
@@ -26,7 +26,7 @@ from trainkit.checkpoints.restore.object_graph import (
     slot_variables,
 )
 from trainkit.checkpoints.restore.report import Difference
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
 COUNTER = "save_counter"
@@ -222,7 +222,7 @@ class Match:
 
     def _missing(self, part: Trackable, path: str) -> None:
         """Note each value under `part`, which the file has nothing for."""
-        for names, below in walk(part):
+        for names, below in traverse(part):
             where = "/".join([path, *map(file_name, names)])
             if names and names[-1] == COUNTER:
                 continue

@@ -23,7 +23,7 @@ from trainkit.checkpoints.format.writer import (
     Values,
 )
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.trackable import Trackable, walk
+from trainkit.core.trackable import Trackable, traverse
 from trainkit.core.variable import Variable
 
 STATE = "@state"
@@ -159,6 +159,6 @@ def weight_paths(model: Trackable) -> list[tuple[str, Variable]]:
     wanted = None if weights is None else {id(weight) for weight in weights}
     return [
         ("/".join(map(file_name, path)), part)
-        for path, part in walk(model, enter=lambda part: not has_slots(part))
+        for path, part in traverse(model, enter=lambda part: not has_slots(part))
         if isinstance(part, Variable) and (wanted is None or id(part) in wanted)
     ]

@@ -82,14 +82,14 @@ def _cudnn(there: list[dict[str, str]]) -> Finding:
 
 def visible_gpus() -> list[dict[str, str]]:
     """Name and driver of each NVIDIA GPU that the system shows."""
-    found = _told_by_driver()
+    found = _reported_by_driver()
     if not found:
         nodes = [path for path in glob.glob("/dev/nvidia*") if path[11:].isdecimal()]
         found = [{"name": f"the GPU {path}", "driver": ""} for path in sorted(nodes)]
     return found
 
 
-def _told_by_driver() -> list[dict[str, str]]:
+def _reported_by_driver() -> list[dict[str, str]]:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return []

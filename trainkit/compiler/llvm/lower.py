@@ -266,7 +266,7 @@ class _NumpyWriter(_StepWriter):
 
 
 class _ReductionWriter(_StepWriter):
-    """Runs of elements by NumPy's loop, rows of sums element by element, as NumPy goes."""
+    """Runs of elements by NumPy's inner loop; sums of rows element by element, as NumPy goes."""
 
     step: Reduction
 

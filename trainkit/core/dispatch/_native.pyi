@@ -8,7 +8,7 @@ VERSION: int
 def bind(
     tensor: type,
     variable: type,
-    recorder: Any,
+    trace_state: Any,
     wide: list[Any],
     large: int,
     errors: tuple[type[BaseException], ...],
@@ -31,16 +31,16 @@ def general(
 ) -> Callable[..., Any]: ...
 def matmul(primitive: Any, reference: Callable[..., Any], most: int) -> Callable[..., Any]: ...
 
-class Back:
+class CompiledVjp:
     reference: Callable[..., Any]
     def __init__(self, reference: Callable[..., Any], rules: Any, summed: Any) -> None: ...
 
-def walk(
+def backward_pass(
     tracked: dict[Any, Any],
     grads: dict[Any, Any],
     needed: Any,
     kept: set[Any],
-    ways_of: Callable[..., Any],
+    vjps_of: Callable[..., Any],
     of_many: Callable[..., Any],
     other: Callable[..., Any],
     on_tensors: Callable[..., Any],

@@ -3,7 +3,7 @@
 """The usual cases of the eager path in machine code; `trainkit.core.dispatch.native` is its door.
 
 Everything here is the short way through something that is written in Python as well: operations on
-plain tensors of float32 or float64 in NumPy arrays, their entries on tapes, and the walk back over
+plain tensors of float32 or float64 in NumPy arrays, their entries on tapes, and the backward pass over
 such entries. What is not usual goes to the Python function that each of these was made for, which
 also finds the words of all errors. Small arrays are handed to the inner loops of NumPy's ufuncs as
 NumPy would hand them over, so the bits are the same.
@@ -67,8 +67,8 @@ cdef enum:
     # Elements up to which a loop is called directly: beyond it a call's own cost is lost in it.
     DIRECT = 4096
 
-VERSION = 3
-"""Raised when a name or an argument here changes; `core.native` takes none other."""
+VERSION = 4
+"""Raised when a name or an argument here changes; `core.dispatch.native` takes none other."""
 
 cdef bint enabled = False
 
@@ -99,14 +99,14 @@ cdef cnp.PyArray_Descr *I64 = <cnp.PyArray_Descr *><PyObject *>DTYPE_I64
 cdef cnp.PyArray_Descr *BOOL = <cnp.PyArray_Descr *><PyObject *>DTYPE_BOOL
 
 
-def bind(tensor, variable, recorder, list wide, Py_ssize_t large, errors, call, wrapped):
+def bind(tensor, variable, trace_state, list wide, Py_ssize_t large, errors, call, wrapped):
     """Learn of the classes and lists of the Python side; called once.
 
     Args:
         tensor: `Tensor`, whose slot `_array` is read in place.
         variable: `Variable`.
-        recorder: the module.
-        wide: `callables.WIDE`.
+        trace_state: the module.
+        wide: `eager.WIDE`.
         large: elements from which `wide` is asked.
         errors: what kernels raise when inputs do not fit.
         call: calls a ufunc, in a file whose warnings are dropped.
@@ -116,7 +116,7 @@ def bind(tensor, variable, recorder, list wide, Py_ssize_t large, errors, call, 
     TENSOR, VARIABLE = <PyTypeObject *>tensor, <PyTypeObject *>variable
     slot = tensor.__dict__["_array"]
     ARRAY = (<PyMemberDescrObject *><PyObject *>slot).d_member.offset
-    TAPES, THREAD = recorder.TAPES, recorder.THREAD
+    TAPES, THREAD = trace_state.TAPES, trace_state.THREAD
     WIDE, LARGE, KERNEL_ERRORS, CALL, WRAPPED = wide, large, errors, call, wrapped
 
 
@@ -143,4 +143,4 @@ include "native_code/arrays.pxi"
 include "native_code/loops.pxi"
 include "native_code/calls.pxi"
 include "native_code/products.pxi"
-include "native_code/walk.pxi"
+include "native_code/backward.pxi"

@@ -130,7 +130,7 @@ class Primitive:
         self.joint: Rule | None = None
         self.joint_asks = False
         self.joint_sparse = False
-        self.array_rules: Any = None  # made from the rules by the backward pass
+        self.array_vjps: Any = None  # made from the rules by the backward pass
         self.given_rules: tuple[Rule | None, ...] | None = None
         self.given_joint: Rule | None = None
         self.broadcasts = shape_rule in (
@@ -413,11 +413,11 @@ def _register(prim: Primitive, op: Callable[..., Any], doc: str | None) -> Opera
     op.primitive = prim  # type: ignore[attr-defined]
 
     def gradients(*rules: Rule | None) -> Operation[Any]:
-        prim.rules, prim.array_rules = rules, None
+        prim.rules, prim.array_vjps = rules, None
         return operation
 
     def joint_gradient(rule: AnyRule) -> AnyRule:
-        prim.joint, prim.array_rules = rule, None
+        prim.joint, prim.array_vjps = rule, None
         prim.joint_asks = "needed" in _arguments(rule)[0]
         return rule
 

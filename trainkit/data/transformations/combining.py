@@ -201,7 +201,7 @@ class InterleaveNode(DatasetOp):
     Args:
         source: gives the elements.
         function: makes a data set of one.
-        cycle: how many are open; 1 walks one after the other.
+        cycle: how many are open; 1 reads one after the other.
         block: how many elements each gives in its turn.
     """
 

@@ -1,4 +1,4 @@
-"""Gradients of `cond`: branches that keep what is needed, and a choice of ways back."""
+"""Gradients of `cond`: branches that keep what is needed, and a choice of vjps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a choice of branches is differentiated: branches that keep what is needed, and ways back.
+"""How a choice of branches is differentiated: branches that keep what is needed, and vjps.
 
 Each branch and its backward pass are traced together, as `loop_vjp_plan` does it for loops. What
 the backward pass uses of the branch's own operations is given by the branch as one more result. A
@@ -33,12 +33,12 @@ Source = tuple[str, int]
 
 @dataclass(eq=False)
 class BranchPlan:
-    """Branches that keep what gradients need, and the ways back.
+    """Branches that keep what gradients need, and their vjps.
 
     Attributes:
         saving: both branches with more results, without prints and assertions.
         with_effects: the same with them.
-        backward: the ways back through both branches. They give gradients, in the same order.
+        backward: the vjps of both branches. They give gradients, in the same order.
         sources: for each of them what it takes: upstream gradients ("gradient", i), inputs of the
             choice ("input", i), its results ("result", i).
         places: for each gradient the number of the input that it belongs to.
@@ -54,7 +54,7 @@ class BranchPlan:
 
     @property
     def keeps_more(self) -> bool:
-        """Whether the results of the branches are not all that the ways back need."""
+        """Whether the results of the branches are not all that the vjps need."""
         return len(self.saving[0].outputs) > len(self.asked[1])
 
     def serves(self, needed: Flags, given: Flags) -> bool:
@@ -116,7 +116,7 @@ def _plan(
     _share_places(one, two)
     starts = (0, count)
     places = [i if i is not None else count + (j or 0) for i, j in pairs]
-    ways = [
+    vjps = [
         branch.backward(start, [pair[k] for pair in pairs], places, graphs, count)
         for k, (branch, start) in enumerate(zip((one, two), starts, strict=True))
     ]
@@ -124,8 +124,8 @@ def _plan(
     plan = BranchPlan(
         saving=(quiet(with_effects[0]), quiet(with_effects[1])),
         with_effects=with_effects,
-        backward=(ways[0][0], ways[1][0]),
-        sources=(ways[0][1], ways[1][1]),
+        backward=(vjps[0][0], vjps[1][0]),
+        sources=(vjps[0][1], vjps[1][1]),
         places=places,
         asked=(needed, given),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.autodiff.custom_vjp import CustomRule
+from trainkit.autodiff.custom_vjp import CustomGradient
 from trainkit.core import nest
 from trainkit.core.dispatch.facets import CONTROL, GRADIENT_STEP
 from trainkit.core.dispatch.primitive import primitive
@@ -73,7 +73,7 @@ def traced_rule(
     leaves = [outer.lift(y) for y in nest.flatten(result)]
     graph = Graph("backward", outer)
     upstream = [graph.add_input(Spec(y.shape, y.dtype), "upstream") for y in leaves]
-    rule = CustomRule(function, backward, variables)
+    rule = CustomGradient(function, backward, variables)
     g = upstream[0] if len(upstream) == 1 else tuple(upstream)
     grads = trace_into(graph, lambda: rule.joint(g, None, *sources))
     with graph:

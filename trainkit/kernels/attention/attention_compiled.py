@@ -1,4 +1,4 @@
-"""Attention by blocks of queries: scores stay in the cache, and are made again on the way back.
+"""Attention by blocks of queries: scores stay in the cache, and are made again for gradients.
 
 A block has as many queries as a register tile is wide, and its scores lie turned, a row for each
 key. So softmax works on whole registers, and every product finds rows side by side in one factor,
@@ -141,7 +141,7 @@ def attention(part, parts, q, k, v, mask, scale, causal, y, room):
         )
 
 
-# ------------------------------------------------------------------ the way back
+# ------------------------------------------------------------------ the backward pass
 
 
 @compiled(parallel=False)

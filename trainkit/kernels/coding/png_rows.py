@@ -21,7 +21,7 @@ PNG_ROWS = kernel_family.Family(
 NONE, LEFT, ABOVE, MEAN, NEAREST = range(5)
 """The filters of a row; the last is Paeth's: left, above or the corner between them."""
 BLOCK = 512
-"""Rows that are walked together."""
+"""Rows that are decoded together."""
 _ROW_SECONDS, _DIAGONAL_SECONDS, _BYTE_SECONDS = 5e-6, 4e-5, 6e-7
 """What the plain version takes for a row by itself, for a diagonal, and for a byte by itself."""
 _FEW = _DIAGONAL_SECONDS / _BYTE_SECONDS

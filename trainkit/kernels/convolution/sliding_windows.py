@@ -28,7 +28,7 @@ def output_size(size: int, window: int, stride: int, pad: Any, dilation: int = 1
 
 
 def pad_pair(size: int, window: int, stride: int, pad: Any, dilation: int = 1) -> Pair:
-    """Positions added before and after an axis; with "same" the far side gets the odd one."""
+    """Positions added before and after an axis; with "same" the far side gets the extra one."""
     if pad == "valid":
         return (0, 0)
     if pad != "same":

@@ -168,7 +168,7 @@ class _Wide:
     def _planned(
         self, ufunc: Any, dtype: Any, size: int, numbers: int, count: int, result: Any
     ) -> bytes:
-        """What the machine code is told of such a call."""
+        """What the machine code is given for such a call."""
         from trainkit.kernels.jit import numpy_inner_loops
 
         loop, data = numpy_inner_loops.loop_of(ufunc, (dtype,) * count + (result,))

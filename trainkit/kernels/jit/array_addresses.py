@@ -17,7 +17,7 @@ _FIRST_BYTES = 64
 def data_offset() -> int | None:
     """The place of the address of its numbers in an array's object, `None` where it isn't found.
 
-    It is looked for, so that an interpreter whose objects are laid out otherwise is told by that.
+    It is looked for, which also shows an interpreter whose objects are laid out otherwise.
     """
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return None

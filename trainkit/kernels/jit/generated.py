@@ -34,7 +34,7 @@ def compiled_function(source: str, name: str, parallel: bool = False) -> Callabl
     Returns:
         A Numba dispatcher. Division by zero gives inf as NumPy's does; arithmetic is not reordered.
     """
-    pools.calm()
+    pools.configure_threads()
     import numba
 
     # Numba's cache on disk tells functions apart by file, name and types, not by `parallel`.

@@ -176,7 +176,7 @@ class Family:
 
     def _compile(self, key: Key) -> None:
         try:
-            pools.calm()
+            pools.configure_threads()
             with slow_work(f"compiling the kernel {self.name!r}"):
                 module = importlib.import_module(f"trainkit.kernels.{self.file}")
                 self._built[key] = _guarded(getattr(module, self.builder)(*key))

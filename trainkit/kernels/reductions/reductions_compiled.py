@@ -18,7 +18,7 @@ _COLUMNS = 256
 def rank(x):
     """An int32 that is the greater the greater the number is: negative ones turn their bits' order.
 
-    LLVM takes extremes of integers in vectors, of floats it does not.
+    LLVM takes maxima and minima of integers in vectors, of floats it does not.
     """
     bits = np.float32(x).view(np.int32)
     return bits ^ ((bits >> _SIGN) & _ALL_BUT_SIGN)

@@ -1,4 +1,4 @@
-"""When compiled extremes and running sums pay, and sums by BLAS."""
+"""When compiled maxima, minima and running sums pay, and sums by BLAS."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Array = Any
 Sizes = tuple[int, ...]
 
 _F32 = np.dtype(np.float32)
-ROW_EXTREMES = {
+ROW_MAX_MIN = {
     "max": kernel_family.Family("row_max", "reductions.reductions_compiled", "row_max"),
     "min": kernel_family.Family("row_min", "reductions.reductions_compiled", "row_min"),
 }
-COLUMN_EXTREMES = {
+COLUMN_MAX_MIN = {
     "max": kernel_family.Family("column_max", "reductions.reductions_compiled", "column_max"),
     "min": kernel_family.Family("column_min", "reductions.reductions_compiled", "column_min"),
 }
@@ -37,7 +37,7 @@ FEWEST_OF_ALL = 1 << 21
 _WHOLE = 64
 """Rows that an array is divided into, of which all elements are reduced."""
 _NANOSECONDS, _RUNNING_NANOSECONDS = 0.12, 0.4
-"""What compiled extremes and running sums take for an element."""
+"""What compiled maxima, minima and running sums take for an element."""
 
 
 class _Cube(NamedTuple):
@@ -100,7 +100,7 @@ def axis_extreme(name: str, x: Array, axis: Any, keepdims: bool) -> Array | None
 
 def _row_extreme(name: str, x: Array) -> Array | None:
     # NumPy's call for each row counts where rows are short.
-    run = ROW_EXTREMES[name].find((), (0.2 * x.size + 40 * len(x)) * 1e-9)
+    run = ROW_MAX_MIN[name].find((), (0.2 * x.size + 40 * len(x)) * 1e-9)
     if run is None:
         return None
     y = np.empty(len(x), np.float32)
@@ -118,7 +118,7 @@ def _whole_extreme(name: str, x: Array) -> Array | None:
 
 def _column_extreme(name: str, x: Array) -> Array | None:
     outer, size, inner = x.shape
-    run = COLUMN_EXTREMES[name].find((), (0.2 * x.size + 20 * outer * size) * 1e-9)
+    run = COLUMN_MAX_MIN[name].find((), (0.2 * x.size + 20 * outer * size) * 1e-9)
     if run is None:
         return None
     y = np.empty((outer, inner), np.float32)

@@ -2,7 +2,7 @@
 
 BLAS and the compiled kernels each have threads of their own. By default both wait for more work in
 a busy loop, for up to 25 ms after each call, and on a machine with few cores the waiting pool
-takes the core that the working one needs. Here both are told to go to sleep almost at once.
+takes the core that the working one needs. Here both are set to go to sleep almost at once.
 
 An operation uses one pool at a time, so both have the same size: that of BLAS, which its
 environment variables and `tk.config.threading` set. Input pipelines have a size of their own.
@@ -39,13 +39,14 @@ class _Chosen:
         pipeline: calls of a pipeline's function at a time.
         determined: whether results must not depend on the number of threads.
         pool: how many BLAS had before that was asked for; since then it has one.
+        observers: called after each change of what operations may use.
     """
 
     compute = 0
     pipeline = 0
     pool = 0
     determined = False
-    told: tuple[Callable[[], None], ...] = ()
+    observers: tuple[Callable[[], None], ...] = ()
 
 
 def core_count() -> int:
@@ -57,10 +58,10 @@ def core_count() -> int:
 
 
 @lru_cache(maxsize=1)
-def calm() -> None:
+def configure_threads() -> None:
     """Size the kernels' pool and let its waiting threads sleep: once, before Numba is imported.
 
-    The user's own settings of `OMP_WAIT_POLICY` and `NUMBA_NUM_THREADS` stay. BLAS is told in
+    The user's own settings of `OMP_WAIT_POLICY` and `NUMBA_NUM_THREADS` stay. BLAS is set in
     `core.cpu.blas_config` when trainkit is imported: once it is at work its threads can't be
     stopped and started again safely.
     """
@@ -105,7 +106,7 @@ def follow() -> None:
 
 
 def compute_threads() -> int:
-    """How many threads one operation may use; BLAS may be told to use fewer."""
+    """How many threads one operation may use; BLAS may be set to use fewer."""
     return (
         _Chosen.compute or (_Chosen.pool if _Chosen.determined else blas_threads()) or core_count()
     )
@@ -126,7 +127,7 @@ def determine(determined: bool = True) -> None:
     as it likes, gets a single one.
 
     Raises:
-        UnimplementedError: NumPy's BLAS can't be told.
+        UnimplementedError: NumPy's BLAS has no such setting.
     """
     if determined == _Chosen.determined:
         return
@@ -177,17 +178,17 @@ def set_compute_threads(count: int) -> None:
     else:
         set_blas_threads(threads)
     _Chosen.compute = count
-    for tell in _Chosen.told:
+    for tell in _Chosen.observers:
         tell()
 
 
 def when_resized(tell: Callable[[], None]) -> None:
     """Call `tell` after each change of what `compute_threads` gives."""
-    _Chosen.told += (tell,)
+    _Chosen.observers += (tell,)
 
 
 def pipeline_threads() -> int:
-    """How many calls of a pipeline's function run at a time where it is told `AUTOTUNE`."""
+    """How many calls of a pipeline's function run at a time where it is given `AUTOTUNE`."""
     return _Chosen.pipeline or min(_MOST_CALLS, core_count())
 
 
@@ -197,7 +198,7 @@ def chosen_pipeline_threads() -> int:
 
 
 def set_pipeline_threads(count: int) -> None:
-    """Let input pipelines run `count` calls at a time where they are told `AUTOTUNE`.
+    """Let input pipelines run `count` calls at a time where they are given `AUTOTUNE`.
 
     0 stands for one per core, and 8 at most.
     """

@@ -34,7 +34,7 @@ _PAUSES = {
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
 }
-"""How a processor is told that it only waits, by what it is called: a declaration and a call."""
+"""What lets a processor know that it only waits, by its name: a declaration and a call."""
 
 _TEXT = """
 {outside}

@@ -131,7 +131,7 @@ class ProjectedAttention(Layer):
         return ops.greater_equal(_steps_between(query, query if value is None else value), 0)
 
     def _mask_of_call(self, query: Any, value: Any, causal: bool, **given: Any) -> tuple[Any, bool]:
-        """The mask for `_compute_attention`, and whether it is told of a causal mask by itself."""
+        """The mask for `_compute_attention`, and whether a flag stands for the causal mask."""
         kind, base = type(self), ProjectedAttention
         alone = causal and self.sliding_window is None and all(m is None for m in given.values())
         if alone and kind._compute_attention is base._compute_attention:

@@ -12,7 +12,7 @@ from trainkit.layers.base.nested_shapes import has_shape, shapes_of
 _FAR = 1 << 30
 
 
-class CallFacts:
+class CallSpec:
     """What `__call__` must know of `call` and `build`.
 
     Attributes:

@@ -9,7 +9,7 @@ from typing import Any
 from trainkit.core import nest
 from trainkit.core.errors import OpError
 from trainkit.core.tensor import is_tensor
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.layers.base import tracking
 
 _MOST_WEIGHTS = 4
@@ -64,7 +64,7 @@ def called_on_none(layer: Any, outer: Any, args: tuple[Any, ...]) -> str:
     """
     if not args or args[0] is not None:
         return ""
-    parts: list[Any] = [] if outer is None else [part for _, part in walk(outer)]
+    parts: list[Any] = [] if outer is None else [part for _, part in traverse(outer)]
     guilty = [p for p in parts if p is not layer and p.__dict__.get("_gave_none")]
     text = f"layer {layer.name!r} ({shown_kind(layer)}) was called on None"
     if not guilty:

@@ -54,8 +54,8 @@ class InputSpec:
         return cls(**config)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if v)
-        return f"InputSpec({told})"
+        set_fields = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if v)
+        return f"InputSpec({set_fields})"
 
     def fault(self, shape: tuple[int | None, ...], dtype: Any) -> str | None:
         """Why an input of this shape and dtype does not do, or `None` when it does."""
@@ -104,7 +104,7 @@ def check_inputs(layer: Any, spec: Any, inputs: Any) -> None:
             continue
         why = wanted.fault(tuple(x.shape), x.dtype)
         if why:
-            raise ShapeError(_told(layer, why, x))
+            raise ShapeError(_message(layer, why, x))
 
 
 def check_positional(layer: Any, values: Any) -> None:
@@ -121,7 +121,7 @@ def check_positional(layer: Any, values: Any) -> None:
             )
 
 
-def _told(layer: Any, why: str, x: Any) -> str:
+def _message(layer: Any, why: str, x: Any) -> str:
     lines = [f"layer {layer.name!r} ({type(layer).__name__}): {why}."]
     lines.append(f"  input  {tuple(x.shape)} {x.dtype.name}")
     lines += [f"  {w._name}  {tuple(w.shape)}" for w in layer.weights[:4]]

@@ -204,10 +204,10 @@ DECODERS["__keras_tensor__"] = _symbol_from
 def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     node = CallNode(layer, args, kwargs)
     facts = layer._facts
-    told = mask_propagation.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
+    with_masks = mask_propagation.filled_in(facts, args, kwargs) if facts.mask_names else kwargs
     if layer._facts.own_output_shape or layer._facts.own_output_spec:
-        layer._get_ready(*nest.map_structure(described, (args, told)))
-    specs = layer.compute_output_spec(*args, **told)
+        layer._get_ready(*nest.map_structure(described, (args, with_masks)))
+    specs = layer.compute_output_spec(*args, **with_masks)
 
     def symbol(spec: Any) -> Any:
         if not isinstance(spec, Spec | SymbolicTensor):
@@ -218,7 +218,7 @@ def _noted(layer: Layer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
     node.outputs = nest.map_structure(symbol, specs)
     node.index = layer._note_symbolic_call((args, kwargs), node.outputs)
-    mask_propagation.pass_on(layer, args, told, node.outputs)
+    mask_propagation.pass_on(layer, args, with_masks, node.outputs)
     return node.outputs
 
 

@@ -21,7 +21,7 @@ from trainkit.layers.base.building import (
     put_back,
     state_of_all,
 )
-from trainkit.layers.base.call_spec import FRAME, CallFacts
+from trainkit.layers.base.call_spec import FRAME, CallSpec
 from trainkit.layers.base.config import (
     accepted,
     arguments_of,
@@ -224,7 +224,7 @@ class Layer(SpecsByRunning):
     # ------------------------------------------------------------------ calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        frame, facts, told = FRAME, self._facts, False
+        frame, facts, has_masks = FRAME, self._facts, False
         if not (
             len(args) == 1
             and not _HELD
@@ -239,7 +239,7 @@ class Layer(SpecsByRunning):
             if not self.built:
                 return self._first_call(args, kwargs)
             args, kwargs = self._prepare(args, kwargs)
-            told = masks.any_held() or "mask" in kwargs
+            has_masks = masks.any_held() or "mask" in kwargs
         entry, outer = frame.entry, frame.training
         training = outer
         if kwargs and "training" in kwargs:
@@ -269,7 +269,7 @@ class Layer(SpecsByRunning):
             raise
         finally:
             frame.entry, frame.training = entry, outer
-        if told or _HELD or (facts.makes_masks and self.supports_masking):
+        if has_masks or _HELD or (facts.makes_masks and self.supports_masking):
             mask_propagation.pass_on(self, args, kwargs, y)
         return y
 
@@ -444,11 +444,11 @@ def _input_shape_in(kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
     return None
 
 
-def _facts_of(kind: type) -> CallFacts:
-    facts = kind.__dict__.get("_call_facts")
+def _facts_of(kind: type) -> CallSpec:
+    facts = kind.__dict__.get("_call_spec")
     if facts is None:
-        facts = CallFacts(kind, Layer)
-        kind._call_facts = facts  # type: ignore[attr-defined]
+        facts = CallSpec(kind, Layer)
+        kind._call_spec = facts  # type: ignore[attr-defined]
     return facts
 
 

@@ -32,7 +32,7 @@ def filled_in(facts: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
     several do, `query_mask` gets those of `query`.
 
     Args:
-        facts: the `CallFacts` of the layer's class.
+        facts: the `CallSpec` of the layer's class.
         args: of the call.
         kwargs: of the call.
     """

@@ -9,7 +9,7 @@ from trainkit.core.dispatch import eval_shape
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import SymbolicTensor, Tensor
 from trainkit.layers.base.building import put_back, state_of_all
-from trainkit.layers.base.call_spec import CallFacts
+from trainkit.layers.base.call_spec import CallSpec
 from trainkit.layers.base.nested_shapes import is_shape, specs_of
 from trainkit.layers.base.weights import WeightHolder
 
@@ -22,7 +22,7 @@ def described(x: Any) -> Any:
 class SpecsByRunning(WeightHolder):
     """Shapes and dtypes of results, from what a subclass says or from running `call` on shapes."""
 
-    _facts: CallFacts
+    _facts: CallSpec
 
     if TYPE_CHECKING:
 

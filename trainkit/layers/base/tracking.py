@@ -75,7 +75,7 @@ def sublayers(layer: Any, kind: type) -> list[Any]:
 
 
 def is_metric(part: Any) -> bool:
-    """Whether `part` is a metric, told by what it can do."""
+    """Whether `part` is a metric, recognized by what it can do."""
     return all(hasattr(type(part), name) for name in ("update_state", "reset_state", "result"))
 
 

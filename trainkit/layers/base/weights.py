@@ -83,7 +83,7 @@ class WeightHolder(Trackable):
         return tracking.gathered(self, WeightHolder, True)
 
     def _flatten_layers(self, include_self: bool = True, recursive: bool = True) -> list[Any]:
-        """This layer and those inside, as Keras lists them for programs that walk over models."""
+        """This layer and those inside, as Keras lists them for programs that traverse models."""
         if recursive:
             found = tracking.all_layers(self, WeightHolder)
         else:

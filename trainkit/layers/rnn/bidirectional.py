@@ -7,7 +7,7 @@ from typing import Any
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object, serialize_object
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.layers.base.arguments import one_of
 from trainkit.layers.base.layer import Layer
 
@@ -141,7 +141,9 @@ class Bidirectional(Layer):
 def _twin(layer: Any, name: str, go_backwards: bool) -> Any:
     """A new layer with the settings of `layer`; its cells may be of classes nobody registered."""
     config = layer.get_config()
-    inside = {type(part).__name__: type(part) for _, part in walk(layer) if isinstance(part, Layer)}
+    inside = {
+        type(part).__name__: type(part) for _, part in traverse(layer) if isinstance(part, Layer)
+    }
     with CustomObjectScope({name: kind for name, kind in inside.items() if _is_foreign(kind)}):
         return type(layer).from_config({**config, "name": name, "go_backwards": go_backwards})
 

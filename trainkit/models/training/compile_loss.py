@@ -182,7 +182,7 @@ class _Terms:
         if _is_flat(loss) and not (_by_index(loss, self.y_pred) or _of_all(loss, self.y_pred)):
             loss = self._for_each(loss, "loss")
         weights = self._factors(weights, loss)
-        self._walk(loss, weights, self.y_true, self.y_pred, self.names, ())
+        self._collect(loss, weights, self.y_true, self.y_pred, self.names, ())
         return self.terms
 
     def _by_name(self, given: Any, what: str) -> Any:
@@ -215,7 +215,9 @@ class _Terms:
             return nest.pack(loss, flat)
         return self._for_each(weights, "loss_weights")
 
-    def _walk(self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path) -> None:
+    def _collect(
+        self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path
+    ) -> None:
         if loss is None:
             return
         if nest.is_nested(y_pred) and _is_flat(loss) and len(loss) == len(nest.flatten(y_pred)):
@@ -240,13 +242,13 @@ class _Terms:
             )
         else:  # several losses of one output, or of one nest of them
             for i in range(len(loss)):
-                self._walk(loss[i], _part(weight, i), y_true, y_pred, name, at)
+                self._collect(loss[i], _part(weight, i), y_true, y_pred, name, at)
 
     def _inner(
         self, loss: Any, weight: Any, y_true: Any, y_pred: Any, name: Any, at: Path, key: Any
     ) -> None:
         inner = [_part(x, key) for x in (weight, y_true, y_pred, name)]
-        self._walk(loss, inner[0], inner[1], inner[2], inner[3], (*at, key))
+        self._collect(loss, inner[0], inner[1], inner[2], inner[3], (*at, key))
 
     def _check(self, weight: Any, y_pred: Any, at: Path) -> None:
         if isinstance(weight, dict):

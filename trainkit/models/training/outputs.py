@@ -109,7 +109,7 @@ def _like(model: Any, parts: list[Any]) -> Any:
 
 
 def rebuilt(model: Any, parts: list[Any]) -> Any:
-    """`model` with other items, in the order in which a nest is walked."""
+    """`model` with other items, in the order in which a nest is flattened."""
     kind = nest.container(model)
     return parts if kind is None else kind.like(model, parts)
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from trainkit.core.trackable import walk
+from trainkit.core.trackable import traverse
 from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Metric
 
@@ -41,7 +41,7 @@ class StepCache:
     def _look(self) -> None:
         self.variables = self.model.trainable_variables
         self.known = {id(v) for v in self.model.variables}
-        self.layers = [part for _, part in walk(self.model) if isinstance(part, Layer)]
+        self.layers = [part for _, part in traverse(self.model) if isinstance(part, Layer)]
         self.regularized = any(w.regularizer is not None for w in self.variables)
 
     def losses(self) -> list[Any]:
@@ -78,6 +78,6 @@ def held_metrics(layer: Any) -> list[Any]:
 
     return [
         part
-        for _, part in walk(layer, enter)
+        for _, part in traverse(layer, enter)
         if isinstance(part, Metric) and id(part) not in hidden
     ]

@@ -1,1 +1,1 @@
-"""Making, shaping, joining and sorting arrays."""
+"""Arrays: making, shaping, concatenating, sorting."""

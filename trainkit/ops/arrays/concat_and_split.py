@@ -1,6 +1,6 @@
 """Operations that join tensors or take one apart: concatenate, stack, split, unstack.
 
-Joining and taking apart are each other's gradients.
+Concatenation and split are each other's gradients.
 """
 
 from __future__ import annotations

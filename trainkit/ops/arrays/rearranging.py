@@ -73,8 +73,8 @@ def _sides(pattern: str, rank: int) -> tuple[list[list[str]], list[list[str]]]:
         if len(set(side)) != len(side):
             raise InvalidArgumentError(f"rearrange: a name stands twice on one side of {pattern!r}")
     if set(names[0]) != set(names[1]):
-        odd = ", ".join(sorted(set(names[0]) ^ set(names[1])))
-        raise InvalidArgumentError(f"rearrange: {odd} is on one side of {pattern!r} only")
+        unmatched = ", ".join(sorted(set(names[0]) ^ set(names[1])))
+        raise InvalidArgumentError(f"rearrange: {unmatched} is on one side of {pattern!r} only")
     if len(before) != rank:
         raise ShapeError(f"rearrange: {pattern!r} names {len(before)} axes, the tensor has {rank}")
     return before, after

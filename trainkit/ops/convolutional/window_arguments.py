@@ -48,7 +48,7 @@ def image_data_format() -> str:
 
 
 def set_image_data_format(data_format: str) -> None:
-    """Set where channels stand in operations and layers that are not told.
+    """Set where channels stand in operations and layers that are not given it.
 
     Args:
         data_format: `"channels_last"` or `"channels_first"`.

@@ -44,7 +44,7 @@ def reduced(reduce: Callable[..., Tensor], x: Any, axis: Any, keepdims: bool) ->
         keepdims: keep the reduced axes with size 1.
 
     Raises:
-        InvalidArgumentError: the rank of the result can't be told while tracing.
+        InvalidArgumentError: the rank of the result is not known while tracing.
         ShapeError: there are more axes than `x` has.
     """
     if axis is None or type(axis) is int:

@@ -1,8 +1,8 @@
 """Gradients of gradients of fused operations: replay the formula in plain operations under a tape.
 
 A fused operation has a hand-written gradient, itself an operation. Its own gradient is rarely
-asked for; where it is, the same formula written in plain operations is run under a tape and walked
-back.
+asked for; where it is, the same formula written in plain operations is run under a tape
+and differentiated.
 """
 
 from __future__ import annotations

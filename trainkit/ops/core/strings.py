@@ -362,7 +362,7 @@ def format(
     return convert_to_tensor("".join(a + b for a, b in zip(parts, [*shown, ""], strict=True)))
 
 
-# ------------------------------------------------------------------ joining and splitting
+# ------------------------------------------------------------------ join and split
 
 
 def _join_spec(a: Bound) -> Spec:

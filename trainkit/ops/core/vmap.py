@@ -3,7 +3,7 @@
 A `BatchedTensor` stands for one value, but holds n of them along a new first axis. Operations hand
 over to it, and it runs them on the stack by the operation's `batch` facet: a rule that keeps the
 first axis out of the way, or, for an operation that has a reason to go without one, once per
-value. `GradientTape.jacobian` sends all output gradients back in one such walk.
+value. `GradientTape.jacobian` sends all output gradients back in one such pass.
 
 Maps nest: each has a level of its own, a later one is inside of an earlier one. An operation on
 tensors of several levels goes by the rule of the innermost; to it, those of the others are values

@@ -1,4 +1,4 @@
-"""Sums, products and extremes over the elements that share a segment number.
+"""Sums, products, maxima and minima over the elements that share a segment number.
 
 A negative number belongs to no segment. One beyond the last segment is an error on the CPU; a GPU,
 where looking at it would hold the program up, drops the element, as TensorFlow does.
@@ -161,7 +161,7 @@ _sum.gradients(lambda g, y, data, ids, *, num_segments: _spread(g, ids, data), N
 def _extreme_gradient(
     g: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: int | None
 ) -> Tensor:
-    """The gradient shared equally among the equal extremes of a segment."""
+    """The gradient shared equally among the equal maxima or minima of a segment."""
     chosen = cast(equal(data, _spread_values(y, ids, data)), g.dtype)
     count = _sum(chosen, ids, num_segments=num_segments)
     share = divide(g, where(equal(count, 0), 1.0, count))

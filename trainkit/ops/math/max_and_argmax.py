@@ -1,4 +1,4 @@
-"""Extremes along axes, and where they are.
+"""Maxima and minima along axes, and where they are.
 
 `axis` and `keepdims` are those of the reductions. A NaN is greater and less than all numbers.
 """
@@ -150,7 +150,7 @@ def _position_rule(x: Spec, *, axis: int | None, keepdims: bool, dtype: str) -> 
     _position_rule,
     name="argmax",
     semantics=REDUCTION,
-    lowering=Absent("positions of extremes are found in order"),
+    lowering=Absent("positions of maxima are found in order"),
     no_gradient=INTEGERS,
 )
 def _argmax(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:
@@ -166,7 +166,7 @@ _argmax.declare(stackable=True)
     _position_rule,
     name="argmin",
     semantics=REDUCTION,
-    lowering=Absent("positions of extremes are found in order"),
+    lowering=Absent("positions of maxima are found in order"),
     no_gradient=INTEGERS,
 )
 def _argmin(xp: ArrayModule, x: Array, *, axis: Any, keepdims: bool, dtype: str) -> Array:

@@ -165,7 +165,7 @@ def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return sqrt(nanvar(x, axis, keepdims))  # type: ignore[no-any-return]
 
 
-# ------------------------------------------------------------------ extremes
+# ------------------------------------------------------------------ maxima and minima
 
 
 def _nan_extreme(x: Any, axis: Axis, keepdims: bool, name: str, worst: float) -> Tensor:

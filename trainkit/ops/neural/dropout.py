@@ -38,7 +38,7 @@ def serves(mask: Any, shape: Any) -> bool:
 def dropped(xp: ArrayModule, x: Array, kept: Array, *, scale: float) -> Array:
     """`x` times `scale` where the mask `kept` is true, else times 0.
 
-    A mask of a byte for each element is all that the way back needs.
+    A mask of a byte for each element is all that the gradient needs.
     """
     return x * xp.multiply(kept, x.dtype.type(scale), dtype=x.dtype)
 

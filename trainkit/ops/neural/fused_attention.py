@@ -1,4 +1,4 @@
-"""Attention in one operation: neither scores nor weights are kept for the way back.
+"""Attention in one operation: neither scores nor weights are kept for the backward pass.
 
 What it sends back is an operation too, which makes the scores again, so it can be differentiated.
 """
@@ -242,8 +242,8 @@ def attend(
 ) -> Tensor:
     """Each query's mean of the values, weighted by softmax(scale * query . key).
 
-    Scores are made for some queries at a time, and again on the way back, so memory grows with the
-    lengths and not with their product. Source: Rabe and Staats 2021, arXiv:2112.05682.
+    Scores are made for some queries at a time, and again in the backward pass, so memory grows with
+    the lengths and not with their product. Source: Rabe and Staats 2021, arXiv:2112.05682.
 
     Args:
         query: (batch, targets, heads, size).

@@ -223,7 +223,7 @@ def inverse_stft(
         frame_length: as for `stft`.
         frame_step: as for `stft`.
         fft_length: as for `stft`.
-        window_fn: weights for the way back.
+        window_fn: weights for putting frames together.
         name: not kept.
     """
     length = int(plain(frame_length))

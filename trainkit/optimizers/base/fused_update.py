@@ -1,4 +1,4 @@
-"""A rule program as one compiled loop: every element is read once, updated, and written once.
+"""An update program as one compiled loop: every element is read once, updated, and written once.
 
 One call of the loop serves all weights, and each core takes an equal part of their elements.
 

@@ -42,7 +42,7 @@ class SlotTable:
         return list(states)
 
     def is_news(self, missing: list[str]) -> bool:
-        """Whether the user has not yet been told of all of these."""
+        """Whether the user has not yet been warned of all of these."""
         news = not self._warned.issuperset(missing)
         self._warned.update(missing)
         return news

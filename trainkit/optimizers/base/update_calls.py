@@ -1,4 +1,4 @@
-"""A rule program written out as Python, for weights so small that calls are what costs.
+"""An update program written out as Python, for weights so small that calls are what costs.
 
 A weight of one element is updated with NumPy's scalars, whose arithmetic takes a tenth of the time
 of a call on arrays. Other small weights are updated by calls of ufuncs on arrays as they are,

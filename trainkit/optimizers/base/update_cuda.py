@@ -1,4 +1,4 @@
-"""A rule program as one kernel of a GPU that updates many weights at each launch.
+"""An update program as one kernel of a GPU that updates many weights at each launch.
 
 The kernel is given a table of where weights, gradients and slots lie, by value, so that nothing is
 copied to the GPU but the launch itself. A block looks up which weight it works on, and takes a

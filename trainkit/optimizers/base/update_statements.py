@@ -1,4 +1,4 @@
-"""The elements of a rule program as statements, for text that is compiled."""
+"""The elements of an update program as statements, for text that is compiled."""
 
 from __future__ import annotations
 

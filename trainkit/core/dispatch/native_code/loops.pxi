@@ -60,7 +60,7 @@ cdef class Loops:
 
 
 cdef inline cnp.npy_intp step_of(PyArrayObject *a, cnp.npy_intp size) noexcept:
-    """What NumPy has as the stride of an array in order that it walks over at one go."""
+    """What NumPy has as the stride of an array in order that it goes over at once."""
     return 0 if size == 1 else PyArray_ITEMSIZE(a)
 
 

@@ -8,7 +8,7 @@ import pytest
 import trainkit as tk
 from trainkit.core.dispatch import native
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.profiler import seams
+from trainkit.profiler import instrumentation
 from trainkit.profiler.session import Session
 
 
@@ -30,7 +30,7 @@ def test_whoever_holds_the_function_runs_the_other():
         return x + y + z + secret
 
     held, calls = f, []
-    undo = seams.exchanged(f, around(calls))
+    undo = instrumentation.exchanged(f, around(calls))
     assert held(1) == 7
     assert held(1, 5, z=0) == 9
     assert calls == [((1,), {}), ((1, 5), {"z": 0})]
@@ -51,7 +51,7 @@ def test_methods_that_are_bound_already_and_super():
             return super().value() + 1
 
     bound, calls = Derived().value, []
-    undo = seams.exchanged(Derived.value, around(calls))
+    undo = instrumentation.exchanged(Derived.value, around(calls))
     assert bound() == 2
     assert len(calls) == 1
     undo()
@@ -63,15 +63,15 @@ def test_an_exception_passes():
     def f():
         raise KeyError("x")
 
-    undo = seams.exchanged(f, around([]))
+    undo = instrumentation.exchanged(f, around([]))
     with pytest.raises(KeyError, match="x"):
         f()
     undo()
 
 
-@pytest.mark.parametrize("point", seams.POINTS, ids=lambda p: p.path)
+@pytest.mark.parametrize("point", instrumentation.POINTS, ids=lambda p: p.path)
 def test_every_point_is_there(point):
-    assert isinstance(seams.function_at(point), types.FunctionType)
+    assert isinstance(instrumentation.function_at(point), types.FunctionType)
 
 
 def test_every_operation_is_looked_in_at_and_put_back():
@@ -79,7 +79,7 @@ def test_every_operation_is_looked_in_at_and_put_back():
     functions = {n: native.python_function(p.op) for n, p in PRIMITIVES.items()}
     codes = {n: f.__code__ for n, f in functions.items() if hasattr(f, "__code__")}
     assert len(codes) > 100
-    undo = seams.look_in(Session())
+    undo = instrumentation.instrument(Session())
     changed = [n for n, code in codes.items() if functions[n].__code__ is not code]
     assert len(changed) == len(codes)
     assert native.NATIVE is None or not native.NATIVE.is_on()
@@ -89,9 +89,9 @@ def test_every_operation_is_looked_in_at_and_put_back():
     assert native.NATIVE is None or native.NATIVE.is_on()
 
 
-def test_a_seam_that_is_missing_leaves_all_as_it_was(monkeypatch):
-    point = seams.Point("core.tensor", "Tensor.no_such_method", "x", lambda args: "x")
-    monkeypatch.setattr(seams, "POINTS", (*seams.POINTS, point))
+def test_a_point_that_is_missing_leaves_all_as_it_was(monkeypatch):
+    point = instrumentation.Point("core.tensor", "Tensor.no_such_method", "x", lambda args: "x")
+    monkeypatch.setattr(instrumentation, "POINTS", (*instrumentation.POINTS, point))
     add = native.python_function(PRIMITIVES["add"].op)
     before = add.__code__
     with pytest.raises(KeyError, match="no_such_method"), tk.profiler.profile():
@@ -104,7 +104,7 @@ def test_a_seam_that_is_missing_leaves_all_as_it_was(monkeypatch):
 
 def test_shapes_of_all_sorts_of_inputs():
     given = (tk.ones((2, 3)), 1.0, "text", tk.Variable([1.0]), [1, 2])
-    assert seams.shapes_of(given) == ((2, 3), (), None, (1,), None)
+    assert instrumentation.shapes_of(given) == ((2, 3), (), None, (1,), None)
 
 
 class Shapeless:
@@ -114,7 +114,7 @@ class Shapeless:
 
 
 def test_something_without_a_shape_has_none():
-    assert seams.shapes_of((Shapeless(), 1)) == (None, ())
+    assert instrumentation.shapes_of((Shapeless(), 1)) == (None, ())
 
 
 def test_a_span_that_can_not_be_named_ends_all_the_same():
@@ -138,9 +138,9 @@ def test_rules_that_are_written_out_in_a_profile_are_the_usual_ones():
     """They are found by running rules on stand-ins, which the profile must not disturb."""
     x = tk.Variable(tk.ones((4, 4)))
     primitive = PRIMITIVES["log1p"]
-    primitive.array_rules = None
+    primitive.array_vjps = None
     with tk.profiler.profile():
         with tk.GradientTape() as tape:
             y = tk.ops.log1p(x)
         tape.gradient(y, x)
-    assert isinstance(primitive.array_rules[x.numpy().dtype], types.FunctionType)
+    assert isinstance(primitive.array_vjps[x.numpy().dtype], types.FunctionType)

@@ -1,4 +1,4 @@
-"""Where a profile looks in: functions that are exchanged while it runs, and put back afterwards.
+"""Instrumentation: functions that are exchanged while a profile runs, and put back afterwards.
 
 Nothing asks whether there is a profile. A function's code is exchanged in place, so whoever holds
 the function (a module that imported it, a bound method, an operator of `Tensor`) runs the timed
@@ -49,7 +49,7 @@ def _always(name: str) -> Namer:
 
 
 class Point(NamedTuple):
-    """A function to look in at.
+    """A function to be timed.
 
     Attributes:
         module: where it is defined. By name, since this package stands below some of them.
@@ -92,8 +92,8 @@ POINTS = (
 _KERNEL_FILES = ("_tuned", "_gpu", "_reference")
 
 
-def look_in(session: Session) -> Undo:
-    """Have all seams note spans in `session`; the result puts everything back."""
+def instrument(session: Session) -> Undo:
+    """Have all points note spans in `session`; the result puts everything back."""
     undo: list[Undo] = []
     try:
         for exchange in (_python_ways, _operations, _gradients, _points, _kernels, _programs):
@@ -171,7 +171,7 @@ def _shape(x: Any) -> Any:
 def _gradients(session: Session) -> Iterator[Undo]:
     """The rules on arrays that have been written out; other rules are made of operations."""
     for primitive in list(PRIMITIVES.values()):
-        rules = getattr(primitive, "array_rules", None) or {}
+        rules = getattr(primitive, "array_vjps", None) or {}
         for function in {id(f): f for f in _functions_in(list(rules.values()))}.values():
             yield exchanged(function, _gradient(session, primitive.name))
 

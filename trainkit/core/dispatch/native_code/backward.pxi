@@ -1,4 +1,4 @@
-# The walk back over a record, and the ways back through single operations.
+# The backward pass over a record, and the vjps of single operations.
 
 cdef enum:
     SMALL = 16  # a sum of fewer elements is made in new memory
@@ -106,8 +106,8 @@ cdef class Rule:
         return plain(result)
 
 
-cdef class Back:
-    """The way back through an operation of one or two inputs for one dtype.
+cdef class CompiledVjp:
+    """The vjp of an operation of one or two inputs for one dtype.
 
     Args:
         reference: the Python function that does the same.
@@ -142,7 +142,7 @@ cdef class Back:
         gx = self.first.gradient(g, y, a, None)
         if gx is None:
             return False
-        deliver(grads, x, gx)
+        accumulate(grads, x, gx)
         return True
 
     cdef object gradient(self, Rule rule, object g, object y, object a, object b, object like):
@@ -172,13 +172,13 @@ cdef class Back:
             if gx2 is None:
                 return False
         if gx1 is not None:
-            deliver(grads, x1, gx1)
+            accumulate(grads, x1, gx1)
         if gx2 is not None:
-            deliver(grads, x2, gx2)
+            accumulate(grads, x2, gx2)
         return True
 
 
-cdef int deliver(dict grads, object x, object gx) except -1:
+cdef int accumulate(dict grads, object x, object gx) except -1:
     """Add an array to the gradient by `x`, in the memory of the one before if that is nobody's."""
     cdef PyObject *held = PyDict_GetItemWithError(grads, x)
     cdef PyArrayObject *to
@@ -222,15 +222,15 @@ cdef int add_to(object total, object more) except -1:
     return 0
 
 
-def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other, on_tensors):
-    """Do what `autodiff.walk._walk_arrays` does.
+def backward_pass(dict tracked, dict grads, needed, set kept, vjps_of, of_many, other, on_tensors):
+    """Do what `autodiff.backward._backward_pass_on_arrays` does.
 
     Args:
         tracked: the record of a tape, which is used up.
         grads: arrays by tensor.
         needed: holds the tensors whose gradient is of use.
         kept: tensors whose gradient stays.
-        ways_of: gives the ways back of a primitive whose rules have none yet.
+        vjps_of: gives the vjps of a primitive that has none yet.
         of_many: passes an entry that gave several results.
         other: passes any other entry.
         on_tensors: passes one by its rules on tensors.
@@ -256,21 +256,21 @@ def walk(dict tracked, dict grads, needed, set kept, ways_of, of_many, other, on
             g = <object>held
             if not stays:
                 PyDict_DelItem(grads, output)
-            if passed(entry, output, g, needed, grads, sums, ways_of):
+            if passed(entry, output, g, needed, grads, sums, vjps_of):
                 continue
             rule = (<object>PyTuple_GET_ITEM(entry, 0)).given_joint
             if rule is None or plain(g) is None:
-                odd = other(entry, output, g, grads, needed, sums)
+                unusual = other(entry, output, g, grads, needed, sums)
             elif jointly(rule, entry, output, g, needed, grads):
                 continue
             else:
-                odd = on_tensors(entry, output, wrap(g), grads, needed, sums)
+                unusual = on_tensors(entry, output, wrap(g), grads, needed, sums)
         elif type(output) is tuple:
-            odd = of_many(entry, output, grads, needed, kept, sums)
+            unusual = of_many(entry, output, grads, needed, kept, sums)
         else:
             continue
-        if odd is not None:
-            return odd
+        if unusual is not None:
+            return unusual
     return None
 
 
@@ -291,7 +291,7 @@ cdef bint jointly(
     i = 2
     for gx in found:
         if wanted[i - 2] and gx is not None:
-            deliver(grads, <object>PyTuple_GET_ITEM(entry, i), gx)
+            accumulate(grads, <object>PyTuple_GET_ITEM(entry, i), gx)
         i += 1
     if i != count:
         name = (<object>PyTuple_GET_ITEM(entry, 0)).name
@@ -300,41 +300,41 @@ cdef bint jointly(
 
 
 cdef bint passed(
-    tuple entry, object output, object g, needed, dict grads, set sums, ways_of
+    tuple entry, object output, object g, needed, dict grads, set sums, vjps_of
 ) except -1:
-    """Pass an entry by its way back; False, and nothing is done, if it has none.
+    """Pass an entry by its compiled vjp; False, and nothing is done, if it has none.
 
-    What it holds is let go at its end, so that the walk frees results as it passes them.
+    What it holds is let go at its end, so that the pass frees results on its way.
     """
-    cdef tuple ways
-    cdef Back back
+    cdef tuple vjps
+    cdef CompiledVjp back
     cdef Py_ssize_t count = PyTuple_GET_SIZE(entry), wide
     array = plain(g)
     if array is None or <object>PyTuple_GET_ITEM(entry, 1) is not None:
         return False
     primitive = <object>PyTuple_GET_ITEM(entry, 0)
-    rules = primitive.array_rules
-    ways = None if rules is None else rules.compiled
-    if ways is None:
-        ways = ways_of(primitive)
+    written = primitive.array_vjps
+    vjps = None if written is None else written.compiled
+    if vjps is None:
+        vjps = vjps_of(primitive)
     wide = 0 if PyArray_DESCR(<PyArrayObject *>array) is F32 else 1
     if count == 3:
-        back = ways[wide]
+        back = vjps[wide]
         if back is None:
             return False
         x = <object>PyTuple_GET_ITEM(entry, 2)
         return back.one(output, array, x, needed, grads) or not back.reference(
             output, g, x, needed, grads, sums
         )
-    if count != 4 or PyTuple_GET_SIZE(ways) != 6:
+    if count != 4 or PyTuple_GET_SIZE(vjps) != 6:
         return False
     a, b = <object>PyTuple_GET_ITEM(entry, 2), <object>PyTuple_GET_ITEM(entry, 3)
     if Py_TYPE(b) is not TENSOR:
-        back = ways[3 * wide + 1]
+        back = vjps[3 * wide + 1]
     elif Py_TYPE(a) is not TENSOR:
-        back = ways[3 * wide + 2]
+        back = vjps[3 * wide + 2]
     else:
-        back = ways[3 * wide]
+        back = vjps[3 * wide]
     if back is None:
         return False
     return back.two(output, array, a, b, needed, grads) or not back.reference(
