@@ -3,6 +3,9 @@
 import pathlib
 import subprocess
 import sys
+import tomllib
+
+import pytest
 
 import trainkit
 
@@ -37,3 +40,10 @@ def test_importing_trainkit_imports_nothing_heavy():
 
 def test_a_heavy_import_would_be_seen():
     assert "h5py" in imported_by("import trainkit, h5py")
+
+
+def test_the_package_and_its_project_file_name_one_version():
+    project = ROOT / "pyproject.toml"
+    if not project.exists():
+        pytest.skip("an installed package is apart from its project file")
+    assert tomllib.loads(project.read_text())["project"]["version"] == trainkit.__version__
