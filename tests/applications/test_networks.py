@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import trainkit as tk
+from tests.applications.network_filling import fill
 from trainkit.applications import network_parts, preprocessing
 
 K = tk.keras
@@ -32,9 +33,29 @@ STRUCTURES = {
     "EfficientNetB0": (4058538, "90a72ba8233aca75", 4049571, "82d2be91570b2e3a"),
     "EfficientNetB3": (10794294, "df495beb98d9d85c", 10783535, "1d12d77ac7b7308b"),
     "EfficientNetB7": (64115614, "dbff43428ecc9c35", 64097687, "c4b4602b0f03f439"),
+    "ConvNeXtTiny": (27825511, "9ffbe34a5ecaeb7e", 27820128, "17b7916821638ae8"),
+    "ConvNeXtSmall": (49460071, "a2d8fe97916310b3", 49454688, "68a126ea8d77f083"),
+    "ConvNeXtBase": (87573639, "76bd86392f88b084", 87566464, "b6f26c70c5d83afe"),
+    "ConvNeXtLarge": (196241095, "c1a5ec7c4b486635", 196230336, "9cecaaed9aa98daa"),
+    "EfficientNetV2B0": (5928279, "073b99e1239bbf1c", 5919312, "08b7b7943a3727e7"),
+    "EfficientNetV2B1": (6940091, "f326471a4df98099", 6931124, "713b73d2f27d95cd"),
+    "EfficientNetV2B2": (8779237, "dfb6bd36ab2fc198", 8769374, "474bb7f7021f8b9c"),
+    "EfficientNetV2B3": (12941381, "540469ba02c9cc63", 12930622, "2be4003aca159c07"),
+    "EfficientNetV2S": (20340327, "4d2576cfc504097f", 20331360, "06387b7ed714cee8"),
+    "EfficientNetV2M": (53159355, "9d452af66ccc9202", 53150388, "789a38303e343853"),
+    "EfficientNetV2L": (117755815, "4007da9964864f49", 117746848, "0cc68fc1d76ae149"),
+    "InceptionResNetV2": (54347495, "b7c67dd5520cedd1", 54336736, "084757581e68d6e8"),
+    "MobileNetV3Small": (1537143, "4c06e7ad1d8ca4c2", 939120, "105294264b82c6e5"),
+    "MobileNetV3Large": (4235399, "a1e3d8f265dd90f1", 2996352, "5bd7be17e9fab379"),
+    "NASNetMobile": (4277115, "6666bdf9c3d7bdb0", 4269716, "4167fdb30623a9cd"),
+    "NASNetLarge": (84945049, "57cac13494acb771", 84916818, "ab2373cde885eaba"),
 }
-SIZES = {"VGG16": 32, "VGG19": 32, "InceptionV3": 96, "Xception": 80, "EfficientNetB3": 65}
-SMALL = {"MobileNetV2", "EfficientNetB0", "VGG16"}
+SIZES = {
+    "VGG16": 32, "VGG19": 32, "InceptionV3": 96, "Xception": 80, "EfficientNetB3": 65,
+    "InceptionResNetV2": 96,
+}  # fmt: skip
+SMALL = {"MobileNetV2", "MobileNetV3Small", "EfficientNetB0", "VGG16"}
+TAKE_PIXELS = ("ConvNeXt", "EfficientNet", "MobileNetV3")
 
 # mean and deviation of the features, and one of them, for weights and an image made of sines
 OUTPUTS = {
@@ -49,6 +70,13 @@ OUTPUTS = {
     "Xception": (0.0287372, 0.0351415, 0),
     "EfficientNetB0": (0.00245317, 0.0359333, 0.0542932),
     "EfficientNetB1": (0.000975139, 0.0244863, -0.0296913),
+    "ConvNeXtTiny": (-0.0598133, 0.942977, 1.12297),
+    "EfficientNetV2B0": (0.00844188, 0.0779098, -0.0720871),
+    "EfficientNetV2S": (-0.00186261, 0.0165317, -0.0156876),
+    "InceptionResNetV2": (0.0266756, 0.03274, 0.0850485),
+    "MobileNetV3Small": (0.00135252, 0.0298156, 0.0240523),
+    "MobileNetV3Large": (0.00707979, 0.0947428, -0.0167087),
+    "NASNetMobile": (0.029614, 0.0427996, 0.077547),
 }
 
 
@@ -75,33 +103,14 @@ def test_networks_are_built_as_in_keras(name):
     assert (net.count_params(), digest(net)) == (fewer, names_without)
 
 
-def fill(model):
-    """Give each weight sines of its own, of a size with which features neither vanish nor grow."""
-    values = []
-    for i, weight in enumerate(model.weights):
-        shape, name = tuple(weight.shape), weight.path
-        sines = np.sin(i + 1.7 * np.arange(np.prod(shape, dtype=int))).reshape(shape)
-        if name.endswith("count"):
-            value = np.zeros(shape)
-        elif "kernel" in name.rpartition("/")[2]:
-            inputs = np.prod(shape[: -2 if "depthwise" in name.rpartition("/")[2] else -1])
-            value = sines * 2 / np.sqrt(max(1, inputs))
-        elif name.endswith("gamma"):
-            value = 1 + 0.1 * sines
-        else:
-            value = 1 + 0.5 * np.abs(sines) if "variance" in name else 0.1 * sines
-        values.append(value.astype("float32"))
-    model.set_weights(values)
-
-
 @pytest.mark.parametrize("name", slow_unless_small(OUTPUTS))
 def test_networks_compute_what_keras_computes(name):
-    odd = name in ("MobileNetV2", "EfficientNetB0")
+    odd = name in ("MobileNetV2", "EfficientNetB0", "EfficientNetV2B0", "MobileNetV3Small")
     size = 65 if odd else SIZES.get(name, 64)
     net = getattr(A, name)(weights=None, include_top=False, input_shape=(size, size, 3))
     fill(net)
     image = np.sin(np.arange(size * size * 3)).reshape(1, size, size, 3).astype("float32")
-    if name.startswith("Efficient"):
+    if name.startswith(TAKE_PIXELS):
         image = 127.5 + 127.5 * image
     features = np.asarray(net(image), np.float64)
     found = (features.mean(), features.std(), features.ravel()[1])
@@ -236,6 +245,16 @@ def test_only_trained_widths_have_weights():
          "mobilenet_v2/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_160_no_top.h5", None),
         ("MobileNet", {"alpha": 0.5}, "mobilenet/mobilenet_5_0_224_tf.h5", None),
         ("EfficientNetB0", {}, "keras-applications/efficientnetb0.h5", "902e53a9"),
+        ("EfficientNetV2S", {"include_top": False},
+         "efficientnet_v2/efficientnetv2-s_notop.h5", "af0682fb"),
+        ("ConvNeXtTiny", {}, "convnext/convnext_tiny.h5", "8ae6e78c"),
+        ("InceptionResNetV2", {},
+         "inception_resnet_v2_weights_tf_dim_ordering_tf_kernels.h5", "e693bd02"),
+        ("MobileNetV3Small",
+         {"minimalistic": True, "input_shape": (224, 224, 3), "include_top": False},
+         "weights_mobilenet_v3_small_minimalistic_224_1.0_float_no_top_v2.h5", "cde8136e"),
+        ("MobileNetV3Large", {"alpha": 0.75, "input_shape": (224, 224, 3)},
+         "mobilenet_v3/weights_mobilenet_v3_large_224_0.75_float.h5", "765b44a3"),
     ],
 )  # fmt: skip
 def test_trained_weights_are_asked_for_where_keras_keeps_them(
@@ -247,10 +266,81 @@ def test_trained_weights_are_asked_for_where_keras_keeps_them(
     def get_file(name, origin, cache_subdir, file_hash):
         assert origin.endswith(url)
         assert origin.startswith("https://storage.googleapis.com/")
-        assert (name, cache_subdir) == (url.rpartition("/")[2], "models")
+        assert (name, cache_subdir) == (origin.rpartition("/")[2], "models")
         assert file_hash is None if md5 is None else file_hash.startswith(md5)
         raise Asked
 
     monkeypatch.setattr(network_parts, "get_file", get_file)
     with pytest.raises(Asked):
         getattr(A, name)(**settings)
+
+
+def test_the_files_of_nasnet_have_names_of_their_own(monkeypatch):
+    asked = []
+    monkeypatch.setattr(network_parts, "get_file", lambda *given, **named: asked.append(given))
+    monkeypatch.setattr(tk.Model, "load_weights", lambda self, path: None)
+    A.NASNetMobile(include_top=False)
+    name, url = asked[0]
+    assert name == "nasnet_mobile_no_top.h5"
+    assert url.endswith("nasnet/NASNet-mobile-no-top.h5")
+
+
+@pytest.mark.parametrize("name", ["ConvNeXtTiny", "NASNetMobile"])
+def test_networks_for_channels_last_alone_say_so(name):
+    K.config.set_image_data_format("channels_first")
+    try:
+        with pytest.raises(tk.errors.InvalidArgumentError, match="'channels_last'"):
+            getattr(A, name)(weights=None)
+    finally:
+        K.config.set_image_data_format("channels_last")
+
+
+def test_mobilenet_v3_classifies_images_of_all_sizes(monkeypatch):
+    net = A.MobileNetV3Small(weights=None, classes=3, alpha=0.5)
+    assert net.input_shape == (None, None, None, 3)
+    for size in (48, 65):
+        assert net(np.zeros((1, size, size, 3), "float32")).shape == (1, 3)
+    monkeypatch.setattr(network_parts, "get_file", lambda *_, **__: "nowhere.h5")
+    with pytest.warns(UserWarning, match="None x None"), pytest.raises(OSError, match="nowhere"):
+        A.MobileNetV3Small()
+    with pytest.raises(tk.errors.InvalidArgumentError, match="for alpha"):
+        A.MobileNetV3Large(alpha=0.75, minimalistic=True)
+
+
+def test_mobilenet_v3_tells_of_a_shape_beside_another_tensor():
+    with pytest.raises(tk.errors.InvalidArgumentError, match="leave input_shape out"):
+        A.MobileNetV3Small(weights=None, input_shape=(64, 64, 3), input_tensor=K.Input((32, 32, 3)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(97, 64), (64, 65)])
+def test_nasnet_drawn_for_all_sizes_is_the_one_drawn_for_a_size(size):
+    open_net = A.NASNetMobile(weights=None, include_top=False, input_shape=(None, None, 3))
+    net = A.NASNetMobile(weights=None, include_top=False, input_shape=(*size, 3))
+    fill(net)
+    open_net.set_weights(net.get_weights())
+    image = np.sin(np.arange(3 * size[0] * size[1])).reshape(1, *size, 3).astype("float32")
+    np.testing.assert_allclose(open_net(image), net(image), rtol=1e-4, atol=1e-5)
+
+
+def test_pixels_outside_of_the_network_are_scaled_the_same():
+    pixels = np.linspace(0, 255, 32 * 32 * 3).reshape(1, 32, 32, 3).astype("float32")
+    settings = {"weights": None, "include_top": False, "input_shape": (32, 32, 3)}
+    for make, scaled in (
+        (A.MobileNetV3Small, pixels / 127.5 - 1),
+        (A.EfficientNetV2S, pixels / 128 - 1),
+    ):
+        inside, outside = make(**settings), make(**settings, include_preprocessing=False)
+        outside.set_weights(inside.get_weights())
+        np.testing.assert_allclose(outside(scaled), inside(pixels), rtol=1e-4, atol=1e-5)
+
+
+def test_stochastic_depth_drops_whole_examples():
+    layer = tk.layers.residual_branches.StochasticDepth(0.5)
+    x = np.ones((64, 3, 3, 2), "float32")
+    np.testing.assert_array_equal(layer(x), x)
+    found = np.asarray(layer(x, training=True)).reshape(64, -1)
+    assert set(found.ravel().tolist()) == {0.0, 2.0}
+    assert (found.min(1) == found.max(1)).all()
+    with pytest.raises(tk.errors.InvalidArgumentError, match="drop_path_rate"):
+        tk.layers.residual_branches.StochasticDepth(1.5)

@@ -31,16 +31,18 @@ class WeightFile:
 
     Attributes:
         url: where it is.
-        md5: of its content, `None` where Keras names none.
+        digest: MD5 or SHA-256 of its content, `None` where Keras names none.
+        name: what it is called on this machine; by default as in `url`.
     """
 
     url: str
-    md5: str | None = None
+    digest: str | None = None
+    name: str | None = None
 
     def path(self) -> str:
         """Where it lies on this machine; it is downloaded if it does not."""
-        name = self.url.rpartition("/")[2]
-        return get_file(name, self.url, cache_subdir="models", file_hash=self.md5)
+        name = self.name or self.url.rpartition("/")[2]
+        return get_file(name, self.url, cache_subdir="models", file_hash=self.digest)
 
 
 @dataclass(frozen=True)
@@ -67,26 +69,44 @@ class Wanted:
     classifier_activation: Any
     name: str | None
 
-    def image(self, size: int, smallest: int) -> Any:
+    def image(self, size: int, smallest: int, any_size: bool = False) -> Any:
         """The symbolic batch of images that the network starts from.
 
         Args:
             size: height and width for which the network was made.
             smallest: least height and width with which anything is left at its end.
+            any_size: whether the classifier, too, takes images of all sizes, also unknown ones.
 
         Raises:
             InvalidArgumentError: an argument does not fit.
         """
         self._check()
         if self.input_tensor is None:
-            return Input(shape=self._shape(size, smallest))
+            return Input(shape=self._shape(size, smallest, any_size))
         if not hasattr(self.input_tensor, "_keras_history"):
             raise InvalidArgumentError(
                 f"{self.name}: input_tensor must be a symbolic tensor, such as keras.Input gives, "
                 f"got {type(self.input_tensor).__name__}"
             )
-        self._shape(size, smallest)
+        self._shape(size, smallest, any_size)
         return self.input_tensor
+
+    def colors(self, image: Any) -> int | None:
+        """How many channels the images have."""
+        channels: int | None = image.shape[channel_axis()]
+        return channels
+
+    def check_channels_last(self) -> None:
+        """Refuse the data format that the network was not made for.
+
+        Raises:
+            InvalidArgumentError: channels come first.
+        """
+        if channel_axis() == 1:
+            raise InvalidArgumentError(
+                f"{self.name}: only data_format 'channels_last' is supported; call "
+                "keras.config.set_image_data_format('channels_last') before"
+            )
 
     def _check(self) -> None:
         known = self.weights in (None, "imagenet")
@@ -112,7 +132,7 @@ class Wanted:
                     f"'softmax', got {self.classifier_activation!r}"
                 )
 
-    def _shape(self, size: int, smallest: int) -> tuple[int | None, ...]:
+    def _shape(self, size: int, smallest: int, any_size: bool) -> tuple[int | None, ...]:
         first = channel_axis() == 1
         pretrained, given = self.weights == "imagenet", self.input_shape
         if given is not None and len(given) != 3:
@@ -127,21 +147,22 @@ class Wanted:
             raise InvalidArgumentError(
                 f"{self.name}: weights='imagenet' are for 3 channels, got input_shape={given}"
             )
-        if pretrained and self.include_top and given is not None and tuple(given) != usual:
+        fixed = self.include_top and not any_size
+        if pretrained and fixed and given is not None and tuple(given) != usual:
             raise InvalidArgumentError(
                 f"{self.name}: weights='imagenet' with include_top=True are for input_shape="
                 f"{usual}, got {tuple(given)}; leave the top out, or the weights"
             )
         if given is None:
             open_shape = (3, None, None) if first else (None, None, 3)
-            return usual if self.include_top else open_shape
+            return usual if fixed else open_shape
         sizes = given[1:] if first else given[:2]
         if any(s is not None and s < smallest for s in sizes):
             raise InvalidArgumentError(
                 f"{self.name}: images must have {smallest} x {smallest} pixels or more, got "
                 f"input_shape={tuple(given)}"
             )
-        if self.include_top and None in given:
+        if fixed and None in given:
             raise InvalidArgumentError(
                 f"{self.name}: with include_top=True all sizes of input_shape must be known, got "
                 f"{tuple(given)}"
@@ -172,10 +193,10 @@ class Wanted:
             x = layers.Dropout(dropout, name="top_dropout")(x)
         return self.classified(x, **dense)
 
-    def classified(self, x: Any, **dense: Any) -> Any:
+    def classified(self, x: Any, name: str = "predictions", **dense: Any) -> Any:
         """The last dense layer."""
         return layers.Dense(
-            self.classes, activation=self.classifier_activation, name="predictions", **dense
+            self.classes, activation=self.classifier_activation, name=name, **dense
         )(x)
 
     def pooled(self, x: Any, names: tuple[str | None, str | None] = (None, None)) -> Any:

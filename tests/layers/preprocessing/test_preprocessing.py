@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trainkit as tk
 from trainkit import layers
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 
@@ -83,6 +84,16 @@ def test_rescaling_makes_floats_of_bytes():
     assert layers.Rescaling(1 / 255)(image).numpy().tolist() == [[0, 1]]
     y = layers.Rescaling([1.0, 2.0], offset=[0.0, 1.0])(np.ones((1, 2))).numpy()
     assert y.tolist() == [[1, 3]]
+
+
+def test_rescaling_goes_along_the_channels_where_they_come_first():
+    tk.keras.config.set_image_data_format("channels_first")
+    try:
+        y = layers.Rescaling([1.0, 2.0], offset=[0.0, 1.0])(np.ones((1, 2, 3, 4), "float32"))
+    finally:
+        tk.keras.config.set_image_data_format("channels_last")
+    assert np.unique(y.numpy()[:, 0]).tolist() == [1.0]
+    assert np.unique(y.numpy()[:, 1]).tolist() == [3.0]
 
 
 def test_center_crop_takes_the_middle():

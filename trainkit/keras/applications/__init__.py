@@ -1,5 +1,10 @@
 """`keras.applications`: networks for images."""
 
+from trainkit.applications.convnext import ConvNeXtBase as ConvNeXtBase
+from trainkit.applications.convnext import ConvNeXtLarge as ConvNeXtLarge
+from trainkit.applications.convnext import ConvNeXtSmall as ConvNeXtSmall
+from trainkit.applications.convnext import ConvNeXtTiny as ConvNeXtTiny
+from trainkit.applications.convnext import ConvNeXtXLarge as ConvNeXtXLarge
 from trainkit.applications.densenet import DenseNet121 as DenseNet121
 from trainkit.applications.densenet import DenseNet169 as DenseNet169
 from trainkit.applications.densenet import DenseNet201 as DenseNet201
@@ -11,9 +16,21 @@ from trainkit.applications.efficientnet import EfficientNetB4 as EfficientNetB4
 from trainkit.applications.efficientnet import EfficientNetB5 as EfficientNetB5
 from trainkit.applications.efficientnet import EfficientNetB6 as EfficientNetB6
 from trainkit.applications.efficientnet import EfficientNetB7 as EfficientNetB7
+from trainkit.applications.efficientnet_v2 import EfficientNetV2B0 as EfficientNetV2B0
+from trainkit.applications.efficientnet_v2 import EfficientNetV2B1 as EfficientNetV2B1
+from trainkit.applications.efficientnet_v2 import EfficientNetV2B2 as EfficientNetV2B2
+from trainkit.applications.efficientnet_v2 import EfficientNetV2B3 as EfficientNetV2B3
+from trainkit.applications.efficientnet_v2 import EfficientNetV2L as EfficientNetV2L
+from trainkit.applications.efficientnet_v2 import EfficientNetV2M as EfficientNetV2M
+from trainkit.applications.efficientnet_v2 import EfficientNetV2S as EfficientNetV2S
+from trainkit.applications.inception_resnet_v2 import InceptionResNetV2 as InceptionResNetV2
 from trainkit.applications.inception_v3 import InceptionV3 as InceptionV3
 from trainkit.applications.mobilenet import MobileNet as MobileNet
 from trainkit.applications.mobilenet import MobileNetV2 as MobileNetV2
+from trainkit.applications.mobilenet_v3 import MobileNetV3Large as MobileNetV3Large
+from trainkit.applications.mobilenet_v3 import MobileNetV3Small as MobileNetV3Small
+from trainkit.applications.nasnet import NASNetLarge as NASNetLarge
+from trainkit.applications.nasnet import NASNetMobile as NASNetMobile
 from trainkit.applications.resnet import ResNet50 as ResNet50
 from trainkit.applications.resnet import ResNet50V2 as ResNet50V2
 from trainkit.applications.resnet import ResNet101 as ResNet101
@@ -23,12 +40,17 @@ from trainkit.applications.resnet import ResNet152V2 as ResNet152V2
 from trainkit.applications.vgg import VGG16 as VGG16
 from trainkit.applications.vgg import VGG19 as VGG19
 from trainkit.applications.xception import Xception as Xception
+from trainkit.keras.applications import convnext as convnext
 from trainkit.keras.applications import densenet as densenet
 from trainkit.keras.applications import efficientnet as efficientnet
+from trainkit.keras.applications import efficientnet_v2 as efficientnet_v2
 from trainkit.keras.applications import imagenet_utils as imagenet_utils
+from trainkit.keras.applications import inception_resnet_v2 as inception_resnet_v2
 from trainkit.keras.applications import inception_v3 as inception_v3
 from trainkit.keras.applications import mobilenet as mobilenet
 from trainkit.keras.applications import mobilenet_v2 as mobilenet_v2
+from trainkit.keras.applications import mobilenet_v3 as mobilenet_v3
+from trainkit.keras.applications import nasnet as nasnet
 from trainkit.keras.applications import resnet as resnet
 from trainkit.keras.applications import resnet50 as resnet50
 from trainkit.keras.applications import resnet_v2 as resnet_v2

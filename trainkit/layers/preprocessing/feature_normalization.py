@@ -13,6 +13,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import batches_of
+from trainkit.ops.convolutional.window_arguments import is_channels_first
 
 
 class Normalization(Layer):
@@ -143,6 +144,9 @@ class Normalization(Layer):
 class Rescaling(Layer):
     """x * scale + offset; integers become floats.
 
+    Where the data format in force is `"channels_first"`, a list of scales or offsets goes along the
+    axis of the channels.
+
     Args:
         scale: number, or numbers for the channels.
         offset: number, or numbers for the channels.
@@ -162,4 +166,7 @@ class Rescaling(Layer):
     def _numbers(self, value: Any, x: Any) -> Any:
         if isinstance(value, int | float):
             return value
-        return ops.cast(np.asarray(value), x.dtype)
+        numbers = np.asarray(value)
+        if numbers.ndim and is_channels_first(None, "Rescaling"):
+            numbers = numbers.reshape(numbers.shape + (1,) * (3 - numbers.ndim))
+        return ops.cast(numbers, x.dtype)
