@@ -2,12 +2,15 @@
 
 python examples/mnist.py                        # a small network on what data there is
 python examples/mnist.py --model cnn --data mnist
-python examples/mnist.py --resume               # go on where the last run was, even if it was
-killed tensorboard --logdir logs
+python examples/mnist.py --resume    # go on where the last run was, even if it was killed
+tensorboard --logdir logs            # curves, graphs, wrong answers
 """
 
 import argparse
 import os
+
+import numpy as np
+from mnist_pictures import confusion_picture, mistakes_picture
 
 import trainkit as tk
 
@@ -65,6 +68,33 @@ def make_model(kind, image_shape):
     return tk.Sequential([tk.Input(image_shape), *hidden, layers.Dense(10)])
 
 
+class WrongAnswers(tk.callbacks.Callback):
+    """Shows in TensorBoard, after each epoch, which digits are taken for which others."""
+
+    def __init__(self, images, labels, logdir):
+        super().__init__()
+        self.images, self.labels, self.logdir = images, labels, logdir
+
+    def on_train_begin(self, logs=None):
+        """Open the file."""
+        self.writer = tk.summary.create_file_writer(os.path.join(self.logdir, "validation"))
+
+    def on_epoch_end(self, epoch, logs=None):
+        """Write the confusion matrix and the digits with wrong answers."""
+        scores = self.model.predict(self.images, verbose=0)
+        answers = np.argmax(scores, axis=1)
+        counts = tk.math.confusion_matrix(self.labels, answers, num_classes=10).numpy()
+        wrong = mistakes_picture(self.images, self.labels, answers)
+        with self.writer.as_default(step=epoch):
+            tk.summary.image("wrong_answers/confusion", confusion_picture(counts))
+            if wrong is not None:
+                tk.summary.image("wrong_answers/digits", wrong)
+
+    def on_train_end(self, logs=None):
+        """Close the file."""
+        self.writer.close()
+
+
 def main():
     """Train, evaluate, save."""
     args = arguments()
@@ -86,6 +116,7 @@ def main():
         validation_data=(x_test, y_test),
         callbacks=[
             tk.callbacks.TensorBoard(args.logdir),
+            WrongAnswers(x_test, y_test, args.logdir),
             tk.callbacks.BackupAndRestore(
                 args.checkpoint_dir,
                 save_freq=args.save_every or "epoch",

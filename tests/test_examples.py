@@ -51,7 +51,7 @@ def weights(path):
 
 
 def test_every_example_has_a_test():
-    tested = {"mnist.py", "custom_loop.py", "linear_regression.py"}
+    tested = {"mnist.py", "mnist_pictures.py", "custom_loop.py", "linear_regression.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 

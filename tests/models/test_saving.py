@@ -177,18 +177,3 @@ def test_weights_go_from_model_to_model(tmp_path):
         np.testing.assert_array_equal(other(X).numpy(), model(X).numpy())
     model.save(tmp_path / "m.keras")
     other.load_weights(tmp_path / "m.keras")
-
-
-def test_summary_shows_layers_shapes_and_counts():
-    lines = []
-    model = stack()
-    model.layers[0].trainable = False
-    model.summary(print_fn=lines.append, show_trainable=True)
-    text = lines[0]
-    assert "(None, 3)" in text
-    assert "Total weights: 23" in text
-    assert "Trained: 8" in text
-    nested = tk.Sequential([tk.Input((4,)), stack()], name="outer")
-    nested.summary(print_fn=lines.append, expand_nested=True)
-    assert lines[1].count("(Dense)") == 2
-    assert max(map(len, lines[1].splitlines())) <= 80

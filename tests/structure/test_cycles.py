@@ -56,6 +56,7 @@ STRANGERS = {
     "h5py": START_UP,
     "llvmlite": START_UP,
     "malt": START_UP,
+    "matplotlib": OPTIONAL,
     "ml_dtypes": START_UP,
     "numba": START_UP,
     "pooch": START_UP,

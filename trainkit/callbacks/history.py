@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from trainkit.callbacks.callback import Callback, Logs
 
 _PREFIX = "history."
+_FEW_POINTS = 30
+_WIDTH_INCHES, _HEIGHT_INCHES = 4.5, 3.5
 
 
 class History(Callback):
@@ -21,24 +24,27 @@ class History(Callback):
             signal came when the last epoch was over; `epoch` tells.
     """
 
-    _untracked = Callback._untracked | {"history", "epoch"}
+    _untracked = Callback._untracked | {"history", "epoch", "_epochs"}
     history: dict[str, list[Any]]
     epoch: list[int]
     interrupted: bool
+    _epochs: dict[str, list[int]]
 
     def __init__(self) -> None:
         super().__init__()
-        self.__dict__.update(history={}, epoch=[], interrupted=False)
+        self.__dict__.update(history={}, epoch=[], interrupted=False, _epochs={})
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.epoch.clear()
         self.history.clear()
+        self._epochs.clear()
         self.interrupted = False
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.epoch.append(epoch)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(value)
+            self._epochs.setdefault(name, []).append(epoch)
 
     def state_arrays(self) -> dict[str, Any]:
         values = {_PREFIX + name: np.asarray(column) for name, column in self.history.items()}
@@ -48,4 +54,69 @@ class History(Callback):
         if "epoch" not in arrays:
             raise ValueError(f"History stores 'epoch', the file has {sorted(arrays)}")
         columns = {k.removeprefix(_PREFIX): v.tolist() for k, v in arrays.items() if k != "epoch"}
-        self.__dict__.update(epoch=[int(n) for n in arrays["epoch"]], history=columns)
+        epochs = [int(n) for n in arrays["epoch"]]
+        when = {name: _spread(epochs, len(values)) for name, values in columns.items()}
+        self.__dict__.update(epoch=epochs, history=columns, _epochs=when)
+
+    def plot(self, metrics: Sequence[str] | None = None, figure: Any = None) -> Any:
+        """Draw the metrics over the epochs with matplotlib, each with that of the validation.
+
+        Args:
+            metrics: names of those to draw, without `"val_"`; by default all, the loss first.
+            figure: a matplotlib figure to draw into; by default a new one of pyplot, which
+                `matplotlib.pyplot.show()` shows and `savefig` writes to a file.
+
+        Returns:
+            The figure.
+
+        Raises:
+            ImportError: matplotlib is not installed; the extra `plots` brings it.
+            ValueError: no epoch has ended, or a metric is not in the history.
+        """
+        chosen = self._to_plot(metrics)
+        if figure is None:
+            figure = _new_figure(len(chosen))
+        for place, name in enumerate(chosen, 1):
+            axes = figure.add_subplot(1, len(chosen), place)
+            for label, column in (("training", name), ("validation", f"val_{name}")):
+                values = self.history.get(column)
+                if values:
+                    marker = "." if len(values) < _FEW_POINTS else ""
+                    epochs = [epoch + 1 for epoch in self._epochs[column]]
+                    axes.plot(epochs, values, marker=marker, label=label)
+            axes.set_xlabel("epoch")
+            axes.set_title(name)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.grid(alpha=0.3)
+            axes.legend()
+        return figure
+
+    def _to_plot(self, metrics: Sequence[str] | None) -> list[str]:
+        if not self.history:
+            raise ValueError("History.plot: no epoch has ended, so there is nothing to draw")
+        names = [name for name in self.history if not name.startswith("val_")]
+        known = sorted(names, key=lambda name: (name != "loss", name))
+        unknown = [name for name in metrics or () if name not in known]
+        if unknown:
+            raise ValueError(
+                f"History.plot: there is no {', '.join(map(repr, unknown))}; the history has "
+                f"{', '.join(known)}"
+            )
+        return known if metrics is None else list(metrics)
+
+
+def _spread(epochs: list[int], count: int) -> list[int]:
+    """Epochs of `count` values that a file has, which does not say when each came: evenly."""
+    stride = max(len(epochs) // max(count, 1), 1)
+    return epochs[stride - 1 :: stride][:count]
+
+
+def _new_figure(count: int) -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            "History.plot draws with matplotlib, which is not installed; run: "
+            "pip install 'trainkit[plots]'"
+        ) from error
+    return pyplot.figure(figsize=(_WIDTH_INCHES * count, _HEIGHT_INCHES), layout="constrained")

@@ -193,20 +193,33 @@ class Model(Looped):
 
     def summary(
         self,
-        line_length: int = 80,
+        line_length: int | None = None,
+        positions: list[float] | None = None,
         print_fn: Callable[[str], Any] | None = None,
         expand_nested: bool = False,
         show_trainable: bool = False,
+        layer_range: Any = None,
     ) -> None:
         """Print the layers with their output shapes and numbers of weights.
 
+        Below the table stand "Total params", "Trainable params", "Non-trainable params" and, of a
+        model that was trained, "Optimizer params", which count in the total.
+
         Args:
-            line_length: columns.
+            line_length: characters in a line; by default what the table needs, and the terminal
+                has.
+            positions: where each column ends, as shares of the line or in characters.
             print_fn: called with the whole text, in place of `print`.
             expand_nested: show the layers of models inside as well.
             show_trainable: show whether each layer is trained.
+            layer_range: names of the first and the last layer to show, or patterns of them.
+
+        Raises:
+            ValueError: the line is too short, or `positions` or `layer_range` do not fit the model.
         """
-        (print_fn or print)(summary_text(self, line_length, expand_nested, show_trainable))
+        (print_fn or print)(
+            summary_text(self, line_length, positions, expand_nested, show_trainable, layer_range)
+        )
 
     # ------------------------------------------------------------------ saving
 
