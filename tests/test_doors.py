@@ -92,11 +92,14 @@ def test_every_keras_name_resolves():
         "FloatDTypePolicy",
         "Function",
         "Operation",
+        "RematScope",
         "SeedGenerator",
         "StatelessScope",
+        "SymbolicScope",
         "__version__",
         "backend",
         "preprocessing",
+        "remat",
         "tree",
     }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from trainkit.core.cpu import blas_config as _blas  # isort: skip - before anything imports NumPy
 from trainkit import ops as ops
 from trainkit.autodiff.custom_vjp import custom_gradient as custom_gradient
-from trainkit.autodiff.custom_vjp import recompute_grad as recompute_grad
+from trainkit.autodiff.recompute import recompute_grad as recompute_grad
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
 from trainkit.core import errors as errors

@@ -11,6 +11,7 @@ from trainkit.graph.control_flow import tensor_array, while_loop
 from trainkit.graph.ir.graph import replay
 from trainkit.graph.tracing.function import function
 from trainkit.ops.core.dynamic_shapes import Call, with_values
+from trainkit.ops.core.optimization_barrier import optimization_barrier
 
 INDEX = np.array(1, np.int32)
 SIZES = np.array([2, 1], np.int32)
@@ -88,6 +89,7 @@ CASES = [
     case("cut_to_sizes", lambda x: while_loop.cut_to_sizes(x, SIZES, dims=(2, 1)), normal(3, 2)),
     case("padded_like", lambda x: while_loop.padded_like(x, normal(3, 2)), normal(2, 1)),
     case("with_gradient", as_nodes(lambda x: cubed(x) * 2.0), normal(3)),
+    case("optimization_barrier", lambda x: optimization_barrier(x, tk.zeros(2)) * x, normal(3)),
     case(
         "tensor_array_write",
         lambda b, v: tensor_array._write(b, INDEX, v, grows=False),

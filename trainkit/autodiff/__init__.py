@@ -3,7 +3,6 @@
 from trainkit import ops as ops
 from trainkit.autodiff.check import check_gradient as check_gradient
 from trainkit.autodiff.custom_vjp import custom_gradient as custom_gradient
-from trainkit.autodiff.custom_vjp import recompute_grad as recompute_grad
 from trainkit.autodiff.custom_vjp_check import GradientMismatchError as GradientMismatchError
 from trainkit.autodiff.forward import ForwardAccumulator as ForwardAccumulator
 from trainkit.autodiff.forward import hessian as hessian
@@ -16,6 +15,7 @@ from trainkit.autodiff.functional import (
 from trainkit.autodiff.functional import (
     value_and_gradients_function as value_and_gradients_function,
 )
+from trainkit.autodiff.recompute import recompute_grad as recompute_grad
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import NoGradientWarning as NoGradientWarning
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients

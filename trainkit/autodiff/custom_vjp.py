@@ -1,4 +1,4 @@
-"""`custom_gradient` and `recompute_grad`: rules written by the user."""
+"""`custom_gradient`: rules written by the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from trainkit.autodiff.tape import GradientTape
 from trainkit.autodiff.vjps_on_arrays import NoVjps
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
@@ -17,7 +16,6 @@ from trainkit.core.tensor import (
     SymbolicTensor,
     Tensor,
     convert_to_tensor,
-    is_tensor,
     wrap,
 )
 from trainkit.core.variable import Variable
@@ -162,7 +160,7 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     trace = trace_state.current_trace()
     in_graph = hasattr(trace, "with_gradient")
     if not trace_state.TAPES and not in_graph:
-        return nest.map_structure(_fresh, _answer(f, f(*args, **kwargs))[0])
+        return nest.map_structure(fresh, _answer(f, f(*args, **kwargs))[0])
     with _VariableWatcher() as watcher:
         result, backward = _answer(f, f(*args, **kwargs))
     variables = [variable for variable, _ in watcher.reads.values()]
@@ -175,7 +173,7 @@ def _call(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     inputs = tuple(_inputs_of(args)) + tuple(snapshot for _, snapshot in watcher.reads.values())
     if in_graph:
         return trace.with_gradient(f, result, backward, list(inputs), variables)
-    result = nest.map_structure(_fresh, result)
+    result = nest.map_structure(fresh, result)
     outputs = nest.flatten(result)
     output = outputs[0] if len(outputs) == 1 else tuple(outputs)
     trace_state.record(CustomGradient(f, backward, variables), inputs, output, None)
@@ -191,7 +189,7 @@ def _answer(f: Callable[..., Any], answer: Any) -> Any:
     return answer
 
 
-def _fresh(y: Any) -> Tensor:
+def fresh(y: Any) -> Tensor:
     """A tensor of its own for a result, so that one passed through differs from its input."""
     tensor = y if isinstance(y, Tensor) else convert_to_tensor(y)
     if isinstance(tensor, SymbolicTensor):
@@ -220,49 +218,6 @@ def _check_once(
     with trace_state.silence():
         compare_with_differences(f, args, kwargs)
     checked.add(signature)
-
-
-def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Forget what `f` computes inside, and compute it again on the backward pass, to save memory.
-
-    Args:
-        f: function of tensors that gives a tensor or a nest of them; called twice per training
-            step.
-
-    Returns:
-        A function with the same results and gradients, also by variables that `f` reads.
-
-    Source: Chen, Xu, Zhang and Guestrin 2016, arXiv:1604.06174.
-    """
-
-    @custom_gradient
-    def forgetful(*args: Any, **kwargs: Any) -> Any:
-        result = _unrecorded(f, args, kwargs)
-
-        def backward(*upstream: Any, variables: Any = None) -> Any:
-            inputs = [x for x in nest.flatten(args) if is_tensor(x)]
-            with GradientTape() as tape:
-                tape.watch([x for x in inputs if x.dtype.is_differentiable])
-                again = nest.flatten(f(*args, **kwargs))
-            sources = inputs + list(variables or [])
-            grads = tape.gradient(again, sources, output_gradients=list(upstream))
-            by_input, by_variable = grads[: len(inputs)], grads[len(inputs) :]
-            return (by_input, by_variable) if variables else by_input
-
-        return result, backward
-
-    return functools.wraps(f)(forgetful)
-
-
-def _unrecorded(f: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """The result of `f`; tapes hear of the variables that it reads, and of nothing else."""
-    if not trace_state.TAPES or trace_state.current_trace() is not None:
-        return f(*args, **kwargs)
-    with trace_state.silence(), _VariableWatcher() as watcher:
-        result = f(*args, **kwargs)
-    for variable, snapshot in watcher.reads.values():
-        trace_state.note_variable(variable, snapshot)
-    return result
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -72,14 +72,17 @@ _MEMBERS = {
     "Regularizer": "trainkit.regularizers",
     "SeedGenerator": "trainkit.ops.sampling.keras_random",
     "Sequential": "trainkit.models",
-    "StatelessScope": "trainkit.layers.base.stateless_scope",
+    "RematScope": "trainkit.layers.base.rematerialization",
+    "StatelessScope": "trainkit.autodiff.stateless_scope",
+    "SymbolicScope": "trainkit.autodiff.stateless_scope",
     "Variable": "trainkit.layers.base.keras_variable",
     "device": "trainkit.core.devices",
     "name_scope": "trainkit.layers.base.keras_variable",
+    "remat": "trainkit.autodiff.recompute",
 }
 
 
-_CALLED = {"Variable": "KerasVariable", "name_scope": "KerasNameScope"}
+_CALLED = {"Variable": "KerasVariable", "name_scope": "KerasNameScope", "remat": "recompute_grad"}
 
 
 class _SecondNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -49,6 +49,7 @@ class Model(Looped):
     """
 
     _warns_of_lost_masks = False  # the layers inside do
+    _rematerialized_by_scopes = False  # likewise
 
     def __init__(self, inputs: Any = None, outputs: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -374,7 +374,9 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
         The tensors of its outputs.
     """
     env: dict[Any, Any] = dict(zip(graph.inputs, values, strict=True))
-    for node in needed_nodes(graph):
+    nodes = needed_nodes(graph)
+    last = _last_uses(graph, nodes)
+    for node in nodes:
         if node.kind == "op":
             ready = [env[x] if isinstance(x, GraphTensor) else x for x in node.inputs]
             call = _as_node(node, ready) or node.primitive.op
@@ -386,6 +388,8 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
                 env[symbol] = y
                 if isinstance(y, GraphTensor):
                     y.node.where = node.where
+            for x in last.get(node, ()):
+                del env[x]
         elif node.kind == "constant":
             env[node.outputs[0]] = node.value
         elif node.kind == "variable":
@@ -394,6 +398,17 @@ def replay(graph: Graph, values: list[Any]) -> list[Any]:
         for slot in graph.assigned:
             slot.variable.assign(env[slot.now])
     return [env[y] for y in graph.outputs]
+
+
+def _last_uses(graph: Graph, nodes: list[Node]) -> dict[Node, list[GraphTensor]]:
+    """For each node the results of others that nothing after it uses; memory falls by these."""
+    user = {x: node for node in nodes for x in node.inputs if isinstance(x, GraphTensor)}
+    for y in (*graph.outputs, *(slot.now for slot in graph.assigned)):
+        user.pop(y, None)
+    last: dict[Node, list[GraphTensor]] = {}
+    for x, node in user.items():
+        last.setdefault(node, []).append(x)
+    return last
 
 
 def _as_node(node: Node, inputs: list[Any]) -> Callable[..., Any] | None:

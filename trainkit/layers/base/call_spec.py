@@ -113,6 +113,7 @@ class CallFrame(threading.local):
         training: what the innermost call that says so runs for.
         built: the layers that the outermost call has built, with what they were before.
         scopes: the layers that are being built, outer ones first.
+        noted: hears of each loss that `add_loss` gets and of its layer, while not `None`.
     """
 
     def __init__(self) -> None:
@@ -120,6 +121,7 @@ class CallFrame(threading.local):
         self.training: Any = None
         self.built: list[tuple[Any, dict[str, Any]]] | None = None
         self.scopes: list[Any] = []
+        self.noted: list[tuple[Any, Any]] | None = None
 
 
 FRAME = CallFrame()

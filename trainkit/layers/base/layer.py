@@ -35,6 +35,7 @@ from trainkit.layers.base.naming import name_for
 from trainkit.layers.base.nested_shapes import known_sizes, specs_of, tuples_of
 from trainkit.layers.base.output_specs import SpecsByRunning
 from trainkit.layers.base.paths import current_path, path_in, scope
+from trainkit.layers.base.rematerialization import SCOPES, rematerialize
 from trainkit.layers.base.weight_arguments import check_options, placed, set_autocast
 from trainkit.layers.base.weights import check_unlocked
 
@@ -66,6 +67,7 @@ class Layer(SpecsByRunning):
     _without_state = False  # whether objects count as built from the start
     _allow_non_tensor_positional_args = False
     _warns_of_lost_masks = True
+    _rematerialized_by_scopes = True  # unless a scope names its layers
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         layer = object.__new__(cls)
@@ -121,6 +123,8 @@ class Layer(SpecsByRunning):
         self.supports_masking = self._facts.makes_masks
         self.input_spec: Any = None
         self._trainable = bool(trainable)
+        if SCOPES.active:
+            rematerialize(self, SCOPES.active[-1])
         if input_shape is not None:
             self._input_shape_argument = input_shape
 
@@ -213,6 +217,8 @@ class Layer(SpecsByRunning):
                     "reduce it with ops.mean or ops.sum"
                 )
             self._losses.append(one)
+            if FRAME.noted is not None:
+                FRAME.noted.append((self, one))
         self.__dict__["_losses_held"] = True
         if FRAME.entry is not None:
             FRAME.entry.__dict__["_losses_held"] = True

@@ -1,18 +1,21 @@
-"""`StatelessScope`: a block in which variables have other values, and keep their own."""
+"""`StatelessScope` and `SymbolicScope`: blocks without lasting effects, and without values."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import Any
 
+from trainkit.autodiff.variable_scope import VariableScope
 from trainkit.core.dispatch import trace_state
-from trainkit.core.errors import FailedPreconditionError, UnimplementedError
+from trainkit.core.dispatch.eval_shape import ShapeTrace
+from trainkit.core.errors import UnimplementedError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.variable import Variable
 from trainkit.ops.math import elementwise
 
 
-class StatelessScope:
+class StatelessScope(VariableScope):
     """Context in which reads and assignments of variables go to a mapping.
 
     After the block all variables are as they were before it; `get_current_value` tells what was
@@ -52,30 +55,10 @@ class StatelessScope:
         self.collect_losses = collect_losses
         self.initialize_variables = initialize_variables
         self.losses: list[Any] = []
-        self.state_mapping: dict[int, Tensor] = {}
-        self._outer: list[Any] = []
-        self._kept: list[Variable] = []  # so that no other variable gets the id of one of these
+        super().__init__()
+        self.state_mapping: dict[int, Tensor] = self.values
         for variable, value in state_mapping or ():
             self.add_update((variable, _checked(variable, value)))
-
-    def __enter__(self) -> StatelessScope:
-        traces = trace_state.THREAD.traces
-        self._outer.append(traces[-1] if traces else None)
-        traces.append(self)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if trace_state.THREAD.traces[-1] is not self:
-            raise FailedPreconditionError("StatelessScope: scopes end in the order of their begin")
-        trace_state.THREAD.traces.pop()
-        self._outer.pop()
-
-    def __getattr__(self, name: str) -> Any:
-        """Operations on symbols of a graph that is being traced around go to that graph."""
-        outer = self.__dict__.get("_outer")
-        if not outer or outer[-1] is None or outer[-1] is self:
-            raise AttributeError(f"StatelessScope has no attribute {name!r}")
-        return getattr(outer[-1], name)
 
     def add_loss(self, loss: Any) -> None:
         """Note a loss."""
@@ -83,42 +66,11 @@ class StatelessScope:
 
     def add_update(self, update: tuple[Any, Any]) -> None:
         """Take a pair of a variable and its new value."""
-        variable, value = update
-        self._kept.append(variable)
-        self.state_mapping[id(variable)] = value
+        self.put(*update)
 
     def get_current_value(self, variable: Any) -> Tensor | None:
         """The value that `variable` has here; `None` if none was given or assigned."""
         return self.state_mapping.get(id(variable))
-
-    # ------------------------------------------------------------------ what variables ask
-
-    def read_variable(self, variable: Any) -> Any:
-        """The value inside."""
-        value = self.state_mapping.get(id(variable))
-        if value is not None:
-            return value
-        outer: Any = self._outer[-1] if self._outer else None
-        known = outer is None or outer is self
-        return variable._value if known else outer.read_variable(variable)
-
-    def held(self, variable: Any) -> Any:
-        """The value inside, for NumPy."""
-        value = self.state_mapping.get(id(variable))
-        if value is not None:
-            return value
-        outer = self._outer[-1]
-        deeper = outer is not self and hasattr(outer, "held")
-        return outer.held(variable) if deeper else variable._value
-
-    def assign_variable(self, variable: Any, value: Any) -> None:
-        """Note a new value."""
-        self.add_update((variable, value))
-
-    def initial_value(self, value: Any, name: str | None) -> Any:
-        """The first value of a variable made inside."""
-        outer = self._outer[-1]
-        return value if outer is None or outer is self else outer.initial_value(value, name)
 
 
 def _checked(variable: Any, value: Any) -> Tensor:
@@ -136,3 +88,36 @@ def _checked(variable: Any, value: Any) -> Tensor:
         )
     same = tensor.dtype == variable.dtype
     return tensor if same else elementwise.cast(tensor, variable.dtype)
+
+
+class _SymbolicDepth(threading.local):
+    """How many `SymbolicScope`s this thread is in."""
+
+    depth = 0
+
+
+_SYMBOLIC = _SymbolicDepth()
+
+
+class SymbolicScope:
+    """Context that says: what runs inside is asked for shapes, not for values.
+
+    Code that is not made of operations looks at `in_symbolic_scope`, to do without.
+
+    >>> with SymbolicScope():
+    ...     in_symbolic_scope()
+    True
+    """
+
+    def __enter__(self) -> SymbolicScope:
+        _SYMBOLIC.depth += 1
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _SYMBOLIC.depth -= 1
+
+
+def in_symbolic_scope() -> bool:
+    """Whether shapes alone are asked for: in a `SymbolicScope`, or where a layer runs on shapes."""
+    traces = trace_state.THREAD.traces
+    return _SYMBOLIC.depth > 0 or any(isinstance(trace, ShapeTrace) for trace in traces)
