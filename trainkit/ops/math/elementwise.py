@@ -27,7 +27,7 @@ from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import ON_LARGE, PRIMITIVES, Tensor, convert_to_tensor, wrap
-from trainkit.kernels.elementwise.elementwise_tuned import KERNELS
+from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.kernels.elementwise.parallel_ufuncs import begin
 from trainkit.ops.indexing.get_item import nonzero
 
@@ -362,7 +362,7 @@ isnan = ufunc("isnan", np.isnan, shapes.unchanged_bool, "Whether x is not a numb
 @primitive(
     shapes.unchanged,
     semantics=ELEMENTWISE,
-    tuned=KERNELS["keep_where"].facet(lambda x, mask: KERNELS["keep_where"](mask, x)),
+    tuned=elementwise_tuned.keep_where.facet(lambda x, mask: elementwise_tuned.keep_where(mask, x)),
 )
 def keep_where(xp: ArrayModule, x: Array, mask: Array) -> Array:
     """`x` where `mask`, which has its shape, is true, and 0 elsewhere."""
@@ -399,7 +399,7 @@ def _where_rule(condition: Spec, x1: Spec, x2: Spec) -> Spec:
     name="where",
     semantics=ELEMENTWISE,
     text="beside numbers",
-    tuned=KERNELS["where"].facet(of=2),
+    tuned=elementwise_tuned.where.facet(of=2),
 )
 def _where(xp: ArrayModule, condition: Array, x1: Array, x2: Array) -> Array:
     """x1 where the condition is true, else x2."""
@@ -475,7 +475,9 @@ def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
     _clip_rule,
     name="clip",
     semantics=ELEMENTWISE,
-    tuned=KERNELS["clip"].facet(lambda x, *, x_min, x_max: KERNELS["clip"](x, x_min, x_max)),
+    tuned=elementwise_tuned.clip.facet(
+        lambda x, *, x_min, x_max: elementwise_tuned.clip(x, x_min, x_max)
+    ),
 )
 def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
     """Values below the number x_min become x_min, those above x_max become x_max."""

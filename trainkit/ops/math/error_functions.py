@@ -18,7 +18,7 @@ from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, NO_LAYER, Absent
 from trainkit.core.dispatch.primitive import primitive
-from trainkit.kernels.elementwise.elementwise_tuned import KERNELS
+from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.ops.math.elementwise import (
     exp,
     multiply,
@@ -124,7 +124,7 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    tuned=KERNELS["erf"].facet(),
+    tuned=elementwise_tuned.erf.facet(),
 )
 def erf(xp: ArrayModule, x: Array) -> Array:
     """Error function 2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""

@@ -13,7 +13,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, NOT_YET
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.kernels.elementwise.elementwise_tuned import KERNELS
+from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
@@ -41,7 +41,7 @@ from trainkit.ops.math.elementwise import (
     shapes.unchanged,
     semantics=ELEMENTWISE,
     export=GRADIENT_STEP,
-    tuned=KERNELS["relu_gradient"].facet(),
+    tuned=elementwise_tuned.relu_gradient.facet(),
 )
 def relu_gradient(xp: ArrayModule, g: Array, y: Array) -> Array:
     """`g` where the output `y` of a rectifier is above 0, else 0."""
@@ -52,7 +52,7 @@ relu_gradient.gradients(lambda g, out, before, y: relu_gradient(g, y), None)
 
 
 @primitive(
-    shapes.unchanged, semantics=ELEMENTWISE, recompute="cheap", tuned=KERNELS["relu"].facet()
+    shapes.unchanged, semantics=ELEMENTWISE, recompute="cheap", tuned=elementwise_tuned.relu.facet()
 )
 def relu(xp: ArrayModule, x: Array) -> Array:
     """Rectifier max(x, 0); the slope at 0 is 0.
@@ -121,7 +121,7 @@ def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
 # ------------------------------------------------------------------ sigmoids
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["sigmoid"].facet())
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.sigmoid.facet())
 def sigmoid(xp: ArrayModule, x: Array) -> Array:
     """Logistic function 1 / (1 + exp(-x)); exact in both tails."""
     return 1 / (1 + xp.exp(-x))
@@ -139,7 +139,7 @@ def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
 log_sigmoid.gradients(lambda g, y, x: multiply(g, sigmoid(-x)))
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["softplus"].facet())
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.softplus.facet())
 def softplus(xp: ArrayModule, x: Array) -> Array:
     """Smooth rectifier log(1 + exp(x)), without overflow.
 

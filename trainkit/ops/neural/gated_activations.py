@@ -10,7 +10,7 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import ELEMENTWISE, GRADIENT_STEP, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.elementwise.elementwise_tuned import KERNELS
+from trainkit.kernels.elementwise import elementwise_tuned
 from trainkit.ops.math.elementwise import (
     add,
     exp,
@@ -29,7 +29,7 @@ from trainkit.ops.neural.activations import (
 )
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["silu"].facet())
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.silu.facet())
 def silu(xp: ArrayModule, x: Array) -> Array:
     """Sigmoid linear unit x * sigmoid(x), also called swish.
 
@@ -42,7 +42,7 @@ def silu(xp: ArrayModule, x: Array) -> Array:
     shapes.unchanged,
     semantics=ELEMENTWISE,
     export=GRADIENT_STEP,
-    tuned=KERNELS["silu_gradient"].facet(),
+    tuned=elementwise_tuned.silu_gradient.facet(),
 )
 def silu_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `silu`, s * (1 + x * (1 - s)) with s = sigmoid(x)."""
@@ -92,7 +92,7 @@ _TANH_SCALE = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
 
 
-@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=KERNELS["gelu_tanh"].facet())
+@primitive(shapes.floating, semantics=ELEMENTWISE, tuned=elementwise_tuned.gelu_tanh.facet())
 def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit with the tanh approximation of the normal distribution."""
     return 0.5 * x * (1 + xp.tanh(_TANH_SCALE * (x + _CUBIC * x * x * x)))
@@ -102,7 +102,7 @@ def gelu_tanh(xp: ArrayModule, x: Array) -> Array:
     shapes.unchanged,
     semantics=ELEMENTWISE,
     export=GRADIENT_STEP,
-    tuned=KERNELS["gelu_tanh_gradient"].facet(),
+    tuned=elementwise_tuned.gelu_tanh_gradient.facet(),
 )
 def gelu_tanh_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_tanh`."""
@@ -131,7 +131,7 @@ gelu_tanh.gradients(lambda g, y, x: gelu_tanh_gradient(g, x))
     shapes.floating,
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
-    tuned=KERNELS["gelu_erf"].facet(),
+    tuned=elementwise_tuned.gelu_erf.facet(),
 )
 def gelu_erf(xp: ArrayModule, x: Array) -> Array:
     """Gaussian error linear unit: x times the normal distribution function of x."""
@@ -146,7 +146,7 @@ _DENSITY = 1 / math.sqrt(2 * math.pi)
     semantics=ELEMENTWISE,
     lowering=Absent("a long formula, not measured as one kernel"),
     export=GRADIENT_STEP,
-    tuned=KERNELS["gelu_erf_gradient"].facet(),
+    tuned=elementwise_tuned.gelu_erf_gradient.facet(),
 )
 def gelu_erf_gradient(xp: ArrayModule, g: Array, x: Array) -> Array:
     """`g` times the slope of `gelu_erf`: the normal distribution plus x times its density."""
