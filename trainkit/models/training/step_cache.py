@@ -15,50 +15,52 @@ class StepCache:
     """Variables, layers and metrics of a model as they are while it is trained on batches.
 
     A layer that is built later, or a metric made later, is noticed; freezing layers takes effect
-    with the next epoch.
+    with the next epoch. A model has a new one from each reset of its metrics on.
     """
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-        self._forget()
-
-    def _forget(self) -> None:
+    def __init__(self) -> None:
         self.variables: list[Any] | None = None
         self.known: set[int] = set()
         self.layers: list[Any] = []
         self.regularized = False
         self.metrics: list[Any] = []
         self.compiled = -1
-        self.loss_takes_training = takes_training(self.model.compute_loss)
+        self.takes_training: bool | None = None
 
-    def trainable(self, read: Any) -> list[Any]:
+    def trainable(self, model: Any, read: Any) -> list[Any]:
         """The trainable variables; looked up again when `read`, those a tape saw, has new ones."""
         if self.variables is None or not self.known.issuperset(map(id, read)):
-            self._look()
-        assert self.variables is not None
+            return self._look(model)
         return self.variables
 
-    def _look(self) -> None:
-        self.variables = self.model.trainable_variables
-        self.known = {id(v) for v in self.model.variables}
-        self.layers = [part for _, part in traverse(self.model) if isinstance(part, Layer)]
-        self.regularized = any(w.regularizer is not None for w in self.variables)
+    def _look(self, model: Any) -> list[Any]:
+        self.variables = found = model.trainable_variables
+        self.known = {id(v) for v in model.variables}
+        self.layers = [part for _, part in traverse(model) if isinstance(part, Layer)]
+        self.regularized = any(w.regularizer is not None for w in found)
+        return found
 
-    def losses(self) -> list[Any]:
+    def losses(self, model: Any) -> list[Any]:
         """The losses that layers added in the call just made, and those of regularizers."""
         if self.variables is None or self.regularized:
-            return self.model.losses
+            return model.losses
         for layer in self.layers:
             if layer._losses_held:
-                return self.model.losses
+                return model.losses
         return []
 
-    def all_metrics(self) -> list[Any]:
+    def all_metrics(self, model: Any) -> list[Any]:
         """The model's metrics."""
-        count = len(self.model._compiled_metrics)
+        count = len(model._compiled_metrics)
         if count != self.compiled:
-            self.metrics, self.compiled = self.model.metrics, count
+            self.metrics, self.compiled = model.metrics, count
         return self.metrics
+
+    def loss_takes_training(self, model: Any) -> bool:
+        """Whether `compute_loss`, which a subclass may have written, takes `training`."""
+        if self.takes_training is None:
+            self.takes_training = takes_training(model.compute_loss)
+        return self.takes_training
 
 
 def takes_training(function: Callable[..., Any]) -> bool:

@@ -46,6 +46,7 @@ class Trained(Layer):
     _compile_metrics: CompiledMetrics | None
     _compile_arguments: dict[str, Any] | None
     _steps_made: dict[str, tuple[Any, Any]]
+    _step_cache: StepCache
     train_function: Any
     test_function: Any
     predict_function: Any
@@ -83,15 +84,16 @@ class Trained(Layer):
             test_function=None,
             predict_function=None,
             _steps_made={},
-            _facts_of_steps=None,
+            _step_cache=StepCache(),
         )
         return model
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles take over: not the compiled steps, which they make anew."""
-        made = ("train_function", "test_function", "predict_function", "_facts_of_steps")
-        none = dict.fromkeys((*made, "training_run"))
-        return {**super().__getstate__(), **none, "_steps_made": {}}
+        made = ("train_function", "test_function", "predict_function", "training_run")
+        state = {**super().__getstate__(), **dict.fromkeys(made), "_steps_made": {}}
+        del state["_step_cache"]
+        return state
 
     # ------------------------------------------------------------------ compile
 
@@ -169,7 +171,7 @@ class Trained(Layer):
             test_function=None,
             predict_function=None,
             _steps_made={},
-            _facts_of_steps=None,
+            _step_cache=StepCache(),
             _compile_arguments={
                 "optimizer": optimizer,
                 "loss": loss,
@@ -252,7 +254,7 @@ class Trained(Layer):
     def reset_metrics(self) -> None:
         """Put all metrics back to their beginning."""
         self._clear_metrics()
-        self.__dict__["_facts_of_steps"] = None
+        self.__dict__["_step_cache"] = StepCache()
 
     def _clear_metrics(self) -> None:
         for metric in self.metrics:
@@ -263,8 +265,7 @@ class Trained(Layer):
         results: dict[str, Any] = {}
         own = type(self).metrics is Trained.metrics and self.compiled
         tracker = self.__dict__.get("_loss_tracker")
-        facts = self.__dict__["_facts_of_steps"] or self._steps
-        for metric in facts.all_metrics() if own else self.metrics:
+        for metric in self._step_cache.all_metrics(self) if own else self.metrics:
             if metric is tracker and self._compile_loss is None and not self._tracks_loss():
                 continue
             value = metric.result()
@@ -273,14 +274,6 @@ class Trained(Layer):
 
     def _tracks_loss(self) -> bool:
         return self._compile_loss is not None or bool(float(self._loss_tracker.count) > 0)
-
-    @property
-    def _steps(self) -> StepCache:
-        """What steps need of the tree of layers, until the metrics are reset."""
-        facts = self.__dict__["_facts_of_steps"]
-        if facts is None:
-            facts = self.__dict__["_facts_of_steps"] = StepCache(self)
-        return facts
 
     @property
     def compiled_metrics(self) -> Any:
@@ -337,8 +330,7 @@ class Trained(Layer):
                     f"model {self.name!r} is compiled with a loss, but the data has no targets y"
                 )
             total = self._compile_loss(y, y_pred, sample_weight)
-        facts = self.__dict__["_facts_of_steps"] or self._steps
-        for loss in facts.losses():
+        for loss in self._step_cache.losses(self):
             total = loss if total is None else total + loss
         if total is None:
             raise ValueError(
@@ -369,8 +361,7 @@ class Trained(Layer):
             loss = self._loss_of(x, y, y_pred, sample_weight, training=True)
             scaled = loss if self.optimizer is None else self.optimizer.scale_loss(loss)
         self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
-        facts = self.__dict__["_facts_of_steps"] or self._steps
-        variables = facts.trainable(tape.watched_variables())
+        variables = self._step_cache.trainable(self, tape.watched_variables())
         if variables:
             if self.optimizer is None:
                 raise ValueError(
@@ -390,7 +381,7 @@ class Trained(Layer):
 
     def _loss_of(self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool) -> Any:
         """`compute_loss`, which a subclass may have written without the argument `training`."""
-        if (self.__dict__["_facts_of_steps"] or self._steps).loss_takes_training:
+        if self._step_cache.loss_takes_training(self):
             return self.compute_loss(x, y, y_pred, sample_weight, training=training)
         return self.compute_loss(x, y, y_pred, sample_weight)
 
@@ -406,7 +397,7 @@ class Trained(Layer):
         x, y, sample_weight = data_adapters.unpack(data)
         y_pred = self._outputs(x, training=False)
         own_loss = type(self).compute_loss is not Trained.compute_loss
-        if own_loss or self._compile_loss is not None or self._steps.losses():
+        if own_loss or self._compile_loss is not None or self._step_cache.losses(self):
             loss = self._loss_of(x, y, y_pred, sample_weight, training=False)
             self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
