@@ -4,8 +4,15 @@ import re
 
 from tests.structure.imports import files, module_of
 
+STAR = re.compile(r"^from (trainkit[\w.]*) import \*", re.MULTILINE)
 NAMED = re.compile(r"\btrainkit(?:\.[A-Za-z_]\w*)+")
 BUILT = {"trainkit.core.dispatch._native"}  # where there is a compiler
+
+
+def with_lists(sources: dict[str, str], module: str) -> str:
+    """The text of a module, and those of the lists of names that it takes over."""
+    text = sources[module]
+    return "\n".join([text, *(sources[name] for name in STAR.findall(text))])
 
 
 def unknown_names(text: str, sources: dict[str, str]) -> list[str]:
@@ -22,7 +29,7 @@ def unknown_names(text: str, sources: dict[str, str]) -> list[str]:
         if (
             member
             and not member.startswith("__")
-            and not re.search(rf"\b{member}\b", sources[module])
+            and not re.search(rf"\b{member}\b", with_lists(sources, module))
             and name not in BUILT
         ):
             found.append(name)
