@@ -18,7 +18,7 @@ from trainkit.ops.neural import (
     dense,
     embedding,
     fused_attention,
-    normalization,
+    fused_normalization,
     recurrence,
     softmax_cross_entropy,
 )
@@ -152,7 +152,7 @@ CASES = [
     case("fused_normalization", ops.fused_batch_normalization, normal(3, 2, 4), axis=1),
     case(
         "fused_normalization_gradient",
-        normalization.fused_normalization_gradient,
+        fused_normalization.fused_normalization_gradient,
         normal(3, 2, 4),
         normal(3, 2, 4),
         normal(4),
@@ -162,7 +162,7 @@ CASES = [
     ),
     case(
         "fused_normalization_gradient",
-        normalization.fused_normalization_gradient,
+        fused_normalization.fused_normalization_gradient,
         normal(2, 3, 2),
         normal(2, 3, 2),
         None,

@@ -84,8 +84,10 @@ from trainkit.ops.math.rounding import copysign as copysign
 from trainkit.ops.math.rounding import saturate_cast as saturate_cast
 from trainkit.ops.neural.dense import dense as dense
 from trainkit.ops.neural.embedding import embedding_lookup as embedding_lookup
+from trainkit.ops.neural.fused_normalization import (
+    fused_batch_normalization as fused_batch_normalization,
+)
 from trainkit.ops.neural.gated_activations import mish as mish
-from trainkit.ops.neural.normalization import fused_batch_normalization as fused_batch_normalization
 from trainkit.ops.nn import *
 from trainkit.ops.numpy import *
 from trainkit.ops.signal.fourier import fft as fft

@@ -5,11 +5,15 @@ import pytest
 
 import trainkit as tk
 from trainkit import ops
+from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.kernels.jit import kernel_family
+from trainkit.ops.convolutional.convolution import conv_with_bias
+from trainkit.ops.neural import recurrence
 from trainkit.ops.neural.bias_activation import biased_gelu
 from trainkit.ops.neural.dense import dense
 from trainkit.ops.neural.dropout import dropped
+from trainkit.ops.neural.fused_attention import attend
 from trainkit.ops.neural.softmax_cross_entropy import (
     sparse_softmax_cross_entropy_gradient as sparse_gradient,
 )
@@ -46,22 +50,70 @@ CONVOLUTION = tk.layers.Conv2D(8, 1, activation="relu", kernel_initializer="ones
 CONVOLUTION.build((None, 75, 50, 6))
 
 
+def images_of(x):
+    return tk.reshape(x * 2.0, (4, 75, 50, 6))
+
+
 def convolved(x):
-    images = tk.reshape(x * 2.0, (4, 75, 50, 6))
-    return CONVOLUTION(images)
+    return CONVOLUTION(images_of(x))
+
+
+def sequences_of(x, gates):
+    """(projected, state, recurrent kernel) of 8 units, which `x` is cut into."""
+    units = 8 * gates
+    projected = tk.reshape(x[:, : units * 9] * 2.0, (300, 9, units))
+    return projected, x[:, :8], x[:8, :units] * 0.3
+
+
+def long_short_term(x):
+    projected, state, kernel = sequences_of(x, 4)
+    return recurrence.lstm(projected, state, state * 0.5, kernel)[1] * 2.0
+
+
+def gated(reset_after):
+    def of(x):
+        projected, state, kernel = sequences_of(x, 3)
+        return recurrence.gru(projected, state, kernel, reset_after=reset_after) * 2.0
+
+    return of
+
+
+def attended(x):
+    heads = tk.reshape(x * 2.0, (10, 90, 4, 25))
+    return attend(heads, heads[:, :40], heads[:, 40:80], scale=0.2)
+
+
+def looked_up(x):
+    ids = tk.minimum(ops.absolute(tk.cast(x[:, :200] * 40, "int32")), 299)
+    return ops.embedding_lookup(x * 2.0, ids) + 1.0
+
+
+def kernel_of(x):
+    return tk.reshape(x[:18, :18], (3, 3, 6, 6))
 
 
 ROWS = {
+    "attention": attended,
+    "average_pool": lambda x: ops.average_pool(images_of(x), 3, 2, "same") + 1.0,
+    "batch": lambda x: ops.fused_batch_normalization(x * 2.0, x[0], x[1])[0] + 1.0,
     "biased_gelu": lambda x: biased_gelu(x * 2.0, x[0]),
     "clip": lambda x: tk.clip_by_value(x * 2.0, -1.0, 1.0) + x,
+    "conv": lambda x: ops.conv(images_of(x), kernel_of(x), padding="same") + 1.0,
+    "conv_transpose": lambda x: ops.conv_transpose(images_of(x), kernel_of(x), 2) + 1.0,
     "cumsum": lambda x: tk.cumsum(x * 2.0, 1) + x,
     "dense_gradient": dense_and_bias,
     "dropped": lambda x: dropped(x * 2.0, x > 0.0, scale=1.5) + 1.0,
+    "embedding": looked_up,
     "erf": lambda x: tk.math.erf(x * 2.0) + 1.0,
     "gelu_erf": lambda x: tk.nn.gelu(x + 1.0) * 2.0,
     "gelu_tanh": lambda x: tk.nn.gelu(x + 1.0, approximate=True) * 2.0,
+    "gru": gated(reset_after=True),
+    "gru_reset_before": gated(reset_after=False),
     "keep_where": lambda x: tk.maximum(x * 2.0, x[::-1]) + x,
+    "layer": lambda x: ops.layer_normalization(x * 2.0, x[0], x[1]) + 1.0,
+    "lstm": long_short_term,
     "max": lambda x: tk.reduce_max(x * x, 1) + tk.reduce_max(x, -1),
+    "max_pool": lambda x: ops.max_pool(images_of(x), 2) + 1.0,
     "mean": lambda x: tk.reduce_mean(tk.reshape(x * x, (10, 9, 10, 100)), (1, 2)) * 2.0,
     "min": lambda x: tk.reduce_min(x * x, 1) + tk.reduce_min(x, -1),
     "rectified_gradient": convolved,
@@ -79,6 +131,16 @@ ROWS = {
     "where": lambda x: tk.where(x > 0.0, x * 2.0, x + 1.0),
 }
 """Expressions of a matrix in which operations stand, besides those that their gradients need."""
+
+
+@pytest.mark.parametrize("size", [1, 3, 25])
+def test_a_bias_of_another_size_is_refused_whatever_computes(size, mode):
+    """Machine code would read what lies behind it."""
+    bias = tk.ones((size,))
+    with pytest.raises(ShapeError, match=f"16 filters, the bias shape \\({size},\\)"):
+        conv_with_bias(tk.ones((2, 8, 8, 4)), tk.ones((3, 3, 4, 16)), bias)
+    with pytest.raises(ShapeError, match=f"and a bias \\(3 units,\\)(.|\n)*bias +\\({size},\\)"):
+        recurrence.gru(tk.ones((2, 5, 24)), tk.ones((2, 8)), tk.ones((8, 24)), bias)
 
 
 def with_gradient(function):

@@ -20,18 +20,21 @@ _NANOSECONDS = 0.1
 
 
 def sum_by_id(rows: Array, ids: Array, count: int) -> Array | None:
-    """Rows of `rows` added up by their id, (count, features), or `None`; ids have been checked.
+    """Rows of `rows` added up by their id, (count, features), or `None`.
 
-    Each sum is made in the order of the rows, whatever the number of threads.
+    Each sum is made in the order of the rows, whatever the number of threads. Ids of no row add
+    nothing.
     """
     if rows.dtype is not _F32 or not rows.size:
         return None
-    moved = 6 * rows.nbytes + 4 * count * rows.shape[1]
+    features = rows.size // ids.size
+    moved = 6 * rows.nbytes + 4 * count * features
     run = SUM_BY_ID.find((), moved / kernel_family.BYTES_PER_SECOND)
     if run is None:
         return None
-    result = np.empty((count, rows.shape[1]), np.float32)
+    result = np.empty((count, features), np.float32)
     pool, parts = shared(_NANOSECONDS * (rows.size + result.size))
     parts = min(parts, pools.compute_threads())  # each of them looks at all ids
-    run(pool, parts, owned(rows), owned(ids.astype(np.int64, copy=False)), result)
+    flat = ids.reshape(-1).astype(np.int64, copy=False)
+    run(pool, parts, owned(rows).reshape(-1, features), owned(flat), result)
     return result

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
@@ -20,12 +18,13 @@ from trainkit.core.dispatch.facets import (
     GRADIENT_STEP,
     SHAPE,
     WINDOW,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.convolution import conv_reference, conv_tuned, sliding_windows
+from trainkit.kernels.convolution import conv_reference, conv_tuned
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.window_arguments import (
@@ -34,6 +33,7 @@ from trainkit.ops.convolutional.window_arguments import (
     channels_last,
     channels_second,
     checked_padding,
+    checked_windows,
     is_channels_first,
     spatial_tuple,
     windowed_dims,
@@ -75,6 +75,12 @@ def _group_count(op: str, x: Dims, kernel: Dims) -> int:
     return channels // inside
 
 
+def _check_bias(bias: Any, filters: int | None) -> None:
+    """Raise unless there is a number for each filter: a kernel would read beyond the last."""
+    if bias is not None and bias.shape != (filters,) and None not in (filters, *bias.shape):
+        raise ShapeError(f"conv: the kernel has {filters} filters, the bias shape {bias.shape}")
+
+
 def _conv_rule(
     x: Spec,
     kernel: Spec,
@@ -86,12 +92,10 @@ def _conv_rule(
     activation: str | None,
 ) -> Spec:
     _group_count("conv", x.shape, kernel.shape)
-    filters = kernel.shape[-1]
-    if bias is not None and bias.shape != (filters,) and None not in (filters, *bias.shape):
-        raise ShapeError(f"conv: the kernel has {filters} filters, the bias shape {bias.shape}")
+    _check_bias(bias, kernel.shape[-1])
     window = tuple(n or 1 for n in kernel.shape[:-2])
     space = windowed_dims("conv", x.shape[1:-1], window, strides, padding, dilation_rate)
-    return Spec((x.shape[0], *space, filters), dtypes.result_type(x, kernel))
+    return Spec((x.shape[0], *space, kernel.shape[-1]), dtypes.result_type(x, kernel))
 
 
 def _input_gradient_rule(g: Spec, kernel: Spec, x: Spec, **settings: Any) -> Spec:
@@ -109,11 +113,40 @@ def _kernel_gradient_rule(
 
 
 def _placed(x: Array, window: Sizes, strides: Sizes, padding: Any, dilation_rate: Sizes) -> Windows:
-    return sliding_windows.placed(x.shape[1:-1], window, strides, padding, dilation_rate)
+    return checked_windows("conv", x.shape[1:-1], window, strides, padding, dilation_rate)
+
+
+def _facts(
+    x: Array, kernel: Array, bias: Array | None, strides: Sizes, padding: Any, dilation_rate: Sizes
+) -> tuple[Windows, int]:
+    """Where windows lie, and the number of groups, of what fits together."""
+    groups = _group_count("conv", x.shape, kernel.shape)
+    _check_bias(bias, kernel.shape[-1])
+    return _placed(x, kernel.shape[:-2], strides, padding, dilation_rate), groups
+
+
+def _compiled(
+    x: Array,
+    kernel: Array,
+    bias: Array | None,
+    *,
+    strides: Sizes,
+    padding: Any,
+    dilation_rate: Sizes,
+    activation: str | None,
+) -> Array | None:
+    w, groups = _facts(x, kernel, bias, strides, padding, dilation_rate)
+    return conv_tuned.forward(w, x, kernel, bias, activation == "relu", groups)
 
 
 @primitive(
-    _conv_rule, name="conv", promotion=COMMON, semantics=WINDOW, memory="fresh", graph_name="Conv2D"
+    _conv_rule,
+    name="conv",
+    promotion=COMMON,
+    semantics=WINDOW,
+    memory="fresh",
+    graph_name="Conv2D",
+    tuned=Tuned(_compiled),
 )
 def _conv(
     xp: ArrayModule,
@@ -127,17 +160,18 @@ def _conv(
     activation: str | None,
 ) -> Array:
     """Cross-correlation with a kernel (window..., channels // groups, filters), plus bias."""
-    groups = _group_count("conv", x.shape, kernel.shape)
-    windowed_dims("conv", x.shape[1:-1], kernel.shape[:-2], strides, padding, dilation_rate)
-    w = _placed(x, kernel.shape[:-2], strides, padding, dilation_rate)
-    if xp is np:
-        y = conv_tuned.forward(w, x, kernel, bias, activation == "relu", groups)
-        if y is not None:
-            return y
+    w, groups = _facts(x, kernel, bias, strides, padding, dilation_rate)
     y = conv_reference.conv(xp, w, x, kernel, groups)
     if bias is not None:
         y += bias
     return xp.maximum(y, 0, out=y) if activation == "relu" else y
+
+
+def _compiled_input_gradient(
+    g: Array, kernel: Array, x: Array, *, strides: Sizes, padding: Any, dilation_rate: Sizes
+) -> Array | None:
+    w = _placed(x, kernel.shape[:-2], strides, padding, dilation_rate)
+    return conv_tuned.input_gradient(w, g, kernel, x.shape[-1] // kernel.shape[-2])
 
 
 @primitive(
@@ -148,6 +182,7 @@ def _conv(
     reads={2: SHAPE},
     memory="fresh",
     export=GRADIENT_STEP,
+    tuned=Tuned(_compiled_input_gradient),
 )
 def conv_input_gradient(
     xp: ArrayModule,
@@ -162,8 +197,21 @@ def conv_input_gradient(
     """What a convolution of something of the shape of `x` sends back to it."""
     w = _placed(x, kernel.shape[:-2], strides, padding, dilation_rate)
     groups = x.shape[-1] // kernel.shape[-2]
-    found = conv_tuned.input_gradient(w, g, kernel, groups) if xp is np else None
-    return conv_reference.conv_input_gradient(xp, w, g, kernel, groups) if found is None else found
+    return conv_reference.conv_input_gradient(xp, w, g, kernel, groups)
+
+
+def _compiled_kernel_gradient(
+    x: Array,
+    g: Array,
+    *,
+    kernel_size: Sizes,
+    groups: int,
+    strides: Sizes,
+    padding: Any,
+    dilation_rate: Sizes,
+) -> Array | None:
+    w = _placed(x, kernel_size, strides, padding, dilation_rate)
+    return conv_tuned.kernel_gradient(w, x, g, groups)
 
 
 @primitive(
@@ -173,6 +221,7 @@ def conv_input_gradient(
     semantics=WINDOW,
     memory="fresh",
     export=GRADIENT_STEP,
+    tuned=Tuned(_compiled_kernel_gradient),
 )
 def conv_kernel_gradient(
     xp: ArrayModule,
@@ -187,8 +236,7 @@ def conv_kernel_gradient(
 ) -> Array:
     """What a convolution of `x` sends back to its kernel."""
     w = _placed(x, kernel_size, strides, padding, dilation_rate)
-    found = conv_tuned.kernel_gradient(w, x, g, groups) if xp is np else None
-    return conv_reference.conv_kernel_gradient(xp, w, x, g, groups) if found is None else found
+    return conv_reference.conv_kernel_gradient(xp, w, x, g, groups)
 
 
 def _kernel_settings(kernel: Tensor, x: Tensor, settings: dict[str, Any]) -> dict[str, Any]:

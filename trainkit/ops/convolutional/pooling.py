@@ -13,12 +13,11 @@ import numpy as np
 
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import GRADIENT_STEP, SHAPE, WINDOW
+from trainkit.core.dispatch.facets import GRADIENT_STEP, SHAPE, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.convolution import sliding_windows
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.pooling import pool_reference, pool_tuned
 from trainkit.ops.arrays.shaping import as_tensor, moveaxis
@@ -27,6 +26,7 @@ from trainkit.ops.convolutional.window_arguments import (
     channels_last,
     channels_second,
     checked_padding,
+    checked_windows,
     is_channels_first,
     spatial_tuple,
     windowed_dims,
@@ -56,29 +56,45 @@ def _like_third(values: Spec, x: Spec, y: Spec, **settings: Any) -> Spec:
 
 
 def _placed(op: str, x: Array, pool_size: Sizes, strides: Sizes, padding: Any) -> Windows:
-    ones = (1,) * len(pool_size)
-    windowed_dims(op, x.shape[1:-1], pool_size, strides, padding, ones)
-    return sliding_windows.placed(x.shape[1:-1], pool_size, strides, padding, ones)
+    return checked_windows(op, x.shape[1:-1], pool_size, strides, padding, (1,) * len(pool_size))
 
 
-@primitive(_pool_rule("max_pool"), name="max_pool", semantics=WINDOW)
+def _tuned(op: str, run: Any, of: int = 0) -> Tuned:
+    """A kernel that is given where windows lie on the input `of`, then its arrays."""
+
+    def with_windows(*arrays: Array, **settings: Any) -> Array | None:
+        found: Array | None = run(_placed(op, arrays[of], **settings), *arrays)
+        return found
+
+    return Tuned(with_windows, of=of)
+
+
+@primitive(
+    _pool_rule("max_pool"),
+    name="max_pool",
+    semantics=WINDOW,
+    tuned=_tuned("max_pool", pool_tuned.max_pool),
+)
 def _max_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """The largest value of each window of (batch, spatial..., channels)."""
-    w = _placed("max_pool", x, pool_size, strides, padding)
-    found = pool_tuned.max_pool(w, x) if xp is np else None
-    return pool_reference.max_pool(xp, w, x) if found is None else found
+    return pool_reference.max_pool(xp, _placed("max_pool", x, pool_size, strides, padding), x)
 
 
-@primitive(_like_second, name="max_pool_gradient", semantics=WINDOW, export=GRADIENT_STEP)
+@primitive(
+    _like_second,
+    name="max_pool_gradient",
+    semantics=WINDOW,
+    export=GRADIENT_STEP,
+    tuned=_tuned("max_pool", pool_tuned.max_pool_gradient, of=1),
+)
 def max_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, y: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` at the first place of its window of `x` that equals the maximum `y`."""
     w = _placed("max_pool", x, pool_size, strides, padding)
-    found = pool_tuned.max_pool_gradient(w, g, x, y) if xp is np else None
-    return pool_reference.max_pool_gradient(xp, w, g, x, y) if found is None else found
+    return pool_reference.max_pool_gradient(xp, w, g, x, y)
 
 
 @primitive(_like_third, name="max_pool_pick", semantics=WINDOW, export=GRADIENT_STEP)
@@ -103,14 +119,18 @@ max_pool_gradient.gradients(lambda gg, _, g, x, y, **s: max_pool_pick(gg, x, y, 
 max_pool_pick.gradients(lambda gg, _, v, x, y, **s: max_pool_gradient(gg, x, y, **s), None, None)
 
 
-@primitive(_pool_rule("average_pool"), name="average_pool", semantics=WINDOW)
+@primitive(
+    _pool_rule("average_pool"),
+    name="average_pool",
+    semantics=WINDOW,
+    tuned=_tuned("average_pool", pool_tuned.average_pool),
+)
 def _average_pool(
     xp: ArrayModule, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """The mean of each window of (batch, spatial..., channels)."""
     w = _placed("average_pool", x, pool_size, strides, padding)
-    found = pool_tuned.average_pool(w, x) if xp is np else None
-    return pool_reference.average_pool(xp, w, x) if found is None else found
+    return pool_reference.average_pool(xp, w, x)
 
 
 @primitive(
@@ -119,14 +139,14 @@ def _average_pool(
     semantics=WINDOW,
     reads={1: SHAPE},
     export=GRADIENT_STEP,
+    tuned=_tuned("average_pool", lambda w, g, x: pool_tuned.average_pool_gradient(w, g), of=1),
 )
 def average_pool_gradient(
     xp: ArrayModule, g: Array, x: Array, *, pool_size: Sizes, strides: Sizes, padding: Any
 ) -> Array:
     """Each `g` shared by the elements of its window, in the shape of `x`."""
     w = _placed("average_pool", x, pool_size, strides, padding)
-    found = pool_tuned.average_pool_gradient(w, g) if xp is np else None
-    return pool_reference.average_pool_gradient(xp, w, g) if found is None else found
+    return pool_reference.average_pool_gradient(xp, w, g)
 
 
 _average_pool.gradients(lambda g, y, x, **s: average_pool_gradient(g, x, **s))

@@ -7,18 +7,18 @@ arXiv:1603.07285, chapter 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from trainkit.core import dtypes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMMON, NOT_YET, WINDOW
+from trainkit.core.dispatch.facets import COMMON, NOT_YET, WINDOW, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import conv_reference, conv_tuned, sliding_windows
+from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.convolution import (
     checked_ranks,
@@ -60,28 +60,78 @@ def _transposed_dims(
     return tuple(result)
 
 
-def _transpose_rule(
-    x: Spec,
-    kernel: Spec,
+def _transpose_rule(x: Spec, kernel: Spec, **settings: Any) -> Spec:
+    return Spec(_result_dims(x.shape, kernel.shape, **settings), dtypes.result_type(x, kernel))
+
+
+def _result_dims(
+    x: Dims,
+    kernel: Dims,
     *,
     strides: Sizes,
     padding: str,
     output_padding: Sizes | None,
     dilation_rate: Sizes,
-) -> Spec:
-    if None not in (x.shape[-1], kernel.shape[-1]) and x.shape[-1] != kernel.shape[-1]:
+) -> Dims:
+    if None not in (x[-1], kernel[-1]) and x[-1] != kernel[-1]:
         raise ShapeError(
-            f"conv_transpose: the input has {x.shape[-1]} channels, the kernel takes "
-            f"{kernel.shape[-1]}.\n"
-            f"  input   {x.shape}\n  kernel  {kernel.shape}   (window..., filters, channels)"
+            f"conv_transpose: the input has {x[-1]} channels, the kernel takes {kernel[-1]}.\n"
+            f"  input   {x}\n  kernel  {kernel}   (window..., filters, channels)"
         )
-    window = tuple(n or 1 for n in kernel.shape[:-2])
-    space = _transposed_dims(x.shape[1:-1], window, strides, padding, output_padding, dilation_rate)
-    return Spec((x.shape[0], *space, kernel.shape[-2]), dtypes.result_type(x, kernel))
+    window = tuple(n or 1 for n in kernel[:-2])
+    space = _transposed_dims(x[1:-1], window, strides, padding, output_padding, dilation_rate)
+    return x[0], *space, kernel[-2]
+
+
+@lru_cache(maxsize=1024)
+def _placed(
+    x: Sizes,
+    kernel: Sizes,
+    strides: Sizes,
+    padding: str,
+    output_padding: Sizes | None,
+    dilation_rate: Sizes,
+) -> Windows:
+    """The windows of the result that an input of the shape `x` is spread over."""
+    dims = _result_dims(
+        x,
+        kernel,
+        strides=strides,
+        padding=padding,
+        output_padding=output_padding,
+        dilation_rate=dilation_rate,
+    )
+    sizes = tuple(n or 0 for n in dims[1:-1])
+    w = sliding_windows.placed(sizes, kernel[:-2], strides, padding, dilation_rate)
+    if w.out != x[1:-1]:
+        raise ShapeError(
+            f"conv_transpose: output_padding={output_padding} does not fit strides={strides}: it "
+            "must be below "
+            "the stride of its axis"
+        )
+    return w
+
+
+def _compiled(
+    x: Array,
+    kernel: Array,
+    *,
+    strides: Sizes,
+    padding: str,
+    output_padding: Sizes | None,
+    dilation_rate: Sizes,
+) -> Array | None:
+    w = _placed(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
+    return conv_tuned.input_gradient(w, x, kernel, 1)
 
 
 @primitive(
-    _transpose_rule, name="conv_transpose", promotion=COMMON, semantics=WINDOW, export=NOT_YET
+    _transpose_rule,
+    name="conv_transpose",
+    promotion=COMMON,
+    semantics=WINDOW,
+    export=NOT_YET,
+    tuned=Tuned(_compiled),
 )
 def _conv_transpose(
     xp: ArrayModule,
@@ -94,24 +144,8 @@ def _conv_transpose(
     dilation_rate: Sizes,
 ) -> Array:
     """Each input value times a kernel (window..., filters, channels), added where they overlap."""
-    spec = _transpose_rule(
-        Spec(x.shape, x.dtype),
-        Spec(kernel.shape, kernel.dtype),
-        strides=strides,
-        padding=padding,
-        output_padding=output_padding,
-        dilation_rate=dilation_rate,
-    )
-    sizes = tuple(n or 0 for n in spec.shape[1:-1])
-    w = sliding_windows.placed(sizes, kernel.shape[:-2], strides, padding, dilation_rate)
-    if w.out != x.shape[1:-1]:
-        raise ShapeError(
-            f"conv_transpose: output_padding={output_padding} does not fit strides={strides}: it "
-            "must be below "
-            "the stride of its axis"
-        )
-    found = conv_tuned.input_gradient(w, x, kernel, 1) if xp is np else None
-    return conv_reference.conv_input_gradient(xp, w, x, kernel, 1) if found is None else found
+    w = _placed(x.shape, kernel.shape, strides, padding, output_padding, dilation_rate)
+    return conv_reference.conv_input_gradient(xp, w, x, kernel, 1)
 
 
 def _transpose_kernel_gradient(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import sliding_windows
+from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.ops.arrays.shaping import transpose
 
 Sizes = tuple[int, ...]
@@ -106,3 +108,16 @@ def windowed_dims(
             )
         result.append(None if count is None else max(count, 0))
     return tuple(result)
+
+
+@lru_cache(maxsize=1024)
+def checked_windows(
+    op: str, sizes: Sizes, window: Sizes, strides: Sizes, padding: Any, dilation: Sizes
+) -> Windows:
+    """Where windows lie on arrays of such sizes.
+
+    Raises:
+        ShapeError: a window is larger than the input.
+    """
+    windowed_dims(op, sizes, window, strides, padding, dilation)
+    return sliding_windows.placed(sizes, window, strides, padding, dilation)

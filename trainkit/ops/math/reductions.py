@@ -14,7 +14,7 @@ import numpy as np
 
 from trainkit.core import dtypes, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.eager import WIDE
+from trainkit.core.dispatch.eager import WIDE, with_tuned
 from trainkit.core.dispatch.facets import (
     ARRANGEMENT,
     GRADIENT_STEP,
@@ -355,10 +355,8 @@ def _total(xp: ArrayModule, x: Array, axis: Axis, keepdims: bool) -> Array:
     return xp.add.reduce(x, axis, None, None, keepdims)
 
 
-def _total_by_blas(xp: ArrayModule, x: Array, axis: Axis, keepdims: bool) -> Array:
-    """The sum of floats, by BLAS where that pays."""
-    found = axis_sum(x, axis, keepdims)
-    return _total(xp, x, axis, keepdims) if found is None else found
+_total_by_blas = with_tuned(_total, Tuned(axis_sum, fewest=FEWEST))
+"""The sum of floats, by BLAS where that pays."""
 
 
 def _squared(x: Array, centre: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import GRADIENT_STEP, INDEXING, SHAPE
+from trainkit.core.dispatch.facets import GRADIENT_STEP, INDEXING, SHAPE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -61,12 +61,21 @@ def _lookup(xp: ArrayModule, table: Array, ids: Array) -> Array:
     return np.take(table, ids, axis=0)
 
 
+def _compiled_gradient(g: Array, ids: Array, table: Array) -> Array | None:
+    found = embedding_tuned.sum_by_id(g, ids, table.shape[0])
+    if found is None:
+        return None
+    check_ids(ids.reshape(-1), table.shape[0])
+    return found.reshape(table.shape)
+
+
 @primitive(
     lambda g, ids, table: Spec(table.shape, g.dtype),
     name="embedding_gradient",
     semantics=INDEXING,
     reads={2: SHAPE},
     export=GRADIENT_STEP,
+    tuned=Tuned(_compiled_gradient),
 )
 def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> Array:
     """Rows of `g` added up by their id, in the shape of `table`."""
@@ -78,10 +87,7 @@ def embedding_gradient(xp: ArrayModule, g: Array, ids: Array, table: Array) -> A
         scatter_at(xp, "add", result, xp.where((flat >= 0) & (flat < count), flat, count), rows)
         return result[:count].reshape(table.shape)
     check_ids(flat, table.shape[0])
-    found = embedding_tuned.sum_by_id(rows, flat, table.shape[0])
-    if found is None:
-        found = _summed_by_id(rows, flat, table.shape[0])
-    return found.reshape(table.shape)
+    return _summed_by_id(rows, flat, table.shape[0]).reshape(table.shape)
 
 
 def _summed_by_id(rows: Array, ids: Array, count: int) -> Array:

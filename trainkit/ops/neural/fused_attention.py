@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent
+from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
@@ -45,14 +45,15 @@ def _misfit(q: Any, k: Any, v: Any) -> ShapeError:
     )
 
 
-def _fit(*sizes: int | None) -> bool:
-    """Whether all that are known are one."""
-    return len({n for n in sizes if n is not None}) < 2
+def _fit(one: int | None, two: int | None) -> bool:
+    """Whether two sizes are one, or may be."""
+    return one == two or one is None or two is None
 
 
 def _check(q: Any, k: Any, v: Any) -> None:
     if not len(q) == len(k) == len(v) == 4 or not (
-        _fit(q[0], k[0], v[0]) and _fit(k[1], v[1]) and _fit(k[2], v[2]) and _fit(q[3], k[3])
+        (_fit(q[0], k[0]) and _fit(k[0], v[0]) and _fit(q[0], v[0]))
+        and (_fit(k[1], v[1]) and _fit(k[2], v[2]) and _fit(q[3], k[3]))
     ):
         raise _misfit(q, k, v)
     if None not in (q[2], k[2]) and q[2] % k[2]:
@@ -85,11 +86,20 @@ def _wide(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
+def _compiled(
+    q: Array, k: Array, v: Array, mask: Array | None, *, scale: float, causal: bool
+) -> Array | None:
+    _check(q.shape, k.shape, v.shape)
+    _check_mask(mask, q.shape, k.shape)
+    return attention_tuned.attention(q, k, v, mask, scale, causal)
+
+
 @primitive(
     _attend_rule,
     name="attention",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
+    tuned=Tuned(_compiled),
 )
 def _attend(
     xp: ArrayModule,
@@ -104,13 +114,8 @@ def _attend(
     """Each query's mean of the values, weighted by softmax(scale * query . key)."""
     _check(q.shape, k.shape, v.shape)
     _check_mask(mask, q.shape, k.shape)
-    dtype = q.dtype
-    if xp is np:
-        found = attention_tuned.attention(q, k, v, mask, scale, causal)
-        if found is not None:
-            return found
     y = attention_reference.attention(xp, _wide(q), _wide(k), _wide(v), mask, scale, causal)
-    return y.astype(dtype, copy=False)
+    return y.astype(q.dtype, copy=False)
 
 
 def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: Any) -> Any:
@@ -123,6 +128,7 @@ def _gradient_rule(g: Spec, q: Spec, k: Spec, v: Spec, mask: Any, **settings: An
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
+    tuned=Tuned(attention_tuned.attention_gradient, of=1),
 )
 def attention_gradient(
     xp: ArrayModule,
@@ -136,10 +142,6 @@ def attention_gradient(
     causal: bool,
 ) -> Any:
     """What `attend` sends back to query, key and value."""
-    if xp is np:
-        found = attention_tuned.attention_gradient(g, q, k, v, mask, scale, causal)
-        if found is not None:
-            return found
     dtype = q.dtype
     g, q, k, v = map(_wide, (g, q, k, v))
     found = attention_reference.attention_gradient(xp, g, q, k, v, mask, scale, causal)

@@ -1,8 +1,4 @@
-"""Normalization: moments, batch, layer and root-mean-square normalization, vectors of unit length.
-
-Layer normalization, and batch normalization by the moments of its own batch, are operations with a
-hand-written gradient; what they send back is an operation too, so they can be differentiated again.
-"""
+"""Normalization: moments, of batches, layers and by root mean squares; vectors of length 1."""
 
 from __future__ import annotations
 
@@ -10,19 +6,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from trainkit.core import dtypes, shapes
-from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMPOSITE, GRADIENT_STEP, Absent
-from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.core.shapes import Dims, Spec
+from trainkit.core.shapes import Dims
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.normalization import norm_reference, norm_tuned
 from trainkit.ops.arrays.shaping import as_tensor, expand_dims, reshape
 from trainkit.ops.convolutional.pooling import as_floats
-from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import (
     absolute,
     add,
@@ -38,6 +27,7 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import mean, var
 from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.neural.fused_normalization import fused_normalization
 
 Axes = tuple[int, ...]
 
@@ -145,230 +135,7 @@ def _feature_vector(op: str, name: str, value: Any, shape: Dims, axis: int) -> T
     return reshape(vector, tuple(-1 if i == axis else 1 for i in range(len(shape))))
 
 
-# ------------------------------------------------------------------ fused normalization
-
-
-def _wide(x: Any) -> Any:
-    """float16 and bfloat16 as float32, and the dtype to go back to."""
-    return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
-
-
-def _statistics_axes(axis: Axes, rank: int, over_batch: bool) -> Axes:
-    """Axes over which moments are taken: all but `axis` for batches, `axis` for layers."""
-    return tuple(i for i in range(rank) if i not in axis) if over_batch else axis
-
-
-def _parameter_shape(x: Any, axis: Axes) -> Dims:
-    return tuple(n if i in axis else 1 for i, n in enumerate(x.shape))
-
-
-def _normalize_rule(
-    x: Spec, scale: Any, offset: Any, *, axis: Axes, epsilon: float, over_batch: bool
-) -> Any:
-    for name, parameter in (("scale", scale), ("offset", offset)):
-        if parameter is not None:
-            _check_parameter(name, parameter.shape, x.shape, axis)
-    if not over_batch:
-        return Spec(x.shape, x.dtype)
-    vector = Spec(tuple(x.shape[i] for i in axis), x.dtype)
-    return Spec(x.shape, x.dtype), vector, vector
-
-
-def _check_parameter(name: str, found: Dims, shape: Dims, axis: Axes) -> None:
-    wanted = tuple(shape[i] for i in axis)
-    if len(found) != len(wanted) or any(
-        None not in (a, b) and a != b for a, b in zip(found, wanted, strict=True)
-    ):
-        raise ShapeError(
-            f"normalization: {name} has shape {found}, the input {tuple(shape)} needs {wanted} "
-            "for its "
-            f"axes {axis}"
-        )
-
-
-@primitive(
-    _normalize_rule,
-    name="fused_normalization",
-    semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
-)
-def _fused(
-    xp: ArrayModule,
-    x: Array,
-    scale: Array | None,
-    offset: Array | None,
-    *,
-    axis: Axes,
-    epsilon: float,
-    over_batch: bool,
-) -> Any:
-    """Normalize by own moments, then scale and shift; batches also give their mean and variance."""
-    for name, parameter in (("scale", scale), ("offset", offset)):
-        if parameter is not None:
-            _check_parameter(name, parameter.shape, x.shape, axis)
-    if xp is np:
-        tuned = norm_tuned.normalized_columns if over_batch else norm_tuned.normalized_rows
-        found = tuned(x, scale, offset, axis, epsilon)
-        if found is not None:
-            return found
-    shape = _parameter_shape(x, axis)
-    y, centre, spread = norm_reference.normalized(
-        xp,
-        _wide(x),
-        None if scale is None else _wide(scale).reshape(shape),
-        None if offset is None else _wide(offset).reshape(shape),
-        _statistics_axes(axis, x.ndim, over_batch),
-        epsilon,
-    )
-    y = y.astype(x.dtype, copy=False)
-    if not over_batch:
-        return y
-    vector = tuple(x.shape[i] for i in axis)
-    return y, centre.reshape(vector).astype(x.dtype), spread.reshape(vector).astype(x.dtype)
-
-
-def _gradient_rule(g: Spec, x: Spec, scale: Any, *rest: Any, axis: Axes, **settings: Any) -> Any:
-    vector = Spec(tuple(x.shape[i] for i in axis), x.dtype)
-    return Spec(x.shape, x.dtype), vector, vector
-
-
-@primitive(
-    _gradient_rule,
-    name="fused_normalization_gradient",
-    semantics=COMPOSITE,
-    lowering=Absent("a tuned kernel computes it as a whole"),
-    export=GRADIENT_STEP,
-)
-def fused_normalization_gradient(
-    xp: ArrayModule,
-    g: Array,
-    x: Array,
-    scale: Array | None,
-    by_mean: Array | None,
-    by_variance: Array | None,
-    *,
-    axis: Axes,
-    epsilon: float,
-    over_batch: bool,
-) -> Any:
-    """Gradients of a fused normalization by x, scale and offset.
-
-    `by_mean` and `by_variance` are the gradients by the moments that a batch gives beside its
-    result.
-    """
-    if xp is np:
-        found = (
-            norm_tuned.normalized_columns_gradient(g, x, scale, by_mean, by_variance, axis, epsilon)
-            if over_batch
-            else norm_tuned.normalized_rows_gradient(g, x, scale, axis, epsilon)
-        )
-        if found is not None:
-            return found
-    shape = _parameter_shape(x, axis)
-    wide = _wide(g)
-    scale, by_mean, by_variance = (
-        None if v is None else _wide(v).reshape(shape) for v in (scale, by_mean, by_variance)
-    )
-    axes = _statistics_axes(axis, x.ndim, over_batch)
-    result, product = norm_reference.normalized_gradient(
-        xp, wide, _wide(x), scale, by_mean, by_variance, axes, epsilon
-    )
-    outer = tuple(i for i in range(x.ndim) if i not in axis)
-    by_scale, by_offset = product.sum(axis=outer), wide.sum(axis=outer)
-    return tuple(part.astype(x.dtype, copy=False) for part in (result, by_scale, by_offset))
-
-
-def _formula(
-    x: Tensor, scale: Any, offset: Any, *, axis: Axes, epsilon: float, over_batch: bool
-) -> Any:
-    """The fused normalization in plain operations."""
-    rank = len(x.shape)
-    axes = _statistics_axes(axis, rank, over_batch)
-    shape = tuple(
-        -1 if len(axis) == 1 and i in axis else n for i, n in enumerate(_parameter_shape(x, axis))
-    )
-    centre, spread = mean(x, axes, True), var(x, axes, True)
-    y = multiply(subtract(x, centre), rsqrt(add(spread, epsilon)))
-    if scale is not None:
-        y = multiply(y, reshape(scale, shape))
-    if offset is not None:
-        y = add(y, reshape(offset, shape))
-    if not over_batch:
-        return y
-    vector = tuple(x.shape[i] for i in axis)
-    return y, reshape(centre, vector), reshape(spread, vector)
-
-
-def _fused_joint(g: Any, y: Any, x: Tensor, scale: Any, offset: Any, **settings: Any) -> Any:
-    g, by_mean, by_variance = g if settings["over_batch"] else (g, None, None)
-    by_x, by_scale, by_offset = fused_normalization_gradient(
-        g, x, scale, by_mean, by_variance, **settings
-    )
-    return by_x, None if scale is None else by_scale, None if offset is None else by_offset
-
-
-def _fused_second(
-    gg: Any,
-    y: Any,
-    g: Tensor,
-    x: Tensor,
-    scale: Any,
-    by_mean: Any,
-    by_variance: Any,
-    **settings: Any,
-) -> Any:
-    # The offset only shifts: any value has the same gradients, and zeros give it a place to go to.
-    offset = multiply(y[2], 0.0)
-    one = add(offset, 1.0) if scale is None else scale
-    given = (g, by_mean, by_variance) if settings["over_batch"] else g
-    by_given, by_inputs = replayed_second_gradient(
-        lambda *inputs: _formula(*inputs, **settings), given, (x, one, offset), gg
-    )
-    by_g, *by_moments = by_given if settings["over_batch"] else (by_given, None, None)
-    return by_g, by_inputs[0], None if scale is None else by_inputs[1], *by_moments
-
-
-_fused.joint_gradient(_fused_joint)
-fused_normalization_gradient.joint_gradient(_fused_second)
-
-
-def fused_batch_normalization(
-    x: Any, scale: Any = None, offset: Any = None, axis: int = -1, epsilon: float = 1e-3
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Normalize by the batch's own moments, in one operation, for training.
-
-    y = scale * (x - mean) / sqrt(variance + epsilon) + offset, with mean and variance along all
-    axes but `axis`. Source: Ioffe and Szegedy 2015, arXiv:1502.03167, algorithm 1.
-
-    Args:
-        x: tensor of floats of any shape.
-        scale: (features,), or `None` for 1 and 0.
-        offset: (features,), or `None` for 1 and 0.
-        axis: the axis of the features.
-        epsilon: added to the variance.
-
-    Returns:
-        y, in the shape of `x`; mean and variance, (features,). The variance divides by the number
-        of elements. All three have gradients.
-
-    Raises:
-        ShapeError: the axis is out of range, or scale or offset has another shape.
-    """
-    x = as_tensor(x)
-    along = (shapes.canonical_axis(axis, len(x.shape), "fused_batch_normalization"),)
-    y, centre, spread = _fused(
-        x,
-        _parameter(scale),
-        _parameter(offset),
-        axis=along,
-        epsilon=float(epsilon),
-        over_batch=True,
-    )
-    return y, centre, spread
-
-
-def _parameter(value: Any) -> Tensor | None:
-    return None if value is None else as_tensor(value)
+# ------------------------------------------------------------------ of each sample
 
 
 def layer_normalization(
@@ -408,9 +175,8 @@ def layer_normalization(
     if kwargs.get("rms_scaling"):
         return _scaled_by_variance(x, gamma, axes, epsilon)
     small = EPSILON if epsilon is None else float(epsilon)
-    y: Tensor = _fused(
-        x, _parameter(gamma), _parameter(beta), axis=axes, epsilon=small, over_batch=False
-    )
+    scale, offset = (None if v is None else as_tensor(v) for v in (gamma, beta))
+    y: Tensor = fused_normalization(x, scale, offset, axis=axes, epsilon=small, over_batch=False)
     return y
 
 

@@ -6,6 +6,8 @@ here takes them as `projected`. Gates use sigmoid and tanh.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from trainkit.core.dispatch.facets import (
     COMPOSITE,
     GRADIENT_STEP,
     Absent,
+    Tuned,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -42,13 +45,15 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float32) if x is not None and x.dtype.itemsize < 4 else x
 
 
-def _narrow(parts: tuple[Array, ...], dtype: Any) -> tuple[Array, ...]:
-    return tuple(part.astype(dtype, copy=False) for part in parts)
+def _widened(function: Callable[..., Any], *arrays: Any, **settings: Any) -> Any:
+    """What `function` gives of these, 16-bit floats being float32 to it; `None` stays `None`."""
+    parts = function(*map(_wide, arrays), **settings)
+    return parts and tuple(part.astype(arrays[0].dtype, copy=False) for part in parts)
 
 
-def _check(op: str, count: int, projected: Any, states: tuple[Any, ...], kernel: Any) -> None:
-    shapes = [("projected", projected), *((f"state {i}", s) for i, s in enumerate(states))]
-    shown = "\n".join(f"  {name:<9} {tuple(x.shape)}" for name, x in [*shapes, ("kernel", kernel)])
+def _check(
+    op: str, count: int, projected: Any, states: tuple[Any, ...], kernel: Any, bias: Any = None
+) -> None:
     units = kernel.shape[0]
     fits = (
         len(projected.shape) == 3
@@ -57,12 +62,16 @@ def _check(op: str, count: int, projected: Any, states: tuple[Any, ...], kernel:
         and kernel.shape[1] in (None, count * (units or 0))
         and projected.shape[2] in (None, kernel.shape[1])
         and len({n.shape[0] for n in (projected, *states)} - {None}) <= 1
+        and (bias is None or (len(bias.shape) == 1 and bias.shape[0] in (None, kernel.shape[1])))
     )
     if not fits:
+        shapes = [("projected", projected), *((f"state {i}", s) for i, s in enumerate(states))]
+        shapes += [("kernel", kernel)] + [("bias", bias)] * (bias is not None)
+        shown = "\n".join(f"  {name:<9} {tuple(x.shape)}" for name, x in shapes)
+        and_bias = "" if bias is None else f", and a bias ({count} units,)"
         raise ShapeError(
             f"{op}: projected must be (batch, steps, {count} units), each state (batch, units), "
-            "and the "
-            f"recurrent kernel (units, {count} units).\n{shown}"
+            f"and the recurrent kernel (units, {count} units){and_bias}.\n{shown}"
         )
 
 
@@ -76,21 +85,23 @@ def _lstm_rule(projected: Spec, h: Spec, c: Spec, kernel: Spec) -> Any:
     return states, states, Spec(projected.shape, dtype)
 
 
+def _compiled_lstm(projected: Array, h: Array, c: Array, kernel: Array) -> Any:
+    _check("lstm", 4, projected, (h, c), kernel)
+    return _widened(recurrent_tuned.lstm, projected, h, c, kernel)
+
+
 @primitive(
     _lstm_rule,
     name="lstm",
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
+    tuned=Tuned(_compiled_lstm),
 )
 def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     """Hidden states, memories and gates of all steps."""
     _check("lstm", 4, projected, (h, c), kernel)
-    arrays = tuple(map(_wide, (projected, h, c, kernel)))
-    found = recurrent_tuned.lstm(*arrays) if xp is np else None
-    return _narrow(
-        recurrent_reference.lstm(xp, *arrays) if found is None else found, projected.dtype
-    )
+    return _widened(partial(recurrent_reference.lstm, xp), projected, h, c, kernel)
 
 
 def _lstm_gradient_rule(
@@ -99,11 +110,18 @@ def _lstm_gradient_rule(
     return tuple(Spec(s.shape, by_hidden.dtype) for s in (projected, h, c, kernel))
 
 
+def _compiled_lstm_gradient(
+    by_hidden: Array, by_memory: Array | None, projected: Array, *kept: Array
+) -> Any:
+    return _widened(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *kept)
+
+
 @primitive(
     _lstm_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
+    tuned=Tuned(_compiled_lstm_gradient),
 )
 def lstm_gradient(
     xp: ArrayModule,
@@ -118,10 +136,8 @@ def lstm_gradient(
     gates: Array,
 ) -> Any:
     """What an LSTM sends back to the projected inputs, the first h and c, and the kernel."""
-    arrays = tuple(map(_wide, (by_hidden, by_memory, h, c, kernel, hidden, memory, gates)))
-    found = recurrent_tuned.lstm_gradient(*arrays) if xp is np else None
-    parts = recurrent_reference.lstm_gradient(xp, *arrays) if found is None else found
-    return _narrow(parts, by_hidden.dtype)
+    function = partial(recurrent_reference.lstm_gradient, xp)
+    return _widened(function, by_hidden, by_memory, h, c, kernel, hidden, memory, gates)
 
 
 def _lstm_formula(projected: Tensor, h: Tensor, c: Tensor, kernel: Tensor) -> Any:
@@ -180,11 +196,18 @@ def lstm(projected: Any, hidden: Any, memory: Any, recurrent_kernel: Any) -> tup
 
 
 def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bool = True) -> Any:
-    _check("gru", 3, projected, (h,), kernel)
+    _check("gru", 3, projected, (h,), kernel, bias)
     units = kernel.shape[0]
     dtype = dtypes.result_type(projected, h, kernel)
     gates = (*projected.shape[:2], None if units is None else 4 * units)
     return Spec((*projected.shape[:2], units), dtype), Spec(gates, dtype)
+
+
+def _compiled_gru(
+    projected: Array, h: Array, kernel: Array, bias: Array | None, *, reset_after: bool = True
+) -> Any:
+    _check("gru", 3, projected, (h,), kernel, bias)
+    return _widened(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
 
 
 @primitive(
@@ -193,6 +216,7 @@ def _gru_rule(projected: Spec, h: Spec, kernel: Spec, bias: Any, reset_after: bo
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
+    tuned=Tuned(_compiled_gru),
 )
 def _gru(
     xp: ArrayModule,
@@ -204,12 +228,9 @@ def _gru(
     reset_after: bool = True,
 ) -> Any:
     """Hidden states and gates of all steps."""
-    _check("gru", 3, projected, (h,), kernel)
-    arrays = (*map(_wide, (projected, h, kernel, bias)), reset_after)
-    found = recurrent_tuned.gru(*arrays) if xp is np else None
-    return _narrow(
-        recurrent_reference.gru(xp, *arrays) if found is None else found, projected.dtype
-    )
+    _check("gru", 3, projected, (h,), kernel, bias)
+    function = partial(recurrent_reference.gru, xp)
+    return _widened(function, projected, h, kernel, bias, reset_after=reset_after)
 
 
 def _gru_gradient_rule(
@@ -219,11 +240,25 @@ def _gru_gradient_rule(
     return tuple(Spec(shape, by_hidden.dtype) for shape in shapes)
 
 
+def _compiled_gru_gradient(
+    by_hidden: Array,
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    *kept: Array,
+    reset_after: bool = True,
+) -> Any:
+    function = recurrent_tuned.gru_gradient
+    return _widened(function, by_hidden, h, kernel, *kept, reset_after=reset_after)
+
+
 @primitive(
     _gru_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
+    tuned=Tuned(_compiled_gru_gradient),
 )
 def gru_gradient(
     xp: ArrayModule,
@@ -238,10 +273,8 @@ def gru_gradient(
     reset_after: bool = True,
 ) -> Any:
     """What a GRU sends back to the projected inputs, the first h, the kernel and its bias."""
-    arrays = (*map(_wide, (by_hidden, h, kernel, hidden, gates)), reset_after)
-    found = recurrent_tuned.gru_gradient(*arrays) if xp is np else None
-    parts = recurrent_reference.gru_gradient(xp, *arrays) if found is None else found
-    return _narrow(parts, by_hidden.dtype)
+    function = partial(recurrent_reference.gru_gradient, xp)
+    return _widened(function, by_hidden, h, kernel, hidden, gates, reset_after=reset_after)
 
 
 def _gru_formula(projected: Tensor, h: Tensor, kernel: Tensor, bias: Any) -> Tensor:

@@ -15,7 +15,8 @@ import numpy as np
 
 from trainkit.core import dtypes, rng, shapes
 from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import RANDOM
+from trainkit.core.dispatch.eager import with_tuned
+from trainkit.core.dispatch.facets import RANDOM, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
@@ -55,14 +56,23 @@ def words_by_arithmetic(xp: ArrayModule, state: Array, count: int) -> Array:
     return xp.stack([c0, c1, c2, c3], axis=1).reshape(-1)[:count]
 
 
-def words(xp: ArrayModule, state: Array, count: int) -> Array:
-    """`count` words of 64 random bits from where `state` stands."""
-    if xp is np:
-        low, high, key = state.tolist()
-        counter = low + (high << 64)
-        found = random_tuned.words(key, counter, count)
-        return rng.bits(key, counter, count) if found is None else found
-    return words_by_arithmetic(xp, state, count)
+def _words(xp: ArrayModule, state: Array, count: int) -> Array:
+    if xp is not np:
+        return words_by_arithmetic(xp, state, count)
+    low, high, key = state.tolist()
+    return rng.bits(key, low + (high << 64), count)
+
+
+def _compiled_words(state: Array, count: int) -> Array | None:
+    low, high, key = state.tolist()
+    return random_tuned.words(key, low + (high << 64), count)
+
+
+words = with_tuned(_words, Tuned(_compiled_words, exact=True))
+"""`(xp, state, count)`: so many words of 64 random bits from where `state` stands.
+
+It is a part of the operations below, which get its tuned kernel with it.
+"""
 
 
 def advanced(xp: ArrayModule, state: Array, word_count: int) -> Array:

@@ -20,7 +20,10 @@ from trainkit.ops.core.vmap import (
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import add, multiply
 from trainkit.ops.math.reductions import sum as total
-from trainkit.ops.neural.normalization import _fused, fused_normalization_gradient
+from trainkit.ops.neural.fused_normalization import (
+    fused_normalization,
+    fused_normalization_gradient,
+)
 from trainkit.ops.neural.recurrence import (
     _gru,
     _lstm,
@@ -37,7 +40,7 @@ from trainkit.ops.vmap_rules.shared_rules import (
 # ------------------------------------------------------------------ normalization
 
 
-@_fused.batch_by
+@fused_normalization.batch_by
 def _normalized_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     """For a batch the item is one more axis of features; for layers one more axis of samples."""
     x, scale, offset = inputs
@@ -63,7 +66,7 @@ def _for_features(parameter: Any, x: Any, axis: tuple[int, ...]) -> Any:
 
 @by_formula
 def _scaled_apart(x: Any, scale: Any, offset: Any, **settings: Any) -> Any:
-    y = _fused(x, None, None, **settings)
+    y = fused_normalization(x, None, None, **settings)
     if scale is not None:
         y = multiply(y, _for_features(scale, x, settings["axis"]))
     return y if offset is None else add(y, _for_features(offset, x, settings["axis"]))
@@ -89,7 +92,7 @@ def _gradient_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> A
 def _sums(g: Any, x: Any, **settings: Any) -> Any:
     """The gradients by scale and offset of a normalization of layers."""
     outer = tuple(i for i in range(len(x.shape)) if i not in settings["axis"])
-    normal = _fused(x, None, None, **settings)
+    normal = fused_normalization(x, None, None, **settings)
     return total(multiply(g, normal), outer), total(g, outer)
 
 
