@@ -7,6 +7,7 @@ parser takes the docstrings apart.
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import inspect
@@ -102,8 +103,18 @@ def holder(door: str) -> Any:
     return functools.reduce(getattr, door.split(".")[1:], package)
 
 
+@functools.cache
+def borrowed(file: str) -> frozenset[str]:
+    """Names that a module imports for itself: `from x import y`, not the export `... as y`."""
+    found = set()
+    for node in ast.parse(Path(file).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.name for alias in node.names if alias.asname is None}
+    return frozenset(found)
+
+
 def is_public(value: Any) -> bool:
-    """Whether a door shows this value to users: not its modules, nor what it borrows of Python."""
+    """Whether a door shows this value to users: not its modules, nor what it has of Python."""
     if isinstance(value, ModuleType):
         return False
     module = getattr(value, "__module__", None) or type(value).__module__
@@ -113,7 +124,10 @@ def is_public(value: Any) -> bool:
 def public_names(door: str) -> list[str]:
     """The names of a door, in the order of the alphabet whatever their case."""
     place = holder(door)
-    names = [name for name in dir(place) if not name.startswith("_")]
+    file = getattr(place, "__file__", None)
+    names = {name for name in dir(place) if not name.startswith("_")}
+    if file is not None and "__dir__" not in vars(place):
+        names -= borrowed(file)
     return sorted((n for n in names if is_public(getattr(place, n))), key=lambda n: (n.lower(), n))
 
 

@@ -34,7 +34,8 @@ def failures(module):
 
 
 @pytest.mark.parametrize("path", with_examples(), ids=module_name)
-def test_examples_give_what_they_show(path):
+def test_examples_give_what_they_show(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for the files that some write
     reports, attempted = failures(importlib.import_module(module_name(path)))
     assert not reports, "\n".join(reports)
     assert attempted, f"the examples of {path} belong to nothing that doctest finds"

@@ -33,6 +33,15 @@ class BackupAndRestore(Callback):
         ValueError: `save_freq` is neither, or there is no `backup_dir`.
         CheckpointMismatchError: at the beginning of training, the model differs from the stored
             one.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> backup = tk.callbacks.BackupAndRestore("backup")
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[backup])
+        >>> len(history.history["loss"])
+        2
     """
 
     reads_batch_logs = False

@@ -25,6 +25,19 @@ class Callback(Trackable):
         params: a dict with `"epochs"`, `"steps"`, `"verbose"` and `"validation"`.
         reads_batch_logs: `False` says that the methods of batches convert the logs themselves where
             they need them; they then get tensors, and no step waits for their values.
+
+    Example:
+        >>> class Count(tk.callbacks.Callback):
+        ...     batches = 0
+        ...     def on_train_batch_end(self, batch, logs=None):
+        ...         self.batches += 1
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> count = Count()
+        >>> x = tk.ones((8, 1))
+        >>> history = model.fit(x, x, 2, 3, verbose=0, callbacks=[count])
+        >>> count.batches
+        12
     """
 
     _untracked = frozenset({"_model", "params"})

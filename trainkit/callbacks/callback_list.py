@@ -33,6 +33,13 @@ class CallbackList:
 
     Raises:
         TypeError: something in the list is no callback.
+
+    Example:
+        >>> stop = tk.callbacks.EarlyStopping(monitor="loss")
+        >>> callbacks = tk.callbacks.CallbackList([stop], model=tk.Sequential())
+        >>> callbacks.on_train_begin()
+        >>> callbacks.on_epoch_end(0, {"loss": 0.5})
+        >>> callbacks.on_train_end()
     """
 
     def __init__(

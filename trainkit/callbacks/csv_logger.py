@@ -24,6 +24,17 @@ class CSVLogger(Callback):
         filename: path of the file.
         separator: what stands between values.
         append: add to a file that exists, rather than begin it anew.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1, kernel_initializer="ones")])
+        >>> model.compile("sgd", "mse")
+        >>> log = tk.callbacks.CSVLogger("log.csv")
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=1, verbose=0, callbacks=[log])
+        >>> import pathlib
+        >>> print(pathlib.Path("log.csv").read_text().strip())
+        epoch,loss,val_loss
+        0,0.0,NA
     """
 
     _untracked = Callback._untracked | {"columns"}

@@ -38,6 +38,15 @@ class EarlyStopping(Callback):
         best, best_epoch: the best value and its epoch.
 
     A metric that does not exist is a warning, which lists those that do; an error with mode "auto".
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1, kernel_initializer="ones")])
+        >>> model.compile("sgd", "mse")
+        >>> stop = tk.callbacks.EarlyStopping(monitor="loss", patience=2, restore_best_weights=True)
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=50, verbose=0, callbacks=[stop])
+        >>> len(history.history["loss"])
+        3
     """
 
     _untracked = Callback._untracked | {"best_weights"}

@@ -22,6 +22,14 @@ class History(Callback):
         epoch: the numbers of these epochs.
         interrupted: whether Ctrl-C or SIGTERM came while `fit` ran. It ended early then, unless the
             signal came when the last epoch was over; `epoch` tells.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1, kernel_initializer="ones")])
+        >>> model.compile("sgd", "mse")
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=2, verbose=0)
+        >>> history.history
+        {'loss': [0.0, 0.0]}
     """
 
     _untracked = Callback._untracked | {"history", "epoch", "_epochs"}

@@ -19,6 +19,15 @@ class LambdaCallback(base.Callback):
 
     Raises:
         TypeError: a name begins with `on_` but is that of no method, or a value is no function.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1, kernel_initializer="ones")])
+        >>> model.compile("sgd", "mse")
+        >>> show = tk.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch, logs))
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[show])
+        0 {'loss': 0.0}
+        1 {'loss': 0.0}
     """
 
     def __init__(

@@ -28,6 +28,15 @@ class LearningRateScheduler(Callback):
 
     Raises:
         ValueError: in training, `schedule` gives no number.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile(tk.optimizers.SGD(1.0), "mse")
+        >>> halve = tk.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=3, verbose=0, callbacks=[halve])
+        >>> float(model.optimizer.learning_rate)
+        0.125
     """
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
@@ -107,6 +116,15 @@ class ReduceLROnPlateau(Callback):
 
     Raises:
         ValueError: `factor` is 1 or more.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1, kernel_initializer="ones")])
+        >>> model.compile(tk.optimizers.SGD(1.0), "mse")
+        >>> reduce = tk.callbacks.ReduceLROnPlateau(monitor="loss", factor=0.5, patience=2)
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=5, verbose=0, callbacks=[reduce])
+        >>> float(model.optimizer.learning_rate)
+        0.25
     """
 
     def __init__(

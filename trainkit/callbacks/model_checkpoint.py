@@ -40,6 +40,15 @@ class ModelCheckpoint(Callback):
 
     Raises:
         ValueError: the end of `filepath` does not fit, or `save_freq` is neither.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> keep = tk.callbacks.ModelCheckpoint("best.keras", monitor="loss", save_best_only=True)
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[keep])
+        >>> type(tk.models.load_model("best.keras")).__name__
+        'Sequential'
     """
 
     reads_batch_logs = False

@@ -64,6 +64,14 @@ class ProgressBar(_Bar):
 
     Args:
         verbose: 1 for the bar where there is a screen, 2 for the lines.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> x = tk.ones((4, 1))
+        >>> bar = tk.callbacks.ProgressBar(verbose=2)  # what `verbose=2` of `fit` makes
+        >>> history = model.fit(x, x, callbacks=[bar], verbose=0)
+        Epoch 1/1 - ... - loss: ...
     """
 
     def __init__(self, verbose: int = 1) -> None:

@@ -26,6 +26,11 @@ class RemoteMonitor(Callback):
 
     Raises:
         ImportError: in training, there is no package `requests`.
+
+    Example:
+        >>> monitor = tk.callbacks.RemoteMonitor(root="http://localhost:9000", send_as_json=True)
+        >>> monitor.root
+        'http://localhost:9000'
     """
 
     def __init__(

@@ -21,6 +21,13 @@ class SwapEMAWeights(Callback):
 
     Raises:
         ValueError: in training, the optimizer keeps no averages.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile(tk.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.5), "mse")
+        >>> swap = tk.callbacks.SwapEMAWeights(swap_on_epoch=True)
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[swap])
     """
 
     _untracked = Callback._untracked | {"swapped"}

@@ -40,6 +40,13 @@ class TensorBoard(Callback):
     Raises:
         ValueError: `update_freq` or `profile_batch` is none of these; in training,
             `embeddings_metadata` names a layer that is no embedding.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> board = tk.callbacks.TensorBoard("logs", histogram_freq=1)
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[board])
     """
 
     reads_batch_logs = False

@@ -16,6 +16,13 @@ class TerminateOnNaN(Callback):
 
     Raises:
         RuntimeError: in training, with `raise_error`, the loss is NaN or infinite.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> stop = tk.callbacks.TerminateOnNaN()
+        >>> x = tk.ones((4, 1))
+        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[stop])
     """
 
     def __init__(self, raise_error: bool = False) -> None:

@@ -17,6 +17,10 @@ class Activation(Layer):
 
     Args:
         activation: function or its name.
+
+    Example:
+        >>> tk.layers.Activation("relu")(tk.constant([-1.0, 2.0])).numpy()
+        array([0., 2.], dtype=float32)
     """
 
     _without_state = True
@@ -40,6 +44,10 @@ class ReLU(Layer):
 
     Raises:
         InvalidArgumentError: a setting is negative.
+
+    Example:
+        >>> tk.layers.ReLU(max_value=6.0)(tk.constant([-1.0, 3.0, 9.0])).numpy()
+        array([0., 3., 6.], dtype=float32)
     """
 
     _without_state = True
@@ -76,6 +84,10 @@ class LeakyReLU(Layer):
 
     Raises:
         InvalidArgumentError: it is negative.
+
+    Example:
+        >>> tk.layers.LeakyReLU(negative_slope=0.5)(tk.constant([-1.0, 1.0])).numpy()
+        array([-0.5,  1. ], dtype=float32)
     """
 
     _without_state = True
@@ -106,6 +118,11 @@ class PReLU(Layer):
         alpha_regularizer: penalty on it.
         alpha_constraint: bounds on it.
         shared_axes: axes along which one alpha serves, counted from 1.
+
+    Example:
+        >>> layer = tk.layers.PReLU(alpha_initializer=tk.initializers.Constant(0.5))
+        >>> layer(tk.constant([[-1.0, 1.0]])).numpy()
+        array([[-0.5,  1. ]], dtype=float32)
     """
 
     def __init__(
@@ -149,6 +166,10 @@ class ELU(Layer):
 
     Args:
         alpha: factor.
+
+    Example:
+        >>> tk.layers.ELU()(tk.constant([-1.0, 1.0])).numpy().round(4)
+        array([-0.6321,  1.    ], dtype=float32)
     """
 
     _without_state = True
@@ -167,6 +188,10 @@ class Softmax(Layer):
 
     Args:
         axis: the axis or axes along which the outputs add up to 1.
+
+    Example:
+        >>> tk.layers.Softmax()(tk.constant([[0.0, 0.0]])).numpy()
+        array([[0.5, 0.5]], dtype=float32)
     """
 
     _without_state = True

@@ -35,6 +35,11 @@ class InputLayer(Layer):
     Raises:
         InvalidArgumentError: neither shape, batch_shape nor a tensor is given, or `sparse` or
         `ragged` is true.
+
+    Example:
+        >>> model = tk.Sequential([tk.layers.InputLayer(shape=(4,)), tk.layers.Dense(2)])
+        >>> model.output_shape
+        (None, 2)
     """
 
     def __init__(
@@ -160,7 +165,12 @@ def _dtype_name(dtype: Any, tensor: Any) -> str:
 
 
 class Identity(Layer):
-    """The input itself."""
+    """The input itself.
+
+    Example:
+        >>> tk.layers.Identity()(tk.constant([1.0, 2.0])).numpy()
+        array([1., 2.], dtype=float32)
+    """
 
     _without_state = True
 
@@ -212,6 +222,10 @@ class Lambda(Layer):
             by itself when not given.
         mask: the output's mask, or a function of inputs and mask.
         arguments: keyword arguments for the function.
+
+    Example:
+        >>> tk.layers.Lambda(lambda x: x**2)(tk.constant([1.0, 3.0])).numpy()
+        array([1., 9.], dtype=float32)
     """
 
     _stores_lambdas = True
@@ -291,6 +305,11 @@ class Masking(Layer):
 
     Args:
         mask_value: what marks a step.
+
+    Example:
+        >>> x = tk.constant([[[1.0], [0.0], [2.0]]])
+        >>> tk.layers.Masking(mask_value=0.0).compute_mask(x).numpy()
+        array([[ True, False,  True]])
     """
 
     _without_state = True
@@ -313,6 +332,12 @@ class ActivityRegularization(Layer):
 
     Args:
         l1, l2: factors, 0 or more.
+
+    Example:
+        >>> layer = tk.layers.ActivityRegularization(l2=0.5)
+        >>> y = layer(tk.constant([[1.0, 2.0]]))
+        >>> float(layer.losses[0])
+        2.5
     """
 
     _without_state = True

@@ -32,6 +32,13 @@ class Dense(Layer):
 
     Raises:
         ValueError: units is no int above 0, or a name is that of nothing.
+
+    Example:
+        >>> layer = tk.layers.Dense(2, kernel_initializer="ones")
+        >>> layer(tk.constant([[1.0, 2.0, 3.0]])).numpy()
+        array([[6., 6.]], dtype=float32)
+        >>> layer.kernel.shape, layer.bias.shape
+        (TensorShape([3, 2]), TensorShape([2]))
     """
 
     def __init__(
@@ -95,6 +102,10 @@ class EinsumDense(Layer):
 
     Raises:
         ShapeError: the equation does not fit the input or `output_shape`.
+
+    Example:
+        >>> tk.layers.EinsumDense("abc,cd->abd", output_shape=(None, 8))(tk.ones((2, 5, 4))).shape
+        TensorShape([2, 5, 8])
     """
 
     def __init__(

@@ -63,6 +63,13 @@ class Dropout(_Noise):
 
     Raises:
         InvalidArgumentError: the rate is outside its range.
+
+    Example:
+        >>> layer = tk.layers.Dropout(0.5, seed=1)
+        >>> layer(tk.ones((1, 4))).numpy()
+        array([[1., 1., 1., 1.]], dtype=float32)
+        >>> sorted(set(layer(tk.ones((10, 10)), training=True).numpy().ravel().tolist()))
+        [0.0, 2.0]
     """
 
     def __init__(
@@ -129,6 +136,11 @@ class SpatialDropout1D(_SpatialDropout):
 
     Raises:
         InvalidArgumentError: the rate is outside its range.
+
+    Example:
+        >>> layer = tk.layers.SpatialDropout1D(0.5, seed=1)
+        >>> layer(tk.ones((2, 4, 3)), training=True).shape
+        TensorShape([2, 4, 3])
     """
 
     rank = 1
@@ -144,12 +156,22 @@ class SpatialDropout1D(_SpatialDropout):
 
 
 class SpatialDropout2D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _SpatialDropout.__doc__
+    __doc__ = f"""{_SpatialDropout.__doc__}
+    Example:
+        >>> layer = tk.layers.SpatialDropout2D(0.5, seed=1)
+        >>> layer(tk.ones((2, 4, 4, 3)), training=True).shape
+        TensorShape([2, 4, 4, 3])
+    """
     rank = 2
 
 
 class SpatialDropout3D(_SpatialDropout):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _SpatialDropout.__doc__
+    __doc__ = f"""{_SpatialDropout.__doc__}
+    Example:
+        >>> layer = tk.layers.SpatialDropout3D(0.5, seed=1)
+        >>> layer(tk.ones((2, 4, 4, 4, 3)), training=True).shape
+        TensorShape([2, 4, 4, 4, 3])
+    """
     rank = 3
 
 
@@ -162,6 +184,11 @@ class GaussianNoise(_Noise):
 
     Raises:
         InvalidArgumentError: stddev is negative.
+
+    Example:
+        >>> layer = tk.layers.GaussianNoise(0.1, seed=1)
+        >>> layer(tk.zeros((1, 3))).numpy()
+        array([[0., 0., 0.]], dtype=float32)
     """
 
     def __init__(self, stddev: float, seed: Any = None, **kwargs: Any) -> None:
@@ -189,6 +216,11 @@ class GaussianDropout(_Noise):
 
     Raises:
         InvalidArgumentError: the rate is outside its range.
+
+    Example:
+        >>> layer = tk.layers.GaussianDropout(0.5, seed=1)
+        >>> layer(tk.ones((1, 3))).numpy()
+        array([[1., 1., 1.]], dtype=float32)
     """
 
     def __init__(self, rate: float, seed: Any = None, **kwargs: Any) -> None:
@@ -221,6 +253,14 @@ class AlphaDropout(_Noise):
 
     Raises:
         InvalidArgumentError: the rate is outside its range.
+
+    Example:
+        >>> layer = tk.layers.AlphaDropout(0.5, seed=1)
+        >>> layer(tk.ones((2, 3))).numpy()
+        array([[1., 1., 1.],
+               [1., 1., 1.]], dtype=float32)
+        >>> layer(tk.ones((2, 3)), training=True).shape
+        TensorShape([2, 3])
     """
 
     def __init__(

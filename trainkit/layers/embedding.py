@@ -26,6 +26,11 @@ class Embedding(Layer):
 
     Raises:
         InvalidArgumentError: an index is outside the table.
+
+    Example:
+        >>> layer = tk.layers.Embedding(input_dim=10, output_dim=4)
+        >>> layer(tk.constant([[1, 2, 3]])).shape
+        TensorShape([1, 3, 4])
     """
 
     def __init__(
@@ -92,6 +97,12 @@ class ReversibleEmbedding(Embedding):
         mask_zero: whether later layers skip steps whose index is 0.
         reverse_dtype: element type of the reverse direction; that of the layer by default.
         logit_soft_cap: scores become cap * tanh(score / cap).
+
+    Example:
+        >>> layer = tk.layers.ReversibleEmbedding(input_dim=10, output_dim=4)
+        >>> x = layer(tk.constant([[1, 2]]))
+        >>> layer(x, reverse=True).shape
+        TensorShape([1, 2, 10])
     """
 
     def __init__(

@@ -116,14 +116,24 @@ def _same_rank(inputs: list[Any]) -> list[Any]:
 
 
 class Add(_Merge):
-    """The sum of the inputs, which broadcast."""
+    """The sum of the inputs, which broadcast.
+
+    Example:
+        >>> tk.layers.Add()([tk.constant([1.0]), tk.constant([2.0])]).numpy()
+        array([3.], dtype=float32)
+    """
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.add(a, b)
 
 
 class Subtract(_Merge):
-    """The first of two inputs less the second."""
+    """The first of two inputs less the second.
+
+    Example:
+        >>> tk.layers.Subtract()([tk.constant([5.0]), tk.constant([2.0])]).numpy()
+        array([3.], dtype=float32)
+    """
 
     least = 2
     most = 2
@@ -136,6 +146,10 @@ class Multiply(_Merge):
     """The product of the inputs, which broadcast; masked values count as 1.
 
     Where all inputs have masks, the product is 0 where all of them are masked.
+
+    Example:
+        >>> tk.layers.Multiply()([tk.constant([2.0]), tk.constant([3.0])]).numpy()
+        array([6.], dtype=float32)
     """
 
     def _merged(self, inputs: list[Any]) -> Any:
@@ -158,7 +172,12 @@ class Multiply(_Merge):
 
 
 class Average(_Merge):
-    """The mean of the inputs, which broadcast."""
+    """The mean of the inputs, which broadcast.
+
+    Example:
+        >>> tk.layers.Average()([tk.constant([1.0]), tk.constant([2.0])]).numpy()
+        array([1.5], dtype=float32)
+    """
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.add(a, b)
@@ -168,14 +187,24 @@ class Average(_Merge):
 
 
 class Maximum(_Extreme):
-    """The greatest of the inputs, element by element; masked values do not count."""
+    """The greatest of the inputs, element by element; masked values do not count.
+
+    Example:
+        >>> tk.layers.Maximum()([tk.constant([1.0, 5.0]), tk.constant([2.0, 3.0])]).numpy()
+        array([2., 5.], dtype=float32)
+    """
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.maximum(a, b)
 
 
 class Minimum(_Extreme):
-    """The least of the inputs, element by element; masked values do not count."""
+    """The least of the inputs, element by element; masked values do not count.
+
+    Example:
+        >>> tk.layers.Minimum()([tk.constant([1.0, 5.0]), tk.constant([2.0, 3.0])]).numpy()
+        array([1., 3.], dtype=float32)
+    """
 
     def _pair(self, a: Any, b: Any) -> Any:
         return ops.minimum(a, b)
@@ -189,6 +218,11 @@ class Concatenate(_Merge):
 
     Raises:
         ShapeError: other axes differ.
+
+    Example:
+        >>> tk.layers.Concatenate()([tk.ones((2, 3)), tk.zeros((2, 1))]).numpy()
+        array([[1., 1., 1., 0.],
+               [1., 1., 1., 0.]], dtype=float32)
     """
 
     def __init__(self, axis: int = -1, **kwargs: Any) -> None:
@@ -226,6 +260,10 @@ class Dot(_Merge):
     Raises:
         InvalidArgumentError: axes is neither an int nor a pair.
         ShapeError: the sizes along the axes differ.
+
+    Example:
+        >>> tk.layers.Dot(axes=1)([tk.constant([[1.0, 2.0]]), tk.constant([[3.0, 4.0]])]).numpy()
+        array([[11.]], dtype=float32)
     """
 
     least = most = 2
@@ -280,40 +318,80 @@ def _unit(x: Any, axis: int) -> Any:
 
 
 def add(inputs: Any, **kwargs: Any) -> Any:
-    """`Add` called at once."""
+    """`Add` called at once.
+
+    Example:
+        >>> tk.layers.add([tk.constant([1.0]), tk.constant([2.0])]).numpy()
+        array([3.], dtype=float32)
+    """
     return Add(**kwargs)(inputs)
 
 
 def subtract(inputs: Any, **kwargs: Any) -> Any:
-    """`Subtract` called at once."""
+    """`Subtract` called at once.
+
+    Example:
+        >>> tk.layers.subtract([tk.constant([5.0]), tk.constant([2.0])]).numpy()
+        array([3.], dtype=float32)
+    """
     return Subtract(**kwargs)(inputs)
 
 
 def multiply(inputs: Any, **kwargs: Any) -> Any:
-    """`Multiply` called at once."""
+    """`Multiply` called at once.
+
+    Example:
+        >>> tk.layers.multiply([tk.constant([2.0]), tk.constant([3.0])]).numpy()
+        array([6.], dtype=float32)
+    """
     return Multiply(**kwargs)(inputs)
 
 
 def average(inputs: Any, **kwargs: Any) -> Any:
-    """`Average` called at once."""
+    """`Average` called at once.
+
+    Example:
+        >>> tk.layers.average([tk.constant([1.0]), tk.constant([2.0])]).numpy()
+        array([1.5], dtype=float32)
+    """
     return Average(**kwargs)(inputs)
 
 
 def maximum(inputs: Any, **kwargs: Any) -> Any:
-    """`Maximum` called at once."""
+    """`Maximum` called at once.
+
+    Example:
+        >>> tk.layers.maximum([tk.constant([1.0, 5.0]), tk.constant([2.0, 3.0])]).numpy()
+        array([2., 5.], dtype=float32)
+    """
     return Maximum(**kwargs)(inputs)
 
 
 def minimum(inputs: Any, **kwargs: Any) -> Any:
-    """`Minimum` called at once."""
+    """`Minimum` called at once.
+
+    Example:
+        >>> tk.layers.minimum([tk.constant([1.0, 5.0]), tk.constant([2.0, 3.0])]).numpy()
+        array([1., 3.], dtype=float32)
+    """
     return Minimum(**kwargs)(inputs)
 
 
 def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
-    """`Concatenate` called at once."""
+    """`Concatenate` called at once.
+
+    Example:
+        >>> tk.layers.concatenate([tk.ones((2, 3)), tk.zeros((2, 1))]).shape
+        TensorShape([2, 4])
+    """
     return Concatenate(axis=axis, **kwargs)(inputs)
 
 
 def dot(inputs: Any, axes: Any = -1, **kwargs: Any) -> Any:
-    """`Dot` called at once."""
+    """`Dot` called at once.
+
+    Example:
+        >>> tk.layers.dot([tk.constant([[1.0, 2.0]]), tk.constant([[3.0, 4.0]])], axes=1).numpy()
+        array([[11.]], dtype=float32)
+    """
     return Dot(axes=axes, **kwargs)(inputs)

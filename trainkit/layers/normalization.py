@@ -61,6 +61,14 @@ class BatchNormalization(Layer):
     Raises:
         InvalidArgumentError: `synchronized` is true, or `renorm_clipping` has other names or bounds
             that cross.
+
+    Example:
+        >>> layer = tk.layers.BatchNormalization()
+        >>> y = layer(tk.constant([[1.0], [3.0]]), training=True)
+        >>> y.numpy().round(2).ravel()
+        array([-1.,  1.], dtype=float32)
+        >>> layer.moving_mean.numpy().round(4)
+        array([0.02], dtype=float32)
     """
 
     def __init__(
@@ -294,6 +302,12 @@ class LayerNormalization(Layer):
 
     Raises:
         TypeError: `axis` is neither an int nor a list of ints.
+
+    Example:
+        >>> y = tk.layers.LayerNormalization()(tk.constant([[1.0, 3.0], [10.0, 30.0]]))
+        >>> y.numpy().round(2)
+        array([[-1.,  1.],
+               [-1.,  1.]], dtype=float32)
     """
 
     def __init__(
@@ -376,6 +390,10 @@ class RMSNormalization(Layer):
     Args:
         axis: an axis or several.
         epsilon: added to the mean square.
+
+    Example:
+        >>> tk.layers.RMSNormalization()(tk.constant([[3.0, 3.0]])).numpy().round(4)
+        array([[1., 1.]], dtype=float32)
     """
 
     def __init__(self, axis: Any = -1, epsilon: float = 1e-6, **kwargs: Any) -> None:
@@ -402,6 +420,10 @@ class UnitNormalization(Layer):
 
     Args:
         axis: an axis or several.
+
+    Example:
+        >>> tk.layers.UnitNormalization()(tk.constant([[3.0, 4.0]])).numpy()
+        array([[0.6, 0.8]], dtype=float32)
     """
 
     _without_state = True
@@ -434,6 +456,11 @@ class GroupNormalization(Layer):
 
     Raises:
         ShapeError: the features do not fall into the groups.
+
+    Example:
+        >>> y = tk.layers.GroupNormalization(groups=2)(tk.constant([[1.0, 3.0, 10.0, 30.0]]))
+        >>> y.numpy().round(2)
+        array([[-1.,  1., -1.,  1.]], dtype=float32)
     """
 
     groups: Any

@@ -25,6 +25,10 @@ class Flatten(Layer):
 
     Args:
         data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Example:
+        >>> tk.layers.Flatten()(tk.ones((2, 3, 4))).shape
+        TensorShape([2, 12])
     """
 
     def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
@@ -70,6 +74,10 @@ class Reshape(Layer):
 
     Raises:
         ShapeError: the number of values differs.
+
+    Example:
+        >>> tk.layers.Reshape((2, -1))(tk.ones((3, 8))).shape
+        TensorShape([3, 2, 4])
     """
 
     _without_state = True
@@ -110,6 +118,10 @@ class Permute(Layer):
 
     Raises:
         InvalidArgumentError: `dims` is no permutation of 1 ... n.
+
+    Example:
+        >>> tk.layers.Permute((2, 1))(tk.ones((2, 3, 4))).shape
+        TensorShape([2, 4, 3])
     """
 
     def __init__(self, dims: Any, **kwargs: Any) -> None:
@@ -135,6 +147,10 @@ class RepeatVector(Layer):
 
     Raises:
         TypeError: it is no int.
+
+    Example:
+        >>> tk.layers.RepeatVector(3)(tk.ones((2, 4))).shape
+        TensorShape([2, 3, 4])
     """
 
     def __init__(self, n: int, **kwargs: Any) -> None:
@@ -205,17 +221,29 @@ class _ZeroPadding(_Bordered):
 
 
 class ZeroPadding1D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _ZeroPadding.__doc__
+    __doc__ = f"""{_ZeroPadding.__doc__}
+    Example:
+        >>> tk.layers.ZeroPadding1D((1, 2))(tk.ones((1, 4, 3))).shape
+        TensorShape([1, 7, 3])
+    """
     rank = 1
 
 
 class ZeroPadding2D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _ZeroPadding.__doc__
+    __doc__ = f"""{_ZeroPadding.__doc__}
+    Example:
+        >>> tk.layers.ZeroPadding2D(1)(tk.ones((1, 4, 4, 3))).shape
+        TensorShape([1, 6, 6, 3])
+    """
     rank = 2
 
 
 class ZeroPadding3D(_ZeroPadding):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _ZeroPadding.__doc__
+    __doc__ = f"""{_ZeroPadding.__doc__}
+    Example:
+        >>> tk.layers.ZeroPadding3D(1)(tk.ones((1, 4, 4, 4, 3))).shape
+        TensorShape([1, 6, 6, 6, 3])
+    """
     rank = 3
 
 
@@ -258,7 +286,11 @@ class _Cropping(_Bordered):
 
 
 class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _Cropping.__doc__
+    __doc__ = f"""{_Cropping.__doc__}
+    Example:
+        >>> tk.layers.Cropping1D((1, 2))(tk.ones((1, 6, 3))).shape
+        TensorShape([1, 3, 3])
+    """
     rank = 1
 
     def get_config(self) -> dict[str, Any]:
@@ -269,12 +301,20 @@ class Cropping1D(_Cropping):  # noqa: D101 - it has the docstring of its base
 
 
 class Cropping2D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _Cropping.__doc__
+    __doc__ = f"""{_Cropping.__doc__}
+    Example:
+        >>> tk.layers.Cropping2D(((1, 1), (2, 0)))(tk.ones((1, 6, 6, 3))).shape
+        TensorShape([1, 4, 4, 3])
+    """
     rank = 2
 
 
 class Cropping3D(_Cropping):  # noqa: D101 - it has the docstring of its base
-    __doc__ = _Cropping.__doc__
+    __doc__ = f"""{_Cropping.__doc__}
+    Example:
+        >>> tk.layers.Cropping3D(1)(tk.ones((1, 6, 6, 6, 3))).shape
+        TensorShape([1, 4, 4, 4, 3])
+    """
     rank = 3
 
 
@@ -288,6 +328,10 @@ class UpSampling1D(Layer):
 
     Raises:
         TypeError: it is no int.
+
+    Example:
+        >>> tk.layers.UpSampling1D(2)(tk.constant([[[1.0], [2.0]]])).numpy().ravel()
+        array([1., 1., 2., 2.], dtype=float32)
     """
 
     def __init__(self, size: int = 2, **kwargs: Any) -> None:
@@ -310,6 +354,10 @@ class UpSampling2D(Layer):
         size: factors of height and width.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
         interpolation: `"nearest"`, `"bilinear"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
+
+    Example:
+        >>> tk.layers.UpSampling2D((2, 3))(tk.ones((1, 4, 4, 3))).shape
+        TensorShape([1, 8, 12, 3])
     """
 
     def __init__(
@@ -352,6 +400,10 @@ class UpSampling3D(Layer):
     Args:
         size: how often, one int or one for each spatial axis.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Example:
+        >>> tk.layers.UpSampling3D(2)(tk.ones((1, 2, 2, 2, 3))).shape
+        TensorShape([1, 4, 4, 4, 3])
     """
 
     def __init__(

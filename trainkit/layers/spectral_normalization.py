@@ -24,6 +24,11 @@ class SpectralNormalization(Wrapper):
 
     Raises:
         InvalidArgumentError: the layer has no such weight, or power_iterations is below 1.
+
+    Example:
+        >>> layer = tk.layers.SpectralNormalization(tk.layers.Dense(4))
+        >>> layer(tk.ones((2, 3)), training=True).shape
+        TensorShape([2, 4])
     """
 
     def __init__(self, layer: Any, power_iterations: int = 1, **kwargs: Any) -> None:

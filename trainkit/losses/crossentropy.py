@@ -49,6 +49,11 @@ def binary_crossentropy(
     Raises:
         ShapeError: the shapes do not fit.
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.binary_crossentropy([[1.0, 0.0]], [[0.5, 0.5]])
+        >>> round(float(loss[0]), 4)
+        0.6931
     """
     _check_smoothing("binary_crossentropy", label_smoothing)
     y_true, y_pred = aligned("binary_crossentropy", y_true, y_pred)
@@ -89,6 +94,11 @@ def binary_focal_crossentropy(
     Raises:
         ShapeError: the shapes do not fit.
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.binary_focal_crossentropy([[1.0, 0.0]], [[0.5, 0.5]], gamma=2.0)
+        >>> round(float(loss[0]), 4)
+        0.1733
     """
     _check_smoothing("binary_focal_crossentropy", label_smoothing)
     y_true, y_pred = aligned("binary_focal_crossentropy", y_true, y_pred)
@@ -131,6 +141,11 @@ def categorical_crossentropy(
     Raises:
         ShapeError: the shapes differ; integer labels go to `sparse_categorical_crossentropy`.
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.categorical_crossentropy([[0.0, 1.0]], [[0.5, 0.5]])
+        >>> round(float(loss[0]), 4)
+        0.6931
     """
     _check_smoothing("categorical_crossentropy", label_smoothing)
     y_true, y_pred = _one_hot_pair("categorical_crossentropy", y_true, y_pred, axis)
@@ -192,6 +207,11 @@ def categorical_focal_crossentropy(
     Raises:
         ShapeError: the shapes differ.
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.categorical_focal_crossentropy([[0.0, 1.0]], [[0.5, 0.5]])
+        >>> round(float(loss[0]), 4)
+        0.0433
     """
     _check_smoothing("categorical_focal_crossentropy", label_smoothing)
     y_true, y_pred = _one_hot_pair("categorical_focal_crossentropy", y_true, y_pred, axis)
@@ -233,6 +253,11 @@ def sparse_categorical_crossentropy(
     Raises:
         ShapeError: the shapes do not fit.
         InvalidArgumentError: a label is out of range; names it.
+
+    Example:
+        >>> loss = tk.losses.sparse_categorical_crossentropy([1], [[0.5, 0.5]])
+        >>> round(float(loss[0]), 4)
+        0.6931
     """
     y_pred = as_floats(y_pred)
     labels = _class_numbers(y_true, y_pred, axis)
@@ -286,6 +311,11 @@ def categorical_generalized_cross_entropy(y_true: Any, y_pred: Any, q: float = 0
         ShapeError: the shapes do not fit.
         InvalidArgumentError: a class number is out of range; names it.
         ValueError: `q` is out of range.
+
+    Example:
+        >>> loss = tk.losses.categorical_generalized_cross_entropy([1], [[0.75, 0.25]], q=0.5)
+        >>> round(float(loss[0]), 4)
+        1.0
     """
     if not 0 < q < 1:
         raise ValueError(f"categorical_generalized_cross_entropy: q must be in (0, 1), got {q!r}")
@@ -313,6 +343,11 @@ class BinaryCrossentropy(LossFunctionWrapper):
 
     Raises:
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.BinaryCrossentropy(from_logits=True)
+        >>> round(float(loss([[1.0], [0.0]], [[0.0], [0.0]])), 4)
+        0.6931
     """
 
     def __init__(
@@ -345,6 +380,11 @@ class BinaryFocalCrossentropy(LossFunctionWrapper):
 
     Raises:
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.BinaryFocalCrossentropy(gamma=2.0)
+        >>> round(float(loss([[1.0], [0.0]], [[0.5], [0.5]])), 4)
+        0.1733
     """
 
     def __init__(
@@ -383,6 +423,11 @@ class CategoricalCrossentropy(LossFunctionWrapper):
 
     Raises:
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.CategoricalCrossentropy(from_logits=True)
+        >>> round(float(loss([[0.0, 1.0]], [[0.0, 0.0]])), 4)
+        0.6931
     """
 
     def __init__(
@@ -415,6 +460,11 @@ class CategoricalFocalCrossentropy(LossFunctionWrapper):
 
     Raises:
         ValueError: `label_smoothing` is out of range.
+
+    Example:
+        >>> loss = tk.losses.CategoricalFocalCrossentropy(alpha=0.25, gamma=2.0)
+        >>> round(float(loss([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.0433
     """
 
     def __init__(
@@ -449,6 +499,11 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         from_logits, ignore_class, axis: see `sparse_categorical_crossentropy`. Samples that are
             ignored do not count in a mean either.
         reduction, name, dtype: see `Loss`.
+
+    Example:
+        >>> loss = tk.losses.SparseCategoricalCrossentropy(from_logits=True)
+        >>> round(float(loss([0, 1], [[0.0, 0.0], [0.0, 0.0]])), 4)
+        0.6931
     """
 
     def __init__(
@@ -480,6 +535,11 @@ class CategoricalGeneralizedCrossEntropy(LossFunctionWrapper):
 
     Raises:
         ValueError: `q` is out of range.
+
+    Example:
+        >>> loss = tk.losses.CategoricalGeneralizedCrossEntropy(q=0.5)
+        >>> round(float(loss([1], [[0.75, 0.25]])), 4)
+        1.0
     """
 
     def __init__(

@@ -23,6 +23,11 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> loss = tk.losses.kl_divergence([[0.5, 0.5]], [[0.25, 0.75]])
+        >>> round(float(loss[0]), 4)
+        0.1438
     """
     y_true, y_pred = aligned("kl_divergence", y_true, y_pred)
     y_true = ops.clip(y_true, EPSILON, 1.0)
@@ -31,7 +36,13 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
 
 
 class KLDivergence(LossFunctionWrapper):
-    """Kullback-Leibler divergence of distributions; see `kl_divergence`."""
+    """Kullback-Leibler divergence of distributions; see `kl_divergence`.
+
+    Example:
+        >>> loss = tk.losses.KLDivergence()
+        >>> round(float(loss([[0.5, 0.5]], [[0.25, 0.75]])), 4)
+        0.1438
+    """
 
     def __init__(
         self,

@@ -21,7 +21,13 @@ REDUCTIONS = ("sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "
 
 
 class Reduction:
-    """TensorFlow 2's names of reductions, such as `Reduction.NONE` for `"none"`."""
+    """TensorFlow 2's names of reductions, such as `Reduction.NONE` for `"none"`.
+
+    Example:
+        >>> loss = tk.losses.MeanSquaredError(reduction=tk.losses.Reduction.SUM)
+        >>> float(loss([[1.0], [1.0]], [[0.0], [0.0]]))
+        2.0
+    """
 
     AUTO = "auto"
     NONE = "none"
@@ -67,6 +73,13 @@ class Loss:
 
     Raises:
         ValueError: `reduction` is none of these.
+
+    Example:
+        >>> class Quartic(tk.losses.Loss):
+        ...     def call(self, y_true, y_pred):
+        ...         return tk.reduce_mean((y_true - y_pred) ** 4, axis=-1)
+        >>> float(Quartic()(tk.zeros((2, 3)), tk.fill((2, 3), 2.0)))
+        16.0
     """
 
     def __init__(
@@ -251,6 +264,11 @@ class LossFunctionWrapper(Loss):
         fn: `fn(y_true, y_pred, **settings)`.
         reduction, name, dtype: see `Loss`.
         **settings: handed to `fn`.
+
+    Example:
+        >>> loss = tk.losses.LossFunctionWrapper(tk.losses.huber, delta=2.0)
+        >>> float(loss([[0.0]], [[1.0]]))
+        0.5
     """
 
     def __init__(

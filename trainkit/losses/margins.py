@@ -33,6 +33,10 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.hinge([[1.0, -1.0]], [[0.5, 0.5]]).numpy()
+        array([1.], dtype=float32)
     """
     y_true, y_pred = aligned("hinge", y_true, y_pred)
     return ops.mean(ops.maximum(1.0 - _as_signs(y_true) * y_pred, 0.0), axis=-1)
@@ -50,6 +54,10 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.squared_hinge([[1.0, -1.0]], [[0.5, 0.5]]).numpy()
+        array([1.25], dtype=float32)
     """
     y_true, y_pred = aligned("squared_hinge", y_true, y_pred)
     return ops.mean(ops.square(ops.maximum(1.0 - _as_signs(y_true) * y_pred, 0.0)), axis=-1)
@@ -67,6 +75,10 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.categorical_hinge([[0.0, 1.0]], [[0.25, 0.5]]).numpy()
+        array([0.75], dtype=float32)
     """
     y_true, y_pred = aligned("categorical_hinge", y_true, y_pred)
     pos = ops.sum(y_true * y_pred, axis=-1)
@@ -105,6 +117,11 @@ def circle(
 
     Raises:
         ShapeError: there is not one label per embedding.
+
+    Example:
+        >>> directions = tk.math.l2_normalize([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], -1)
+        >>> tk.losses.circle([0, 0, 1, 1], directions, gamma=1.0).shape
+        TensorShape([4])
     """
     y_pred = as_floats(y_pred)
     labels = _flat_labels("circle", y_true, y_pred)
@@ -149,7 +166,12 @@ def _flat_labels(name: str, labels: Any, embeddings: Tensor) -> Tensor:
 
 
 class Hinge(LossFunctionWrapper):
-    """Margin of scores by sign; see `hinge`."""
+    """Margin of scores by sign; see `hinge`.
+
+    Example:
+        >>> float(tk.losses.Hinge()([[1.0, -1.0]], [[0.5, 0.5]]))
+        1.0
+    """
 
     def __init__(
         self,
@@ -161,7 +183,12 @@ class Hinge(LossFunctionWrapper):
 
 
 class SquaredHinge(LossFunctionWrapper):
-    """Squared margin of scores by sign; see `squared_hinge`."""
+    """Squared margin of scores by sign; see `squared_hinge`.
+
+    Example:
+        >>> float(tk.losses.SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]]))
+        1.25
+    """
 
     def __init__(
         self,
@@ -173,7 +200,12 @@ class SquaredHinge(LossFunctionWrapper):
 
 
 class CategoricalHinge(LossFunctionWrapper):
-    """Margin of the true class over the best other; see `categorical_hinge`."""
+    """Margin of the true class over the best other; see `categorical_hinge`.
+
+    Example:
+        >>> float(tk.losses.CategoricalHinge()([[0.0, 1.0]], [[0.25, 0.5]]))
+        0.75
+    """
 
     def __init__(
         self,
@@ -190,6 +222,13 @@ class Circle(LossFunctionWrapper):
     Args:
         gamma, margin, remove_diagonal: see `circle`.
         reduction, name, dtype: see `Loss`.
+
+    Example:
+        >>> labels = [0, 0, 1, 1]
+        >>> directions = tk.math.l2_normalize([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]], -1)
+        >>> loss = tk.losses.Circle(gamma=1.0)(labels, directions)
+        >>> loss.shape, bool(loss > 0)
+        (TensorShape([]), True)
     """
 
     def __init__(

@@ -27,6 +27,10 @@ def dice(y_true: Any, y_pred: Any, axis: Any = None) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> float(tk.losses.dice([[1.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]))
+        0.5
     """
     y_true, y_pred = aligned("dice", y_true, y_pred)
     both = ops.sum(y_true * y_pred, axis=axis)
@@ -54,6 +58,10 @@ def tversky(
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> round(float(tk.losses.tversky([[1.0, 1.0]], [[1.0, 0.0]])), 4)
+        0.3333
     """
     y_true, y_pred = aligned("tversky", y_true, y_pred)
     tp = ops.sum(y_true * y_pred, axis=axis)
@@ -77,6 +85,10 @@ def ctc(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: a rank is not as above, or the batch sizes differ.
+
+    Example:
+        >>> tk.losses.ctc([[1, 2]], tk.zeros((1, 4, 3))).shape
+        TensorShape([1])
     """
     y_pred = as_floats(y_pred)
     y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
@@ -98,6 +110,10 @@ class Dice(LossFunctionWrapper):
     Args:
         reduction, name, dtype: see `Loss`.
         axis: axes of the sums; all of them by default.
+
+    Example:
+        >>> float(tk.losses.Dice()([[1.0, 1.0], [0.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]))
+        0.5
     """
 
     def __init__(
@@ -118,6 +134,11 @@ class Tversky(LossFunctionWrapper):
         beta: weight of false negatives.
         reduction, name, dtype: see `Loss`.
         axis: axes of the sums; all of them by default.
+
+    Example:
+        >>> loss = tk.losses.Tversky(alpha=0.5, beta=0.5)
+        >>> round(float(loss([[1.0, 1.0]], [[1.0, 0.0]])), 4)
+        0.3333
     """
 
     def __init__(
@@ -133,7 +154,13 @@ class Tversky(LossFunctionWrapper):
 
 
 class CTC(LossFunctionWrapper):
-    """Connectionist temporal classification; see `ctc`."""
+    """Connectionist temporal classification; see `ctc`.
+
+    Example:
+        >>> logits = tk.zeros((1, 4, 3))
+        >>> round(float(tk.losses.CTC()([[1, 2]], logits)), 4)
+        1.6864
+    """
 
     def __init__(
         self,

@@ -88,12 +88,23 @@ def get(identifier: Any) -> Any:
     Raises:
         ValueError: there is no such loss; lists those there are.
         TypeError: `identifier` is something else.
+
+    Example:
+        >>> tk.losses.get("mse").__name__
+        'mean_squared_error'
+        >>> tk.losses.get("Huber").get_config()["delta"]
+        1.0
     """
     return LOSSES.get(identifier)
 
 
 def serialize(loss: Any) -> Any:
-    """A loss as plain data: a function's name, or `class_name` and `config`."""
+    """A loss as plain data: a function's name, or `class_name` and `config`.
+
+    Example:
+        >>> tk.losses.serialize(tk.losses.Huber(delta=2.0))["class_name"]
+        'Huber'
+    """
     return LOSSES.serialize(loss)
 
 
@@ -106,5 +117,10 @@ def deserialize(name: Any, custom_objects: dict[str, Any] | None = None) -> Any:
 
     Raises:
         ValueError: there is no loss of that name.
+
+    Example:
+        >>> config = tk.losses.serialize(tk.losses.Huber(delta=2.0))
+        >>> tk.losses.deserialize(config).get_config()["delta"]
+        2.0
     """
     return LOSSES.deserialize(name, custom_objects)

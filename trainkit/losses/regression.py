@@ -28,6 +28,10 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.mean_squared_error([[0.0, 1.0]], [[2.0, 1.0]]).numpy()
+        array([2.], dtype=float32)
     """
     y_true, y_pred = aligned("mean_squared_error", y_true, y_pred)
     return ops.mean(ops.square(y_true - y_pred), axis=-1)
@@ -45,6 +49,10 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.mean_absolute_error([[0.0, 1.0]], [[1.0, 1.0]]).numpy()
+        array([0.5], dtype=float32)
     """
     y_true, y_pred = aligned("mean_absolute_error", y_true, y_pred)
     return ops.mean(ops.absolute(y_true - y_pred), axis=-1)
@@ -62,6 +70,10 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.mean_absolute_percentage_error([[2.0, 4.0]], [[1.0, 4.0]]).numpy()
+        array([25.], dtype=float32)
     """
     y_true, y_pred = aligned("mean_absolute_percentage_error", y_true, y_pred)
     relative = ops.absolute((y_true - y_pred) / ops.maximum(ops.absolute(y_true), EPSILON))
@@ -80,6 +92,11 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> loss = tk.losses.mean_squared_logarithmic_error([[0.0, 1.0]], [[1.0, 1.0]])
+        >>> round(float(loss[0]), 4)
+        0.2402
     """
     y_true, y_pred = aligned("mean_squared_logarithmic_error", y_true, y_pred)
     of_true = ops.log(ops.maximum(y_true, EPSILON) + 1)
@@ -103,6 +120,10 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.huber([[0.0, 0.0]], [[0.5, 2.0]]).numpy()
+        array([0.8125], dtype=float32)
     """
     y_true, y_pred = aligned("huber", y_true, y_pred)
     size = ops.absolute(y_true - y_pred)
@@ -122,6 +143,11 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> loss = tk.losses.log_cosh([[0.0, 0.0]], [[0.0, 2.0]])
+        >>> round(float(loss[0]), 4)
+        0.6625
     """
     y_true, y_pred = aligned("log_cosh", y_true, y_pred)
     error = y_pred - y_true
@@ -140,6 +166,10 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> round(float(tk.losses.poisson([[0.0, 1.0]], [[1.0, 1.0]])[0]), 4)
+        1.0
     """
     y_true, y_pred = aligned("poisson", y_true, y_pred)
     return ops.mean(y_pred - y_true * ops.log(y_pred + EPSILON), axis=-1)
@@ -158,6 +188,10 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.losses.cosine_similarity([[1.0, 0.0]], [[2.0, 0.0]]).numpy()
+        array([-1.], dtype=float32)
     """
     y_true, y_pred = aligned("cosine_similarity", y_true, y_pred)
     return -ops.sum(_unit(y_true, axis) * _unit(y_pred, axis), axis=axis)
@@ -169,7 +203,15 @@ def _unit(x: Tensor, axis: int) -> Tensor:
 
 
 class MeanSquaredError(LossFunctionWrapper):
-    """Mean of (y_true - y_pred)**2; see `mean_squared_error`."""
+    """Mean of (y_true - y_pred)**2; see `mean_squared_error`.
+
+    Example:
+        >>> loss = tk.losses.MeanSquaredError()
+        >>> float(loss([[0.0], [1.0]], [[2.0], [1.0]]))
+        2.0
+        >>> float(loss([[0.0], [1.0]], [[2.0], [1.0]], sample_weight=[0.5, 1.0]))
+        1.0
+    """
 
     def __init__(
         self,
@@ -181,7 +223,12 @@ class MeanSquaredError(LossFunctionWrapper):
 
 
 class MeanAbsoluteError(LossFunctionWrapper):
-    """Mean of |y_true - y_pred|; see `mean_absolute_error`."""
+    """Mean of |y_true - y_pred|; see `mean_absolute_error`.
+
+    Example:
+        >>> float(tk.losses.MeanAbsoluteError()([[0.0, 1.0]], [[1.0, 1.0]]))
+        0.5
+    """
 
     def __init__(
         self,
@@ -193,7 +240,12 @@ class MeanAbsoluteError(LossFunctionWrapper):
 
 
 class MeanAbsolutePercentageError(LossFunctionWrapper):
-    """Mean relative error in percent; see `mean_absolute_percentage_error`."""
+    """Mean relative error in percent; see `mean_absolute_percentage_error`.
+
+    Example:
+        >>> float(tk.losses.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]]))
+        25.0
+    """
 
     def __init__(
         self,
@@ -205,7 +257,12 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
 
 
 class MeanSquaredLogarithmicError(LossFunctionWrapper):
-    """Mean squared difference of logarithms; see `mean_squared_logarithmic_error`."""
+    """Mean squared difference of logarithms; see `mean_squared_logarithmic_error`.
+
+    Example:
+        >>> round(float(tk.losses.MeanSquaredLogarithmicError()([[0.0, 1.0]], [[1.0, 1.0]])), 4)
+        0.2402
+    """
 
     def __init__(
         self,
@@ -225,6 +282,10 @@ class Huber(LossFunctionWrapper):
 
     Raises:
         ValueError: `delta` is 0 or less.
+
+    Example:
+        >>> float(tk.losses.Huber(delta=1.0)([[0.0, 0.0]], [[0.5, 2.0]]))
+        0.8125
     """
 
     def __init__(
@@ -240,7 +301,12 @@ class Huber(LossFunctionWrapper):
 
 
 class LogCosh(LossFunctionWrapper):
-    """Mean of log(cosh(error)); see `log_cosh`."""
+    """Mean of log(cosh(error)); see `log_cosh`.
+
+    Example:
+        >>> round(float(tk.losses.LogCosh()([[0.0, 0.0]], [[0.0, 2.0]])), 4)
+        0.6625
+    """
 
     def __init__(
         self,
@@ -252,7 +318,12 @@ class LogCosh(LossFunctionWrapper):
 
 
 class Poisson(LossFunctionWrapper):
-    """Likelihood of counts; see `poisson`."""
+    """Likelihood of counts; see `poisson`.
+
+    Example:
+        >>> round(float(tk.losses.Poisson()([[0.0, 1.0]], [[1.0, 1.0]])), 4)
+        1.0
+    """
 
     def __init__(
         self,
@@ -269,6 +340,10 @@ class CosineSimilarity(LossFunctionWrapper):
     Args:
         axis: axis of the vectors.
         reduction, name, dtype: see `Loss`.
+
+    Example:
+        >>> float(tk.losses.CosineSimilarity()([[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [3.0, 0.0]]))
+        -0.5
     """
 
     def __init__(

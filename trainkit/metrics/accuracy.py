@@ -48,6 +48,10 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.metrics.binary_accuracy([[1.0, 0.0]], [[0.75, 0.75]]).numpy()
+        array([[1., 0.]], dtype=float32)
     """
     y_true, y_pred = aligned("binary_accuracy", y_true, y_pred)
     chosen = ops.cast(ops.greater(y_pred, threshold), y_pred.dtype)
@@ -66,6 +70,10 @@ def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.metrics.categorical_accuracy([[0, 1], [1, 0]], [[0.25, 0.75], [0.25, 0.75]]).numpy()
+        array([1., 0.], dtype=float32)
     """
     y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
     y_pred = as_floats(y_pred)
@@ -141,13 +149,24 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.metrics.sparse_categorical_accuracy([1, 0], [[0.25, 0.75], [0.25, 0.75]]).numpy()
+        array([1., 0.], dtype=float32)
     """
     hits: Tensor = _hits(*class_numbers(y_true, y_pred))
     return hits
 
 
 class Accuracy(MeanMetricWrapper):
-    """Share of predictions that equal the labels; see `accuracy`."""
+    """Share of predictions that equal the labels; see `accuracy`.
+
+    Example:
+        >>> metric = tk.metrics.Accuracy()
+        >>> metric.update_state([1, 2, 3, 4], [1, 2, 0, 4])
+        >>> float(metric.result())
+        0.75
+    """
 
     def __init__(self, name: str | None = "accuracy", dtype: Any = None) -> None:
         super().__init__(accuracy, name, dtype)
@@ -163,6 +182,12 @@ class BinaryAccuracy(MeanMetricWrapper):
 
     Raises:
         ValueError: `threshold` is out of range.
+
+    Example:
+        >>> metric = tk.metrics.BinaryAccuracy(threshold=0.5)
+        >>> metric.update_state([[1.0], [0.0]], [[0.75], [0.75]])
+        >>> float(metric.result())
+        0.5
     """
 
     def __init__(
@@ -174,14 +199,28 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 
 class CategoricalAccuracy(MeanMetricWrapper):
-    """Share of samples whose best score is that of the one-hot label."""
+    """Share of samples whose best score is that of the one-hot label.
+
+    Example:
+        >>> metric = tk.metrics.CategoricalAccuracy()
+        >>> metric.update_state([[0, 1], [1, 0]], [[0.25, 0.75], [0.25, 0.75]])
+        >>> float(metric.result())
+        0.5
+    """
 
     def __init__(self, name: str | None = "categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(categorical_accuracy, name, dtype)
 
 
 class SparseCategoricalAccuracy(MeanMetricWrapper):
-    """Share of samples whose best score is that of the class number."""
+    """Share of samples whose best score is that of the class number.
+
+    Example:
+        >>> metric = tk.metrics.SparseCategoricalAccuracy()
+        >>> metric.update_state([1, 0], [[0.25, 0.75], [0.25, 0.75]])
+        >>> float(metric.result())
+        0.5
+    """
 
     def __init__(self, name: str | None = "sparse_categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(sparse_categorical_accuracy, name, dtype)

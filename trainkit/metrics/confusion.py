@@ -248,25 +248,53 @@ class _OneCount(ConfusionMetric):
 
 
 class TruePositives(_OneCount):
-    """Weight of true labels that are predicted as such; see the arguments of its base."""
+    """Weight of true labels that are predicted as such; see the arguments of its base.
+
+    Example:
+        >>> metric = tk.metrics.TruePositives()
+        >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.25])
+        >>> float(metric.result())
+        1.0
+    """
 
     _count = "tp"
 
 
 class FalsePositives(_OneCount):
-    """Weight of false labels that are predicted as true."""
+    """Weight of false labels that are predicted as true.
+
+    Example:
+        >>> metric = tk.metrics.FalsePositives()
+        >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.75])
+        >>> float(metric.result())
+        1.0
+    """
 
     _count = "fp"
 
 
 class TrueNegatives(_OneCount):
-    """Weight of false labels that are predicted as such."""
+    """Weight of false labels that are predicted as such.
+
+    Example:
+        >>> metric = tk.metrics.TrueNegatives()
+        >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.25])
+        >>> float(metric.result())
+        1.0
+    """
 
     _count = "tn"
 
 
 class FalseNegatives(_OneCount):
-    """Weight of true labels that are predicted as false."""
+    """Weight of true labels that are predicted as false.
+
+    Example:
+        >>> metric = tk.metrics.FalseNegatives()
+        >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.75])
+        >>> float(metric.result())
+        1.0
+    """
 
     _count = "fn"
 
@@ -317,12 +345,26 @@ class _Ratio(ConfusionMetric):
 
 
 class Precision(_Ratio):
-    """Share of what is predicted as true that is true: tp / (tp + fp); 0 where nothing is."""
+    """Share of what is predicted as true that is true: tp / (tp + fp); 0 where nothing is.
+
+    Example:
+        >>> metric = tk.metrics.Precision()
+        >>> metric.update_state([0, 1, 1, 1], [0.75, 0.25, 0.75, 0.75])
+        >>> round(float(metric.result()), 4)
+        0.6667
+    """
 
     _other = "fp"
 
 
 class Recall(_Ratio):
-    """Share of what is true that is predicted as such: tp / (tp + fn); 0 where nothing is."""
+    """Share of what is true that is predicted as such: tp / (tp + fn); 0 where nothing is.
+
+    Example:
+        >>> metric = tk.metrics.Recall()
+        >>> metric.update_state([0, 1, 1, 1], [0.75, 0.25, 0.75, 0.75])
+        >>> round(float(metric.result()), 4)
+        0.6667
+    """
 
     _other = "fn"

@@ -27,6 +27,12 @@ class FBetaScore(Metric):
 
     Raises:
         ValueError: an argument is none of these or out of range.
+
+    Example:
+        >>> metric = tk.metrics.FBetaScore(average="macro", beta=2.0, threshold=0.5)
+        >>> metric.update_state([[1, 1], [0, 1]], [[0.75, 0.25], [0.75, 0.75]])
+        >>> round(float(metric.result()), 4)
+        0.6944
     """
 
     def __init__(
@@ -132,6 +138,12 @@ class F1Score(FBetaScore):
 
     Raises:
         ValueError: an argument is none of these or out of range.
+
+    Example:
+        >>> metric = tk.metrics.F1Score(threshold=0.5)
+        >>> metric.update_state([[1, 1], [0, 1]], [[0.75, 0.25], [0.75, 0.75]])
+        >>> metric.result().numpy().round(4)
+        array([0.6667, 0.6667], dtype=float32)
     """
 
     def __init__(

@@ -132,6 +132,12 @@ class IoU(_ConfusionMatrix):
 
     Raises:
         ValueError: a chosen class is not in [0, num_classes).
+
+    Example:
+        >>> metric = tk.metrics.IoU(num_classes=2, target_class_ids=[0])
+        >>> metric.update_state([0, 0, 1, 1], [0, 1, 0, 1])
+        >>> round(float(metric.result()), 4)
+        0.3333
     """
 
     def __init__(
@@ -181,6 +187,12 @@ class MeanIoU(IoU):
         sparse_y_true: labels are class numbers; otherwise scores along `axis`.
         sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
         axis: axis of the classes.
+
+    Example:
+        >>> metric = tk.metrics.MeanIoU(num_classes=2)
+        >>> metric.update_state([0, 0, 1, 1], [0, 1, 0, 1])
+        >>> round(float(metric.result()), 4)
+        0.3333
     """
 
     def __init__(
@@ -222,6 +234,12 @@ class BinaryIoU(IoU):
 
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> metric = tk.metrics.BinaryIoU(target_class_ids=[0, 1], threshold=0.5)
+        >>> metric.update_state([0, 1, 1, 1], [0.25, 0.75, 0.25, 0.75])
+        >>> round(float(metric.result()), 4)
+        0.5833
     """
 
     def __init__(
@@ -263,6 +281,12 @@ class OneHotIoU(IoU):
 
     Raises:
         ValueError: a chosen class is not in [0, num_classes).
+
+    Example:
+        >>> metric = tk.metrics.OneHotIoU(num_classes=2, target_class_ids=[0])
+        >>> metric.update_state([[1, 0], [0, 1]], [[0.75, 0.25], [0.75, 0.25]])
+        >>> float(metric.result())
+        0.5
     """
 
     def __init__(
@@ -296,6 +320,12 @@ class OneHotMeanIoU(MeanIoU):
         ignore_class: labels of this class do not count.
         sparse_y_pred: predictions are class numbers; otherwise scores along `axis`.
         axis: axis of the classes.
+
+    Example:
+        >>> metric = tk.metrics.OneHotMeanIoU(num_classes=2)
+        >>> metric.update_state([[1, 0], [0, 1]], [[0.75, 0.25], [0.75, 0.25]])
+        >>> float(metric.result())
+        0.25
     """
 
     def __init__(

@@ -58,6 +58,21 @@ class Metric(Trackable):
     Args:
         dtype: dtype of state and result; the default float type by default.
         name: what the metric is called; by default its class name in snake case.
+
+    Example:
+        >>> class Largest(tk.metrics.Metric):
+        ...     def __init__(self, name="largest"):
+        ...         super().__init__(name=name)
+        ...         self.value = self.add_variable((), initializer="zeros", name="value")
+        ...     def update_state(self, y_true, y_pred, sample_weight=None):
+        ...         error = tk.reduce_max(tk.abs(tk.convert_to_tensor(y_true) - y_pred))
+        ...         self.value.assign(tk.maximum(self.value, error))
+        ...     def result(self):
+        ...         return self.value
+        >>> metric = Largest()
+        >>> metric.update_state([1.0, 2.0], [1.0, 5.0])
+        >>> float(metric.result())
+        3.0
     """
 
     def __init__(self, dtype: Any = None, name: str | None = None) -> None:
@@ -310,6 +325,13 @@ class Sum(Metric):
     Args:
         name: what the metric is called.
         dtype: dtype of state and result.
+
+    Example:
+        >>> metric = tk.metrics.Sum()
+        >>> metric.update_state([1.0, 2.0])
+        >>> metric.update_state(4.0)
+        >>> float(metric.result())
+        7.0
     """
 
     def __init__(self, name: str | None = "sum", dtype: Any = None) -> None:
@@ -402,6 +424,11 @@ class MeanScore(Mean):
     Args:
         name: what the metric is called; by default its class name in snake case.
         dtype: dtype of state and result.
+
+    Example:
+        >>> metric = tk.metrics.MeanSquaredError()
+        >>> isinstance(metric, tk.metrics.MeanScore)
+        True
     """
 
     def __init__(self, name: str | None = None, dtype: Any = None) -> None:
@@ -453,6 +480,12 @@ class MeanMetricWrapper(MeanScore):
         name: what the metric is called; by default the function's name.
         dtype: dtype of state and result.
         **settings: handed to `fn`.
+
+    Example:
+        >>> metric = tk.metrics.MeanMetricWrapper(lambda y, guess: abs(y - guess), name="gap")
+        >>> metric.update_state([1.0, 2.0], [1.0, 4.0])
+        >>> float(metric.result())
+        1.0
     """
 
     def __init__(

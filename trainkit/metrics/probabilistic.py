@@ -9,14 +9,28 @@ from trainkit.metrics.metric import MeanMetricWrapper
 
 
 class KLDivergence(MeanMetricWrapper):
-    """Mean Kullback-Leibler divergence of y_pred from y_true."""
+    """Mean Kullback-Leibler divergence of y_pred from y_true.
+
+    Example:
+        >>> metric = tk.metrics.KLDivergence()
+        >>> metric.update_state([[0.5, 0.5]], [[0.25, 0.75]])
+        >>> round(float(metric.result()), 4)
+        0.1438
+    """
 
     def __init__(self, name: str | None = "kl_divergence", dtype: Any = None) -> None:
         super().__init__(divergence.kl_divergence, name, dtype)
 
 
 class Poisson(MeanMetricWrapper):
-    """Mean of y_pred - y_true * log(y_pred)."""
+    """Mean of y_pred - y_true * log(y_pred).
+
+    Example:
+        >>> metric = tk.metrics.Poisson()
+        >>> metric.update_state([[0.0, 1.0]], [[1.0, 1.0]])
+        >>> round(float(metric.result()), 4)
+        1.0
+    """
 
     def __init__(self, name: str | None = "poisson", dtype: Any = None) -> None:
         super().__init__(regression.poisson, name, dtype)
@@ -30,6 +44,12 @@ class BinaryCrossentropy(MeanMetricWrapper):
         dtype: dtype of state and result.
         from_logits: whether the sigmoid is still to be taken.
         label_smoothing: share by which labels move towards 1/2, in [0, 1].
+
+    Example:
+        >>> metric = tk.metrics.BinaryCrossentropy()
+        >>> metric.update_state([[1.0], [0.0]], [[0.5], [0.5]])
+        >>> round(float(metric.result()), 4)
+        0.6931
     """
 
     def __init__(
@@ -57,6 +77,12 @@ class CategoricalCrossentropy(MeanMetricWrapper):
         from_logits: whether the softmax is still to be taken.
         label_smoothing: share by which labels move towards 1 / classes, in [0, 1].
         axis: axis of the classes.
+
+    Example:
+        >>> metric = tk.metrics.CategoricalCrossentropy()
+        >>> metric.update_state([[0.0, 1.0]], [[0.5, 0.5]])
+        >>> round(float(metric.result()), 4)
+        0.6931
     """
 
     def __init__(
@@ -86,6 +112,12 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
         from_logits: whether the softmax is still to be taken.
         ignore_class: samples with this label give 0, and count only where there are no weights.
         axis: axis of the classes.
+
+    Example:
+        >>> metric = tk.metrics.SparseCategoricalCrossentropy()
+        >>> metric.update_state([1, 0], [[0.5, 0.5], [0.5, 0.5]])
+        >>> round(float(metric.result()), 4)
+        0.6931
     """
 
     def __init__(
@@ -107,21 +139,42 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
 
 
 class Hinge(MeanMetricWrapper):
-    """Mean of max(1 - y_true * y_pred, 0)."""
+    """Mean of max(1 - y_true * y_pred, 0).
+
+    Example:
+        >>> metric = tk.metrics.Hinge()
+        >>> metric.update_state([[1.0, -1.0]], [[0.5, 0.5]])
+        >>> float(metric.result())
+        1.0
+    """
 
     def __init__(self, name: str | None = "hinge", dtype: Any = None) -> None:
         super().__init__(margins.hinge, name, dtype)
 
 
 class SquaredHinge(MeanMetricWrapper):
-    """Mean of max(1 - y_true * y_pred, 0)**2."""
+    """Mean of max(1 - y_true * y_pred, 0)**2.
+
+    Example:
+        >>> metric = tk.metrics.SquaredHinge()
+        >>> metric.update_state([[1.0, -1.0]], [[0.5, 0.5]])
+        >>> float(metric.result())
+        1.25
+    """
 
     def __init__(self, name: str | None = "squared_hinge", dtype: Any = None) -> None:
         super().__init__(margins.squared_hinge, name, dtype)
 
 
 class CategoricalHinge(MeanMetricWrapper):
-    """Mean margin of the true class over the best other."""
+    """Mean margin of the true class over the best other.
+
+    Example:
+        >>> metric = tk.metrics.CategoricalHinge()
+        >>> metric.update_state([[0.0, 1.0]], [[0.25, 0.5]])
+        >>> float(metric.result())
+        0.75
+    """
 
     def __init__(self, name: str | None = "categorical_hinge", dtype: Any = None) -> None:
         super().__init__(margins.categorical_hinge, name, dtype)

@@ -103,12 +103,23 @@ def get(identifier: Any) -> Any:
     Raises:
         ValueError: there is no such metric; lists those there are.
         TypeError: `identifier` is something else.
+
+    Example:
+        >>> type(tk.metrics.get("accuracy")).__name__
+        'Accuracy'
+        >>> tk.metrics.get("Precision").name
+        'precision'
     """
     return METRICS.get(identifier)
 
 
 def serialize(metric: Any) -> Any:
-    """A metric as plain data: `class_name` and `config`. The state is not in it."""
+    """A metric as plain data: `class_name` and `config`. The state is not in it.
+
+    Example:
+        >>> tk.metrics.serialize(tk.metrics.Recall())["class_name"]
+        'Recall'
+    """
     return METRICS.serialize(metric)
 
 
@@ -121,5 +132,10 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
 
     Raises:
         ValueError: there is no metric of that name.
+
+    Example:
+        >>> config = tk.metrics.serialize(tk.metrics.Precision(thresholds=0.25))
+        >>> tk.metrics.deserialize(config).get_config()["thresholds"]
+        0.25
     """
     return METRICS.deserialize(config, custom_objects)

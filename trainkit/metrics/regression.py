@@ -51,6 +51,10 @@ def pearson_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.metrics.pearson_correlation([[1.0, 2.0, 3.0]], [[2.0, 4.0, 6.0]]).numpy().round(4)
+        array([1.], dtype=float32)
     """
     y_true, y_pred = aligned("pearson_correlation", y_true, y_pred)
     return cosine_similarity(_centred(y_true, axis), _centred(y_pred, axis), axis)
@@ -72,6 +76,11 @@ def concordance_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> x = tk.constant([[1.0, 2.0, 3.0]])
+        >>> tk.metrics.concordance_correlation(x, x).numpy().round(4)
+        array([1.], dtype=float32)
     """
     y_true, y_pred = aligned("concordance_correlation", y_true, y_pred)
     a: Any = _centred(y_true, axis)
@@ -82,21 +91,42 @@ def concordance_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
 
 class MeanSquaredError(MeanMetricWrapper):
-    """Mean of (y_true - y_pred)**2."""
+    """Mean of (y_true - y_pred)**2.
+
+    Example:
+        >>> metric = tk.metrics.MeanSquaredError()
+        >>> metric.update_state([[0.0, 1.0]], [[2.0, 1.0]])
+        >>> float(metric.result())
+        2.0
+    """
 
     def __init__(self, name: str | None = "mean_squared_error", dtype: Any = None) -> None:
         super().__init__(losses.mean_squared_error, name, dtype)
 
 
 class MeanAbsoluteError(MeanMetricWrapper):
-    """Mean of |y_true - y_pred|."""
+    """Mean of |y_true - y_pred|.
+
+    Example:
+        >>> metric = tk.metrics.MeanAbsoluteError()
+        >>> metric.update_state([[0.0, 1.0]], [[1.0, 1.0]])
+        >>> float(metric.result())
+        0.5
+    """
 
     def __init__(self, name: str | None = "mean_absolute_error", dtype: Any = None) -> None:
         super().__init__(losses.mean_absolute_error, name, dtype)
 
 
 class MeanAbsolutePercentageError(MeanMetricWrapper):
-    """Mean of |y_true - y_pred| / |y_true|, in percent."""
+    """Mean of |y_true - y_pred| / |y_true|, in percent.
+
+    Example:
+        >>> metric = tk.metrics.MeanAbsolutePercentageError()
+        >>> metric.update_state([[2.0, 4.0]], [[1.0, 4.0]])
+        >>> float(metric.result())
+        25.0
+    """
 
     def __init__(
         self, name: str | None = "mean_absolute_percentage_error", dtype: Any = None
@@ -105,7 +135,14 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
 
 
 class MeanSquaredLogarithmicError(MeanMetricWrapper):
-    """Mean of (log(y_true + 1) - log(y_pred + 1))**2."""
+    """Mean of (log(y_true + 1) - log(y_pred + 1))**2.
+
+    Example:
+        >>> metric = tk.metrics.MeanSquaredLogarithmicError()
+        >>> metric.update_state([[0.0, 1.0]], [[1.0, 1.0]])
+        >>> round(float(metric.result()), 4)
+        0.2402
+    """
 
     def __init__(
         self, name: str | None = "mean_squared_logarithmic_error", dtype: Any = None
@@ -114,7 +151,14 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
 
 
 class LogCoshError(MeanMetricWrapper):
-    """Mean of log(cosh(y_pred - y_true))."""
+    """Mean of log(cosh(y_pred - y_true)).
+
+    Example:
+        >>> metric = tk.metrics.LogCoshError()
+        >>> metric.update_state([[0.0, 0.0]], [[0.0, 2.0]])
+        >>> round(float(metric.result()), 4)
+        0.6625
+    """
 
     def __init__(self, name: str | None = "logcosh", dtype: Any = None) -> None:
         super().__init__(losses.log_cosh, name, dtype)
@@ -127,6 +171,12 @@ class CosineSimilarity(MeanMetricWrapper):
         name: what the metric is called.
         dtype: dtype of state and result.
         axis: axis of the vectors.
+
+    Example:
+        >>> metric = tk.metrics.CosineSimilarity()
+        >>> metric.update_state([[1.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [3.0, 0.0]])
+        >>> float(metric.result())
+        0.5
     """
 
     def __init__(
@@ -142,6 +192,12 @@ class PearsonCorrelation(MeanMetricWrapper):
         name: what the metric is called.
         dtype: dtype of state and result.
         axis: axis along which values are compared.
+
+    Example:
+        >>> metric = tk.metrics.PearsonCorrelation(axis=-1)
+        >>> metric.update_state([[1.0, 2.0, 3.0]], [[6.0, 4.0, 2.0]])
+        >>> round(float(metric.result()), 4)
+        -1.0
     """
 
     def __init__(
@@ -157,6 +213,12 @@ class ConcordanceCorrelation(MeanMetricWrapper):
         name: what the metric is called.
         dtype: dtype of state and result.
         axis: axis along which values are compared.
+
+    Example:
+        >>> metric = tk.metrics.ConcordanceCorrelation(axis=-1)
+        >>> metric.update_state([[1.0, 2.0, 3.0]], [[2.0, 3.0, 4.0]])
+        >>> round(float(metric.result()), 4)
+        0.5714
     """
 
     def __init__(
@@ -171,6 +233,12 @@ class RootMeanSquaredError(Mean):
     Args:
         name: what the metric is called.
         dtype: dtype of state and result.
+
+    Example:
+        >>> metric = tk.metrics.RootMeanSquaredError()
+        >>> metric.update_state([[0.0, 0.0]], [[2.0, 2.0]])
+        >>> float(metric.result())
+        2.0
     """
 
     def __init__(self, name: str | None = "root_mean_squared_error", dtype: Any = None) -> None:
@@ -199,6 +267,12 @@ class R2Score(Metric):
 
     Raises:
         ValueError: an argument is none of these.
+
+    Example:
+        >>> metric = tk.metrics.R2Score()
+        >>> metric.update_state([[1.0], [2.0], [3.0]], [[1.0], [2.0], [2.0]])
+        >>> float(metric.result())
+        0.5
     """
 
     def __init__(

@@ -85,6 +85,12 @@ class SensitivityAtSpecificity(_BestUnderBound):
 
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> metric = tk.metrics.SensitivityAtSpecificity(specificity=0.5)
+        >>> metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8])
+        >>> float(metric.result())
+        1.0
     """
 
     _bound_name = "specificity"
@@ -115,6 +121,12 @@ class SpecificityAtSensitivity(_BestUnderBound):
 
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> metric = tk.metrics.SpecificityAtSensitivity(sensitivity=0.5)
+        >>> metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8])
+        >>> float(metric.result())
+        1.0
     """
 
     _bound_name = "sensitivity"
@@ -145,6 +157,12 @@ class PrecisionAtRecall(_BestUnderBound):
 
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> metric = tk.metrics.PrecisionAtRecall(recall=0.5)
+        >>> metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8])
+        >>> float(metric.result())
+        1.0
     """
 
     _bound_name = "recall"
@@ -175,6 +193,12 @@ class RecallAtPrecision(_BestUnderBound):
 
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> metric = tk.metrics.RecallAtPrecision(precision=0.8)
+        >>> metric.update_state([0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8])
+        >>> float(metric.result())
+        0.5
     """
 
     _bound_name = "precision"
@@ -227,6 +251,12 @@ class AUC(ConfusionMetric):
 
     Raises:
         ValueError: an argument is none of these.
+
+    Example:
+        >>> metric = tk.metrics.AUC(num_thresholds=3)
+        >>> metric.update_state([0, 0, 1, 1], [0.0, 0.5, 0.25, 0.75])
+        >>> float(metric.result())
+        0.75
     """
 
     def __init__(

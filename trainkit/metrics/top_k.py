@@ -30,6 +30,11 @@ def sparse_top_k_categorical_accuracy(
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> scores = [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]]
+        >>> tk.metrics.sparse_top_k_categorical_accuracy([1, 0], scores, k=2).numpy()
+        array([1., 0.], dtype=float32)
     """
     y_true, y_pred = class_numbers(y_true, y_pred)
     check_classes("sparse_top_k_categorical_accuracy", y_true, y_pred, 1)
@@ -56,6 +61,11 @@ def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> scores = [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]]
+        >>> tk.metrics.top_k_categorical_accuracy([[0, 1, 0], [1, 0, 0]], scores, k=2).numpy()
+        array([1., 0.], dtype=float32)
     """
     y_true = y_true if isinstance(y_true, Tensor) else convert_to_tensor(y_true)
     y_pred = as_floats(y_pred)
@@ -78,6 +88,12 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 
     Raises:
         ValueError: `k` is below 1.
+
+    Example:
+        >>> metric = tk.metrics.TopKCategoricalAccuracy(k=2)
+        >>> metric.update_state([[0, 1, 0], [1, 0, 0]], [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]])
+        >>> float(metric.result())
+        0.5
     """
 
     def __init__(
@@ -99,6 +115,12 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
 
     Raises:
         ValueError: `k` is below 1.
+
+    Example:
+        >>> metric = tk.metrics.SparseTopKCategoricalAccuracy(k=2)
+        >>> metric.update_state([1, 0], [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]])
+        >>> float(metric.result())
+        0.5
     """
 
     def __init__(

@@ -39,6 +39,11 @@ def clone_model(
 
     Raises:
         ValueError: the arguments do not go with this kind of model.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> tk.models.clone_model(model).output_shape
+        (None, 2)
     """
     if isinstance(model, Sequential):
         if call_function is not None:

@@ -46,6 +46,14 @@ class Model(Looped):
 
     Raises:
         ValueError: the outputs do not depend on the inputs alone, or only one of the two is given.
+
+    Example:
+        >>> x = tk.Input((4,))
+        >>> model = tk.models.Model(x, tk.layers.Dense(2)(x))
+        >>> model.compile("sgd", "mse")
+        >>> history = model.fit(tk.ones((8, 4)), tk.zeros((8, 2)), verbose=0)
+        >>> model.predict(tk.ones((3, 4)), verbose=0).shape
+        (3, 2)
     """
 
     _warns_of_lost_masks = False  # the layers inside do

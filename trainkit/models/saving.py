@@ -97,6 +97,10 @@ def save_model(
         TypeError: a part can't be put into a config.
         NotImplementedError: the class of the model has no config.
         FileExistsError: the file exists and is not to be replaced.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> tk.models.save_model(model, "model.keras")
     """
     legacy = _ends_legacy(filepath)
     include_optimizer = _checked_arguments(filepath, kwargs, legacy)
@@ -232,6 +236,12 @@ def load_model(
         ValueError: the file names a class that is not known, or holds code.
         NotFoundError: there is no such file.
         CheckpointError: the file is no model, or damaged.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> model.save("model.keras")
+        >>> tk.models.load_model("model.keras").output_shape
+        (None, 2)
     """
     is_folder = not hasattr(filepath, "read") and os.path.isdir(filepath)
     if not is_folder and _ends_legacy(filepath):
@@ -312,6 +322,12 @@ def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | N
 
     Raises:
         ConfigError: it names a class that is not known, or can't be read.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> config = {"class_name": "Sequential", "config": model.get_config()}
+        >>> tk.models.model_from_config(config).output_shape
+        (None, 2)
     """
     if not isinstance(config, dict):
         raise ConfigError(f"a config is a dict, got {config!r}")
@@ -320,5 +336,11 @@ def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | N
 
 
 def model_from_json(text: str, custom_objects: dict[str, Any] | None = None) -> Any:
-    """A new model from what `Model.to_json` gave; its weights are new."""
+    """A new model from what `Model.to_json` gave; its weights are new.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> tk.models.model_from_json(model.to_json()).output_shape
+        (None, 2)
+    """
     return model_from_config(decoded(text, "the text of a model"), custom_objects)

@@ -31,6 +31,12 @@ class Adafactor(Optimizer):
 
     Raises:
         ValueError: `beta_2_decay` is positive, or `clip_threshold` 0 or less.
+
+    Example:
+        >>> w = tk.Variable(tk.ones((4, 4)))
+        >>> tk.optimizers.Adafactor(learning_rate=0.1).apply([tk.ones((4, 4))], [w])
+        >>> bool(tk.reduce_all(w < 1.0))
+        True
     """
 
     settings = ("beta_2_decay", "epsilon_1", "epsilon_2", "clip_threshold", "relative_step")

@@ -24,6 +24,12 @@ class Adagrad(Optimizer):
 
     Raises:
         ValueError: `initial_accumulator_value` is negative.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.Adagrad(learning_rate=0.1).apply([tk.constant(1.0)], [w])
+        >>> round(float(w), 4)
+        0.9047
     """
 
     slots = ("accumulator",)
@@ -63,6 +69,12 @@ class Adadelta(Optimizer):
 
     Raises:
         ValueError: `rho` is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.Adadelta(learning_rate=1.0).apply([tk.constant(1.0)], [w])
+        >>> bool(w < 1.0)
+        True
     """
 
     slots = ("accumulated_grad", "accumulated_delta_var")

@@ -27,6 +27,16 @@ class Adam(Optimizer):
 
     Raises:
         ValueError: a beta is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> optimizer = tk.optimizers.Adam(learning_rate=0.1)
+        >>> optimizer.apply_gradients([(tk.constant(5.0), w)])
+        <tf.Variable 'iteration' shape=() dtype=int64, numpy=1>
+        >>> round(float(w), 4)
+        0.9
+        >>> int(optimizer.iterations)
+        1
     """
 
     settings = ("beta_1", "beta_2", "epsilon", "amsgrad")
@@ -76,6 +86,12 @@ class AdamW(Adam):
 
     Raises:
         ValueError: `weight_decay` is `None`, or a beta is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.AdamW(learning_rate=0.1, weight_decay=0.5).apply([tk.constant(5.0)], [w])
+        >>> round(float(w), 4)
+        0.85
     """
 
     def __init__(

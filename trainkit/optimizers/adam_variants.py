@@ -45,6 +45,12 @@ class Adamax(_TwoBetas):
 
     Raises:
         ValueError: a beta is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.Adamax(learning_rate=0.1).apply([tk.constant(5.0)], [w])
+        >>> round(float(w), 4)
+        0.9
     """
 
     slots = ("momentum", "norm")
@@ -76,6 +82,12 @@ class Nadam(_TwoBetas):
 
     Raises:
         ValueError: a beta is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.Nadam(learning_rate=0.1).apply([tk.constant(5.0)], [w])
+        >>> bool(w < 1.0)
+        True
     """
 
     slots = ("momentum", "velocity")

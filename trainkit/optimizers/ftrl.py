@@ -30,6 +30,12 @@ class Ftrl(Optimizer):
 
     Raises:
         ValueError: a strength is negative, or `learning_rate_power` positive.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.Ftrl(learning_rate=0.1).apply([tk.constant(1.0)], [w])
+        >>> bool(w < 1.0)
+        True
     """
 
     slots = ("accumulator", "linear")

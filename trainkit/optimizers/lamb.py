@@ -25,6 +25,12 @@ class Lamb(Optimizer):
 
     Raises:
         ValueError: a beta is out of range.
+
+    Example:
+        >>> w = tk.Variable([1.0, 1.0])
+        >>> tk.optimizers.Lamb(learning_rate=0.1).apply([tk.constant([1.0, 1.0])], [w])
+        >>> w.numpy().round(4)
+        array([0.9, 0.9], dtype=float32)
     """
 
     slots = ("momentum", "velocity")

@@ -23,6 +23,12 @@ class Lion(Optimizer):
 
     Raises:
         ValueError: a beta is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.Lion(learning_rate=0.1).apply([tk.constant(5.0)], [w])
+        >>> round(float(w), 4)
+        0.9
     """
 
     slots = ("momentum",)

@@ -40,6 +40,16 @@ class LossScaleOptimizer(Optimizer):
         TypeError: `inner_optimizer` is no optimizer, or one with a loss scale that adapts itself.
         ValueError: `initial_scale` or `dynamic_growth_steps` is out of range, or an option that
             belongs to the inner optimizer.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> optimizer = tk.optimizers.LossScaleOptimizer(tk.optimizers.SGD(0.1), initial_scale=8.0)
+        >>> loss = optimizer.scale_loss(tk.constant(2.0))
+        >>> float(loss)
+        16.0
+        >>> optimizer.apply([tk.constant(8.0)], [w])
+        >>> round(float(w), 4)
+        0.9
     """
 
     def __init__(

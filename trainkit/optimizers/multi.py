@@ -130,6 +130,14 @@ class MultiOptimizer(Optimizer):
 
     Attributes:
         optimizers: those that are used; there is no learning rate but theirs.
+
+    Example:
+        >>> head, body = tk.Variable(1.0, name="head"), tk.Variable(1.0, name="body")
+        >>> rates = {"head": tk.optimizers.SGD(0.5), "body": tk.optimizers.SGD(0.1)}
+        >>> optimizer = tk.optimizers.MultiOptimizer(lambda weight: rates[weight.name[:4]])
+        >>> optimizer.apply([tk.constant(1.0), tk.constant(1.0)], [head, body])
+        >>> float(head), round(float(body), 4)
+        (0.5, 0.9)
     """
 
     def __init__(

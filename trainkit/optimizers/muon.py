@@ -44,6 +44,12 @@ class Muon(Optimizer):
 
     Raises:
         ValueError: a share is out of range.
+
+    Example:
+        >>> w = tk.Variable(tk.ones((4, 4)))
+        >>> tk.optimizers.Muon(learning_rate=0.1).apply([tk.ones((4, 4))], [w])
+        >>> bool(tk.reduce_all(w < 1.0))
+        True
     """
 
     settings = (

@@ -29,6 +29,12 @@ class RMSprop(Optimizer):
 
     Raises:
         ValueError: `rho` or `momentum` is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.RMSprop(learning_rate=0.1).apply([tk.constant(5.0)], [w])
+        >>> round(float(w), 4)
+        0.6838
     """
 
     settings = ("rho", "momentum", "epsilon", "centered")

@@ -29,6 +29,12 @@ class ScheduleFreeAdamW(Optimizer):
 
     Raises:
         ValueError: a beta is out of range, or `warmup_steps` is negative.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> tk.optimizers.ScheduleFreeAdamW(learning_rate=0.1).apply([tk.constant(5.0)], [w])
+        >>> bool(w < 1.0)
+        True
     """
 
     slots = ("momentum", "velocity")

@@ -25,6 +25,18 @@ class SGD(Optimizer):
 
     Raises:
         ValueError: `momentum` is out of range.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> optimizer = tk.optimizers.SGD(learning_rate=0.5, momentum=0.9)
+        >>> for _ in range(2):
+        ...     with tk.GradientTape() as tape:
+        ...         loss = w * w
+        ...     optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+        <tf.Variable 'iteration' shape=() dtype=int64, numpy=1>
+        <tf.Variable 'iteration' shape=() dtype=int64, numpy=2>
+        >>> round(float(w), 4)
+        -0.9
     """
 
     settings = ("momentum", "nesterov")

@@ -30,6 +30,11 @@ class Attention(Layer):
 
     Raises:
         InvalidArgumentError: a setting, or the number of inputs or masks, is none of these.
+
+    Example:
+        >>> query, value = tk.ones((2, 3, 4)), tk.ones((2, 5, 4))
+        >>> tk.layers.Attention()([query, value]).shape
+        TensorShape([2, 3, 4])
     """
 
     def __init__(
@@ -147,6 +152,11 @@ class AdditiveAttention(Attention):
         use_scale: whether there is a learned scale.
         dropout: share of the weights that is dropped while training.
         seed: int for the dropout, by default derived from `set_seed`.
+
+    Example:
+        >>> query, value = tk.ones((2, 3, 4)), tk.ones((2, 5, 4))
+        >>> tk.layers.AdditiveAttention()([query, value]).shape
+        TensorShape([2, 3, 4])
     """
 
     def __init__(

@@ -46,6 +46,13 @@ class MultiHeadAttention(ProjectedAttention):
 
     Raises:
         InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> layer = tk.layers.MultiHeadAttention(num_heads=2, key_dim=8)
+        >>> x = tk.ones((2, 5, 16))
+        >>> y, scores = layer(x, x, use_causal_mask=True, return_attention_scores=True)
+        >>> y.shape, scores.shape
+        (TensorShape([2, 5, 16]), TensorShape([2, 2, 5, 5]))
     """
 
     def __init__(
@@ -210,6 +217,12 @@ class GroupedQueryAttention(ProjectedAttention):
 
     Raises:
         InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> layer = tk.layers.GroupedQueryAttention(8, num_query_heads=4, num_key_value_heads=2)
+        >>> x = tk.ones((2, 5, 16))
+        >>> layer(x, x).shape
+        TensorShape([2, 5, 16])
     """
 
     def __init__(

@@ -31,6 +31,11 @@ class DTypePolicy:
     Raises:
         TypeError: the name is no text.
         ValueError: the name is neither.
+
+    Example:
+        >>> policy = tk.layers.DTypePolicy("mixed_float16")
+        >>> policy.compute_dtype, policy.variable_dtype
+        ('float16', 'float32')
     """
 
     quantization_mode: None = None

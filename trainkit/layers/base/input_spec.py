@@ -20,6 +20,16 @@ class InputSpec:
         allow_last_axis_squeeze: a last axis of size 1 may be missing or too many in the input.
         name: the key of the input where inputs come in a dict.
         optional: whether the input may be `None`.
+
+    Example:
+        >>> class Pairs(tk.layers.Layer):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.input_spec = tk.layers.InputSpec(shape=(None, 2))
+        ...     def call(self, x):
+        ...         return x[:, 0] * x[:, 1]
+        >>> Pairs()(tk.constant([[2.0, 3.0]])).numpy()
+        array([6.], dtype=float32)
     """
 
     def __init__(

@@ -101,6 +101,11 @@ class KerasTensor(SymbolicTensor):
     Attributes:
         name: for texts.
         node: the call that made it.
+
+    Example:
+        >>> x = tk.layers.KerasTensor((None, 4), dtype="float32")
+        >>> tk.layers.Dense(2)(x).shape
+        TensorShape([None, 2])
     """
 
     unknown_sizes_fit = False
@@ -422,6 +427,12 @@ def Input(
     Raises:
         InvalidArgumentError: neither of `shape` and `batch_shape` is given, or one of them is no
             tuple or list, or `sparse` is true.
+
+    Example:
+        >>> x = tk.layers.Input((4,))
+        >>> model = tk.Model(x, tk.layers.Dense(2)(x))
+        >>> model.output_shape
+        (None, 2)
     """
     if tensor is not None:
         return tensor

@@ -62,6 +62,18 @@ class Layer(SpecsByRunning):
     Raises:
         UnknownArgumentError: an argument that no layer has; a `TypeError` and a `ValueError`.
         ValueError: `trainable` is no bool, or `name` no name.
+
+    Example:
+        >>> class Scale(tk.layers.Layer):
+        ...     def build(self, input_shape):
+        ...         self.factor = self.add_weight((input_shape[-1],), initializer="ones")
+        ...     def call(self, x):
+        ...         return x * self.factor
+        >>> layer = Scale()
+        >>> layer(tk.ones((2, 3))).shape
+        TensorShape([2, 3])
+        >>> len(layer.trainable_variables)
+        1
     """
 
     _without_state = False  # whether objects count as built from the start
@@ -471,12 +483,22 @@ def _argument(key: str, value: Any) -> Any:
 
 
 def get(identifier: Any) -> Any:
-    """A layer from its config, class, name, or itself."""
+    """A layer from its config, class, name, or itself.
+
+    Example:
+        >>> type(tk.layers.get({"class_name": "Dense", "config": {"units": 3}})).__name__
+        'Dense'
+    """
     return LAYERS.get(identifier)
 
 
 def serialize(layer: Any) -> dict[str, Any]:
-    """A layer as a dict that `deserialize` reads."""
+    """A layer as a dict that `deserialize` reads.
+
+    Example:
+        >>> tk.layers.serialize(tk.layers.Dense(3))["config"]["units"]
+        3
+    """
     described: dict[str, Any] = serialize_object(layer)
     return described
 
@@ -486,6 +508,11 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> An
 
     Raises:
         ValueError: the config names an unknown class.
+
+    Example:
+        >>> config = tk.layers.serialize(tk.layers.Dense(3))
+        >>> tk.layers.deserialize(config).units
+        3
     """
     return LAYERS.deserialize(config, custom_objects)
 

@@ -54,6 +54,11 @@ class CategoryEncoding(Layer):
     Raises:
         InvalidArgumentError: a setting is none of these, an index is not in [0, num_tokens), or
             `count_weights` come in another mode than `"count"`.
+
+    Example:
+        >>> tk.layers.CategoryEncoding(num_tokens=3, output_mode="one_hot")([0, 2]).numpy()
+        array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
     """
 
     def __init__(
@@ -103,6 +108,10 @@ class Discretization(Layer):
         InvalidArgumentError: both or none of bin_boundaries and num_bins are given; or it is called
         before
             `adapt`.
+
+    Example:
+        >>> tk.layers.Discretization([0.0, 10.0])([-1.0, 5.0, 100.0]).numpy()
+        array([0, 1, 2], dtype=int32)
     """
 
     def __init__(

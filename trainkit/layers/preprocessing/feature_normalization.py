@@ -27,6 +27,12 @@ class Normalization(Layer):
     Raises:
         InvalidArgumentError: only one of mean and variance is given.
         ShapeError: a size along `axis` is not known.
+
+    Example:
+        >>> layer = tk.layers.Normalization(axis=None)
+        >>> layer.adapt(np.array([1.0, 2.0, 3.0, 4.0, 5.0], "float32"))
+        >>> layer(tk.constant([3.0, 5.0])).numpy().round(3)
+        array([0.   , 1.414], dtype=float32)
     """
 
     def __init__(
@@ -150,6 +156,10 @@ class Rescaling(Layer):
     Args:
         scale: number, or numbers for the channels.
         offset: number, or numbers for the channels.
+
+    Example:
+        >>> tk.layers.Rescaling(1 / 255)(tk.constant([0.0, 255.0])).numpy()
+        array([0., 1.], dtype=float32)
     """
 
     def __init__(self, scale: Any, offset: Any = 0.0, **kwargs: Any) -> None:

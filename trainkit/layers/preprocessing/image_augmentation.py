@@ -99,6 +99,12 @@ class RandomFlip(_Augmentation):
 
     Raises:
         InvalidArgumentError: the mode is none of these.
+
+    Example:
+        >>> layer = tk.layers.RandomFlip("horizontal", seed=1)
+        >>> images = tk.ones((2, 4, 4, 3))
+        >>> layer(images, training=True).shape
+        TensorShape([2, 4, 4, 3])
     """
 
     def __init__(
@@ -171,6 +177,11 @@ class RandomTranslation(_Warp):
 
     Raises:
         InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> layer = tk.layers.RandomTranslation(0.1, 0.1, seed=1)
+        >>> layer(tk.ones((1, 4, 4, 3)), training=True).shape
+        TensorShape([1, 4, 4, 3])
     """
 
     def __init__(
@@ -215,6 +226,10 @@ class RandomRotation(_Warp):
 
     Raises:
         InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> tk.layers.RandomRotation(0.1, seed=1)(tk.ones((1, 4, 4, 3)), training=True).shape
+        TensorShape([1, 4, 4, 3])
     """
 
     def __init__(
@@ -261,6 +276,10 @@ class RandomZoom(_Warp):
 
     Raises:
         InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> tk.layers.RandomZoom(0.2, seed=1)(tk.ones((1, 4, 4, 3)), training=True).shape
+        TensorShape([1, 4, 4, 3])
     """
 
     def __init__(
@@ -304,6 +323,10 @@ class RandomCrop(_Augmentation):
         width: of the window, in pixels.
         seed: int, by default derived from `set_seed`.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Example:
+        >>> tk.layers.RandomCrop(2, 3, seed=1)(tk.ones((1, 4, 4, 3)), training=True).shape
+        TensorShape([1, 2, 3, 3])
     """
 
     def __init__(
@@ -348,6 +371,10 @@ class RandomContrast(_Augmentation):
 
     Raises:
         InvalidArgumentError: the factor is outside its range.
+
+    Example:
+        >>> tk.layers.RandomContrast(0.2, seed=1)(tk.ones((1, 4, 4, 3)), training=True).shape
+        TensorShape([1, 4, 4, 3])
     """
 
     def __init__(
@@ -389,6 +416,10 @@ class RandomBrightness(_Augmentation):
 
     Raises:
         InvalidArgumentError: the factor is outside its range.
+
+    Example:
+        >>> tk.layers.RandomBrightness(0.2, seed=1)(tk.ones((1, 4, 4, 3)), training=True).shape
+        TensorShape([1, 4, 4, 3])
     """
 
     def __init__(

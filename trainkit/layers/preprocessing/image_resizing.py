@@ -29,6 +29,10 @@ class Resizing(Layer):
 
     Raises:
         InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> tk.layers.Resizing(8, 8)(tk.ones((1, 4, 6, 3))).shape
+        TensorShape([1, 8, 8, 3])
     """
 
     def __init__(
@@ -84,6 +88,10 @@ class CenterCrop(Layer):
     Args:
         height, width: of the output, in pixels.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
+
+    Example:
+        >>> tk.layers.CenterCrop(2, 2)(tk.ones((1, 4, 6, 3))).shape
+        TensorShape([1, 2, 2, 3])
     """
 
     def __init__(

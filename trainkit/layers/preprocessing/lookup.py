@@ -314,6 +314,11 @@ class StringLookup(Lookup):
 
     Raises:
         InvalidArgumentError: a setting is none of these, or the vocabulary has a token twice.
+
+    Example:
+        >>> layer = tk.layers.StringLookup(vocabulary=["cat", "dog"])
+        >>> layer(["dog", "cat", "cow"]).numpy()
+        array([2, 1, 0])
     """
 
     def __init__(
@@ -368,6 +373,11 @@ class IntegerLookup(Lookup):
         output_mode: the same.
         sparse: must be false.
         pad_to_max_tokens: the same.
+
+    Example:
+        >>> layer = tk.layers.IntegerLookup(vocabulary=[12, 36])
+        >>> layer([36, 12, 5]).numpy()
+        array([2, 1, 0])
     """
 
     token_dtype = "int64"

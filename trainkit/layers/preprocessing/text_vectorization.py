@@ -79,6 +79,12 @@ class TextVectorization(Layer):
 
     Raises:
         InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> layer = tk.layers.TextVectorization(output_sequence_length=4)
+        >>> layer.adapt(["the cat sat", "the dog"])
+        >>> layer(["The cat!"]).numpy()
+        array([[2, 5, 0, 0]])
     """
 
     def __init__(

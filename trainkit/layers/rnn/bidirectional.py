@@ -28,6 +28,11 @@ class Bidirectional(Layer):
 
     Raises:
         InvalidArgumentError: the merge mode is none of these, or the layers' settings do not agree.
+
+    Example:
+        >>> layer = tk.layers.Bidirectional(tk.layers.LSTM(4, return_sequences=True))
+        >>> layer(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 5, 8])
     """
 
     def __init__(

@@ -138,6 +138,10 @@ class SimpleRNNCell(Cell):
         dropout: share of the inputs that is dropped while training.
         recurrent_dropout: share of the state that is.
         seed: int for the dropout, by default derived from `set_seed`.
+
+    Example:
+        >>> tk.layers.RNN(tk.layers.SimpleRNNCell(4))(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 4])
     """
 
     def __init__(
@@ -198,6 +202,10 @@ class GRUCell(Cell):
         recurrent_dropout: share of the state that is.
         reset_after: where r multiplies.
         seed: int for the dropout, by default derived from `set_seed`.
+
+    Example:
+        >>> tk.layers.RNN(tk.layers.GRUCell(4))(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 4])
     """
 
     gates = 3
@@ -292,6 +300,10 @@ class LSTMCell(Cell):
         dropout: share of the inputs that is dropped while training.
         recurrent_dropout: share of h that is.
         seed: int for the dropout, by default derived from `set_seed`.
+
+    Example:
+        >>> tk.layers.RNN(tk.layers.LSTMCell(4))(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 4])
     """
 
     gates = 4
@@ -367,6 +379,11 @@ class StackedRNNCells(Layer):
 
     Raises:
         InvalidArgumentError: one of them is no cell.
+
+    Example:
+        >>> cells = tk.layers.StackedRNNCells([tk.layers.LSTMCell(4), tk.layers.LSTMCell(8)])
+        >>> tk.layers.RNN(cells)(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 8])
     """
 
     def __init__(self, cells: Any, **kwargs: Any) -> None:

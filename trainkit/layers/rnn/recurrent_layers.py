@@ -71,6 +71,10 @@ class SimpleRNN(OfCell):
         return_sequences, return_state, go_backwards, stateful, unroll, zero_output_for_mask: see
             `RNN`.
         **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
+
+    Example:
+        >>> tk.layers.SimpleRNN(4)(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 4])
     """
 
     cell_class = SimpleRNNCell
@@ -132,6 +136,10 @@ class GRU(OfCell):
         use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
             implementation.
         **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
+
+    Example:
+        >>> tk.layers.GRU(4, return_sequences=True)(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 5, 4])
     """
 
     cell_class = GRUCell
@@ -193,6 +201,12 @@ class LSTM(OfCell):
         use_cudnn: `"auto"`, `True` or `False`, which all give the same: each device has one
             implementation.
         **kwargs: of `Layer`; and `implementation`, 0, 1 or 2, which all give the same.
+
+    Example:
+        >>> layer = tk.layers.LSTM(4, return_sequences=True, return_state=True)
+        >>> y, h, c = layer(tk.ones((2, 5, 3)))
+        >>> y.shape, h.shape, c.shape
+        (TensorShape([2, 5, 4]), TensorShape([2, 4]), TensorShape([2, 4]))
     """
 
     cell_class = LSTMCell

@@ -62,6 +62,11 @@ class RNN(Layer):
     Raises:
         InvalidArgumentError: the cell is none.
         ShapeError: the number of steps is not known.
+
+    Example:
+        >>> cells = [tk.layers.GRUCell(4), tk.layers.GRUCell(8)]
+        >>> tk.layers.RNN(cells, return_sequences=True)(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 5, 8])
     """
 
     def __init__(

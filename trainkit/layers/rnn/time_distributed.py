@@ -17,6 +17,13 @@ class Wrapper(Layer):
 
     Raises:
         InvalidArgumentError: it is no layer.
+
+    Example:
+        >>> class Twice(tk.layers.Wrapper):
+        ...     def call(self, x):
+        ...         return self.layer(self.layer(x))
+        >>> Twice(tk.layers.Rescaling(3.0))(tk.constant([1.0])).numpy()
+        array([9.], dtype=float32)
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:
@@ -40,6 +47,10 @@ class TimeDistributed(Wrapper):
 
     Args:
         layer: the layer inside; it sees (batch * steps, ...).
+
+    Example:
+        >>> tk.layers.TimeDistributed(tk.layers.Dense(4))(tk.ones((2, 5, 3))).shape
+        TensorShape([2, 5, 4])
     """
 
     def __init__(self, layer: Any, **kwargs: Any) -> None:

@@ -73,6 +73,15 @@ class Optimizer(OutsideState):
     Raises:
         TypeError: an unknown argument.
         ValueError: a setting out of range, or more than one way of clipping.
+
+    Example:
+        >>> class Descent(tk.optimizers.Optimizer):
+        ...     def update_step(self, gradient, variable, learning_rate):
+        ...         variable.assign_sub(learning_rate * gradient)
+        >>> w = tk.Variable(1.0)
+        >>> Descent(learning_rate=0.5).apply([tk.constant(1.0)], [w])
+        >>> float(w)
+        0.5
     """
 
     name: str

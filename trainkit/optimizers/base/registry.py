@@ -60,6 +60,10 @@ def get(identifier: Any) -> Any:
     Raises:
         ValueError: there is no such optimizer; lists those there are.
         TypeError: `identifier` is something else.
+
+    Example:
+        >>> type(tk.optimizers.get("adam")).__name__
+        'Adam'
     """
     if isinstance(identifier, Optimizer):
         return identifier
@@ -77,7 +81,12 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(optimizer: Optimizer) -> Any:
-    """An optimizer as plain data: `class_name` and `config`. Slots and step count are not in it."""
+    """An optimizer as plain data: `class_name` and `config`. Slots and step count are not in it.
+
+    Example:
+        >>> tk.optimizers.serialize(tk.optimizers.SGD(0.5))["class_name"]
+        'SGD'
+    """
     return OPTIMIZERS.serialize(optimizer)
 
 
@@ -90,5 +99,10 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
 
     Raises:
         ValueError: there is no optimizer of that name.
+
+    Example:
+        >>> config = tk.optimizers.serialize(tk.optimizers.SGD(0.5))
+        >>> float(tk.optimizers.deserialize(config).learning_rate)
+        0.5
     """
     return OPTIMIZERS.deserialize(config, custom_objects)
