@@ -9,9 +9,7 @@ from typing import Any
 
 from trainkit.datasets.archives import unpack
 from trainkit.datasets.download_bar import DownloadBar
-from trainkit.datasets.store import TIMEOUT_SECONDS, cache_folder
-
-_HASH_LENGTHS = {32: "md5", 64: "sha256"}
+from trainkit.datasets.store import HASH_LENGTHS, TIMEOUT_SECONDS, cache_folder
 
 
 def get_file(
@@ -75,8 +73,8 @@ def get_file(
 def _known_hash(digits: str | None, algorithm: str) -> str | None:
     if digits is None:
         return None
-    named = _HASH_LENGTHS.get(len(digits)) if algorithm == "auto" else algorithm
-    if named not in _HASH_LENGTHS.values():
+    named = HASH_LENGTHS.get(len(digits)) if algorithm == "auto" else algorithm
+    if named not in HASH_LENGTHS.values():
         raise ValueError(
             f"get_file: {digits!r} with hash_algorithm={algorithm!r} is neither MD5 nor SHA-256"
         )

@@ -3,13 +3,14 @@
 import os
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainkit.datasets.download_bar import DownloadBar
 
 DATA_VARIABLE = "TRAINKIT_DATA"
 CACHE_VARIABLE = "TRAINKIT_CACHE"
 TIMEOUT_SECONDS = 30
+HASH_LENGTHS = {32: "md5", 64: "sha256"}
 
 
 def cache_folder() -> pathlib.Path:
@@ -30,15 +31,17 @@ class Source:
 
     Attributes:
         name: name of the data set and of its folder in the cache.
-        files: SHA-256 of each file as it is published, by file name.
+        files: SHA-256 or MD5 of each file as it is published, by file name.
         mirrors: addresses that a file name is appended to, tried in turn.
         folders: folders below that of `TRAINKIT_DATA` that may hold the files, tried in turn.
+        published: what the only file is called at the mirrors, if not as it is here.
     """
 
     name: str
     files: Mapping[str, str]
     mirrors: tuple[str, ...]
     folders: tuple[str, ...]
+    published: str | None = None
 
     def available(self) -> bool:
         """Whether all files are on this machine, so that loading needs no network."""
@@ -68,6 +71,28 @@ class Source:
             )
         return {name: path for name, path in found.items() if path is not None}
 
+    def path(self, given: str | os.PathLike[str]) -> pathlib.Path:
+        """Where the only file of the data set is.
+
+        Args:
+            given: the path of a file, or a bare name, which is what the file is called in the
+                user's folder and in the cache.
+
+        Raises:
+            FileNotFoundError: there is no such file, or it can't be downloaded.
+        """
+        place = pathlib.Path(os.fsdecode(given)).expanduser()
+        (name,) = self.files
+        if place.name == os.fsdecode(given):
+            named = replace(self, files={place.name: self.files[name]}, published=name)
+            return named.paths()[place.name]
+        if not place.is_file():
+            raise FileNotFoundError(
+                f"{self.name}: there is no file {os.fsdecode(given)!r}. Give the path of a copy of "
+                f"{name}, or a bare name, under which it is then kept in {self._cache()}."
+            )
+        return place
+
     def _local(self) -> dict[str, pathlib.Path] | None:
         """The user's own files: None when no folder has any, an error when one has only some."""
         base = data_folder()
@@ -96,17 +121,18 @@ class Source:
 
         failures = []
         for mirror in self.mirrors:
+            url = mirror + (self.published or name)
             try:
                 path = pooch.retrieve(
-                    mirror + name,
-                    known_hash=f"sha256:{self.files[name]}",
+                    url,
+                    known_hash=f"{HASH_LENGTHS[len(self.files[name])]}:{self.files[name]}",
                     fname=name,
                     path=self._cache(),
                     downloader=pooch.HTTPDownloader(DownloadBar(name), timeout=TIMEOUT_SECONDS),
                 )
                 return pathlib.Path(path)
             except (OSError, ValueError) as error:  # no connection; a file with another hash
-                failures.append(f"  {mirror}{name}: {_reason(error)}")
+                failures.append(f"  {url}: {_reason(error)}")
         raise FileNotFoundError(self._neither_here_nor_there(failures))
 
     def _neither_here_nor_there(self, failures: list[str]) -> str:

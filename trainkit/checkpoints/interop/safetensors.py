@@ -215,7 +215,7 @@ UNPACKING_ERRORS = (
 """What `zipfile` and NumPy raise when an archive of arrays makes no sense to them."""
 
 
-def _npy_header(stream: Any) -> tuple[tuple[int, ...], Any, int]:
+def npy_header(stream: Any) -> tuple[tuple[int, ...], Any, int]:
     """Shape, dtype and length of the header of an array, which NumPy would read however long."""
     start = stream.read(8)
     version = np.lib.format.read_magic(io.BytesIO(start))
@@ -268,7 +268,7 @@ class NpzFile:
             raise self._bad(f"{member.filename} is packed in a way that NumPy does not write")
         try:
             with self._archive.open(member) as stream:
-                shape, dtype, header = _npy_header(stream)
+                shape, dtype, header = npy_header(stream)
         except UNPACKING_ERRORS as error:
             raise self._bad(error) from error
         if dtype.hasobject or dtype.kind not in "biufc":
