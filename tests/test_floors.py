@@ -36,6 +36,7 @@ FLOORS = {
     "models": 8,
     "datasets": 8,
     "applications": 9,
+    "distillation": 9,
     # the doors: names only, which may lead from one to another
     "compat": 10,
     "tf": 10,

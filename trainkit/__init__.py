@@ -71,6 +71,7 @@ _FAMILIES = {
     "data": "trainkit.data",
     "datasets": "trainkit.datasets",
     "debugging": "trainkit.tf.debugging",
+    "distillation": "trainkit.distillation",
     "dtypes": "trainkit.tf.dtypes",
     "eager": "trainkit.eager",
     "image": "trainkit.tf.image",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainkit import callbacks as callbacks
     from trainkit import constraints as constraints
     from trainkit import datasets as datasets
+    from trainkit import distillation as distillation
     from trainkit import initializers as initializers
     from trainkit import layers as layers
     from trainkit import losses as losses
@@ -40,6 +41,7 @@ _FAMILIES = {
     "callbacks": "trainkit.callbacks",
     "constraints": "trainkit.constraints",
     "datasets": "trainkit.datasets",
+    "distillation": "trainkit.distillation",
     "initializers": "trainkit.initializers",
     "layers": "trainkit.layers",
     "losses": "trainkit.losses",

@@ -273,7 +273,9 @@ class Trained(Layer):
         return results
 
     def _tracks_loss(self) -> bool:
-        return self._compile_loss is not None or bool(float(self._loss_tracker.count) > 0)
+        if self._compile_loss is not None or type(self).compute_loss is not Trained.compute_loss:
+            return True
+        return bool(float(self._loss_tracker.count) > 0)
 
     @property
     def compiled_metrics(self) -> Any:
