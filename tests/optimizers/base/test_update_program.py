@@ -140,6 +140,21 @@ def test_a_loop_takes_over_when_a_thread_has_compiled_it(family, size, rng, monk
     family.forget()
 
 
+@pytest.mark.parametrize(
+    "sizes", [[7], [7, 30, 1000, 5], [WIDE], [WIDE, 7, WIDE + 3, 40], [1, 7, 1]], ids=str
+)
+def test_a_call_counts_as_the_work_that_it_is(sizes, rng):
+    """However many weights share it, of one kind or of two; numbers need no loop."""
+    kernel_family.set_mode("hot")
+    program = UpdateProgram(keeps_the_greatest, 3, 2, np.float32)  # too many buffers to be joint
+    members = [buffers_for(rng, 3, size) for size in sizes]
+    FusedUpdate(program).run_all(members, SCALARS)
+    loops = [size for size in sizes if size > 1]
+    seconds = len(program.steps) * (4e-7 * len(loops) + 8e-11 * sum(loops))
+    assert sum(UPDATES._spent.values()) == pytest.approx(seconds)
+    UPDATES.forget()
+
+
 def test_scalar_work_is_done_once_a_step():
     program = UpdateProgram(adam, 2, 2, np.float32)
     assert len(program.scalar_steps) == 1  # 0.01 * raw

@@ -22,14 +22,17 @@ from trainkit.optimizers.base.update_calls import MOST, array_calls, number_call
 from trainkit.optimizers.base.update_program import UpdateProgram
 from trainkit.optimizers.base.update_statements import INFIX, statements
 
-UPDATES = kernel_family.Family("update", "jit.update_loops", "update", exact=True)
+UPDATES = kernel_family.Family("update", "jit.update_loops", "update", exact=True, alone=True)
 JOINT_UPDATES = kernel_family.Family("joint_update", "jit.update_loops", "joint_update", exact=True)
 
 MOST_JOINT = 4
 """Buffers of a program whose weights share one loop: weight, gradient and two slots."""
 
 WIDE = 250_000
-"""From so many elements on, beyond a cache, the loop is spread over the cores."""
+"""From so many elements on, beyond a cache, the loop is spread over the cores.
+
+Loops for fewer wake no threads: they take 2.2 us for 10 elements where the steps take 2.2 to 4.7.
+"""
 
 _ROUNDED = {np.sqrt, np.absolute, np.sign, np.maximum, np.minimum, np.negative, np.square}
 """Functions whose result is exact or correctly rounded, so that it is the same everywhere."""
@@ -133,35 +136,51 @@ class FusedUpdate:
 
     def run_all(self, members: Sequence[Sequence[Any]], scalars: Sequence[Any]) -> None:
         """Update the buffers of several weights, no two of which share one that is written."""
-        size = sum([buffers[0].size for buffers in members])
-        each = _SECONDS_PER_STEP * len(members) + _SECONDS_PER_ELEMENT * size
-        seconds = len(self.program.steps) * each
-        if self._joint_key is not None and size >= WIDE:
-            loop = JOINT_UPDATES.find(self._joint_key, seconds)
+        sizes = [buffers[0].size for buffers in members]
+        total = sum(sizes)
+        if self._joint_key is not None and total >= WIDE:
+            loop = JOINT_UPDATES.find(self._joint_key, self._seconds(len(sizes), total))
             if loop is not None:
                 self._run_joint(loop, members, scalars)
-                return
-            self._run_each(members, scalars, None)
+            else:
+                self._run_each(members, sizes, scalars, (None, None))
         else:
-            self._run_each(members, scalars, seconds)
+            self._run_each(members, sizes, scalars, self._loops(sizes, total))
+
+    def _seconds(self, count: int, total: int) -> float:
+        """What the steps take for so many weights of so many elements in all."""
+        each = _SECONDS_PER_STEP * count + _SECONDS_PER_ELEMENT * total
+        return len(self.program.steps) * each
+
+    def _loops(self, sizes: list[int], total: int) -> tuple[Any, Any]:
+        """The loops for weights below `WIDE` and for the others, `None` where steps are to do it.
+
+        The weights of a kind count together, by what the steps take for them.
+        """
+        if not self._keys:
+            return None, None
+        wide = [size for size in sizes if size >= WIDE] if total >= WIDE else []
+        most, ones = sum(wide), sizes.count(1)  # numbers need no loop
+        narrow = len(sizes) - len(wide) - ones
+        return self._loop(False, narrow, total - most - ones), self._loop(True, len(wide), most)
+
+    def _loop(self, wide: bool, count: int, total: int) -> Any:
+        return UPDATES.find(self._keys[wide], self._seconds(count, total)) if count else None
 
     def _run_each(
-        self, members: Sequence[Sequence[Any]], scalars: Sequence[Any], seconds: float | None
+        self,
+        members: Sequence[Sequence[Any]],
+        sizes: list[int],
+        scalars: Sequence[Any],
+        loops: tuple[Any, Any],
     ) -> None:
-        """Weight by weight: by a loop if the call takes `seconds` without, `None` for none."""
+        """Weight by weight: by the loop for its size, if there is one."""
         numbers = self.numbers(scalars)
-        loops: dict[bool, Any] = {}
-        for buffers in members:
-            size = buffers[0].size
+        for buffers, size in zip(members, sizes, strict=True):
             if size == 1:
                 self.of_number(FIRST[buffers[0].ndim], *buffers, *numbers)
                 continue
-            loop = None
-            if self._keys and seconds is not None:
-                wide = size >= WIDE
-                if wide not in loops:  # all weights of a kind count, by one look
-                    loops[wide] = UPDATES.find(self._keys[wide], seconds * len(members))
-                loop = loops[wide]
+            loop = loops[size >= WIDE]
             if loop is not None:
                 loop(*map(_FLAT, buffers), *numbers)
             elif size <= MOST:
