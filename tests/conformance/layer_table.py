@@ -96,10 +96,27 @@ def wrapped(kind, inputs, inside, **settings):
     return Row(kind.__name__, make, inputs, training=settings.get("training", False))
 
 
+def boxes_along(rng):
+    """Two images with two boxes each."""
+    boxes = rng.uniform(0, 5, (2, 2, 4))
+    return {
+        "images": rng.normal(size=(2, 6, 5, 2)),
+        "bounding_boxes": {"boxes": boxes, "labels": rng.integers(0, 3, (2, 2))},
+    }
+
+
+def pipeline(dtype=None, **base):
+    """Two layers in a pipeline, which has no dtype of its own."""
+    return layers.Pipeline(
+        [layers.CenterCrop(3, 4, dtype=dtype), layers.RandomBrightness(0.2, dtype=dtype)], **base
+    )
+
+
 L = layers
 OFF = {"training": False}
 sequence = normal(2, 4, 3)
 image = normal(2, 6, 5, 2)
+photo = normal(2, 6, 5, 3)
 volume = normal(2, 4, 3, 5, 2)
 distinct_sequence = distinct(2, 5, 3)
 distinct_image = distinct(2, 6, 5, 2)
@@ -235,9 +252,42 @@ ROWS = [
     row(L.RandomTranslation, image, 0.2, 0.1, seed=1, call=OFF),
     row(L.RandomRotation, image, 0.2, seed=1, call=OFF),
     row(L.RandomZoom, image, 0.2, seed=1, call=OFF),
-    row(L.RandomCrop, image, 3, 4, seed=1, call=OFF),
+    row(L.RandomShear, image, 0.2, 0.1, seed=1, call=OFF),
+    row(L.RandomPerspective, image, 0.5, seed=1, call=OFF),
+    row(L.RandomElasticTransform, image, 0.5, seed=1, call=OFF),
+    row(L.RandomCrop, image, 3, 4, seed=1, call=OFF, shape=False),
     row(L.RandomContrast, image, 0.2, seed=1, call=OFF),
     row(L.RandomBrightness, image, 0.2, seed=1, call=OFF),
+    row(L.RandomInvert, image, 0.5, seed=1, call=OFF),
+    row(L.RandomSharpness, image, 0.5, seed=1, call=OFF),
+    row(L.RandomGaussianBlur, image, 0.5, seed=1, call=OFF),
+    row(L.RandomHue, photo, 0.5, seed=1, call=OFF),
+    row(L.RandomSaturation, photo, 0.5, seed=1, call=OFF),
+    row(L.RandomGrayscale, photo, 0.5, seed=1, call=OFF),
+    row(L.RandomColorDegeneration, photo, 0.5, seed=1, call=OFF),
+    row(L.RandomColorJitter, photo, (0, 1), 0.1, 0.1, 0.1, 0.1, seed=1, call=OFF),
+    row(L.RandomPosterization, photo, (1, 8), (0, 1), seed=1, call=OFF),
+    row(L.Solarization, photo, 0.5, 0.5, (0, 1), seed=1, call=OFF),
+    row(L.RandomErasing, image, seed=1, call=OFF),
+    row(L.CutMix, image, seed=1, call=OFF),
+    row(L.MixUp, image, seed=1, call=OFF),
+    row(L.AugMix, photo, (0, 1), seed=1, call=OFF),
+    row(L.RandAugment, photo, (0, 1), seed=1, call=OFF),
+    row(L.AutoContrast, image, (-3, 3), gradient=False),
+    row(L.Equalization, image, (-3, 3), gradient=False),
+    row(L.ContrastLimitedAdaptiveHistogramEqualization, image, (-3, 3), 2.0, 2, gradient=False),
+    row(L.MaxNumBoundingBoxes, image, 3),
+    row(
+        L.MaxNumBoundingBoxes,
+        boxes_along,
+        3,
+        bounding_box_format="xyxy",
+        gradient=False,
+        shape=False,
+    ),
+    row(L.STFTSpectrogram, normal(2, 40, 2), "magnitude", 16, 8),
+    row(L.MelSpectrogram, normal(2, 200), 64, 32, num_mel_bins=6, min_freq=100.0),
+    Row("Pipeline", pipeline, image, call=OFF),
     Row("Lambda", lambda **base: L.Lambda(double, **base), normal(3, 4)),
 ]
 

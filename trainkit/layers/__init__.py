@@ -12,6 +12,43 @@ from trainkit.layers.attention.dot_product import Attention as Attention
 from trainkit.layers.attention.multi_head import GroupedQueryAttention as GroupedQueryAttention
 from trainkit.layers.attention.multi_head import GroupQueryAttention as GroupQueryAttention
 from trainkit.layers.attention.multi_head import MultiHeadAttention as MultiHeadAttention
+from trainkit.layers.augmentation.affine import RandomRotation as RandomRotation
+from trainkit.layers.augmentation.affine import RandomShear as RandomShear
+from trainkit.layers.augmentation.affine import RandomTranslation as RandomTranslation
+from trainkit.layers.augmentation.affine import RandomZoom as RandomZoom
+from trainkit.layers.augmentation.filters import RandomGaussianBlur as RandomGaussianBlur
+from trainkit.layers.augmentation.filters import RandomSharpness as RandomSharpness
+from trainkit.layers.augmentation.flips_and_crops import RandomCrop as RandomCrop
+from trainkit.layers.augmentation.flips_and_crops import RandomFlip as RandomFlip
+from trainkit.layers.augmentation.histograms import (
+    ContrastLimitedAdaptiveHistogramEqualization as ContrastLimitedAdaptiveHistogramEqualization,
+)
+from trainkit.layers.augmentation.histograms import Equalization as Equalization
+from trainkit.layers.augmentation.hues import RandomColorDegeneration as RandomColorDegeneration
+from trainkit.layers.augmentation.hues import RandomColorJitter as RandomColorJitter
+from trainkit.layers.augmentation.hues import RandomGrayscale as RandomGrayscale
+from trainkit.layers.augmentation.hues import RandomHue as RandomHue
+from trainkit.layers.augmentation.hues import RandomSaturation as RandomSaturation
+from trainkit.layers.augmentation.image_resizing import CenterCrop as CenterCrop
+from trainkit.layers.augmentation.image_resizing import Resizing as Resizing
+from trainkit.layers.augmentation.light import RandomBrightness as RandomBrightness
+from trainkit.layers.augmentation.light import RandomContrast as RandomContrast
+from trainkit.layers.augmentation.light import RandomInvert as RandomInvert
+from trainkit.layers.augmentation.max_num_bounding_boxes import (
+    MaxNumBoundingBoxes as MaxNumBoundingBoxes,
+)
+from trainkit.layers.augmentation.mixing import CutMix as CutMix
+from trainkit.layers.augmentation.mixing import MixUp as MixUp
+from trainkit.layers.augmentation.mixing import RandomErasing as RandomErasing
+from trainkit.layers.augmentation.perspective import (
+    RandomElasticTransform as RandomElasticTransform,
+)
+from trainkit.layers.augmentation.perspective import RandomPerspective as RandomPerspective
+from trainkit.layers.augmentation.policies import AugMix as AugMix
+from trainkit.layers.augmentation.policies import RandAugment as RandAugment
+from trainkit.layers.augmentation.tones import AutoContrast as AutoContrast
+from trainkit.layers.augmentation.tones import RandomPosterization as RandomPosterization
+from trainkit.layers.augmentation.tones import Solarization as Solarization
 from trainkit.layers.base.autocast import AutocastVariable as AutocastVariable
 from trainkit.layers.base.dtype_policy import DTypePolicy as DTypePolicy
 from trainkit.layers.base.input_spec import InputSpec as InputSpec
@@ -112,17 +149,11 @@ from trainkit.layers.preprocessing.feature_normalization import Normalization as
 from trainkit.layers.preprocessing.feature_normalization import Rescaling as Rescaling
 from trainkit.layers.preprocessing.hashing import HashedCrossing as HashedCrossing
 from trainkit.layers.preprocessing.hashing import Hashing as Hashing
-from trainkit.layers.preprocessing.image_augmentation import RandomBrightness as RandomBrightness
-from trainkit.layers.preprocessing.image_augmentation import RandomContrast as RandomContrast
-from trainkit.layers.preprocessing.image_augmentation import RandomCrop as RandomCrop
-from trainkit.layers.preprocessing.image_augmentation import RandomFlip as RandomFlip
-from trainkit.layers.preprocessing.image_augmentation import RandomRotation as RandomRotation
-from trainkit.layers.preprocessing.image_augmentation import RandomTranslation as RandomTranslation
-from trainkit.layers.preprocessing.image_augmentation import RandomZoom as RandomZoom
-from trainkit.layers.preprocessing.image_resizing import CenterCrop as CenterCrop
-from trainkit.layers.preprocessing.image_resizing import Resizing as Resizing
+from trainkit.layers.preprocessing.layer_pipeline import Pipeline as Pipeline
 from trainkit.layers.preprocessing.lookup import IntegerLookup as IntegerLookup
 from trainkit.layers.preprocessing.lookup import StringLookup as StringLookup
+from trainkit.layers.preprocessing.spectrograms import MelSpectrogram as MelSpectrogram
+from trainkit.layers.preprocessing.spectrograms import STFTSpectrogram as STFTSpectrogram
 from trainkit.layers.preprocessing.text_vectorization import TextVectorization as TextVectorization
 from trainkit.layers.reshaping import Cropping1D as Cropping1D
 from trainkit.layers.reshaping import Cropping2D as Cropping2D

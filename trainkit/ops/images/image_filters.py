@@ -74,23 +74,22 @@ def _blurred(x: Tensor, sizes: tuple[int, int], sigmas: tuple[float, float]) -> 
 
 
 def _pair(value: Any, name: str, kind: Any, op: str = "gaussian_blur") -> Any:
-    numbers = (
-        (value, value) if isinstance(value, int | float) else tuple(np.asarray(value).tolist())
-    )
+    array = np.asarray(value)
+    numbers = (array.item(),) * 2 if array.ndim == 0 else tuple(array.tolist())
     if len(numbers) != 2 or any(kind(n) != n or n <= 0 for n in numbers):
         raise InvalidArgumentError(f"{op}: {name} must be two numbers above 0, got {value!r}")
     return kind(numbers[0]), kind(numbers[1])
 
 
-def _blur_later(given: dict[str, Any]) -> Spec | None:
-    """The spec of blurred images where a size, or what says how to blur, is known only later."""
-    settings = nest.flatten((given["kernel_size"], given["sigma"]))
+def _filter_later(given: dict[str, Any]) -> Spec | None:
+    """The spec of filtered images where a size, or what says how to filter, is known only later."""
+    settings = nest.flatten([given.get(name) for name in ("kernel_size", "sigma", "alpha")])
     if any(isinstance(x, SymbolicTensor) for x in settings):
         return like(given["images"])
     return later_like(given)
 
 
-@sizes_later("image.gaussian_blur", _blur_later)
+@sizes_later("image.gaussian_blur", _filter_later)
 def gaussian_blur(
     images: Any,
     kernel_size: Any = (3, 3),
@@ -236,11 +235,11 @@ def similarity(
 # ------------------------------------------------------------------ elastic
 
 
-@sizes_later("image.elastic_transform", later_like)
+@sizes_later("image.elastic_transform", _filter_later)
 def elastic_transform(
     images: Any,
-    alpha: float = 20.0,
-    sigma: float = 5.0,
+    alpha: Any = 20.0,
+    sigma: Any = 5.0,
     interpolation: str = "bilinear",
     fill_mode: str = "reflect",
     fill_value: Any = 0.0,

@@ -290,7 +290,7 @@ def _points(points: Any, name: str) -> Tensor:
     return p
 
 
-def _homography(start: Tensor, end: Tensor) -> Tensor:
+def homography(start: Tensor, end: Tensor) -> Tensor:
     """The transforms (batch, 8) that read the new points `end` at `start`."""
     x, y = get_item(end, (..., 0)), get_item(end, (..., 1))
     u, v = get_item(start, (..., 0)), get_item(start, (..., 1))
@@ -343,6 +343,6 @@ def perspective_transform(
             f"{op}: as many start as end points are needed, got {tuple(start.shape)} and "
             f"{tuple(end.shape)}"
         )
-    transform = _transforms(_homography(start, end), x, op)
+    transform = _transforms(homography(start, end), x, op)
     rows, columns = _projected(transform, height, width)
     return restore(sampled(x, rows, columns, interpolation, "constant", fill_value))

@@ -31,6 +31,7 @@ from trainkit.keras.saving import get_registered_name as get_registered_name
 from trainkit.keras.saving import get_registered_object as get_registered_object
 from trainkit.keras.saving import register_keras_serializable as register_keras_serializable
 from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
+from trainkit.keras.utils import bounding_boxes as bounding_boxes
 from trainkit.models.diagrams import model_to_dot as model_to_dot
 from trainkit.models.diagrams import plot_model as plot_model
 from trainkit.models.functional import source_inputs as get_source_inputs

@@ -1,0 +1,1 @@
+"""Layers that change images, and what belongs to them, at random or always."""

@@ -1,0 +1,131 @@
+"""Images sharper or softer: RandomSharpness, RandomGaussianBlur."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
+from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
+
+# A pixel counts five times as much as each of its neighbours.
+_SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
+
+
+class RandomSharpness(RandomImageLayer):
+    """Images sharper or smoother: x + (1 - 2 f) (smoothed x - x).
+
+    0 smooths an image, 1/2 leaves it, and 1 sharpens it. Shapes: see `ImageLayer`; labels, boxes
+    and masks stay.
+
+    Args:
+        factor: a number f for (0, f), or a pair to draw from, within [0, 1].
+        value_range: the least and greatest value of a pixel, to which results are clipped.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        seed: int, by default derived from `set_seed`.
+        **kwargs: `bounding_box_format` and those of `Layer`.
+
+    Raises:
+        InvalidArgumentError: the factor is outside its range.
+
+    Example:
+        >>> tk.layers.RandomSharpness(1.0, seed=1)(tk.ones((1, 4, 4, 3)), training=True).shape
+        TensorShape([1, 4, 4, 3])
+    """
+
+    def __init__(
+        self,
+        factor: Any,
+        value_range: Any = (0, 255),
+        data_format: str | None = None,
+        seed: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(seed=seed, data_format=data_format, **kwargs)
+        self.factor = limits(self, "factor", factor, 0.0)
+        self.value_range = value_range_of(self, value_range)
+
+    def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
+        return {"factor": self._uniform((frame.batch,), *self.factor, seed)}
+
+    def _changed(self, images: Any, transformation: Any) -> Any:
+        factor = ops.reshape(ops.cast(transformation["factor"], images.dtype), (-1, 1, 1, 1))
+        channels = images.shape[self._channel_axis]
+        kernel = np.tile(_SMOOTH[:, :, None, None], (1, 1, channels, 1))
+        smooth = ops.depthwise_conv(
+            images,
+            ops.convert_to_tensor(kernel, images.dtype),
+            padding="same",
+            data_format=self.data_format,
+        )
+        return clipped(images + (1.0 - 2.0 * factor) * (smooth - images), self.value_range)
+
+
+class RandomGaussianBlur(RandomImageLayer):
+    """Images blurred by a bell curve, each with a probability.
+
+    Shapes: see `ImageLayer`; labels, boxes and masks stay.
+
+    Args:
+        factor: the probability: a number, or a pair to draw it from, within [0, 1]; a number f
+            stands for (0, f).
+        kernel_size: height and width of the window, in pixels: one number or two, none even.
+        sigma: standard deviation, in pixels: a number f for (0, f), or a pair to draw from, within
+            [0, 1].
+        value_range: the least and greatest value of a pixel, to which results are clipped.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        seed: int, by default derived from `set_seed`.
+        **kwargs: `bounding_box_format` and those of `Layer`.
+
+    Raises:
+        InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> layer = tk.layers.RandomGaussianBlur(kernel_size=5, seed=1)
+        >>> layer(tk.ones((1, 8, 8, 3)), training=True).shape
+        TensorShape([1, 8, 8, 3])
+    """
+
+    def __init__(
+        self,
+        factor: Any = 1.0,
+        kernel_size: Any = 3,
+        sigma: Any = 1.0,
+        value_range: Any = (0, 255),
+        data_format: str | None = None,
+        seed: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(seed=seed, data_format=data_format, **kwargs)
+        self.factor = limits(self, "factor", factor, 0.0)
+        self.kernel_size = _window_size(kernel_size)
+        self.sigma = limits(self, "sigma", sigma, 0.0)
+        self.value_range = value_range_of(self, value_range)
+
+    def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
+        chosen = self._chosen(frame, self.factor, seed)
+        sigma = self._uniform((2,), *self.sigma, seed, self.compute_dtype) + 1e-6
+        return {"should_apply_blur": chosen, "blur_factor": sigma}
+
+    def _changed(self, images: Any, transformation: Any) -> Any:
+        blurred = ops.image.gaussian_blur(
+            images,
+            kernel_size=self.kernel_size,
+            sigma=transformation["blur_factor"],
+            data_format=self.data_format,
+        )
+        chosen = ops.reshape(transformation["should_apply_blur"], (-1, 1, 1, 1))
+        return clipped(ops.where(chosen, blurred, images), self.value_range)
+
+
+def _window_size(size: Any) -> tuple[int, int]:
+    pair = tuple(size) if isinstance(size, list | tuple) else (size, size)
+    if len(pair) != 2 or not all(isinstance(n, int) and n > 0 and n % 2 for n in pair):
+        raise InvalidArgumentError(
+            f"RandomGaussianBlur: kernel_size must be one number above 0 or two, none even, got "
+            f"{size!r}"
+        )
+    return pair[0], pair[1]

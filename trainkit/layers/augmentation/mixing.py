@@ -1,0 +1,268 @@
+"""Images with parts erased, or put together from several: RandomErasing, CutMix, MixUp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
+from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
+
+
+class _WindowLayer(RandomImageLayer):
+    """What layers share that change a rectangle in each image."""
+
+    def _edges(self, length: Any, share: Any, frame: ImageFrame, seed: Any) -> tuple[Any, Any]:
+        """Where a part of an axis begins and ends, (batch,) each, in pixels."""
+        length = ops.cast(length, self.compute_dtype)
+        part = share * length
+        start = self._uniform((frame.batch,), 0.0, 1.0, seed, self.compute_dtype) * (length - part)
+        return start, start + part
+
+    def _inside(self, frame: ImageFrame, x: tuple[Any, Any], y: tuple[Any, Any]) -> Any:
+        """Which pixels lie between the edges, bools that broadcast with the images."""
+
+        def between(length: Any, edges: tuple[Any, Any], axis: int) -> Any:
+            places = ops.cast(ops.arange(length, dtype="int32"), self.compute_dtype)
+            low, high = (ops.expand_dims(edge, -1) for edge in edges)
+            found = ops.logical_and(places >= low, places < high)  # (batch, length)
+            for other in range(1, 4):
+                if other != axis:
+                    found = ops.expand_dims(found, other)
+            return found
+
+        rows = 4 + self._height_axis
+        return ops.logical_and(between(frame.height, y, rows), between(frame.width, x, rows + 1))
+
+
+class RandomErasing(_WindowLayer):
+    """Images with a rectangle blotted out, each with a probability.
+
+    Source: Zhong et al. 2017, arXiv:1708.04896. Shapes: see `ImageLayer`; labels, boxes and masks
+    stay.
+
+    Args:
+        factor: the probability: a number, or a pair to draw it from, within [0, 1]; a number f
+            stands for (0, f).
+        scale: the square of the share of height and width that the rectangle takes: a pair to draw
+            from, or a number f for (0, f), within [0, 1].
+        fill_value: what it is filled with: a number, one for each channel, or `None` for noise.
+        value_range: the least and greatest value of a pixel, to which fillings are clipped.
+        seed: int, by default derived from `set_seed`.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        **kwargs: `bounding_box_format` and those of `Layer`.
+
+    Raises:
+        InvalidArgumentError: a setting is none of these.
+
+    Example:
+        >>> layer = tk.layers.RandomErasing(1.0, (0.25, 0.25), fill_value=0, seed=1)
+        >>> layer(tk.ones((1, 8, 8, 3)), training=True).shape
+        TensorShape([1, 8, 8, 3])
+    """
+
+    def __init__(
+        self,
+        factor: Any = 1.0,
+        scale: Any = (0.02, 0.33),
+        fill_value: Any = None,
+        value_range: Any = (0, 255),
+        seed: Any = None,
+        data_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(seed=seed, data_format=data_format, **kwargs)
+        self.factor = limits(self, "factor", factor, 0.0)
+        self.scale = limits(self, "scale", scale, 0.0)
+        self.fill_value = fill_value
+        self.value_range = value_range_of(self, value_range)
+        three = isinstance(fill_value, list | tuple) and len(fill_value) == 3
+        if not (fill_value is None or three or isinstance(fill_value, int | float)):
+            raise InvalidArgumentError(
+                "RandomErasing: fill_value must be a number, three of them, or None for noise, got "
+                f"{fill_value!r}"
+            )
+
+    def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
+        dtype = self.compute_dtype
+        sides = ops.sqrt(self._uniform((frame.batch, 2), *self.scale, seed, dtype))
+        x = self._edges(frame.width, sides[:, 0], frame, seed)
+        y = self._edges(frame.height, sides[:, 1], frame, seed)
+        chosen = self._chosen(frame, self.factor, seed)
+        return {
+            "apply_erasing": chosen,
+            "batch_masks": self._inside(frame, x, y),
+            "fill_value": clipped(self._filling(frame, seed), self.value_range),
+        }
+
+    def _filling(self, frame: ImageFrame, seed: Any) -> Any:
+        """What rectangles hold, in a shape that broadcasts with the images."""
+        if self.fill_value is None:
+            noise = self.backend.random.normal(frame.shape, dtype=self.compute_dtype, seed=seed)
+            return noise * self.value_range[1]
+        filling = ops.convert_to_tensor(self.fill_value, self.compute_dtype)
+        if isinstance(self.fill_value, int | float) or self.data_format == "channels_last":
+            return filling
+        return ops.reshape(filling, (3, 1, 1))
+
+    def _changed(self, images: Any, transformation: Any) -> Any:
+        chosen = ops.reshape(transformation["apply_erasing"], (-1, 1, 1, 1))
+        erased = ops.logical_and(chosen, transformation["batch_masks"])
+        return ops.where(erased, ops.cast(transformation["fill_value"], images.dtype), images)
+
+
+class CutMix(_WindowLayer):
+    """Images with a rectangle of another image of the batch; labels mixed in the same measure.
+
+    Source: Yun et al. 2019, arXiv:1905.04899. Shapes: see `ImageLayer`; labels are (batch, classes)
+    of shares. A single image stays.
+
+    Args:
+        factor: the parameter of the Beta distribution from which the shares come: a pair to draw
+            it from, or a number f for (0, f), within [0, 1].
+        seed: int, by default derived from `set_seed`.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        **kwargs: `bounding_box_format` and those of `Layer`.
+
+    Raises:
+        InvalidArgumentError: the factor is outside its range.
+
+    Example:
+        >>> both = {"images": tk.ones((2, 8, 8, 3)), "labels": tk.eye(2)}
+        >>> tk.layers.CutMix(seed=1)(both, training=True)["labels"].numpy().sum(axis=1)
+        array([1., 1.], dtype=float32)
+    """
+
+    def __init__(
+        self, factor: Any = 1.0, seed: Any = None, data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(seed=seed, data_format=data_format, **kwargs)
+        self.factor = limits(self, "factor", factor, 0.0)
+
+    def get_random_transformation(self, data: Any, training: Any = True, seed: Any = None) -> Any:
+        if len(self._frame(data).shape) == 3:
+            return None
+        return super().get_random_transformation(data, training, seed)
+
+    def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
+        dtype = self.compute_dtype
+        alpha = self._uniform((), *self.factor, seed, dtype) + 1e-6
+        share = self.backend.random.beta((frame.batch,), alpha, alpha, dtype=dtype, seed=seed)
+        side = ops.sqrt(1.0 - share)
+        x = self._edges(frame.width, side, frame, seed)
+        y = self._edges(frame.height, side, frame, seed)
+        area = ops.cast(frame.width, dtype) * ops.cast(frame.height, dtype)
+        kept = 1.0 - (x[1] - x[0]) * (y[1] - y[0]) / area
+        return {
+            "batch_masks": self._inside(frame, x, y),
+            "mix_weight": ops.reshape(kept, (-1, 1, 1, 1)),
+            "permutation_order": _shuffled(self, frame, seed),
+        }
+
+    def _changed(self, images: Any, transformation: Any) -> Any:
+        return self._pasted(images, transformation)
+
+    def _pasted(self, images: Any, transformation: Any) -> Any:
+        """Images or masks with rectangles of others, in their dtype."""
+        others = ops.take(images, transformation["permutation_order"], axis=0)
+        return ops.where(transformation["batch_masks"], others, images)
+
+    def transform_labels(
+        self, labels: Any, transformation: Any = None, training: Any = True
+    ) -> Any:
+        return _mixed(self, labels, transformation) if training and transformation else labels
+
+    def transform_bounding_boxes(
+        self, bounding_boxes: Any, transformation: Any = None, training: Any = True
+    ) -> Any:
+        raise UnimplementedError(
+            "CutMix does not cut bounding boxes; leave them out of its input, or use MixUp"
+        )
+
+    def transform_segmentation_masks(
+        self, segmentation_masks: Any, transformation: Any = None, training: Any = True
+    ) -> Any:
+        masks = ops.convert_to_tensor(segmentation_masks)
+        return self._pasted(masks, transformation) if training and transformation else masks
+
+
+class MixUp(RandomImageLayer):
+    """Images as weighted means of two of the batch; labels and masks as well, boxes of both.
+
+    Source: Zhang et al. 2017, arXiv:1710.09412. Shapes: see `ImageLayer`; labels are
+    (batch, classes) of shares, and masks become floats.
+
+    Args:
+        alpha: the parameter of the Beta distribution from which the weights come, above 0.
+        data_format: `"channels_last"` (the default) or `"channels_first"`.
+        seed: int, by default derived from `set_seed`.
+        **kwargs: `bounding_box_format` and those of `Layer`.
+
+    Raises:
+        InvalidArgumentError: alpha is not above 0.
+
+    Example:
+        >>> both = {"images": tk.ones((2, 8, 8, 3)), "labels": tk.eye(2)}
+        >>> tk.layers.MixUp(seed=1)(both, training=True)["labels"].numpy().sum(axis=1)
+        array([1., 1.], dtype=float32)
+    """
+
+    def __init__(
+        self, alpha: float = 0.2, data_format: str | None = None, seed: Any = None, **kwargs: Any
+    ) -> None:
+        super().__init__(seed=seed, data_format=data_format, **kwargs)
+        if not isinstance(alpha, int | float) or alpha <= 0:
+            raise InvalidArgumentError(f"MixUp: alpha must be above 0, got {alpha!r}")
+        self.alpha = alpha
+
+    def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
+        order = _shuffled(self, frame, seed)
+        weight = self.backend.random.beta((frame.batch,), self.alpha, self.alpha, seed=seed)
+        return {"mix_weight": weight, "permutation_order": order}
+
+    def _changed(self, images: Any, transformation: Any) -> Any:
+        return _mixed(self, images, transformation, 4)
+
+    def transform_labels(
+        self, labels: Any, transformation: Any = None, training: Any = True
+    ) -> Any:
+        return _mixed(self, labels, transformation) if training and transformation else labels
+
+    def transform_bounding_boxes(
+        self, bounding_boxes: Any, transformation: Any = None, training: Any = True
+    ) -> Any:
+        if not training or transformation is None:
+            return bounding_boxes
+        order = transformation["permutation_order"]
+        result = dict(bounding_boxes)
+        for key in ("boxes", "labels"):
+            own = ops.convert_to_tensor(bounding_boxes[key])
+            axis = min(1, len(own.shape) - 1)
+            result[key] = ops.concatenate([own, ops.take(own, order, axis=0)], axis=axis)
+        return result
+
+    def transform_segmentation_masks(
+        self, segmentation_masks: Any, transformation: Any = None, training: Any = True
+    ) -> Any:
+        masks = ops.convert_to_tensor(segmentation_masks)
+        return _mixed(self, masks, transformation) if training and transformation else masks
+
+
+def _shuffled(layer: RandomImageLayer, frame: ImageFrame, seed: Any) -> Any:
+    """The numbers of the images in another order."""
+    return layer.backend.random.shuffle(ops.arange(frame.batch, dtype="int32"), seed=seed)
+
+
+def _mixed(
+    layer: RandomImageLayer, values: Any, transformation: Any, rank: int | None = None
+) -> Any:
+    """Weighted means of what belongs to an image and to another of the batch, floats.
+
+    The weights have `rank` axes, by default as many as the values.
+    """
+    values = ops.cast(ops.convert_to_tensor(values), layer.compute_dtype)
+    weight = ops.cast(ops.convert_to_tensor(transformation["mix_weight"]), values.dtype)
+    weight = ops.reshape(weight, (-1, *(1,) * ((rank or len(values.shape)) - 1)))
+    others = ops.take(values, transformation["permutation_order"], axis=0)
+    return weight * values + (1.0 - weight) * others
