@@ -24,18 +24,49 @@ HEAVY = [
 ]
 
 
-def imported_by(code):
-    """Top-level names of the modules that a fresh interpreter has after running `code`."""
-    program = f"{code}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+# Areas of our own that a script has to ask for.
+OWN = {
+    "import trainkit": ["autodiff.check", "graph", "layers", "ops.image", "tf"],
+    "import trainkit; trainkit.constant(1.0); trainkit.keras": [
+        "checkpoints",
+        "data",
+        "layers",
+        "ops.image",
+        "records",
+        "tf.image",
+        "tf.nn",
+    ],
+}
+
+
+def modules_after(code):
+    """The names of the modules that a fresh interpreter has after running `code`."""
+    program = f"{code}\nimport sys\nprint(*sys.modules)"
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)
     return set(done.stdout.split())
+
+
+def imported_by(code):
+    """The top-level names of these modules."""
+    return {name.partition(".")[0] for name in modules_after(code)}
 
 
 def test_importing_trainkit_imports_nothing_heavy():
     names = imported_by("import trainkit")
     assert "numpy" in names
     assert not names & set(HEAVY)
+
+
+@pytest.mark.parametrize("code", OWN)
+def test_areas_are_imported_when_they_are_asked_for(code):
+    names = modules_after(code)
+    assert "trainkit.ops.math" in names
+    assert not [name for name in OWN[code] if f"trainkit.{name}" in names]
+
+
+def test_an_area_that_is_asked_for_is_imported():
+    assert "trainkit.ops.image" in modules_after("import trainkit; trainkit.ops.image.resize")
 
 
 def test_a_heavy_import_would_be_seen():

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from trainkit.core.cpu import blas_config as _blas  # isort: skip - before anything imports NumPy
 from trainkit import ops as ops
 from trainkit.autodiff.custom_vjp import custom_gradient as custom_gradient
-from trainkit.autodiff.recompute import recompute_grad as recompute_grad
 from trainkit.autodiff.tape import GradientTape as GradientTape
 from trainkit.autodiff.tape import UnconnectedGradients as UnconnectedGradients
 from trainkit.core import errors as errors
@@ -50,6 +49,7 @@ from trainkit.ops.arrays.conversion import stop_gradient as stop_gradient
 if TYPE_CHECKING:
     from trainkit import layers as layers
     from trainkit import models as models
+    from trainkit.autodiff.recompute import recompute_grad as recompute_grad
 
 __version__ = "0.1.0"
 
@@ -121,6 +121,7 @@ _MEMBERS = {
     "mixed_precision": ("trainkit.keras", "mixed_precision"),
     "random_normal": ("trainkit.random", "normal"),
     "random_uniform": ("trainkit.random", "uniform"),
+    "recompute_grad": ("trainkit.autodiff", "recompute_grad"),
 }
 
 # What this file uses itself, and folders whose content has other names here.

@@ -20,7 +20,7 @@ from trainkit.core.errors import DeviceError
 Array = Any
 ArrayModule = Any
 
-_NAME = re.compile(r"^/?(?:.*?/)?(?:device:)?(?P<kind>cpu|gpu)(?::(?P<index>\d+))?$", re.IGNORECASE)
+_NAME = r"^/?(?:.*?/)?(?:device:)?(?P<kind>cpu|gpu)(?::(?P<index>\d+))?$"
 
 
 class Device:
@@ -115,7 +115,7 @@ def parse(name: str) -> Device:
     Raises:
         DeviceError: the name is no device name, or this machine has no such device.
     """
-    found = _NAME.match(name)
+    found = re.match(_NAME, name, re.IGNORECASE)
     if not found:
         there = ", ".join(d.name for d in all_devices())
         raise DeviceError(f"{name!r} is not a device name; this machine has {there}")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-_FITTING = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$")
+_FITTING = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 
 
 class _Scopes(threading.local):
@@ -36,7 +36,7 @@ class name_scope:
     """
 
     def __init__(self, name: str) -> None:
-        if not isinstance(name, str) or not (name == "" or _FITTING.match(name.rstrip("/"))):
+        if not isinstance(name, str) or not (name == "" or re.match(_FITTING, name.rstrip("/"))):
             raise ValueError(
                 f"name_scope: {name!r} is no name of a scope; use letters, digits and _ . - /"
             )

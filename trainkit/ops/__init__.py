@@ -5,12 +5,14 @@ lines below are those without one. The modules that are imported whole give tens
 their operators.
 """
 
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 import trainkit.ops.core.interchange
 import trainkit.ops.core.operators
+from trainkit.core.names import unknown_name as _unknown_name
 from trainkit.core.tensor import is_tensor as is_tensor
-from trainkit.ops import image as image
 from trainkit.ops import linalg as linalg
 from trainkit.ops import nn as nn
 from trainkit.ops import numpy as numpy
@@ -100,4 +102,17 @@ from trainkit.ops.signal.stft import istft as istft
 from trainkit.ops.signal.stft import overlap_add as overlap_add
 from trainkit.ops.signal.stft import stft as stft
 
+if _TYPE_CHECKING:
+    from trainkit.ops import image as image
+
 custom_gradient: _Any  # set by trainkit.autodiff, which stands above
+
+
+def __getattr__(name: str) -> _Any:
+    if name != "image":  # the one namespace that is loaded when it is asked for
+        raise _unknown_name(__name__, name, __dir__())
+    return _importlib.import_module("trainkit.ops.image")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "image"})

@@ -28,6 +28,7 @@ from trainkit.graph.ir.graph import (
     VariableSlot,
 )
 from trainkit.graph.tracing.concrete import ConcreteFunction
+from trainkit.ops import image as image  # its operations too may stand in a file
 from trainkit.saved_graph.encoding import decoded
 from trainkit.saved_graph.saving import FORMAT, VERSION, may_be_saved
 from trainkit.saved_graph.standalone import FAILURES, MAX_GRAPH, GraphError, check_document

@@ -1,8 +1,8 @@
 """TensorFlow 2's top-level names: `tk.constant`, `tk.reduce_mean`, `tk.matmul` ...
 
 Aliases of the operations, and small functions where TensorFlow's arguments are others than those of
-Keras. One file per namespace: `math.py` is `tk.math`, and so on; `arrays.py`, `control_flow.py`,
-`convolution.py` and `positions.py` have no namespace of their own.
+Keras. One file per namespace, loaded when it is asked for: `math.py` is `tk.math`, and so on;
+`arrays.py`, `control_flow.py`, `convolution.py` and `positions.py` have no namespace of their own.
 """
 
 from trainkit.autodiff.custom_vjp import grad_pass_through as grad_pass_through
@@ -15,7 +15,6 @@ from trainkit.core.names import name_scope as name_scope
 from trainkit.core.variable_owner import Module as Module
 from trainkit.core.variable_owner import VariableAggregation as VariableAggregation
 from trainkit.core.variable_owner import VariableSynchronization as VariableSynchronization
-from trainkit.data import lookup as lookup
 from trainkit.graph.control_flow.effects import print_ as print
 from trainkit.graph.control_flow.host_calls import numpy_function as numpy_function
 from trainkit.graph.control_flow.host_calls import py_function as py_function
@@ -121,20 +120,6 @@ from trainkit.ops.math.arithmetic import truncatediv as truncatediv
 from trainkit.ops.math.norm_clipping import clip_by_average_norm as clip_by_average_norm
 from trainkit.ops.math.norm_clipping import clip_by_global_norm as clip_by_global_norm
 from trainkit.ops.math.norm_clipping import clip_by_norm as clip_by_norm
-from trainkit.tf import autograph as autograph
-from trainkit.tf import bitwise as bitwise
-from trainkit.tf import config as config
-from trainkit.tf import debugging as debugging
-from trainkit.tf import dtypes as dtypes
-from trainkit.tf import image as image
-from trainkit.tf import linalg as linalg
-from trainkit.tf import math as math
-from trainkit.tf import nest as nest
-from trainkit.tf import nn as nn
-from trainkit.tf import strings as strings
-from trainkit.tf import test as test
-from trainkit.tf import types as types
-from trainkit.tf import version as version
 from trainkit.tf.arrays import broadcast_dynamic_shape as broadcast_dynamic_shape
 from trainkit.tf.arrays import broadcast_static_shape as broadcast_static_shape
 from trainkit.tf.arrays import broadcast_to as broadcast_to

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainkit.kernels.jit import numpy_inner_loops
-from trainkit.kernels.jit.kernel_family import cache_folder
+from trainkit.kernels.jit.generated import cache_folder
 
 _FORMAT = 1
 """Changed when files that were kept before no longer serve."""
@@ -97,7 +97,7 @@ def machine() -> Machine:
 
 
 def _path(digest: str) -> Any:
-    return cache_folder().parent / "machine" / f"{digest}.o"
+    return cache_folder() / "machine" / f"{digest}.o"
 
 
 def _read(digest: str) -> bytes | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -119,8 +118,7 @@ class Axis(NamedTuple):
         return self.offsets[-1][1] + (self.size - 1) * self.step
 
 
-@dataclass(frozen=True)
-class PixelPlan:
+class PixelPlan(NamedTuple):
     """Tables for `compiled.conv.pixels`, where they are explained.
 
     Attributes:
@@ -150,8 +148,7 @@ class PixelPlan:
     depth: int
 
 
-@dataclass(frozen=True)
-class WeightPlan:
+class WeightPlan(NamedTuple):
     """Tables for `compiled.conv.weights`, where they are explained.
 
     Attributes:

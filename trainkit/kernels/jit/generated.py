@@ -12,15 +12,21 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from trainkit.kernels.jit.kernel_family import cache_folder
 from trainkit.kernels.threads import pools
 
 _CACHE_VERSION = 2
 """Changed when files that were cached before no longer serve."""
 
 _LOADED: dict[tuple[str, str], Any] = {}
+
+
+def cache_folder() -> Path:
+    """Where code that was written and compiled is kept, beside what Numba keeps itself."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(os.environ.get("TRAINKIT_CACHE") or os.path.join(base, "trainkit"))
 
 
 def compiled_function(source: str, name: str, parallel: bool = False) -> Callable[..., Any]:
@@ -54,7 +60,7 @@ def compiled_function(source: str, name: str, parallel: bool = False) -> Callabl
 
 
 def _imported(digest: str, source: str) -> Any:
-    folder = cache_folder().parent / "generated"
+    folder = cache_folder() / "generated"
     path = folder / f"g{digest}.py"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +70,7 @@ def _imported(digest: str, source: str) -> Any:
                 file.write(source)
             os.replace(temporary, path)
     except OSError:
-        path = folder.__class__(tempfile.mkdtemp()) / f"g{digest}.py"
+        path = Path(tempfile.mkdtemp()) / f"g{digest}.py"
         path.write_text(source)
     spec = importlib.util.spec_from_file_location(f"trainkit_generated_{digest}", path)
     assert spec is not None

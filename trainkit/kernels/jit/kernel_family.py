@@ -20,7 +20,6 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,12 +78,6 @@ def set_mode(name: str) -> None:
     _State.mode = name
     for family in _State.families:
         family.forget()
-
-
-def cache_folder() -> Path:
-    """Where notes on what has been compiled lie; Numba keeps the code itself."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(os.environ.get("TRAINKIT_CACHE") or os.path.join(base, "trainkit")) / "kernels"
 
 
 def owned(array: Any) -> Any:

@@ -23,6 +23,7 @@ from trainkit.layers.base.naming import unique_name
 from trainkit.layers.base.operation import Operation
 from trainkit.layers.base.output_specs import described
 from trainkit.layers.core import InputLayer
+from trainkit.ops import image as image  # its operations too may stand in a config
 from trainkit.ops.core.one_node import ONE_NODE
 
 
