@@ -37,6 +37,7 @@ FLOORS = {
     "datasets": 8,
     "applications": 9,
     "distillation": 9,
+    "wrappers": 9,
     # the doors: names only, which may lead from one to another
     "compat": 10,
     "tf": 10,

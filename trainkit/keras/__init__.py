@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trainkit import ops as ops
     from trainkit import optimizers as optimizers
     from trainkit import regularizers as regularizers
+    from trainkit import wrappers as wrappers
     from trainkit.ops.sampling import keras_random as random
 
 _HERE = __name__ + "."
@@ -51,6 +52,7 @@ _FAMILIES = {
     "optimizers": "trainkit.optimizers",
     "random": "trainkit.ops.sampling.keras_random",
     "regularizers": "trainkit.regularizers",
+    "wrappers": "trainkit.wrappers",
 }
 _OWN = frozenset(
     "applications backend config dtype_policies mixed_precision preprocessing saving tree "
