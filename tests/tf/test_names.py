@@ -346,7 +346,8 @@ def test_other_names_are_tensorflows():
     assert tk.complex(real=1.0, imag=2.0, name="n").numpy() == 1 + 2j
     assert float(tk.atan2(y=1.0, x=2.0)) == float(tk.atan2(1.0, 2.0))
     assert int(tk.saturate_cast(value=300.0, dtype=tk.uint8, name="n")) == 255
-    assert [int(i) for i in tk.unravel_index(indices=5, dims=[2, 4], name="n")] == [1, 1]
+    assert tk.unravel_index(indices=5, dims=[2, 4], name="n").numpy().tolist() == [1, 1]
+    assert tk.unravel_index([5, 2], [2, 3]).numpy().tolist() == [[1, 0], [2, 2]]
     assert float(tk.round(x=2.5, name="n")) == 2.0
     assert float(tk.nn.relu(features=-1.0, name="n")) == 0.0
     for name in ("relu6", "elu", "selu", "softplus", "softsign", "silu", "swish"):

@@ -224,6 +224,13 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function with the values of `f` whose gradient is that of the identity.
 
     Useful for rounding and the like, whose own gradient is 0. Variables that `f` reads have none.
+
+    Example:
+        >>> with tk.GradientTape() as tape:
+        ...     x = tk.Variable(0.6)
+        ...     y = tk.grad_pass_through(tk.round)(x)
+        >>> float(y), float(tape.gradient(y, x))
+        (1.0, 1.0)
     """
 
     @custom_gradient

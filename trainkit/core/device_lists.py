@@ -36,6 +36,10 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
     Args:
         device_type: `"CPU"` or `"GPU"`; both by default.
+
+    Example:
+        >>> [device.device_type for device in tk.config.list_physical_devices("CPU")]
+        ['CPU']
     """
     return [
         PhysicalDevice(f"/physical_device:{d.kind}:{d.index}", d.kind)
@@ -49,6 +53,10 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
     Args:
         device_type: `"CPU"` or `"GPU"`; both by default.
+
+    Example:
+        >>> [device.device_type for device in tk.config.list_logical_devices("CPU")]
+        ['CPU']
     """
     return [
         LogicalDevice(d.name, d.kind)
@@ -62,5 +70,9 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
     Args:
         device_type: `"CPU"` or `"GPU"`; both by default.
+
+    Example:
+        >>> [device.device_type for device in tk.config.get_visible_devices("CPU")]
+        ['CPU']
     """
     return list_physical_devices(device_type)

@@ -25,6 +25,10 @@ class DType:
         is_floating, is_integer, is_bool, is_complex, is_unsigned: the kind.
         size: bytes of one element.
         min, max, limits: the range of the type.
+
+    Example:
+        >>> tk.float32.name, tk.float32.size, tk.float32.is_floating
+        ('float32', 4, True)
     """
 
     __slots__ = (

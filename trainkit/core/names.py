@@ -60,7 +60,12 @@ def open_scopes() -> list[str]:
 
 
 def current_name_scope() -> str:
-    """The names of the open scopes, joined by "/"; empty outside of all."""
+    """The names of the open scopes, joined by "/"; empty outside of all.
+
+    Example:
+        >>> tk.get_current_name_scope()
+        ''
+    """
     return "/".join(_SCOPES.open)
 
 
@@ -144,6 +149,12 @@ class control_dependencies:
 
     Raises:
         TypeError: it is no list, tuple or `None`.
+
+    Example:
+        >>> with tk.control_dependencies([tk.debugging.assert_positive([1])]):
+        ...     x = tk.constant(1.0)
+        >>> float(x)
+        1.0
     """
 
     def __init__(self, control_inputs: Any) -> None:

@@ -45,6 +45,13 @@ class Tensor:
     Made by `tk.constant`, `tk.convert_to_tensor` and by every operation. Python operators,
     indexing, iteration, `len`, `bool`, `float` and `int` work as TensorFlow's do; NumPy functions
     take tensors. Hashing goes by identity, comparison by value.
+
+    Example:
+        >>> x = tk.constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> x.shape, x.dtype.name
+        (TensorShape([2, 2]), 'float32')
+        >>> (x @ x + 1.0)[0].numpy()
+        array([ 8., 11.], dtype=float32)
     """
 
     __slots__ = ("__weakref__", "_array", "_origin")
@@ -356,7 +363,12 @@ def value_text(value: Any) -> str:
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether `x` is a tensor or a variable."""
+    """Whether `x` is a tensor or a variable.
+
+    Example:
+        >>> tk.is_tensor(tk.ones(2)), tk.is_tensor([1.0])
+        (True, False)
+    """
     return isinstance(x, Tensor) or hasattr(type(x), "_is_variable")
 
 
@@ -488,6 +500,10 @@ def convert_to_tensor(
     Raises:
         InvalidArgumentError: the list is ragged, or a tensor has another dtype than `dtype`.
         TypeError: `value` has no numbers, or they don't fit `dtype`.
+
+    Example:
+        >>> tk.convert_to_tensor(np.array([1.0, 2.0], "float32")).dtype.name
+        'float32'
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if is_tensor(value):

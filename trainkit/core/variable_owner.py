@@ -85,7 +85,13 @@ class Module(Trackable):
 
 
 class VariableAggregation(enum.Enum):
-    """How replicas of a variable come together; there is one here."""
+    """How replicas of a variable come together; there is one here.
+
+    Example:
+        >>> w = tk.Variable(1.0, aggregation=tk.VariableAggregation.MEAN)
+        >>> float(w)
+        1.0
+    """
 
     NONE = 0
     SUM = 1
@@ -94,7 +100,13 @@ class VariableAggregation(enum.Enum):
 
 
 class VariableSynchronization(enum.Enum):
-    """When replicas of a variable come together; there is one here."""
+    """When replicas of a variable come together; there is one here.
+
+    Example:
+        >>> w = tk.Variable(1.0, synchronization=tk.VariableSynchronization.AUTO)
+        >>> float(w)
+        1.0
+    """
 
     AUTO = 0
     NONE = 1

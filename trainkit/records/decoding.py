@@ -36,6 +36,11 @@ def read_file(filename: Any, name: Any = None) -> Tensor:
 
     Raises:
         NotFoundError: there is no such file.
+
+    Example:
+        >>> tk.io.write_file("a.txt", "text")
+        >>> tk.io.read_file("a.txt").numpy()
+        b'text'
     """
     path = _path(filename, "read_file")
     try:
@@ -62,6 +67,11 @@ def write_file(filename: Any, contents: Any, name: Any = None) -> None:
         filename: path, or string scalar.
         contents: string scalar, or bytes.
         name: not kept.
+
+    Example:
+        >>> tk.io.write_file("a.txt", "text")
+        >>> tk.io.read_file("a.txt").numpy()
+        b'text'
     """
     path = _path(filename, "write_file")
     folder = os.path.dirname(path)
@@ -99,6 +109,10 @@ def decode_raw(
 
     Raises:
         InvalidArgumentError: the lengths differ, or are no whole number of elements.
+
+    Example:
+        >>> tk.io.decode_raw(np.array([1, 2], "<i4").tobytes(), tk.int32).numpy()
+        array([1, 2], dtype=int32)
     """
     array, dtype = texts_of(input_bytes, "decode_raw"), as_dtype(out_type)
     items = array.ravel().tolist()
@@ -140,6 +154,10 @@ def parse_tensor(serialized: Any, out_type: Any, name: Any = None) -> Tensor:
     Raises:
         DataLossError: the text is none.
         InvalidArgumentError: the tensor has another dtype.
+
+    Example:
+        >>> tk.io.parse_tensor(tk.io.serialize_tensor([1.0, 2.0]), tk.float32).numpy()
+        array([1., 2.], dtype=float32)
     """
     array = tensor_messages.unpacked(one_text(serialized, "parse_tensor"))
     return string_results(tensor_messages.checked(array, out_type))
@@ -152,6 +170,10 @@ def serialize_tensor(tensor: Any, name: Any = None) -> Tensor:
     Args:
         tensor: of any shape.
         name: not kept.
+
+    Example:
+        >>> tk.io.parse_tensor(tk.io.serialize_tensor([1, 2]), tk.int32).numpy()
+        array([1, 2], dtype=int32)
     """
     value = convert_to_tensor(tensor).numpy()
     array = np.asarray(value, object if isinstance(value, bytes) else None)
@@ -170,6 +192,10 @@ def encode_base64(input: Any, pad: bool = False, name: Any = None) -> Tensor:
         input: tensor of text.
         pad: fill up with `=`.
         name: not kept.
+
+    Example:
+        >>> tk.io.encode_base64("cat").numpy()
+        b'Y2F0'
     """
 
     def encoded(text: bytes) -> bytes:
@@ -189,6 +215,10 @@ def decode_base64(input: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a text has other letters.
+
+    Example:
+        >>> tk.io.decode_base64(tk.io.encode_base64("cat")).numpy()
+        b'cat'
     """
 
     def decoded(text: bytes) -> bytes:
@@ -236,6 +266,11 @@ def decode_csv(
 
     Raises:
         InvalidArgumentError: a row does not fit.
+
+    Example:
+        >>> number, word = tk.io.decode_csv(["1,a", "2,b"], [[0], [""]])
+        >>> number.numpy(), word.numpy()
+        (array([1, 2], dtype=int32), array([b'a', b'b'], dtype=object))
     """
     lines, columns = texts_of(records, "decode_csv"), [csv_rows.Column(d) for d in record_defaults]
     places = list(range(len(columns)) if select_cols is None else map(int, select_cols))
@@ -297,6 +332,13 @@ def parse_single_example(
     Raises:
         InvalidArgumentError: the bytes are no Example, a feature is missing and has no default, or
             its values do not fit.
+
+    Example:
+        >>> feature = tk.train.Feature(float_list=tk.train.FloatList(value=[0.5]))
+        >>> example = tk.train.Example(features=tk.train.Features(feature={"x": feature}))
+        >>> wanted = {"x": tk.io.FixedLenFeature([], tk.float32)}
+        >>> tk.io.parse_single_example(example.SerializeToString(), wanted)["x"].numpy()
+        np.float32(0.5)
     """
     _checked(features, "parse_single_example")
     label = "" if example_names is None else one_text(example_names, "example_names").decode()
@@ -319,6 +361,13 @@ def parse_example(
 
     Raises:
         InvalidArgumentError: as those of `parse_single_example`.
+
+    Example:
+        >>> feature = tk.train.Feature(int64_list=tk.train.Int64List(value=[7]))
+        >>> example = tk.train.Example(features=tk.train.Features(feature={"age": feature}))
+        >>> wanted = {"age": tk.io.FixedLenFeature([], tk.int64)}
+        >>> tk.io.parse_example([example.SerializeToString()], wanted)["age"].numpy()
+        array([7])
     """
     texts = texts_of(serialized, "parse_example")
     if texts.ndim == 0:

@@ -50,6 +50,13 @@ class FixedLenFeature(_DescribedFeature):
         shape: of the values.
         dtype: int64, float32 or string.
         default_value: stands for a missing feature; without one it must be there.
+
+    Example:
+        >>> feature = tk.train.Feature(int64_list=tk.train.Int64List(value=[7]))
+        >>> example = tk.train.Example(features=tk.train.Features(feature={"age": feature}))
+        >>> wanted = {"age": tk.io.FixedLenFeature([], tk.int64)}
+        >>> tk.io.parse_single_example(example.SerializeToString(), wanted)["age"].numpy()
+        np.int64(7)
     """
 
     def __init__(self, shape: Any, dtype: Any, default_value: Any = None) -> None:
@@ -77,6 +84,10 @@ class FixedLenSequenceFeature(_DescribedFeature):
         dtype: int64, float32 or string.
         allow_missing: must be True: an example without the feature has no rows.
         default_value: what rows are filled up with, 0 or an empty text by default.
+
+    Example:
+        >>> tk.io.FixedLenSequenceFeature([], tk.int64, allow_missing=True).dtype.name
+        'int64'
     """
 
     def __init__(

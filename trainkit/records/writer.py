@@ -29,6 +29,13 @@ class TFRecordOptions:
 
     Raises:
         InvalidArgumentError: a value is none of these.
+
+    Example:
+        >>> options = tk.io.TFRecordOptions(compression_type="GZIP")
+        >>> with tk.io.TFRecordWriter("data.gz", options) as file:
+        ...     file.write(b"record")
+        >>> [x.numpy() for x in tk.data.TFRecordDataset("data.gz", compression_type="GZIP")]
+        [b'record']
     """
 
     def __init__(
@@ -87,6 +94,12 @@ class TFRecordWriter:
 
     Raises:
         NotFoundError: the folder does not exist.
+
+    Example:
+        >>> with tk.io.TFRecordWriter("data.tfrecord") as file:
+        ...     file.write(b"record")
+        >>> [x.numpy() for x in tk.data.TFRecordDataset("data.tfrecord")]
+        [b'record']
     """
 
     def __init__(self, path: Any, options: Any = None) -> None:

@@ -70,6 +70,10 @@ def ones_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
         input: tensor of any shape.
         dtype: of the result; by default that of `input`.
         name: not kept.
+
+    Example:
+        >>> tk.ones_like([1, 2]).numpy()
+        array([1, 1], dtype=int32)
     """
     return ops.ones_like(input, dtype)
 
@@ -87,6 +91,12 @@ def range(
         delta: step; negative ones go down.
         dtype: of the result; by default that to which the numbers promote.
         name: not kept.
+
+    Example:
+        >>> tk.range(5).numpy()
+        array([0, 1, 2, 3, 4], dtype=int32)
+        >>> tk.range(1.0, 2.0, 0.5).numpy()
+        array([1. , 1.5], dtype=float32)
     """
     if limit is None:
         start, limit = 0, start
@@ -103,6 +113,10 @@ def linspace(start: Any, stop: Any, num: int, name: Any = None, axis: int = 0) -
         num: how many numbers, 1 or more.
         name: not kept.
         axis: where the new axis stands if `start` is a tensor.
+
+    Example:
+        >>> tk.linspace(0.0, 1.0, 5).numpy()
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     result: Tensor = ops.linspace(start, stop, plain(num), axis=axis)
     return result
@@ -114,6 +128,10 @@ def identity(input: Any, name: Any = None) -> Tensor:
     Args:
         input: tensor of any shape.
         name: not kept.
+
+    Example:
+        >>> tk.identity([1, 2]).numpy()
+        array([1, 2], dtype=int32)
     """
     result: Tensor = PRIMITIVES["identity"].op(input)
     return result
@@ -126,6 +144,10 @@ def shape(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
         input: tensor of any shape.
         out_type: int32 or int64.
         name: not kept.
+
+    Example:
+        >>> tk.shape(tk.ones((2, 3))).numpy()
+        array([2, 3], dtype=int32)
     """
     tensor = input if isinstance(input, Tensor) else convert_to_tensor(input)
     if tensor.shape.is_fully_defined():
@@ -140,6 +162,10 @@ def size(input: Any, out_type: Any = "int32", name: Any = None) -> Tensor:
         input: tensor of any shape.
         out_type: int32 or int64.
         name: not kept.
+
+    Example:
+        >>> int(tk.size(tk.ones((2, 3))))
+        6
     """
     if isinstance(input, SymbolicTensor) and input.shape.is_fully_defined():
         return convert_to_tensor(np.array(input.shape.num_elements(), _numpy_dtype(out_type)))
@@ -156,6 +182,10 @@ def rank(input: Any, name: Any = None) -> Tensor:
     Args:
         input: tensor of any shape.
         name: not kept.
+
+    Example:
+        >>> int(tk.rank(tk.ones((2, 3))))
+        2
     """
     return convert_to_tensor(len(convert_to_tensor(input).shape))
 
@@ -167,6 +197,11 @@ def reshape(tensor: Any, shape: Any, name: Any = None) -> Tensor:
         tensor: of any shape.
         shape: sizes of the result, whose product is the number of elements.
         name: not kept.
+
+    Example:
+        >>> tk.reshape([1, 2, 3, 4], (2, -1)).numpy()
+        array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     dims = plain(shape)
     return ops.reshape(tensor, (dims,) if isinstance(dims, int) else dims)
@@ -179,6 +214,10 @@ def expand_dims(input: Any, axis: Any, name: Any = None) -> Tensor:
         input: tensor of any shape.
         axis: place of the new axis, in [-rank - 1, rank].
         name: not kept.
+
+    Example:
+        >>> tk.expand_dims([1, 2], axis=0).shape
+        TensorShape([1, 2])
     """
     if type(axis) is not int and is_later(axis):
         result: Tensor = later(expand_dims, {"input": input, "axis": axis}, unknown(input, 1))
@@ -193,6 +232,10 @@ def squeeze(input: Any, axis: Any = None, name: Any = None) -> Tensor:
         input: tensor of any shape.
         axis: int or ints; by default all axes of size 1.
         name: not kept.
+
+    Example:
+        >>> tk.squeeze(tk.ones((1, 2, 1))).shape
+        TensorShape([2])
     """
     axis = plain(axis)
     return ops.squeeze(input, None if axis == () else axis)
@@ -207,6 +250,12 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: Any = Non
         perm: for each axis of the result the axis of `a` that it is.
         conjugate: conjugate complex values, too.
         name: not kept.
+
+    Example:
+        >>> tk.transpose([[1, 2, 3], [4, 5, 6]]).numpy()
+        array([[1, 4],
+               [2, 5],
+               [3, 6]], dtype=int32)
     """
     result = ops.transpose(a, plain(perm))
     return ops.conj(result) if conjugate else result
@@ -219,6 +268,11 @@ def broadcast_to(input: Any, shape: Any, name: Any = None) -> Tensor:
         input: tensor whose axes, from the last on, have size 1 or that of `shape`.
         shape: sizes of the result.
         name: not kept.
+
+    Example:
+        >>> tk.broadcast_to([1, 2], (2, 2)).numpy()
+        array([[1, 2],
+               [1, 2]], dtype=int32)
     """
     return ops.broadcast_to(input, plain(shape))
 
@@ -229,6 +283,10 @@ def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     Args:
         shape_x: a shape.
         shape_y: another.
+
+    Example:
+        >>> tk.broadcast_static_shape(tk.TensorShape([2, 1]), tk.TensorShape([3]))
+        TensorShape([2, 3])
     """
     return TensorShape(broadcast_dims(tuple(shape_x), tuple(shape_y)))
 
@@ -240,6 +298,11 @@ def concat(values: Any, axis: Any, name: Any = None) -> Tensor:
         values: list of tensors, whose sizes differ along `axis` alone.
         axis: int.
         name: not kept.
+
+    Example:
+        >>> tk.concat([[[1, 2]], [[3, 4]]], axis=0).numpy()
+        array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     items = list(values) if isinstance(values, list | tuple) else [values]
     if type(axis) is not int and is_later(axis):
@@ -256,6 +319,11 @@ def stack(values: Any, axis: int = 0, name: Any = None) -> Tensor:
         values: list of tensors of one shape.
         axis: place of the new axis.
         name: not kept.
+
+    Example:
+        >>> tk.stack([[1, 2], [3, 4]], axis=1).numpy()
+        array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     return ops.stack(values, axis=plain(axis))
 
@@ -268,6 +336,10 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: Any = None)
         num: size of the axis, which need not be given.
         axis: the axis.
         name: not kept.
+
+    Example:
+        >>> [x.numpy() for x in tk.unstack([[1, 2], [3, 4]])]
+        [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
     """
     return list(ops.unstack(value, num, axis))
 
@@ -279,6 +351,11 @@ def tile(input: Any, multiples: Any, name: Any = None) -> Tensor:
         input: tensor of any shape.
         multiples: for each axis how often it is repeated.
         name: not kept.
+
+    Example:
+        >>> tk.tile([[1, 2]], [2, 2]).numpy()
+        array([[1, 2, 1, 2],
+               [1, 2, 1, 2]], dtype=int32)
     """
     return ops.tile(input, plain(multiples))
 
@@ -292,6 +369,10 @@ def repeat(input: Any, repeats: Any, axis: int | None = None, name: Any = None) 
         repeats: how often each item is repeated: one number, or one for each item.
         axis: by default the tensor is flattened first.
         name: not kept.
+
+    Example:
+        >>> tk.repeat([1, 2], [2, 3]).numpy()
+        array([1, 1, 2, 2, 2], dtype=int32)
     """
     return ops.repeat(input, plain(repeats), axis=axis)
 
@@ -308,6 +389,11 @@ def pad(
         mode: `"CONSTANT"`, `"REFLECT"` or `"SYMMETRIC"`, in any case.
         constant_values: the value of a constant border.
         name: not kept.
+
+    Example:
+        >>> tk.pad([[1, 2]], [[0, 1], [1, 0]]).numpy()
+        array([[0, 1, 2],
+               [0, 0, 0]], dtype=int32)
     """
     kind = mode.lower()
     if kind not in ("constant", "reflect", "symmetric"):
@@ -326,6 +412,11 @@ def reverse(tensor: Any, axis: Any, name: Any = None) -> Tensor:
         tensor: of any shape.
         axis: int or ints.
         name: not kept.
+
+    Example:
+        >>> tk.reverse([[1, 2], [3, 4]], axis=[1]).numpy()
+        array([[2, 1],
+               [4, 3]], dtype=int32)
     """
     return ops.flip(tensor, plain(axis))
 
@@ -339,6 +430,10 @@ def roll(input: Any, shift: Any, axis: Any, name: Any = None) -> Tensor:
         shift: places to the end, one number or one for each axis.
         axis: int or ints.
         name: not kept.
+
+    Example:
+        >>> tk.roll([1, 2, 3], shift=1, axis=0).numpy()
+        array([3, 1, 2], dtype=int32)
     """
     return ops.roll(input, plain(shift), axis=plain(axis))
 
@@ -350,6 +445,10 @@ def cast(x: Any, dtype: Any, name: Any = None) -> Tensor:
         x: tensor of any shape.
         dtype: element type.
         name: not kept.
+
+    Example:
+        >>> tk.dtypes.cast([1.7, 2.2], tk.int32).numpy()
+        array([1, 2], dtype=int32)
     """
     return ops.cast(x, dtype)
 
@@ -361,6 +460,13 @@ def meshgrid(*args: Any, indexing: str = "xy", name: Any = None) -> list[Tensor]
         *args: tensors (n,).
         indexing: `"xy"`, by which the first two axes are exchanged, or `"ij"`.
         name: not kept.
+
+    Example:
+        >>> x, y = tk.meshgrid([1, 2], [3, 4])
+        >>> x.numpy(), y.numpy()
+        (array([[1, 2],
+               [1, 2]], dtype=int32), array([[3, 3],
+               [4, 4]], dtype=int32))
     """
     return list(ops.meshgrid(*args, indexing=indexing))
 
@@ -372,6 +478,10 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
         equation: such as `"ij,jk->ik"`.
         *inputs: a tensor for each group of letters.
         **kwargs: `optimize`, which changes nothing, and `name`.
+
+    Example:
+        >>> tk.einsum("ij,j->i", [[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy()
+        array([3., 7.], dtype=float32)
     """
     unknown = set(kwargs) - {"optimize", "name"}
     if unknown:
@@ -389,6 +499,10 @@ def ensure_shape(x: Any, shape: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: the shape is another.
+
+    Example:
+        >>> tk.ensure_shape(tk.ones((2, 3)), (None, 3)).shape
+        TensorShape([2, 3])
     """
     return _ensure_shape(x, shape)
 
@@ -400,6 +514,10 @@ def truncatemod(x: Any, y: Any, name: Any = None) -> Tensor:
         x: tensor of numbers.
         y: tensor that broadcasts with `x`.
         name: not kept.
+
+    Example:
+        >>> tk.truncatemod([-5], [3]).numpy()
+        array([-2], dtype=int32)
     """
     return ops.fmod(x, y)
 
@@ -411,6 +529,10 @@ def shape_n(input: Any, out_type: Any = "int32", name: Any = None) -> list[Tenso
         input: list of tensors.
         out_type: int32 or int64.
         name: not kept.
+
+    Example:
+        >>> [x.numpy() for x in tk.shape_n([tk.ones((2, 3)), tk.ones(4)])]
+        [array([2, 3], dtype=int32), array([4], dtype=int32)]
     """
     return [shape(x, out_type) for x in input]
 
@@ -425,6 +547,10 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
     Raises:
         ShapeError: they do not broadcast.
+
+    Example:
+        >>> tk.broadcast_dynamic_shape([2, 1], [3]).numpy()
+        array([2, 3], dtype=int32)
     """
     dims = broadcast_dims(
         tuple(plain(shape_x)), tuple(plain(shape_y)), op="broadcast_dynamic_shape"
@@ -438,6 +564,11 @@ def parallel_stack(values: Any, name: Any = None) -> Tensor:
     Args:
         values: list of tensors.
         name: not kept.
+
+    Example:
+        >>> tk.parallel_stack([[1, 2], [3, 4]]).numpy()
+        array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     return ops.stack([convert_to_tensor(x) for x in values], axis=0)
 
@@ -449,6 +580,10 @@ def complex(real: Any, imag: Any, name: Any = None) -> Tensor:
         real: tensor of floats.
         imag: tensor of the same dtype, which broadcasts with `real`.
         name: not kept.
+
+    Example:
+        >>> tk.dtypes.complex([1.0], [2.0]).numpy()
+        array([1.+2.j], dtype=complex64)
     """
     return complex_from(real, imag)
 
@@ -460,6 +595,10 @@ def saturate_cast(value: Any, dtype: Any, name: Any = None) -> Tensor:
         value: tensor of numbers.
         dtype: element type.
         name: not kept.
+
+    Example:
+        >>> tk.dtypes.saturate_cast([300.0, -5.0], tk.uint8).numpy()
+        array([255,   0], dtype=uint8)
     """
     return ops.saturate_cast(value, dtype)
 
@@ -472,5 +611,9 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: Any = 
         clip_value_min: number, or tensor that broadcasts with `t`.
         clip_value_max: number, or tensor that broadcasts with `t`.
         name: not kept.
+
+    Example:
+        >>> tk.clip_by_value([-1.0, 0.5, 9.0], 0.0, 1.0).numpy()
+        array([0. , 0.5, 1. ], dtype=float32)
     """
     return ops.clip(t, clip_value_min, clip_value_max)

@@ -43,6 +43,10 @@ def map_fn(
         infer_shape: a hint that changes no result.
         name: not kept.
         fn_output_signature: not needed: results tell it.
+
+    Example:
+        >>> tk.map_fn(lambda x: x * x, tk.constant([1, 2, 3])).numpy()
+        array([1, 4, 9], dtype=int32)
     """
     return ops.map(fn, elems)
 
@@ -60,6 +64,11 @@ def vectorized_map(
 
     Raises:
         ValueError: `fn` can't run once for all, and `fallback_to_while_loop` is False.
+
+    Example:
+        >>> x = tk.constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> tk.vectorized_map(lambda row: tk.reduce_sum(row * row), x).numpy()
+        array([ 5., 25.], dtype=float32)
     """
     return ops.vectorized_map(fn, elems, fallback_to_while_loop)
 
@@ -72,6 +81,10 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: Any = None)
         true_fn: function without arguments.
         false_fn: function without arguments, whose result has the same structure.
         name: not kept.
+
+    Example:
+        >>> float(tk.cond(tk.constant(True), lambda: tk.constant(1.0), lambda: tk.constant(2.0)))
+        1.0
     """
     return ops.cond(pred, true_fn, false_fn)
 
@@ -99,25 +112,50 @@ def while_loop(
         swap_memory: a hint that changes no result.
         maximum_iterations: how often at most; no limit by default.
         name: not kept.
+
+    Example:
+        >>> begin = (tk.constant(0), tk.constant(0))
+        >>> n, total = tk.while_loop(lambda n, t: n < 4, lambda n, t: (n + 1, t + n), begin)
+        >>> int(total)
+        6
     """
     return ops.while_loop(cond, body, loop_vars, maximum_iterations)
 
 
 def group(*inputs: Any, **kwargs: Any) -> None:
-    """Nothing: everything that has an effect has been run, or is part of the graph, by now."""
+    """Nothing: everything that has an effect has been run, or is part of the graph, by now.
+
+    Example:
+        >>> tk.group(tk.Variable(1.0).assign(2.0))
+    """
 
 
 def no_op(name: Any = None) -> None:
-    """Nothing."""
+    """Nothing.
+
+    Example:
+        >>> tk.no_op()
+    """
 
 
 def init_scope() -> Any:
-    """Make a context in which operations run at once, even while a function is being traced."""
+    """Make a context in which operations run at once, even while a function is being traced.
+
+    Example:
+        >>> with tk.init_scope():
+        ...     print(tk.executing_eagerly())
+        True
+    """
     return eval_shape.eagerly()
 
 
 def inside_function() -> bool:
-    """Whether a function is being traced."""
+    """Whether a function is being traced.
+
+    Example:
+        >>> tk.inside_function()
+        False
+    """
     return trace_state.current_trace() is not None
 
 
@@ -129,6 +167,10 @@ def is_symbolic_tensor(tensor: Any) -> bool:
 
     Raises:
         TypeError: it is no tensor.
+
+    Example:
+        >>> tk.is_symbolic_tensor(tk.constant(1.0))
+        False
     """
     if not is_tensor(tensor):
         raise TypeError(f"is_symbolic_tensor: {tensor!r} is no tensor")
@@ -144,6 +186,10 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
     Raises:
         ValueError: `partial` is True.
+
+    Example:
+        >>> tk.get_static_value(tk.constant([1, 2]))
+        array([1, 2], dtype=int32)
     """
     if partial:
         raise ValueError("get_static_value: only partial=False is supported")
@@ -157,6 +203,10 @@ def identity_n(input: Any, name: Any = None) -> list[Tensor]:
     Args:
         input: nest of tensors.
         name: not kept.
+
+    Example:
+        >>> [x.numpy() for x in tk.identity_n([[1], [2]])]
+        [np.int32(1), np.int32(2)]
     """
     return [convert_to_tensor(x) for x in nest.flatten(input)]
 
@@ -168,6 +218,10 @@ def tuple_(tensors: Any, control_inputs: Any = None, name: Any = None) -> list[A
         tensors: what to list.
         control_inputs: computed already, since operations run in order.
         name: not kept.
+
+    Example:
+        >>> [x.numpy() for x in tk.tuple([[1], [2]])]
+        [array([1], dtype=int32), array([2], dtype=int32)]
     """
     return [x if x is None else convert_to_tensor(x) for x in tensors]
 

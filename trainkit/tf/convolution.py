@@ -106,6 +106,10 @@ def conv1d(
         data_format: `"NWC"` or `"NCW"`.
         dilations: like `stride`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.conv1d(tk.ones((1, 5, 1)), tk.ones((3, 1, 1)), 1, "VALID").numpy().ravel()
+        array([3., 3., 3.], dtype=float32)
     """
     return _conv(1, "conv1d")(input, filters, stride, padding, data_format, dilations)
 
@@ -135,6 +139,10 @@ def convolution(
         data_format: `"N...C"` (default) or `"NC..."`.
         dilations: distances between the elements of a kernel, like `strides`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.convolution(tk.ones((1, 5, 5, 1)), tk.ones((3, 3, 1, 2)), padding="SAME").shape
+        TensorShape([1, 5, 5, 2])
     """
     rank = len(convert_to_tensor(filters).shape) - 2
     return _conv(rank, "convolution")(input, filters, strides or 1, padding, data_format, dilations)
@@ -159,6 +167,11 @@ def depthwise_conv2d(
         data_format: `"N...C"` (default) or `"NC..."`.
         dilations: distances between the elements of a kernel, like `strides`.
         name: not kept.
+
+    Example:
+        >>> x, filters = tk.ones((1, 5, 5, 2)), tk.ones((3, 3, 2, 1))
+        >>> tk.nn.depthwise_conv2d(x, filters, (1, 1, 1, 1), "VALID").shape
+        TensorShape([1, 3, 3, 2])
     """
     layout = _layout(data_format)
     input, padding = _padded(input, padding)
@@ -193,6 +206,12 @@ def separable_conv2d(
         data_format: `"N...C"` (default) or `"NC..."`.
         dilations: distances between the elements of a kernel, like `strides`.
         name: not kept.
+
+    Example:
+        >>> x, depthwise = tk.ones((1, 5, 5, 2)), tk.ones((3, 3, 2, 1))
+        >>> pointwise = tk.ones((1, 1, 2, 4))
+        >>> tk.nn.separable_conv2d(x, depthwise, pointwise, (1, 1, 1, 1), "VALID").shape
+        TensorShape([1, 3, 3, 4])
     """
     x = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
     return conv2d(x, pointwise_filter, 1, "VALID", data_format)
@@ -269,6 +288,10 @@ def max_pool(
         padding: `"SAME"` or `"VALID"`.
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.max_pool(tk.ones((1, 4, 6, 3)), 2, 2, "VALID").shape
+        TensorShape([1, 2, 3, 3])
     """
     rank = len(convert_to_tensor(input).shape) - 2
     return _pool(rank, "max_pool", "max")(input, ksize, strides, padding, data_format)
@@ -291,6 +314,10 @@ def avg_pool(
         padding: `"SAME"` or `"VALID"`.
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.avg_pool(tk.ones((1, 4, 6, 3)), 2, 2, "VALID").shape
+        TensorShape([1, 2, 3, 3])
     """
     rank = len(convert_to_tensor(input).shape) - 2
     return _pool(rank, "avg_pool", "avg")(input, ksize, strides, padding, data_format)
@@ -321,6 +348,10 @@ def pool(
     Raises:
         ValueError: a setting is none of those above.
         InvalidArgumentError: `dilations` are above 1.
+
+    Example:
+        >>> tk.nn.pool(tk.ones((1, 4, 6, 3)), (2, 2), "MAX", strides=(2, 2)).shape
+        TensorShape([1, 2, 3, 3])
     """
     window = plain(window_shape)
     rank = 1 if isinstance(window, int) else len(window)
@@ -345,6 +376,10 @@ def atrous_conv2d(value: Any, filters: Any, rate: int, padding: str, name: Any =
         rate: distance between the elements of the kernel, in pixels.
         padding: `"SAME"` or `"VALID"`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.atrous_conv2d(tk.ones((1, 8, 8, 2)), tk.ones((3, 3, 2, 4)), 2, "SAME").shape
+        TensorShape([1, 8, 8, 4])
     """
     return conv2d(value, filters, 1, padding, dilations=int(plain(rate)))
 
@@ -361,5 +396,10 @@ def atrous_conv2d_transpose(
         rate: distance between the elements of the kernel, in pixels.
         padding: `"SAME"` or `"VALID"`.
         name: not kept.
+
+    Example:
+        >>> x, filters = tk.ones((1, 4, 4, 2)), tk.ones((3, 3, 5, 2))
+        >>> tk.nn.atrous_conv2d_transpose(x, filters, (1, 4, 4, 5), 2, "SAME").shape
+        TensorShape([1, 4, 4, 5])
     """
     return conv2d_transpose(value, filters, output_shape, 1, padding, dilations=int(plain(rate)))

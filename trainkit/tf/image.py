@@ -87,6 +87,10 @@ def rgb_to_grayscale(images: Any, name: Any = None) -> Tensor:
     Args:
         images: (..., 3).
         name: not kept.
+
+    Example:
+        >>> tk.image.rgb_to_grayscale(tk.ones((4, 4, 3))).shape
+        TensorShape([4, 4, 1])
     """
     return ops.image.rgb_to_grayscale(images, data_format="channels_last")
 
@@ -97,6 +101,10 @@ def rgb_to_hsv(images: Any, name: Any = None) -> Tensor:
     Args:
         images: floats (..., 3) in [0, 1].
         name: not kept.
+
+    Example:
+        >>> tk.image.rgb_to_hsv([[[1.0, 0.0, 0.0]]]).numpy()
+        array([[[0., 1., 1.]]], dtype=float32)
     """
     return ops.image.rgb_to_hsv(images, data_format="channels_last")
 
@@ -107,6 +115,10 @@ def hsv_to_rgb(images: Any, name: Any = None) -> Tensor:
     Args:
         images: floats (..., 3) in [0, 1].
         name: not kept.
+
+    Example:
+        >>> tk.image.hsv_to_rgb([[[0.0, 1.0, 1.0]]]).numpy()
+        array([[[1., 0., 0.]]], dtype=float32)
     """
     return ops.image.hsv_to_rgb(images, data_format="channels_last")
 
@@ -116,6 +128,10 @@ def flip_left_right(image: Any) -> Tensor:
 
     Args:
         image: (height, width, channels) or a batch of them.
+
+    Example:
+        >>> tk.image.flip_left_right([[[1.0], [2.0]]]).numpy().ravel()
+        array([2., 1.], dtype=float32)
     """
     return ops.flip(image, -2)
 
@@ -125,6 +141,10 @@ def flip_up_down(image: Any) -> Tensor:
 
     Args:
         image: (height, width, channels) or a batch of them.
+
+    Example:
+        >>> tk.image.flip_up_down([[[1.0]], [[2.0]]]).numpy().ravel()
+        array([2., 1.], dtype=float32)
     """
     return ops.flip(image, -3)
 
@@ -135,6 +155,10 @@ def transpose(image: Any, name: Any = None) -> Tensor:
     Args:
         image: (height, width, channels) or a batch of them.
         name: not kept.
+
+    Example:
+        >>> tk.image.transpose(tk.ones((4, 8, 3))).shape
+        TensorShape([8, 4, 3])
     """
     return ops.swapaxes(image, -3, -2)
 
@@ -151,6 +175,11 @@ def extract_patches(
         rates: distances between the pixels of a window; one number for both axes.
         padding: `"SAME"` or `"VALID"`.
         name: not kept.
+
+    Example:
+        >>> x = tk.ones((1, 4, 4, 1))
+        >>> tk.image.extract_patches(x, (1, 2, 2, 1), (1, 2, 2, 1), (1, 1, 1, 1), "VALID").shape
+        TensorShape([1, 2, 2, 4])
     """
     size, stride, rate = (tuple(plain(v))[1:3] for v in (sizes, strides, rates))
     return ops.image.extract_patches(
@@ -171,6 +200,10 @@ def sobel_edges(image: Any) -> Tensor:
 
     Raises:
         ShapeError: the rank is not 4.
+
+    Example:
+        >>> tk.image.sobel_edges(tk.ones((1, 4, 4, 3))).shape
+        TensorShape([1, 4, 4, 3, 2])
     """
     return ops.image.sobel_edges(image, data_format="channels_last")
 

@@ -45,6 +45,11 @@ def matching_files(pattern: Any, name: Any = None) -> Tensor:
     Args:
         pattern: text or texts.
         name: not kept.
+
+    Example:
+        >>> tk.io.write_file("a.txt", "text")
+        >>> tk.io.matching_files("*.txt").numpy()
+        array([b'a.txt'], dtype=object)
     """
     return convert_to_tensor(matching(pattern), dtype=dtypes.string)
 
@@ -55,6 +60,10 @@ def match_filenames_once(pattern: Any, name: Any = None) -> Tensor:
     Args:
         pattern: text or texts.
         name: not kept.
+
+    Example:
+        >>> tk.io.match_filenames_once("*.csv").shape
+        TensorShape([0])
     """
     return matching_files(pattern)
 

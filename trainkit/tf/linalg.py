@@ -58,6 +58,12 @@ def qr(input: Any, full_matrices: bool = False, name: Any = None) -> tuple[Tenso
         input: (..., m, n).
         full_matrices: q (..., m, m) and r (..., m, n), rather than with min(m, n) columns and rows.
         name: not kept.
+
+    Example:
+        >>> q, r = tk.linalg.qr([[1.0, 2.0], [3.0, 4.0]])
+        >>> (q @ r).numpy().round(4)
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     return ops.qr(input, mode="complete" if full_matrices else "reduced")
 
@@ -69,6 +75,11 @@ def eigh(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
         tensor: square matrices (..., n, n), symmetric or Hermitian; the upper triangle is not
             looked at.
         name: not kept.
+
+    Example:
+        >>> values, vectors = tk.linalg.eigh([[2.0, 0.0], [0.0, 3.0]])
+        >>> values.numpy()
+        array([2., 3.], dtype=float32)
     """
     return ops.eigh(tensor)
 
@@ -79,6 +90,10 @@ def eigvalsh(tensor: Any, name: Any = None) -> Tensor:
     Args:
         tensor: square matrices (..., n, n), symmetric or Hermitian.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.eigvalsh([[2.0, 0.0], [0.0, 3.0]]).numpy()
+        array([2., 3.], dtype=float32)
     """
     return ops.eigh(tensor)[0]
 
@@ -89,6 +104,11 @@ def eig(tensor: Any, name: Any = None) -> tuple[Tensor, Tensor]:
     Args:
         tensor: square matrices (..., n, n).
         name: not kept.
+
+    Example:
+        >>> values, vectors = tk.linalg.eig([[2.0, 0.0], [0.0, 3.0]])
+        >>> values.numpy().real
+        array([2., 3.], dtype=float32)
     """
     return ops.eig(tensor)
 
@@ -99,6 +119,10 @@ def eigvals(tensor: Any, name: Any = None) -> Tensor:
     Args:
         tensor: square matrices (..., n, n).
         name: not kept.
+
+    Example:
+        >>> tk.linalg.eigvals([[2.0, 0.0], [0.0, 3.0]]).numpy().real
+        array([2., 3.], dtype=float32)
     """
     return ops.eig(tensor)[0]
 
@@ -112,6 +136,11 @@ def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: Any = Non
             dtype at 1.
         validate_args: changes nothing: shapes are always looked at.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.pinv([[2.0, 0.0], [0.0, 4.0]]).numpy().round(4)
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     return ops.pinv(a, rcond)
 
@@ -122,6 +151,10 @@ def trace(x: Any, name: Any = None) -> Tensor:
     Args:
         x: (..., m, n).
         name: not kept.
+
+    Example:
+        >>> float(tk.linalg.trace([[1.0, 2.0], [3.0, 4.0]]))
+        5.0
     """
     return _trace(x, axis1=-2, axis2=-1)
 
@@ -148,6 +181,10 @@ def tensordot(a: Any, b: Any, axes: Any, name: Any = None) -> Tensor:
         b: tensor.
         axes: a number n, for the last n axes of `a` and the first n of `b`, or two lists of axes.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.tensordot([[1.0, 2.0]], [[3.0], [4.0]], axes=1).numpy()
+        array([[11.]], dtype=float32)
     """
     axes = plain(axes)
     return ops.tensordot(a, b, axes=axes)
@@ -159,6 +196,11 @@ def cholesky(input: Any, name: Any = None) -> Tensor:
     Args:
         input: square matrices (..., n, n), symmetric and positive definite.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.cholesky([[4.0, 0.0], [0.0, 9.0]]).numpy()
+        array([[2., 0.],
+               [0., 3.]], dtype=float32)
     """
     return ops.cholesky(input)
 
@@ -170,6 +212,10 @@ def cross(a: Any, b: Any, name: Any = None) -> Tensor:
         a: (..., 3).
         b: (..., 3).
         name: not kept.
+
+    Example:
+        >>> tk.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy()
+        array([0., 0., 1.], dtype=float32)
     """
     return ops.cross(a, b)
 
@@ -180,6 +226,10 @@ def det(input: Any, name: Any = None) -> Tensor:
     Args:
         input: square matrices (..., n, n).
         name: not kept.
+
+    Example:
+        >>> float(tk.linalg.det([[2.0, 0.0], [0.0, 3.0]]))
+        6.0
     """
     return ops.det(input)
 
@@ -190,6 +240,11 @@ def expm(input: Any, name: Any = None) -> Tensor:
     Args:
         input: square matrices (..., n, n).
         name: not kept.
+
+    Example:
+        >>> tk.linalg.expm([[0.0, 0.0], [0.0, 0.0]]).numpy()
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     return _expm(input)
 
@@ -200,6 +255,10 @@ def logdet(matrix: Any, name: Any = None) -> Tensor:
     Args:
         matrix: square matrices (..., n, n).
         name: not kept.
+
+    Example:
+        >>> round(float(tk.linalg.logdet([[2.0, 0.0], [0.0, 2.0]])), 4)
+        1.3863
     """
     return ops.logdet(matrix)
 
@@ -210,6 +269,11 @@ def slogdet(input: Any, name: Any = None) -> Any:
     Args:
         input: square matrices (..., n, n).
         name: not kept.
+
+    Example:
+        >>> sign, log = tk.linalg.slogdet([[-1.0, 0.0], [0.0, 1.0]])
+        >>> float(sign), float(log)
+        (-1.0, 0.0)
     """
     return ops.slogdet(input)
 

@@ -15,6 +15,10 @@ def is_nested(structure: Any) -> bool:
 
     Args:
         structure: any value.
+
+    Example:
+        >>> tk.nest.is_nested([1]), tk.nest.is_nested(1)
+        (True, False)
     """
     return _container(structure) is not None
 
@@ -25,6 +29,10 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     Args:
         structure: nest.
         expand_composites: no value here is made of others.
+
+    Example:
+        >>> tk.nest.flatten({"b": [1, 2], "a": 3})
+        [3, 1, 2]
     """
     return _nest.flatten(structure, _container)
 
@@ -40,6 +48,10 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
     Raises:
         TypeError: `func` can't be called, or kinds of containers differ.
         ValueError: an unknown keyword argument, no structure, or the structures differ.
+
+    Example:
+        >>> tk.nest.map_structure(lambda x: x * 2, {"a": 1, "b": (2, 3)})
+        {'a': 2, 'b': (4, 6)}
     """
     unknown = set(kwargs) - {"check_types", "expand_composites"}
     if unknown:
@@ -70,6 +82,10 @@ def pack_sequence_as(
     Raises:
         TypeError: `flat_sequence` is none.
         ValueError: it has another number of items.
+
+    Example:
+        >>> tk.nest.pack_sequence_as({"a": 0, "b": [0, 0]}, [1, 2, 3])
+        {'a': 1, 'b': [2, 3]}
     """
     if not isinstance(flat_sequence, Iterable):
         raise TypeError(f"pack_sequence_as: needs a list of leaves, given is {flat_sequence!r}")
@@ -90,6 +106,9 @@ def assert_same_structure(
     Raises:
         ValueError: numbers of items, keys or depths differ.
         TypeError: kinds of containers differ.
+
+    Example:
+        >>> tk.nest.assert_same_structure([1, {"a": 2}], [3, {"a": 4}])
     """
     text = f"the structures differ: {nest1!r} and {nest2!r}"
     if not _nest.same_counts(nest1, nest2, _container):

@@ -88,6 +88,10 @@ def softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tensor:
         logits: tensor of floats.
         axis: int.
         name: not kept.
+
+    Example:
+        >>> tk.nn.softmax([[0.0, 0.0]]).numpy()
+        array([[0.5, 0.5]], dtype=float32)
     """
     return _powers_share(logits, axis=-1 if axis is None else axis)
 
@@ -99,6 +103,10 @@ def log_softmax(logits: Any, axis: int | None = None, name: Any = None) -> Tenso
         logits: tensor of floats.
         axis: int.
         name: not kept.
+
+    Example:
+        >>> tk.nn.log_softmax([0.0, 0.0]).numpy().round(4)
+        array([-0.6931, -0.6931], dtype=float32)
     """
     return _log_softmax(logits, axis=-1 if axis is None else axis)
 
@@ -110,6 +118,10 @@ def leaky_relu(features: Any, alpha: float = 0.2, name: Any = None) -> Tensor:
         features: tensor of floats.
         alpha: slope below 0.
         name: not kept.
+
+    Example:
+        >>> tk.nn.leaky_relu([-1.0, 1.0], alpha=0.5).numpy()
+        array([-0.5,  1. ], dtype=float32)
     """
     return ops.leaky_relu(features, negative_slope=alpha)
 
@@ -121,6 +133,10 @@ def gelu(features: Any, approximate: bool = False, name: Any = None) -> Tensor:
         features: tensor of floats.
         approximate: by tanh.
         name: not kept.
+
+    Example:
+        >>> tk.nn.gelu([-1.0, 1.0]).numpy().round(4)
+        array([-0.1587,  0.8413], dtype=float32)
     """
     return ops.gelu(features, approximate=approximate)
 
@@ -138,6 +154,10 @@ def softmax_cross_entropy_with_logits(
         logits: (..., classes).
         axis: that of the classes.
         name: not kept.
+
+    Example:
+        >>> tk.nn.softmax_cross_entropy_with_logits([[0.0, 1.0]], [[0.0, 0.0]]).numpy().round(4)
+        array([0.6931], dtype=float32)
     """
     return _softmax_loss(labels, logits, axis)
 
@@ -152,6 +172,10 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: Any
 
     Raises:
         InvalidArgumentError: a label is not in [0, classes).
+
+    Example:
+        >>> tk.nn.sparse_softmax_cross_entropy_with_logits([1], [[0.0, 0.0]]).numpy().round(4)
+        array([0.6931], dtype=float32)
     """
     return _sparse_softmax_loss(labels, logits)
 
@@ -165,6 +189,10 @@ def sigmoid_cross_entropy_with_logits(
         labels: numbers in [0, 1], of the shape of `logits`.
         logits: tensor of floats.
         name: not kept.
+
+    Example:
+        >>> tk.nn.sigmoid_cross_entropy_with_logits([1.0, 0.0], [0.0, 0.0]).numpy().round(4)
+        array([0.6931, 0.6931], dtype=float32)
     """
     return _sigmoid_loss(labels, logits)
 
@@ -179,6 +207,10 @@ def weighted_cross_entropy_with_logits(
         logits: tensor of floats.
         pos_weight: number, or tensor that broadcasts with `logits`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.weighted_cross_entropy_with_logits([1.0, 0.0], [0.0, 0.0], 2.0).numpy().round(4)
+        array([1.3863, 0.6931], dtype=float32)
     """
     return _weighted_loss(labels, logits, pos_weight)
 
@@ -197,6 +229,11 @@ def moments(
         shift: changes no result.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> mean, variance = tk.nn.moments([[1.0, 3.0], [3.0, 5.0]], axes=[0])
+        >>> mean.numpy(), variance.numpy()
+        (array([2., 4.], dtype=float32), array([1., 1.], dtype=float32))
     """
     mean, variance = ops.moments(x, plain(axes), keepdims=keepdims)
     return mean, variance
@@ -210,6 +247,10 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None, name: Any = 
         bias: (channels,).
         data_format: `"N...C"` (default) or `"NC..."`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy()
+        array([[11., 22.]], dtype=float32)
     """
     x = convert_to_tensor(value)
     if data_format is not None and data_format.upper().startswith("NC"):
@@ -240,6 +281,10 @@ def space_to_depth(
 
     Raises:
         InvalidArgumentError: `block_size` is less than 2, or does not divide height and width.
+
+    Example:
+        >>> tk.nn.space_to_depth(tk.ones((1, 4, 4, 1)), 2).shape
+        TensorShape([1, 2, 2, 4])
     """
     layout = _image_layout(data_format, "space_to_depth")
     return ops.space_to_depth(input, plain(block_size), layout)
@@ -258,6 +303,10 @@ def depth_to_space(
 
     Raises:
         InvalidArgumentError: `block_size` is less than 2, or its square does not divide channels.
+
+    Example:
+        >>> tk.nn.depth_to_space(tk.ones((1, 2, 2, 4)), 2).shape
+        TensorShape([1, 4, 4, 1])
     """
     layout = _image_layout(data_format, "depth_to_space")
     return ops.depth_to_space(input, plain(block_size), layout)
@@ -269,6 +318,10 @@ def relu(features: Any, name: Any = None) -> Tensor:
     Args:
         features: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> tk.nn.relu([-1.0, 2.0]).numpy()
+        array([0., 2.], dtype=float32)
     """
     return ops.relu(features)
 
@@ -279,6 +332,10 @@ def relu6(features: Any, name: Any = None) -> Tensor:
     Args:
         features: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> tk.nn.relu6([-1.0, 9.0]).numpy()
+        array([0., 6.], dtype=float32)
     """
     return ops.relu6(features)
 
@@ -289,6 +346,10 @@ def elu(features: Any, name: Any = None) -> Tensor:
     Args:
         features: tensor of floats.
         name: not kept.
+
+    Example:
+        >>> tk.nn.elu([-1.0, 1.0]).numpy().round(4)
+        array([-0.6321,  1.    ], dtype=float32)
     """
     return ops.elu(features)
 
@@ -299,6 +360,10 @@ def selu(features: Any, name: Any = None) -> Tensor:
     Args:
         features: tensor of floats.
         name: not kept.
+
+    Example:
+        >>> tk.nn.selu([-1.0, 1.0]).numpy().round(4)
+        array([-1.1113,  1.0507], dtype=float32)
     """
     return ops.selu(features)
 

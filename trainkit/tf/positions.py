@@ -26,6 +26,10 @@ def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: Any = N
         indices: ints (n, k).
         updates: tensor (n, ...).
         name: not kept.
+
+    Example:
+        >>> tk.tensor_scatter_nd_max([1, 9, 1], [[0], [1]], [5, 6]).numpy()
+        array([5, 9, 1], dtype=int32)
     """
     result: Tensor = scatter_max(
         convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
@@ -41,6 +45,10 @@ def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: Any = N
         indices: ints (n, k).
         updates: tensor (n, ...).
         name: not kept.
+
+    Example:
+        >>> tk.tensor_scatter_nd_min([1, 9, 1], [[0], [1]], [5, 6]).numpy()
+        array([1, 6, 1], dtype=int32)
     """
     result: Tensor = scatter_min(
         convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
@@ -59,6 +67,10 @@ def searchsorted(
         side: `"left"` or `"right"` of equal ones.
         out_type: int32 or int64.
         name: not kept.
+
+    Example:
+        >>> tk.searchsorted([1, 3, 5], [0, 3, 9]).numpy()
+        array([0, 1, 3], dtype=int32)
     """
     return ops.cast(ops.searchsorted(sorted_sequence, values, side=side), out_type)
 
@@ -71,6 +83,10 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: Any 
         indices: ints (n, k), each once.
         updates: tensor (n, ...).
         name: not kept.
+
+    Example:
+        >>> tk.tensor_scatter_nd_update([1, 1, 1], [[0], [2]], [5, 6]).numpy()
+        array([5, 1, 6], dtype=int32)
     """
     return ops.scatter_update(tensor, indices, updates)
 
@@ -83,6 +99,10 @@ def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: Any = N
         indices: ints (n, k).
         updates: tensor (n, ...).
         name: not kept.
+
+    Example:
+        >>> tk.tensor_scatter_nd_add([1, 1, 1], [[0], [2]], [5, 6]).numpy()
+        array([6, 1, 7], dtype=int32)
     """
     result: Tensor = PRIMITIVES["scatter_nd_add"].op(
         convert_to_tensor(tensor), convert_to_tensor(indices), convert_to_tensor(updates)
@@ -98,6 +118,10 @@ def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: Any = N
         indices: ints (n, k).
         updates: tensor (n, ...).
         name: not kept.
+
+    Example:
+        >>> tk.tensor_scatter_nd_sub([9, 9, 9], [[0], [2]], [5, 6]).numpy()
+        array([4, 9, 3], dtype=int32)
     """
     return tensor_scatter_nd_add(tensor, indices, ops.negative(updates))
 
@@ -116,6 +140,10 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: Any = None) -> Tens
         updates: tensor (n, ...).
         shape: sizes of the result, k or more.
         name: not kept.
+
+    Example:
+        >>> tk.scatter_nd([[1], [3]], [5, 6], (4,)).numpy()
+        array([0, 5, 0, 6], dtype=int32)
     """
     return ops.scatter(indices, updates, plain(shape))
 
@@ -127,8 +155,16 @@ def unravel_index(indices: Any, dims: Any, name: Any = None) -> Any:
         indices: ints, of any shape.
         dims: ints (k,).
         name: not kept.
+
+    Returns:
+        Ints (k, ...).
+
+    Example:
+        >>> tk.unravel_index([5, 2], (2, 3)).numpy()
+        array([[1, 0],
+               [2, 2]], dtype=int32)
     """
-    return ops.unravel_index(indices, dims)
+    return ops.stack(ops.unravel_index(indices, dims), axis=0)
 
 
 def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor:

@@ -160,7 +160,12 @@ def current_trace() -> Any:
 
 
 def executing_eagerly() -> bool:
-    """True unless a graph is being traced in this thread."""
+    """True unless a graph is being traced in this thread.
+
+    Example:
+        >>> tk.executing_eagerly()
+        True
+    """
     return not THREAD.traces
 
 
@@ -171,6 +176,11 @@ def enable_eager_execution() -> None:
 
     Raises:
         FailedPreconditionError: a graph is being traced.
+
+    Example:
+        >>> tk.enable_eager_execution()
+        >>> tk.executing_eagerly()
+        True
     """
     if THREAD.traces:
         raise FailedPreconditionError("enable_eager_execution: a graph is being traced")

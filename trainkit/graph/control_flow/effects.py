@@ -101,6 +101,11 @@ def print_(
         sep: between the inputs.
         end: after the last.
         name: not kept.
+
+    Example:
+        >>> import sys
+        >>> tk.print("loss", tk.constant([1.0, 2.0]), output_stream=sys.stdout)
+        loss [1 2]
     """
     stream = (lambda: sys.stderr) if output_stream is None else output_stream
     tensors: list[Any] = []

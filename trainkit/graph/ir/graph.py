@@ -70,6 +70,11 @@ class Graph(NodeList):
         outputs: the symbolic tensors that a call gives.
         outer: the graph in which this one is a branch or a loop body, else `None`.
         slots: the variables that are read or assigned, by `id`.
+
+    Example:
+        >>> f = tk.function(lambda x: x + 1.0)
+        >>> isinstance(f.get_concrete_function(tk.TensorSpec([2])).graph, tk.Graph)
+        True
     """
 
     def __init__(self, name: str = "graph", outer: Graph | None = None) -> None:

@@ -60,12 +60,24 @@ _SWITCH = _Switch()
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Let all traced functions run as plain Python (True) or as graphs (False), to debug them."""
+    """Let all traced functions run as plain Python (True) or as graphs (False), to debug them.
+
+    Example:
+        >>> tk.config.run_functions_eagerly(True)
+        >>> tk.config.functions_run_eagerly()
+        True
+        >>> tk.config.run_functions_eagerly(False)
+    """
     _SWITCH.eagerly = bool(run_eagerly)
 
 
 def functions_run_eagerly() -> bool:
-    """Whether traced functions run as plain Python at present."""
+    """Whether traced functions run as plain Python at present.
+
+    Example:
+        >>> tk.config.functions_run_eagerly()
+        False
+    """
     return _SWITCH.eagerly
 
 

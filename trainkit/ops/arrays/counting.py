@@ -125,6 +125,10 @@ def histogram_fixed_width_bins(
 
     Raises:
         InvalidArgumentError: the range is empty, or `nbins` is not above 0.
+
+    Example:
+        >>> tk.histogram_fixed_width_bins([0.0, 0.5, 1.5, 9.0], [0.0, 2.0], nbins=2).numpy()
+        array([0, 0, 1, 1], dtype=int32)
     """
     low, high = (float(v) for v in plain(value_range))
     if not low < high:
@@ -149,6 +153,10 @@ def histogram_fixed_width(
         nbins: how many bins.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.histogram_fixed_width([0.0, 0.5, 1.5, 9.0], [0.0, 2.0], nbins=2).numpy()
+        array([2, 2], dtype=int32)
     """
     bins = reshape(histogram_fixed_width_bins(values, value_range, nbins), (-1,))
     return cast(bincount_(bins, minlength=plain(nbins)), dtype)

@@ -59,6 +59,14 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = None)
     Raises:
         InvalidArgumentError: the list is ragged, or the values don't fill `shape`.
         TypeError: the values can't be had in `dtype` without rounding.
+
+    Example:
+        >>> tk.constant([[1, 2], [3, 4]], dtype=tk.float32).numpy()
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
+        >>> tk.constant(0, shape=(2, 2)).numpy()
+        array([[0, 0],
+               [0, 0]], dtype=int32)
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if wanted is not None and hasattr(value, "dtype") and wanted is not dtypes.string:
@@ -82,6 +90,11 @@ def zeros(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
         shape: sizes: ints, or tensors in a graph.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.zeros((2, 2)).numpy()
+        array([[0., 0.],
+               [0., 0.]], dtype=float32)
     """
     return _filled(shape, 0, dtypes.as_dtype(dtype))
 
@@ -93,6 +106,11 @@ def ones(shape: Any, dtype: Any = "float32", name: Any = None) -> Tensor:
         shape: sizes: ints, or tensors in a graph.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.ones((2, 2)).numpy()
+        array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     return _filled(shape, 1, dtypes.as_dtype(dtype))
 
@@ -104,6 +122,11 @@ def fill(dims: Any, value: Any, name: Any = None) -> Tensor:
         dims: sizes: ints, or tensors in a graph.
         value: number, or scalar tensor.
         name: not kept.
+
+    Example:
+        >>> tk.fill((2, 2), 9).numpy()
+        array([[9, 9],
+               [9, 9]], dtype=int32)
     """
     value = convert_to_tensor(value)
     return _filled(dims, value, value.dtype)
@@ -131,6 +154,10 @@ def zeros_like(input: Any, dtype: Any = None, name: Any = None) -> Tensor:
         input: tensor of any shape.
         dtype: of the result; by default that of `input`.
         name: not kept.
+
+    Example:
+        >>> tk.zeros_like([1, 2]).numpy()
+        array([0, 0], dtype=int32)
     """
     x = convert_to_tensor(input)
     if (x.dtype if dtype is None else dtypes.as_dtype(dtype)) is dtypes.string:
@@ -154,6 +181,11 @@ def eye(
         batch_shape: sizes of the axes in front; none by default.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.eye(2).numpy()
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     matrix = eye_(plain(num_rows), plain(num_columns), dtype=dtype)
     if batch_shape is None:
@@ -181,6 +213,11 @@ def one_hot(
         axis: place of the new axis, the last by default.
         dtype: of the result; by default that of the values, else float32.
         name: not kept.
+
+    Example:
+        >>> tk.one_hot([0, 2], depth=3).numpy()
+        array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
     """
     values = [convert_to_tensor(v) for v in (on_value, off_value) if v is not None]
     wanted = dtypes.as_dtype(dtype or (values[0].dtype if values else "float32"))
@@ -200,6 +237,11 @@ def sequence_mask(
         maxlen: size of the new axis; by default the greatest length.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.sequence_mask([1, 3], 3).numpy()
+        array([[ True, False, False],
+               [ True,  True,  True]])
     """
     lengths = convert_to_tensor(lengths)
     limit = max_(lengths) if maxlen is None else plain(maxlen)

@@ -49,6 +49,10 @@ def argsort(
         direction: `"ASCENDING"` or `"DESCENDING"`.
         stable: changes nothing: the order of equal ones is always kept.
         name: not kept.
+
+    Example:
+        >>> tk.argsort([3.0, 1.0, 2.0]).numpy()
+        array([1, 2, 0], dtype=int32)
     """
     _direction(direction)
     x = convert_to_tensor(values)
@@ -77,6 +81,10 @@ def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: Any = 
         axis: int.
         direction: `"ASCENDING"` or `"DESCENDING"`.
         name: not kept.
+
+    Example:
+        >>> tk.sort([3, 1, 2], direction="DESCENDING").numpy()
+        array([3, 2, 1], dtype=int32)
     """
     _direction(direction)
     result = sort_(values, axis=axis)
@@ -91,6 +99,11 @@ def unique(x: Any, out_idx: Any = "int32", name: Any = None) -> tuple[Tensor, Te
         x: tensor (n,).
         out_idx: dtype of the places, int32 or int64.
         name: not kept.
+
+    Example:
+        >>> values, positions = tk.unique([5, 5, 7])
+        >>> values.numpy(), positions.numpy()
+        (array([5, 7], dtype=int32), array([0, 0, 1], dtype=int32))
     """
     values = np.asarray(convert_to_tensor(x).numpy())
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -168,6 +181,11 @@ def unique_with_counts(
         x: vector.
         out_idx: dtype of places and counts.
         name: not kept.
+
+    Example:
+        >>> values, positions, counts = tk.unique_with_counts([5, 5, 7])
+        >>> counts.numpy()
+        array([2, 1], dtype=int32)
     """
     values, places = unique(x, out_idx)
     return values, places, cast(bincount(places), out_idx)

@@ -40,6 +40,10 @@ def edit_distance(
 
     Raises:
         ShapeError: the leading axes differ.
+
+    Example:
+        >>> tk.edit_distance([[1, 2, 3]], [[1, 3, -1]], normalize=False).numpy()
+        array([1.], dtype=float32)
     """
     left, right = (concrete(t, "edit_distance") for t in (hypothesis, truth))
     if left.ndim < 1 or left.shape[:-1] != right.shape[:-1]:

@@ -33,6 +33,10 @@ def space_to_batch(input: Any, block_shape: Any, paddings: Any, name: Any = None
 
     Raises:
         InvalidArgumentError: a padded size is no multiple of its b.
+
+    Example:
+        >>> tk.nn.space_to_batch(tk.ones((1, 4, 4, 3)), [2, 2], [[0, 0], [0, 0]]).shape
+        TensorShape([4, 2, 2, 3])
     """
     x, pads = convert_to_tensor(input), plain(paddings)
     blocks = _blocks(block_shape, len(pads))
@@ -70,6 +74,10 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: Any = None) -
 
     Raises:
         InvalidArgumentError: the batch is no multiple of the product of b.
+
+    Example:
+        >>> tk.batch_to_space(tk.ones((4, 2, 2, 3)), [2, 2], [[0, 0], [0, 0]]).shape
+        TensorShape([1, 4, 4, 3])
     """
     x, cut = convert_to_tensor(input), plain(crops)
     blocks = _blocks(block_shape, len(cut))
@@ -122,6 +130,11 @@ def required_space_to_batch_paddings(
 
     Returns:
         Paddings and crops, (n, 2), int32.
+
+    Example:
+        >>> paddings, crops = tk.required_space_to_batch_paddings([3], [2])
+        >>> paddings.numpy(), crops.numpy()
+        (array([[0, 1]], dtype=int32), array([[0, 1]], dtype=int32))
     """
     sizes, blocks = np.array(plain(input_shape)), np.array(plain(block_shape))
     if base_paddings is None:

@@ -40,6 +40,10 @@ def local_response_normalization(
 
     Raises:
         ShapeError: the rank is not 4.
+
+    Example:
+        >>> tk.nn.local_response_normalization(tk.ones((1, 1, 1, 3)), 1).numpy().round(4)
+        array([[[[0.5774, 0.5   , 0.5774]]]], dtype=float32)
     """
     x = convert_to_tensor(input)
     if len(x.shape) != 4:

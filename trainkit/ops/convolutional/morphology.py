@@ -104,6 +104,11 @@ def max_pool_with_argmax(
     Raises:
         ValueError: a setting is none of those above.
         ShapeError: the rank is not 4.
+
+    Example:
+        >>> y, positions = tk.nn.max_pool_with_argmax([[[[1.0], [3.0]]]], (1, 2), (1, 2), "VALID")
+        >>> y.numpy().ravel(), positions.numpy().ravel()
+        (array([3.], dtype=float32), array([1]))
     """
     op = "max_pool_with_argmax"
     if data_format.upper() != "NHWC":
@@ -149,6 +154,11 @@ def dilation2d(
     Raises:
         ValueError: a setting is none of those above.
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> x, filters = tk.ones((1, 4, 4, 1)), tk.zeros((2, 2, 1))
+        >>> tk.nn.dilation2d(x, filters, (1, 1, 1, 1), "VALID", "NHWC", (1, 1, 1, 1)).shape
+        TensorShape([1, 3, 3, 1])
     """
     op = "dilation2d"
     if data_format.upper() != "NHWC":
@@ -188,6 +198,11 @@ def erosion2d(
         data_format: only `"NHWC"`.
         dilations: like `strides`.
         name: not kept.
+
+    Example:
+        >>> x, filters = tk.ones((1, 4, 4, 1)), tk.zeros((2, 2, 1))
+        >>> tk.nn.erosion2d(x, filters, (1, 1, 1, 1), "VALID", "NHWC", (1, 1, 1, 1)).shape
+        TensorShape([1, 3, 3, 1])
     """
     mirrored = flip(convert_to_tensor(filters), (0, 1))
     turned = negative(convert_to_tensor(value))

@@ -72,6 +72,10 @@ def conv_transpose(
     Raises:
         InvalidArgumentError: `output_shape` is none that these arguments give.
         ValueError: `padding` or `data_format` is another one.
+
+    Example:
+        >>> tk.nn.conv_transpose(tk.ones((1, 3, 2)), tk.ones((3, 4, 2)), (1, 6, 4), 2).shape
+        TensorShape([1, 6, 4])
     """
     rank = len(convert_to_tensor(filters).shape) - 2
     return _transposed(rank, input, filters, output_shape, strides, padding, data_format, dilations)
@@ -164,6 +168,10 @@ def conv1d_transpose(
         data_format: `"N...C"` (default) or `"NC..."`.
         dilations: like `strides`.
         name: not kept.
+
+    Example:
+        >>> tk.nn.conv1d_transpose(tk.ones((1, 3, 2)), tk.ones((3, 4, 2)), (1, 6, 4), 2).shape
+        TensorShape([1, 6, 4])
     """
     return _transposed(1, input, filters, output_shape, strides, padding, data_format, dilations)
 
@@ -189,6 +197,11 @@ def conv2d_transpose(
         data_format: `"N...C"` (default) or `"NC..."`.
         dilations: like `strides`.
         name: not kept.
+
+    Example:
+        >>> x, filters = tk.ones((1, 3, 3, 2)), tk.ones((3, 3, 4, 2))
+        >>> tk.nn.conv2d_transpose(x, filters, (1, 6, 6, 4), 2).shape
+        TensorShape([1, 6, 6, 4])
     """
     return _transposed(2, input, filters, output_shape, strides, padding, data_format, dilations)
 
@@ -214,5 +227,10 @@ def conv3d_transpose(
         data_format: `"N...C"` (default) or `"NC..."`.
         dilations: like `strides`.
         name: not kept.
+
+    Example:
+        >>> x, filters = tk.ones((1, 2, 2, 2, 2)), tk.ones((3, 3, 3, 4, 2))
+        >>> tk.nn.conv3d_transpose(x, filters, (1, 4, 4, 4, 4), 2).shape
+        TensorShape([1, 4, 4, 4, 4])
     """
     return _transposed(3, input, filters, output_shape, strides, padding, data_format, dilations)

@@ -72,6 +72,9 @@ def assert_equal(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_equal([1, 2], [1, 2])
     """
     if isinstance(x, list | tuple) and isinstance(y, list | tuple) and len(x) != len(y):
         _check(
@@ -91,6 +94,9 @@ def assert_none_equal(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_none_equal([1, 2], [3, 4])
     """
     _compare("assert_none_equal", "!=", not_equal, x, y, message)
 
@@ -106,6 +112,9 @@ def assert_less(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_less([1, 2], 3)
     """
     _compare("assert_less", "<", less, x, y, message)
 
@@ -121,6 +130,9 @@ def assert_less_equal(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_less_equal([1, 2], 2)
     """
     _compare("assert_less_equal", "<=", less_equal, x, y, message)
 
@@ -136,6 +148,9 @@ def assert_greater(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_greater([2, 3], 1)
     """
     _compare("assert_greater", ">", greater, x, y, message)
 
@@ -151,6 +166,9 @@ def assert_greater_equal(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_greater_equal([1, 2], 1)
     """
     _compare("assert_greater_equal", ">=", greater_equal, x, y, message)
 
@@ -165,6 +183,9 @@ def assert_positive(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_positive([1, 2])
     """
     _compare("assert_positive", ">", greater, x, 0, message)
 
@@ -179,6 +200,9 @@ def assert_negative(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_negative([-1, -2])
     """
     _compare("assert_negative", "<", less, x, 0, message)
 
@@ -193,6 +217,9 @@ def assert_non_negative(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_non_negative([0, 1])
     """
     _compare("assert_non_negative", ">=", greater_equal, x, 0, message)
 
@@ -207,6 +234,9 @@ def assert_non_positive(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_non_positive([0, -1])
     """
     _compare("assert_non_positive", "<=", less_equal, x, 0, message)
 
@@ -230,6 +260,9 @@ def assert_near(
         message: put before the text of the error.
         summarize: all values are shown.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_near([1.0], [1.0 + 1e-7])
     """
     import ml_dtypes
 
@@ -247,6 +280,10 @@ def assert_all_finite(x: Any, message: str = "", name: Any = None) -> Any:
         x: tensor, or what converts to one.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_all_finite([1.0, 2.0], "the loss").numpy()
+        array([1., 2.], dtype=float32)
     """
     tensor = convert_to_tensor(x)
     _check(
@@ -264,6 +301,10 @@ def check_numerics(tensor: Any, message: str = "", name: Any = None) -> Any:
         tensor: tensor, or what converts to one.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.check_numerics([1.0, 2.0], "the loss").numpy()
+        array([1., 2.], dtype=float32)
     """
     return assert_all_finite(tensor, message)
 
@@ -283,6 +324,9 @@ def assert_rank(x: Any, rank: int, message: str | None = None, name: Any = None)
         rank: number of axes.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_rank(tk.ones((2, 3)), 2)
     """
     tensor = convert_to_tensor(x)
     if len(tensor.shape) != int(rank):
@@ -297,6 +341,9 @@ def assert_rank_at_least(x: Any, rank: int, message: str | None = None, name: An
         rank: number of axes.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_rank_at_least(tk.ones((2, 3)), 1)
     """
     tensor = convert_to_tensor(x)
     if len(tensor.shape) < int(rank):
@@ -317,6 +364,9 @@ def assert_rank_in(
         ranks: numbers of axes.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_rank_in(tk.ones((2, 3)), (2, 3))
     """
     tensor = convert_to_tensor(x)
     if len(tensor.shape) not in [int(r) for r in ranks]:
@@ -334,6 +384,10 @@ def assert_scalar(tensor: Any, message: str | None = None, name: Any = None) -> 
         tensor: tensor, or what converts to one.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_scalar(tk.constant(1.0)).shape
+        TensorShape([])
     """
     x = convert_to_tensor(tensor)
     if len(x.shape) != 0:
@@ -349,6 +403,9 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: Any
         tf_type: dtype.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_type(tk.ones(2), tk.float32)
     """
     x = convert_to_tensor(tensor)
     if x.dtype != tf_type:
@@ -364,6 +421,9 @@ def assert_integer(x: Any, message: str | None = None, name: Any = None) -> None
         x: tensor, or what converts to one.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.assert_integer([1, 2])
     """
     tensor = convert_to_tensor(x)
     if not tensor.dtype.is_integer:
@@ -378,6 +438,10 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     Args:
         tensors: list of tensors.
         dtype: that they must have; by default that of the first.
+
+    Example:
+        >>> tk.debugging.assert_same_float_dtype([tk.ones(2), tk.zeros(3)]).name
+        'float32'
     """
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     for x in tensors or []:
@@ -398,6 +462,10 @@ def is_numeric_tensor(tensor: Any) -> bool:
 
     Args:
         tensor: tensor, or what converts to one.
+
+    Example:
+        >>> tk.debugging.is_numeric_tensor(tk.ones(2))
+        True
     """
     return is_tensor(tensor) and not tensor.dtype.is_bool
 
@@ -419,6 +487,10 @@ def assert_shapes(
         summarize: all values are shown.
         message: put before the text of the error.
         name: not kept.
+
+    Example:
+        >>> x, y = tk.ones((4, 3)), tk.ones((4,))
+        >>> tk.debugging.assert_shapes([(x, ("N", 3)), (y, ("N",))])
     """
     pairs = list(shapes.items()) if isinstance(shapes, dict) else list(shapes)
     sizes: dict[str, tuple[int, str]] = {}
@@ -458,6 +530,9 @@ def Assert(condition: Any, data: Any, summarize: Any = None, name: Any = None) -
         data: list of tensors or values to show.
         summarize: how many elements to show, which is not limited here.
         name: not kept.
+
+    Example:
+        >>> tk.debugging.Assert(tk.constant(1) < 2, ["one is less than two"])
     """
     shown = [convert_to_tensor(x) for x in data if not isinstance(x, str)]
     texts = " ".join(x for x in data if isinstance(x, str))
@@ -473,6 +548,9 @@ def assert_proper_iterable(values: Any) -> None:
 
     Raises:
         TypeError: `values` is one of these; give a list or tuple.
+
+    Example:
+        >>> tk.debugging.assert_proper_iterable([1, 2])
     """
     if is_tensor(values) or isinstance(values, str | bytes | np.ndarray):
         raise TypeError(

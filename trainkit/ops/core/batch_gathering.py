@@ -46,6 +46,10 @@ def gather(
 
     Raises:
         InvalidArgumentError: an index is out of range.
+
+    Example:
+        >>> tk.gather([10, 20, 30], [2, 0]).numpy()
+        array([30, 10], dtype=int32)
     """
     params, indices = convert_to_tensor(params), convert_to_tensor(indices)
     if type(axis) is not int and is_later(axis):
@@ -99,6 +103,10 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0, name: Any = None) 
         indices: ints (..., n).
         batch_dims: how many leading axes both share.
         name: not kept.
+
+    Example:
+        >>> tk.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]]).numpy()
+        array([2, 3], dtype=int32)
     """
     params, indices = convert_to_tensor(params), convert_to_tensor(indices)
     if not batch_dims:
@@ -124,6 +132,11 @@ def reverse_sequence(
         seq_axis: along which items are reversed.
         batch_axis: the axis of `seq_lengths`.
         name: not kept.
+
+    Example:
+        >>> tk.reverse_sequence([[1, 2, 3], [4, 5, 6]], [2, 3], seq_axis=1, batch_axis=0).numpy()
+        array([[2, 1, 3],
+               [6, 5, 4]], dtype=int32)
     """
     x = convert_to_tensor(input)
     lengths = convert_to_tensor(seq_lengths)

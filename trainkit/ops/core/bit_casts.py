@@ -22,6 +22,10 @@ def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: the last axis does not fit the larger type, or a type has no bits.
+
+    Example:
+        >>> tk.bitcast([1.0], tk.int32).numpy()
+        array([1065353216], dtype=int32)
     """
     x, wanted = convert_to_tensor(input), dtypes.as_dtype(type)
     if "string" in (x.dtype.name, wanted.name) or "bool" in (x.dtype.name, wanted.name):

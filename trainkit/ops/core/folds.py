@@ -39,6 +39,10 @@ def scan(
         infer_shape: likewise.
         reverse: from the last to the first.
         name: not kept.
+
+    Example:
+        >>> tk.scan(lambda total, x: total + x, tk.constant([1, 2, 3])).numpy()
+        array([1, 3, 6], dtype=int32)
     """
     elems = nest.map_structure(convert_to_tensor, elems)
     if initializer is not None:
@@ -67,6 +71,10 @@ def foldl(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
         elems: tensor or nest of tensors (n, ...).
         initializer: the first state; by default the first item.
         **hints: TensorFlow's hints about the loop, which change no result.
+
+    Example:
+        >>> int(tk.foldl(lambda total, x: total + x, tk.constant([1, 2, 3])))
+        6
     """
     return nest.map_structure(lambda t: t[-1], scan(fn, elems, initializer))
 
@@ -79,6 +87,10 @@ def foldr(fn: Any, elems: Any, initializer: Any = None, **hints: Any) -> Any:
         elems: tensor or nest of tensors (n, ...).
         initializer: the first state; by default the first item.
         **hints: TensorFlow's hints about the loop, which change no result.
+
+    Example:
+        >>> int(tk.foldr(lambda total, x: total * 10 + x, tk.constant([1, 2, 3])))
+        321
     """
     return nest.map_structure(lambda t: t[0], scan(fn, elems, initializer, reverse=True))
 
@@ -102,6 +114,11 @@ def case(
     Raises:
         InvalidArgumentError: no condition holds and there is no default, or two hold and
             `exclusive` is set.
+
+    Example:
+        >>> x = tk.constant(3)
+        >>> int(tk.case([(x < 1, lambda: tk.constant(10))], default=lambda: tk.constant(20)))
+        20
     """
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
     if exclusive and not any(isinstance(p, SymbolicTensor) for p, _ in pairs):
@@ -129,6 +146,10 @@ def switch_case(
         branch_fns: list of functions without arguments, or a dict or pairs by number.
         default: function without arguments.
         name: not kept.
+
+    Example:
+        >>> int(tk.switch_case(tk.constant(1), [lambda: tk.constant(10), lambda: tk.constant(20)]))
+        20
     """
     pairs = branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns)
     table = dict(pairs)

@@ -22,6 +22,14 @@ class IndexedSlices:
         values: tensor (n, ...).
         indices: ints (n,).
         dense_shape: shape of the whole, or `None`.
+
+    Example:
+        >>> table = tk.Variable([[1.0], [2.0]])
+        >>> with tk.GradientTape() as tape:
+        ...     loss = tk.reduce_sum(tk.gather(table, [1, 1]))
+        >>> tk.convert_to_tensor(tape.gradient(loss, table)).numpy()
+        array([[0.],
+               [2.]], dtype=float32)
     """
 
     def __init__(self, values: Any, indices: Any, dense_shape: Any = None) -> None:

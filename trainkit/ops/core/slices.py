@@ -33,6 +33,11 @@ def slice(input_: Any, begin: Any, size: Any, name: Any = None) -> Tensor:
         begin: first position along each axis.
         size: how many positions along each axis.
         name: not kept.
+
+    Example:
+        >>> tk.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, 2]).numpy()
+        array([[2, 3],
+               [5, 6]], dtype=int32)
     """
     x = convert_to_tensor(input_)
     starts, sizes = plain(begin), plain(size)
@@ -74,6 +79,10 @@ def strided_slice(
     Raises:
         ValueError: `var` is given.
         InvalidArgumentError: a position or the number of entries does not fit.
+
+    Example:
+        >>> tk.strided_slice([1, 2, 3, 4], [0], [4], [2]).numpy()
+        array([1, 3], dtype=int32)
     """
     if var is not None:
         raise ValueError("strided_slice: only var=None is supported; assign to the variable")
@@ -109,6 +118,10 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: Any = No
         mask: bool tensor.
         axis: where the axes of the mask start, 0 by default.
         name: not kept.
+
+    Example:
+        >>> tk.boolean_mask([1, 2, 3], [True, False, True]).numpy()
+        array([1, 3], dtype=int32)
     """
     tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask)
     start = 0 if axis is None else int(axis)
@@ -138,6 +151,10 @@ def where(condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Ten
 
     Raises:
         ValueError: only one of `x` and `y` is given.
+
+    Example:
+        >>> tk.where([True, False], [1, 1], [2, 2]).numpy()
+        array([1, 2], dtype=int32)
     """
     if (x is None) != (y is None):
         raise ValueError("where: give both x and y, or neither")
@@ -175,6 +192,11 @@ def split(
 
     Raises:
         InvalidArgumentError: the axis can't be cut so.
+
+    Example:
+        >>> a, b = tk.split([1, 2, 3, 4, 5], [2, 3])
+        >>> a.numpy(), b.numpy()
+        (array([1, 2], dtype=int32), array([3, 4, 5], dtype=int32))
     """
     axis = plain(axis)
     sizes = plain(num_or_size_splits)

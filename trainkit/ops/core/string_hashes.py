@@ -44,6 +44,10 @@ def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -
 
     Raises:
         InvalidArgumentError: `input` is no text, or `num_buckets` is below 1.
+
+    Example:
+        >>> bool(tk.strings.to_hash_bucket_fast("cat", 10) < 10)
+        True
     """
     return _buckets(input, num_buckets, fingerprint64, "to_hash_bucket_fast")
 
@@ -64,6 +68,10 @@ def to_hash_bucket_strong(input: Any, num_buckets: int, key: Any, name: str | No
     Raises:
         InvalidArgumentError: `input` is no text, `num_buckets` is below 1, or `key` is not two
             ints.
+
+    Example:
+        >>> bool(tk.strings.to_hash_bucket_strong("cat", 10, key=[1, 2]) < 10)
+        True
     """
     words = list(key)
     if len(words) != 2:
@@ -86,5 +94,9 @@ def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any
 
     Raises:
         InvalidArgumentError: `input` is no text, or `num_buckets` is below 1.
+
+    Example:
+        >>> bool(tk.strings.to_hash_bucket("cat", 10) < 10)
+        True
     """
     return _buckets(input, num_buckets, murmur64, "to_hash_bucket")

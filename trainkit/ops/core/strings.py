@@ -121,6 +121,10 @@ def lower(input: Any, encoding: str = "", name: Any = None) -> Tensor:
         input: tensor of text.
         encoding: `""` or `"utf-8"`.
         name: not kept.
+
+    Example:
+        >>> tk.strings.lower("Cat").numpy()
+        b'cat'
     """
     return _cased(input, encoding, bytes.lower, str.lower)
 
@@ -133,6 +137,10 @@ def upper(input: Any, encoding: str = "", name: Any = None) -> Tensor:
         input: tensor of text.
         encoding: `""` or `"utf-8"`.
         name: not kept.
+
+    Example:
+        >>> tk.strings.upper("Cat").numpy()
+        b'CAT'
     """
     return _cased(input, encoding, bytes.upper, str.upper)
 
@@ -151,6 +159,10 @@ def strip(input: Any, name: Any = None) -> Tensor:
     Args:
         input: tensor of text.
         name: not kept.
+
+    Example:
+        >>> tk.strings.strip("  cat ").numpy()
+        b'cat'
     """
     return each(bytes.strip, "string", texts_of(input, "strings.strip"))
 
@@ -163,6 +175,10 @@ def length(input: Any, unit: str = "BYTE", name: Any = None) -> Tensor:
         input: tensor of text.
         unit: `"BYTE"` or `"UTF8_CHAR"`.
         name: not kept.
+
+    Example:
+        >>> tk.strings.length(["a", "bcd"]).numpy()
+        array([1, 3], dtype=int32)
     """
     characters = _unit(unit, "strings.length")
     return each(
@@ -189,6 +205,10 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: Any = None)
 
     Raises:
         InvalidArgumentError: a position is outside of its text.
+
+    Example:
+        >>> tk.strings.substr("training", 0, 5).numpy()
+        b'train'
     """
     characters = _unit(unit, "strings.substr")
     size = builtins.len  # `len` is the argument
@@ -222,6 +242,10 @@ def regex_replace(
 
     Raises:
         InvalidArgumentError: the pattern is no regular expression.
+
+    Example:
+        >>> tk.strings.regex_replace("cat dog", "[aeiou]", "_").numpy()
+        b'c_t d_g'
     """
     compiled = _compiled(pattern, "strings.regex_replace")
     new = re.sub(rb"\\0", rb"\\g<0>", one_text(rewrite, "strings.regex_replace"))
@@ -241,6 +265,10 @@ def regex_full_match(input: Any, pattern: Any, name: Any = None) -> Tensor:
         input: tensor of text.
         pattern: text.
         name: not kept.
+
+    Example:
+        >>> tk.strings.regex_full_match(["cat", "dog"], "c.*").numpy()
+        array([ True, False])
     """
     compiled = _compiled(pattern, "strings.regex_full_match")
     texts = texts_of(input, "strings.regex_full_match")
@@ -275,6 +303,10 @@ def to_number(input: Any, out_type: Any = dtypes.float32, name: Any = None) -> T
 
     Raises:
         InvalidArgumentError: a text spells no such number.
+
+    Example:
+        >>> tk.strings.to_number(["1.5", "2"]).numpy()
+        array([1.5, 2. ], dtype=float32)
     """
     wanted = as_dtype(out_type)
     if wanted.name not in ("float32", "float64", "int32", "int64"):
@@ -315,6 +347,10 @@ def as_string(
 
     Raises:
         InvalidArgumentError: both kinds of exponents are asked for, or `fill` is none of these.
+
+    Example:
+        >>> tk.strings.as_string([1, 2]).numpy()
+        array([b'1', b'2'], dtype=object)
     """
     if scientific and shortest:
         raise InvalidArgumentError("as_string: scientific and shortest exclude each other")
@@ -353,6 +389,10 @@ def format(
 
     Raises:
         ValueError: there are more or fewer places than tensors.
+
+    Example:
+        >>> tk.strings.format("x is {}", tk.constant([1, 2])).numpy()
+        b'x is [1 2]'
     """
     values = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     parts = template.split(placeholder)
@@ -377,6 +417,10 @@ def join(inputs: Any, separator: str = "", name: Any = None) -> Tensor:
         inputs: list of tensors that broadcast.
         separator: between two texts.
         name: not kept.
+
+    Example:
+        >>> tk.strings.join(["a", "b"], separator="-").numpy()
+        b'a-b'
     """
     between = one_text(separator, "strings.join")
     arrays = [texts_of(x, "strings.join") for x in inputs]
@@ -404,6 +448,10 @@ def reduce_join(
         keepdims: keep the axes with size 1.
         separator: between two texts.
         name: not kept.
+
+    Example:
+        >>> tk.strings.reduce_join(["a", "b"], separator="-").numpy()
+        b'a-b'
     """
     between, array = one_text(separator, "strings.reduce_join"), texts_of(inputs, "reduce_join")
     axes = range(array.ndim) if axis is None else np.atleast_1d(np.asarray(axis)).tolist()
@@ -440,6 +488,10 @@ def split(input: Any, sep: Any = None, maxsplit: int = -1, name: Any = None) -> 
     Raises:
         UnimplementedError: `input` has axes: its texts would have different numbers of parts, and
             there are no ragged tensors.
+
+    Example:
+        >>> tk.strings.split("the cat").numpy()
+        array([b'the', b'cat'], dtype=object)
     """
     text = single_text(input, "strings.split")
     between = None if sep is None else one_text(sep, "strings.split") or None
@@ -456,6 +508,10 @@ def bytes_split(input: Any, name: Any = None) -> Tensor:
 
     Raises:
         UnimplementedError: `input` has axes; there are no ragged tensors.
+
+    Example:
+        >>> tk.strings.bytes_split("ab").numpy()
+        array([b'a', b'b'], dtype=object)
     """
     text = single_text(input, "strings.bytes_split")
     return listed([text[i : i + 1] for i in range(len(text))])

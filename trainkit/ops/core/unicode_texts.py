@@ -47,6 +47,10 @@ def unicode_decode(
     Raises:
         UnimplementedError: `input` has axes; there are no ragged tensors.
         InvalidArgumentError: the bytes are no text of that encoding, and `errors` is `"strict"`.
+
+    Example:
+        >>> tk.strings.unicode_decode("ab", "UTF-8").numpy()
+        array([97, 98], dtype=int32)
     """
     text = single_text(input, "strings.unicode_decode")
     points = [ord(c) for c in _unicode(text, input_encoding, errors, replacement_char)]
@@ -74,6 +78,10 @@ def unicode_split(
 
     Raises:
         UnimplementedError: `input` has axes; there are no ragged tensors.
+
+    Example:
+        >>> tk.strings.unicode_split("ab", "UTF-8").numpy()
+        array([b'a', b'b'], dtype=object)
     """
     text = single_text(input, "strings.unicode_split")
     parts = _unicode(text, input_encoding, errors, replacement_char)
@@ -99,6 +107,10 @@ def unicode_encode(
 
     Raises:
         InvalidArgumentError: a number is no code point, and `errors` is `"strict"`.
+
+    Example:
+        >>> tk.strings.unicode_encode([97, 98], "UTF-8").numpy()
+        b'ab'
     """
     points, codec = np.asarray(convert_to_tensor(input).numpy()), _codec(output_encoding)
     out = np.empty(points.shape[:-1], object)
@@ -149,6 +161,11 @@ def unicode_transcode(
         replacement_char: code point that stands for what is no text.
         replace_control_characters: whether code points below 32 are replaced, too.
         name: not kept.
+
+    Example:
+        >>> wide = tk.strings.unicode_transcode("ab", "UTF-8", "UTF-16-BE")
+        >>> int(tk.strings.length(wide))
+        4
     """
     codec = _codec(output_encoding)
 

@@ -128,6 +128,12 @@ def non_max_suppression_with_scores(
     Raises:
         InvalidArgumentError: a threshold or size is out of range.
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> boxes = [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.9], [2.0, 2.0, 3.0, 3.0]]
+        >>> kept, scores = tk.image.non_max_suppression_with_scores(boxes, [0.75, 0.5, 0.25], 3)
+        >>> kept.numpy(), scores.numpy()
+        (array([0, 2], dtype=int32), array([0.75, 0.25], dtype=float32))
     """
     op = "non_max_suppression"
     corners = _values(boxes, "boxes", op, (None, 4))
@@ -166,6 +172,11 @@ def non_max_suppression(
         iou_threshold: a box whose intersection over union with a better one is above is dropped.
         score_threshold: boxes with this score or less are dropped.
         name: not kept.
+
+    Example:
+        >>> boxes = [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.9], [2.0, 2.0, 3.0, 3.0]]
+        >>> tk.image.non_max_suppression(boxes, [0.9, 0.8, 0.7], 3).numpy()
+        array([0, 2], dtype=int32)
     """
     return non_max_suppression_with_scores(
         boxes, scores, max_output_size, iou_threshold, score_threshold
@@ -194,6 +205,11 @@ def non_max_suppression_overlaps(
     Raises:
         InvalidArgumentError: `max_output_size` is negative.
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> overlaps = [[1.0, 0.9], [0.9, 1.0]]
+        >>> tk.image.non_max_suppression_overlaps(overlaps, [0.9, 0.8], 2).numpy()
+        array([0], dtype=int32)
     """
     op = "non_max_suppression_overlaps"
     values = _values(scores, "scores", op, (None,))
@@ -241,6 +257,13 @@ def non_max_suppression_padded(
 
     Returns:
         Numbers of boxes, int32, and their count.
+
+    Example:
+        >>> boxes = [[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 0.9], [2.0, 2.0, 3.0, 3.0]]
+        >>> scores = [0.9, 0.8, 0.7]
+        >>> kept, count = tk.image.non_max_suppression_padded(boxes, scores, 3, 0.5)
+        >>> kept.numpy(), int(count)
+        (array([0, 2], dtype=int32), 2)
     """
     all_boxes = concrete(boxes, "non_max_suppression_padded")
     all_scores = concrete(scores, "non_max_suppression_padded")
@@ -282,6 +305,11 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: Any = None) 
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> boxes = [[[0.0, 0.0, 1.0, 1.0]]]
+        >>> tk.image.draw_bounding_boxes(tk.zeros((1, 4, 4, 3)), boxes, [[1.0, 0.0, 0.0]]).shape
+        TensorShape([1, 4, 4, 3])
     """
     op = "draw_bounding_boxes"
     drawn = np.array(concrete(images, op))

@@ -38,6 +38,10 @@ def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: An
         dtype: of the result.
         saturate: clip values that would overflow.
         name: not kept.
+
+    Example:
+        >>> tk.image.convert_image_dtype(tk.constant([[[0, 255]]], tk.uint8), tk.float32).numpy()
+        array([[[0., 1.]]], dtype=float32)
     """
     x, wanted = convert_to_tensor(image), dtypes.as_dtype(dtype)
     if x.dtype == wanted:
@@ -73,6 +77,10 @@ def adjust_brightness(image: Any, delta: Any) -> Tensor:
     Args:
         image: (..., height, width, channels).
         delta: number, or scalar tensor.
+
+    Example:
+        >>> tk.image.adjust_brightness([[[0.25, 0.5, 0.75]]], 0.25).numpy()
+        array([[[0.5 , 0.75, 1.  ]]], dtype=float32)
     """
     return _on_floats(image, lambda x: add(x, delta))
 
@@ -83,6 +91,10 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
     Args:
         images: (..., height, width, channels).
         contrast_factor: number, or scalar tensor.
+
+    Example:
+        >>> tk.image.adjust_contrast([[[0.0], [1.0]]], 0.5).numpy().ravel()
+        array([0.25, 0.75], dtype=float32)
     """
 
     def change(x: Tensor) -> Tensor:
@@ -102,6 +114,10 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 
     Raises:
         InvalidArgumentError: `gamma` is negative.
+
+    Example:
+        >>> tk.image.adjust_gamma([[[0.25, 0.5, 1.0]]], gamma=2.0).numpy()
+        array([[[0.0625, 0.25  , 1.    ]]], dtype=float32)
     """
     if isinstance(gamma, int | float) and gamma < 0:
         raise InvalidArgumentError(f"adjust_gamma: gamma must be 0 or above, got {gamma}")
@@ -134,6 +150,10 @@ def adjust_hue(image: Any, delta: Any, name: Any = None) -> Tensor:
     Raises:
         InvalidArgumentError: `delta` is outside of [-1, 1].
         ShapeError: there are not 3 channels.
+
+    Example:
+        >>> tk.image.adjust_hue([[[1.0, 0.0, 0.0]]], 1 / 3).numpy().round(2)
+        array([[[0., 1., 0.]]], dtype=float32)
     """
     if isinstance(delta, int | float) and not -1 <= delta <= 1:
         raise InvalidArgumentError(f"adjust_hue: delta {delta} is not in [-1, 1]")
@@ -150,6 +170,10 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: Any = None) -> T
 
     Raises:
         ShapeError: there are not 3 channels.
+
+    Example:
+        >>> tk.image.adjust_saturation([[[1.0, 0.5, 0.5]]], 2.0).numpy().round(2)
+        array([[[1., 0., 0.]]], dtype=float32)
     """
     return _in_hsv(
         image,
@@ -211,6 +235,10 @@ def rgb_to_yiq(images: Any) -> Tensor:
 
     Args:
         images: floats (..., 3).
+
+    Example:
+        >>> tk.image.rgb_to_yiq([[[1.0, 1.0, 1.0]]]).numpy().round(2)[..., 0]
+        array([[1.]], dtype=float32)
     """
     return _mixed(images, _YIQ, "rgb_to_yiq")
 
@@ -220,6 +248,10 @@ def yiq_to_rgb(images: Any) -> Tensor:
 
     Args:
         images: floats (..., 3).
+
+    Example:
+        >>> tk.image.yiq_to_rgb([[[1.0, 0.0, 0.0]]]).numpy().round(2)
+        array([[[1., 1., 1.]]], dtype=float32)
     """
     return _mixed(images, _YIQ_BACK, "yiq_to_rgb")
 
@@ -229,6 +261,10 @@ def rgb_to_yuv(images: Any) -> Tensor:
 
     Args:
         images: floats (..., 3).
+
+    Example:
+        >>> tk.image.rgb_to_yuv([[[1.0, 1.0, 1.0]]]).numpy().round(2)[..., 0]
+        array([[1.]], dtype=float32)
     """
     return _mixed(images, _YUV, "rgb_to_yuv")
 
@@ -238,6 +274,10 @@ def yuv_to_rgb(images: Any) -> Tensor:
 
     Args:
         images: floats (..., 3).
+
+    Example:
+        >>> tk.image.yuv_to_rgb([[[1.0, 0.0, 0.0]]]).numpy().round(2)
+        array([[[1., 1., 1.]]], dtype=float32)
     """
     return _mixed(images, _YUV_BACK, "yuv_to_rgb")
 
@@ -248,6 +288,10 @@ def grayscale_to_rgb(images: Any, name: Any = None) -> Tensor:
     Args:
         images: (..., 1).
         name: not kept.
+
+    Example:
+        >>> tk.image.grayscale_to_rgb(tk.ones((4, 4, 1))).shape
+        TensorShape([4, 4, 3])
     """
     x = convert_to_tensor(images)
     if x.shape[-1] != 1:

@@ -273,6 +273,11 @@ def decode_image(
     Raises:
         InvalidArgumentError: the bytes are no such file.
         ImportError: Pillow is not installed, for another file than PNG.
+
+    Example:
+        >>> png = tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))
+        >>> tk.image.decode_image(png).shape
+        TensorShape([2, 3, 1])
     """
     data, wanted = one_text(contents, "decode_image"), dtypes.as_dtype(dtype)
     if data.startswith(b"\x89PNG"):
@@ -293,6 +298,10 @@ def is_jpeg(contents: Any, name: Any = None) -> Tensor:
     Args:
         contents: string scalar, or bytes.
         name: not kept.
+
+    Example:
+        >>> bool(tk.image.is_jpeg(tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))))
+        False
     """
     return convert_to_tensor(one_text(contents, "is_jpeg").startswith(b"\xff\xd8\xff"))
 

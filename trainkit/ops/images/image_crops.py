@@ -38,7 +38,13 @@ from trainkit.ops.math.rounding import ceil, floor
 
 
 class ResizeMethod:
-    """The ways to resize."""
+    """The ways to resize.
+
+    Example:
+        >>> x = tk.ones((1, 4, 4, 3))
+        >>> tk.image.resize(x, (2, 2), method=tk.image.ResizeMethod.NEAREST_NEIGHBOR).shape
+        TensorShape([1, 2, 2, 3])
+    """
 
     BILINEAR = "bilinear"
     NEAREST_NEIGHBOR = "nearest"
@@ -83,6 +89,10 @@ def resize(
         preserve_aspect_ratio: the greatest size within `size` that keeps the ratio.
         antialias: filter when an image gets smaller.
         name: not kept.
+
+    Example:
+        >>> tk.image.resize(tk.ones((1, 4, 4, 3)), (8, 6)).shape
+        TensorShape([1, 8, 6, 3])
     """
     x = convert_to_tensor(images)
     height, width = plain(size)
@@ -108,6 +118,11 @@ def rot90(image: Any, k: int = 1, name: Any = None) -> Tensor:
         image: (height, width, channels) or a batch of them.
         k: how many quarters.
         name: not kept.
+
+    Example:
+        >>> tk.image.rot90([[[1.0], [2.0]], [[3.0], [4.0]]]).numpy()[..., 0]
+        array([[2., 4.],
+               [1., 3.]], dtype=float32)
     """
     return rot90_(image, k=int(k), axes=(-3, -2))
 
@@ -127,6 +142,10 @@ def crop_to_bounding_box(
 
     Raises:
         InvalidArgumentError: it reaches beyond the image.
+
+    Example:
+        >>> tk.image.crop_to_bounding_box(tk.ones((8, 8, 3)), 1, 2, 4, 5).shape
+        TensorShape([4, 5, 3])
     """
     x = convert_to_tensor(image)
     h, w = x.shape[-3], x.shape[-2]
@@ -149,6 +168,10 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
     Args:
         image: (height, width, channels) or a batch of them.
         central_fraction: in (0, 1].
+
+    Example:
+        >>> tk.image.central_crop(tk.ones((4, 8, 3)), 0.5).shape
+        TensorShape([2, 4, 3])
     """
     central_fraction = float(central_fraction)
     if not 0 < central_fraction <= 1:
@@ -171,6 +194,10 @@ def pad_to_bounding_box(
         offset_width: columns to the left.
         target_height: rows of the result.
         target_width: columns of the result.
+
+    Example:
+        >>> tk.image.pad_to_bounding_box(tk.ones((2, 2, 1)), 1, 1, 4, 4).shape
+        TensorShape([4, 4, 1])
     """
     x = convert_to_tensor(image)
     offset_height, offset_width = int(offset_height), int(offset_width)
@@ -210,6 +237,10 @@ def resize_with_crop_or_pad(image: Any, target_height: int, target_width: int) -
 
     Raises:
         InvalidArgumentError: a size is not above 0.
+
+    Example:
+        >>> tk.image.resize_with_crop_or_pad(tk.ones((4, 8, 3)), 6, 6).shape
+        TensorShape([6, 6, 3])
     """
     x, target = convert_to_tensor(image), (int(plain(target_height)), int(plain(target_width)))
     if min(target) < 1:
@@ -241,6 +272,10 @@ def resize_with_pad(
 
     Raises:
         InvalidArgumentError: a size is not above 0.
+
+    Example:
+        >>> tk.image.resize_with_pad(tk.ones((4, 8, 3)), 6, 6).shape
+        TensorShape([6, 6, 3])
     """
     x, target = convert_to_tensor(image), (int(plain(target_height)), int(plain(target_width)))
     if min(target) < 1:
@@ -285,6 +320,11 @@ def crop_and_resize(
         ValueError: the method is another one.
         ShapeError: the shapes do not fit.
         InvalidArgumentError: a box index is no image, or a corner of a box is no finite number.
+
+    Example:
+        >>> boxes = [[0.0, 0.0, 0.5, 1.0]]
+        >>> tk.image.crop_and_resize(tk.ones((1, 8, 8, 3)), boxes, [0], (4, 4)).shape
+        TensorShape([1, 4, 4, 3])
     """
     if method not in ("bilinear", "nearest"):
         raise ValueError(f"crop_and_resize: method {method!r}; use 'bilinear' or 'nearest'")

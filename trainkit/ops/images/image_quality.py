@@ -39,6 +39,10 @@ def per_image_standardization(image: Any) -> Tensor:
 
     Args:
         image: (height, width, channels) or a batch of them.
+
+    Example:
+        >>> tk.image.per_image_standardization([[[1.0], [3.0]]]).numpy().ravel()
+        array([-1.,  1.], dtype=float32)
     """
     x = cast(image, dtypes.float32)
     axes = (-3, -2, -1)
@@ -56,6 +60,10 @@ def psnr(a: Any, b: Any, max_val: float, name: Any = None) -> Tensor:
         b: of the same shape.
         max_val: the greatest value that a pixel can have.
         name: not kept.
+
+    Example:
+        >>> tk.image.psnr(tk.ones((4, 4, 1)), tk.zeros((4, 4, 1)), max_val=10.0).numpy()
+        np.float32(20.000002)
     """
     a, b = cast(a, dtypes.float32), cast(b, dtypes.float32)
     error = mean_(square(subtract(a, b)), axis=(-3, -2, -1))
@@ -76,6 +84,11 @@ def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
 
     Raises:
         ShapeError: the rank is not 4.
+
+    Example:
+        >>> dy, dx = tk.image.image_gradients([[[[1.0], [3.0]], [[2.0], [4.0]]]])
+        >>> dx.numpy().ravel()
+        array([2., 0., 2., 0.], dtype=float32)
     """
     x = convert_to_tensor(image)
     if len(x.shape) != 4:
@@ -97,6 +110,10 @@ def total_variation(images: Any, name: Any = None) -> Tensor:
 
     Raises:
         ShapeError: the rank is another one.
+
+    Example:
+        >>> float(tk.image.total_variation([[[1.0], [3.0]], [[2.0], [4.0]]]))
+        6.0
     """
     x = convert_to_tensor(images)
     if len(x.shape) not in (3, 4):
@@ -177,6 +194,11 @@ def ssim(
     Raises:
         ShapeError: the sizes differ.
         InvalidArgumentError: the images are smaller than the window.
+
+    Example:
+        >>> x = tk.ones((1, 16, 16, 1))
+        >>> tk.image.ssim(x, x, max_val=1.0).numpy()
+        array([1.], dtype=float32)
     """
     a, b, top = _pair(img1, img2, max_val, "ssim")
     index, _ = _likeness(a, b, top, filter_size, filter_sigma, k1, k2, "ssim")
@@ -214,6 +236,11 @@ def ssim_multiscale(
     Raises:
         ShapeError: the sizes differ.
         InvalidArgumentError: the smallest images are smaller than the window.
+
+    Example:
+        >>> x = tk.ones((1, 176, 176, 1))
+        >>> tk.image.ssim_multiscale(x, x, max_val=1.0).numpy()
+        array([1.], dtype=float32)
     """
     op = "ssim_multiscale"
     a, b, top = _pair(img1, img2, max_val, op)

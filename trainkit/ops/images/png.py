@@ -58,6 +58,11 @@ def encode_png(image: Any, compression: int = -1, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: shape, dtype or compression are none of these.
+
+    Example:
+        >>> png = tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))
+        >>> png.numpy()[1:4]
+        b'PNG'
     """
     pixels = np.asarray(convert_to_tensor(image).numpy())
     if (
@@ -133,6 +138,11 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = "uint8", name: Any
     Raises:
         InvalidArgumentError: the bytes are no PNG file, are damaged, or interlaced; or an argument
             is none of those above.
+
+    Example:
+        >>> png = tk.image.encode_png(tk.zeros((2, 3, 1), tk.uint8))
+        >>> tk.image.decode_png(png).shape
+        TensorShape([2, 3, 1])
     """
     wanted = dtypes.as_dtype(dtype).name
     if channels not in (0, 1, 3, 4) or wanted not in ("uint8", "uint16"):

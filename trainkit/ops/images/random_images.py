@@ -66,6 +66,10 @@ def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Tensor:
 
     Raises:
         ValueError: `max_delta` is negative.
+
+    Example:
+        >>> tk.image.random_brightness(tk.ones((4, 4, 3)), 0.2, seed=1).shape
+        TensorShape([4, 4, 3])
     """
     return _brightness(image, max_delta, _stateful(seed))
 
@@ -77,6 +81,10 @@ def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tens
         image: (height, width, channels) or a batch of them.
         max_delta: the greatest change.
         seed: two ints, or a tensor (2,).
+
+    Example:
+        >>> tk.image.stateless_random_brightness(tk.ones((4, 4, 3)), 0.2, seed=(1, 2)).shape
+        TensorShape([4, 4, 3])
     """
     return _brightness(image, max_delta, _stateless(seed))
 
@@ -98,6 +106,10 @@ def random_contrast(image: Any, lower: float, upper: float, seed: Any = None) ->
 
     Raises:
         ValueError: not 0 <= lower < upper.
+
+    Example:
+        >>> tk.image.random_contrast(tk.ones((4, 4, 3)), 0.5, 1.5, seed=1).shape
+        TensorShape([4, 4, 3])
     """
     return adjust_contrast(image, _factor("random_contrast", lower, upper, _stateful(seed)))
 
@@ -110,6 +122,10 @@ def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any)
         lower: least factor, 0 or above.
         upper: factor that is not reached.
         seed: two ints, or a tensor (2,).
+
+    Example:
+        >>> tk.image.stateless_random_contrast(tk.ones((4, 4, 3)), 0.5, 1.5, seed=(1, 2)).shape
+        TensorShape([4, 4, 3])
     """
     factor = _factor("stateless_random_contrast", lower, upper, _stateless(seed))
     return adjust_contrast(image, factor)
@@ -126,6 +142,10 @@ def random_saturation(image: Any, lower: float, upper: float, seed: Any = None) 
 
     Raises:
         ValueError: not 0 <= lower < upper.
+
+    Example:
+        >>> tk.image.random_saturation(tk.ones((4, 4, 3)), 0.5, 1.5, seed=1).shape
+        TensorShape([4, 4, 3])
     """
     return adjust_saturation(image, _factor("random_saturation", lower, upper, _stateful(seed)))
 
@@ -138,6 +158,10 @@ def stateless_random_saturation(image: Any, lower: float, upper: float, seed: An
         lower: least factor, 0 or above.
         upper: factor that is not reached.
         seed: two ints, or a tensor (2,).
+
+    Example:
+        >>> tk.image.stateless_random_saturation(tk.ones((4, 4, 3)), 0.5, 1.5, seed=(1, 2)).shape
+        TensorShape([4, 4, 3])
     """
     factor = _factor("stateless_random_saturation", lower, upper, _stateless(seed))
     return adjust_saturation(image, factor)
@@ -159,6 +183,10 @@ def random_hue(image: Any, max_delta: float, seed: Any = None) -> Tensor:
 
     Raises:
         ValueError: `max_delta` is outside of [0, 0.5].
+
+    Example:
+        >>> tk.image.random_hue(tk.ones((4, 4, 3)), 0.1, seed=1).shape
+        TensorShape([4, 4, 3])
     """
     return _hue(image, max_delta, _stateful(seed))
 
@@ -170,6 +198,10 @@ def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
         image: (height, width, channels) or a batch of them.
         max_delta: the greatest change.
         seed: two ints, or a tensor (2,).
+
+    Example:
+        >>> tk.image.stateless_random_hue(tk.ones((4, 4, 3)), 0.1, seed=(1, 2)).shape
+        TensorShape([4, 4, 3])
     """
     return _hue(image, max_delta, _stateless(seed))
 
@@ -193,6 +225,10 @@ def random_flip_left_right(image: Any, seed: Any = None) -> Tensor:
     Args:
         image: (height, width, channels) or a batch of them.
         seed: int, or `None` for the process's generator.
+
+    Example:
+        >>> tk.image.random_flip_left_right(tk.ones((4, 4, 3)), seed=1).shape
+        TensorShape([4, 4, 3])
     """
     return _flipped(image, -2, _stateful(seed))
 
@@ -203,6 +239,10 @@ def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
     Args:
         image: (height, width, channels) or a batch of them.
         seed: two ints, or a tensor (2,).
+
+    Example:
+        >>> tk.image.stateless_random_flip_left_right(tk.ones((4, 4, 3)), seed=(1, 2)).shape
+        TensorShape([4, 4, 3])
     """
     return _flipped(image, -2, _stateless(seed))
 
@@ -213,6 +253,10 @@ def random_flip_up_down(image: Any, seed: Any = None) -> Tensor:
     Args:
         image: (height, width, channels) or a batch of them.
         seed: int, or `None` for the process's generator.
+
+    Example:
+        >>> tk.image.random_flip_up_down(tk.ones((4, 4, 3)), seed=1).shape
+        TensorShape([4, 4, 3])
     """
     return _flipped(image, -3, _stateful(seed))
 
@@ -223,6 +267,10 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
     Args:
         image: (height, width, channels) or a batch of them.
         seed: two ints, or a tensor (2,).
+
+    Example:
+        >>> tk.image.stateless_random_flip_up_down(tk.ones((4, 4, 3)), seed=(1, 2)).shape
+        TensorShape([4, 4, 3])
     """
     return _flipped(image, -3, _stateless(seed))
 
@@ -268,6 +316,10 @@ def random_crop(value: Any, size: Any, seed: Any = None, name: Any = None) -> Te
 
     Raises:
         InvalidArgumentError: `size` does not fit.
+
+    Example:
+        >>> tk.image.random_crop(tk.ones((8, 8, 3)), (4, 4, 3), seed=1).shape
+        TensorShape([4, 4, 3])
     """
     return _crop(value, size, _stateful(seed))
 
@@ -280,5 +332,9 @@ def stateless_random_crop(value: Any, size: Any, seed: Any, name: Any = None) ->
         size: a number for each axis.
         seed: two ints, or a tensor (2,).
         name: not kept.
+
+    Example:
+        >>> tk.image.stateless_random_crop(tk.ones((8, 8, 3)), (4, 4, 3), seed=(1, 2)).shape
+        TensorShape([4, 4, 3])
     """
     return _crop(value, size, _stateless(seed))

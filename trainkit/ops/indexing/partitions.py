@@ -53,6 +53,11 @@ def dynamic_partition(
     Raises:
         InvalidArgumentError: a number is out of range.
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> first, second = tk.dynamic_partition([1, 2, 3], [1, 0, 1], 2)
+        >>> first.numpy(), second.numpy()
+        (array([2], dtype=int32), array([1, 3], dtype=int32))
     """
     data, parts = convert_to_tensor(data), convert_to_tensor(partitions)
     lead = len(parts.shape)
@@ -86,6 +91,10 @@ def dynamic_stitch(indices: Any, data: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: the lists differ in length, or an index is negative.
+
+    Example:
+        >>> tk.dynamic_stitch([[0, 2], [1]], [[10, 30], [20]]).numpy()
+        array([10, 20, 30], dtype=int32)
     """
     if len(indices) != len(data) or not len(data):
         raise InvalidArgumentError(

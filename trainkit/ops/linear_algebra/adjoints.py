@@ -61,6 +61,15 @@ def matmul(
     Raises:
         ShapeError: the inner sizes differ.
         ValueError: an input is to be transposed twice.
+
+    Example:
+        >>> a = tk.constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> tk.linalg.matmul(a, a).numpy()
+        array([[ 7., 10.],
+               [15., 22.]], dtype=float32)
+        >>> tk.linalg.matmul(a, a, transpose_b=True).numpy()
+        array([[ 5., 11.],
+               [11., 25.]], dtype=float32)
     """
     if transpose_a or adjoint_a:
         a = _turned(a, transpose_a, adjoint_a)
@@ -87,6 +96,10 @@ def matvec(
         transpose_a: take `a` as (..., m, n).
         adjoint_a: transpose and conjugate `a`.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.matvec([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).numpy()
+        array([3., 7.], dtype=float32)
     """
     return squeeze(matmul(a, expand_dims(b, -1), transpose_a=transpose_a, adjoint_a=adjoint_a), -1)
 
@@ -98,6 +111,11 @@ def matrix_transpose(a: Any, name: Any = None, conjugate: bool = False) -> Tenso
         a: (..., m, n).
         name: not kept.
         conjugate: conjugate complex values, too.
+
+    Example:
+        >>> tk.linalg.matrix_transpose([[1.0, 2.0], [3.0, 4.0]]).numpy()
+        array([[1., 3.],
+               [2., 4.]], dtype=float32)
     """
     return adjoint(a) if conjugate else swapaxes(a, -1, -2)
 
@@ -108,6 +126,11 @@ def adjoint(matrix: Any, name: Any = None) -> Tensor:
     Args:
         matrix: (..., m, n).
         name: not kept.
+
+    Example:
+        >>> tk.linalg.adjoint([[1.0 + 2.0j, 3.0]]).numpy()
+        array([[1.-2.j],
+               [3.-0.j]])
     """
     x = swapaxes(matrix, -1, -2)
     return conj(x) if x.dtype.is_complex else x
@@ -121,6 +144,11 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
         full_matrices: u (..., m, m) and v (..., n, n), rather than with min(m, n) columns.
         compute_uv: give u and v, not s alone.
         name: not kept.
+
+    Example:
+        >>> values, u, v = tk.linalg.svd([[3.0, 0.0], [0.0, 2.0]])
+        >>> values.numpy().round(4)
+        array([3., 2.], dtype=float32)
     """
     if not compute_uv:
         return svd_(tensor, full_matrices=full_matrices, compute_uv=False)
@@ -136,6 +164,11 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: Any = None) -> Ten
         rhs: (..., n, k).
         adjoint: solve with the adjoint matrices.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [8.0]]).numpy()
+        array([[1.],
+               [2.]], dtype=float32)
     """
     return solve_(_adjoint(matrix) if adjoint else matrix, rhs)
 
@@ -153,6 +186,11 @@ def inv(input: Any, adjoint: bool = False, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a matrix is singular.
+
+    Example:
+        >>> tk.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).numpy()
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     return inv_(_adjoint(input) if adjoint else input)
 
@@ -168,6 +206,11 @@ def triangular_solve(
         lower: which triangle.
         adjoint: solve with the adjoint matrices.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.triangular_solve([[2.0, 0.0], [1.0, 2.0]], [[2.0], [3.0]]).numpy()
+        array([[1.],
+               [1.]], dtype=float32)
     """
     if adjoint:
         return solve_triangular(_adjoint(matrix), rhs, lower=not lower)
@@ -181,6 +224,12 @@ def cholesky_solve(chol: Any, rhs: Any, name: Any = None) -> Tensor:
         chol: (..., n, n), as `cholesky` gives it.
         rhs: (..., n, k).
         name: not kept.
+
+    Example:
+        >>> factor = tk.linalg.cholesky([[4.0, 0.0], [0.0, 9.0]])
+        >>> tk.linalg.cholesky_solve(factor, [[4.0], [18.0]]).numpy()
+        array([[1.],
+               [2.]], dtype=float32)
     """
     return triangular_solve(chol, triangular_solve(chol, rhs), adjoint=True)
 
@@ -196,6 +245,10 @@ def lstsq(
         l2_regularizer: 0 or above.
         fast: by the normal equations; otherwise by the singular values.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.lstsq([[1.0], [1.0]], [[1.0], [3.0]]).numpy().round(4)
+        array([[2.]], dtype=float32)
     """
     if not fast and not l2_regularizer:
         return lstsq_(matrix, rhs)
@@ -221,6 +274,10 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: Any 
             1.
         validate_args: changes nothing: shapes are always looked at.
         name: not kept.
+
+    Example:
+        >>> int(tk.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
+        1
     """
     x = convert_to_tensor(a)
     s = svd_(x, compute_uv=False)

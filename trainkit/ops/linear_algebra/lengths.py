@@ -40,6 +40,10 @@ def norm(
         axis: `None` for all elements as one vector, an int for vectors, a pair for matrices.
         keepdims: keep the axes with size 1.
         name: not kept.
+
+    Example:
+        >>> float(tk.linalg.norm([3.0, 4.0]))
+        5.0
     """
     axis, keep = plain(axis), bool(keepdims)
     x = convert_to_tensor(tensor)
@@ -64,6 +68,11 @@ def normalize(
         ord: as for `norm`.
         axis: as for `norm`.
         name: not kept.
+
+    Example:
+        >>> x, norm = tk.linalg.normalize([3.0, 4.0])
+        >>> x.numpy().round(4), norm.numpy()
+        (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
     """
     length = norm(tensor, ord, axis, keepdims=True)
     return divide(tensor, length), length

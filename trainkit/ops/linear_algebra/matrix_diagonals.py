@@ -31,6 +31,11 @@ def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
         diagonal: (..., n).
         name: not kept.
         k: 0 for the main diagonal, above 0 for those above it.
+
+    Example:
+        >>> tk.linalg.diag([1.0, 2.0]).numpy()
+        array([[1., 0.],
+               [0., 2.]], dtype=float32)
     """
     d = convert_to_tensor(diagonal)
     n = d.shape[-1]
@@ -49,6 +54,10 @@ def diag_part(input: Any, name: Any = None, k: int = 0) -> Tensor:
         input: (..., m, n).
         name: not kept.
         k: 0 for the main diagonal, above 0 for those above it.
+
+    Example:
+        >>> tk.linalg.diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
+        array([1., 4.], dtype=float32)
     """
     return diagonal_(input, offset=int(k), axis1=-2, axis2=-1)
 
@@ -59,6 +68,11 @@ def tensor_diag(diagonal: Any, name: Any = None) -> Tensor:
     Args:
         diagonal: tensor of any shape.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.tensor_diag([1.0, 2.0]).numpy()
+        array([[1., 0.],
+               [0., 2.]], dtype=float32)
     """
     d = convert_to_tensor(diagonal)
     return reshape(diag(reshape(d, (-1,))), tuple(d.shape) * 2)
@@ -70,6 +84,10 @@ def tensor_diag_part(input: Any, name: Any = None) -> Tensor:
     Args:
         input: (d..., d...).
         name: not kept.
+
+    Example:
+        >>> tk.linalg.tensor_diag_part([[1.0, 2.0], [3.0, 4.0]]).numpy()
+        array([1., 4.], dtype=float32)
     """
     x = convert_to_tensor(input)
     half = tuple(x.shape[: len(x.shape) // 2])
@@ -89,6 +107,11 @@ def set_diag(input: Any, diagonal: Any, name: Any = None, k: int = 0) -> Tensor:
         diagonal: (..., k).
         name: not kept.
         k: 0 for the main diagonal, above 0 for those above it.
+
+    Example:
+        >>> tk.linalg.set_diag(tk.ones((2, 2)), [5.0, 6.0]).numpy()
+        array([[5., 1.],
+               [1., 6.]], dtype=float32)
     """
     x = convert_to_tensor(input)
     rows, columns = x.shape[-2:]
@@ -109,6 +132,12 @@ def band_part(input: Any, num_lower: int, num_upper: int, name: Any = None) -> T
         num_lower: how many below; -1 for all.
         num_upper: how many above; -1 for all.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.band_part(tk.ones((3, 3)), 0, 1).numpy()
+        array([[1., 1., 0.],
+               [0., 1., 1.],
+               [0., 0., 1.]], dtype=float32)
     """
     x = convert_to_tensor(input)
     if num_lower >= 0:

@@ -55,6 +55,12 @@ def lu(input: Any, output_idx_type: Any = "int32", name: Any = None) -> tuple[Te
     Raises:
         InvalidArgumentError: a matrix is singular.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> factors, order = tk.linalg.lu([[0.0, 2.0], [4.0, 8.0]])
+        >>> factors.numpy(), order.numpy()
+        (array([[4., 8.],
+               [0., 2.]], dtype=float32), array([1, 0], dtype=int32))
     """
     packed, pivots = lu_factor(matrices(input, "lu", square=True))
     permutation = argmax(pivots_to_permutation(pivots), axis=-2)
@@ -94,6 +100,11 @@ def lu_reconstruct(
         perm: (..., n), as `lu` gives it.
         validate_args: changes nothing: shapes are always looked at.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.lu_reconstruct(*tk.linalg.lu([[0.0, 2.0], [4.0, 8.0]])).numpy()
+        array([[0., 2.],
+               [4., 8.]], dtype=float32)
     """
     lower, upper = _triangles(lower_upper)
     return _rows(matmul(lower, upper), _inverted(perm))
@@ -115,6 +126,12 @@ def lu_solve(
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> factors, order = tk.linalg.lu([[2.0, 0.0], [0.0, 4.0]])
+        >>> tk.linalg.lu_solve(factors, order, [[2.0], [8.0]]).numpy()
+        array([[1.],
+               [2.]], dtype=float32)
     """
     lower, upper = _triangles(lower_upper)
     right = convert_to_tensor(rhs)
@@ -139,6 +156,11 @@ def lu_matrix_inverse(
         perm: (..., n), as `lu` gives it.
         validate_args: changes nothing: shapes are always looked at.
         name: not kept.
+
+    Example:
+        >>> tk.linalg.lu_matrix_inverse(*tk.linalg.lu([[2.0, 0.0], [0.0, 4.0]])).numpy()
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     packed = convert_to_tensor(lower_upper)
     unit = broadcast_to(eye(packed.shape[-1], dtype=packed.dtype), packed.shape)
@@ -200,6 +222,11 @@ def sqrtm(input: Any, name: Any = None) -> Tensor:
     Raises:
         InvalidArgumentError: a matrix is singular, or has no such root.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.linalg.sqrtm([[4.0, 0.0], [0.0, 9.0]]).numpy().round(4)
+        array([[2., 0.],
+               [0., 3.]], dtype=float32)
     """
     x, dtype = _wide(input, "sqrtm")
     root = _root(x)
@@ -233,6 +260,11 @@ def logm(input: Any, name: Any = None) -> Tensor:
     Raises:
         InvalidArgumentError: a matrix is singular.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.linalg.logm([[1.0, 0.0], [0.0, 1.0]]).numpy()
+        array([[0., 0.],
+               [0., 0.]], dtype=float32)
     """
     x, dtype = _wide(input, "logm")
     for _ in range(_ROOTS):

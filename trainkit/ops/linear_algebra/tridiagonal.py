@@ -79,6 +79,12 @@ def tridiagonal_matmul(
     Raises:
         ValueError: the format is another one.
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> diagonals = [[0.0, 0.0], [2.0, 3.0], [0.0, 0.0]]
+        >>> tk.linalg.tridiagonal_matmul(diagonals, [[1.0], [1.0]]).numpy()
+        array([[2.],
+               [3.]], dtype=float32)
     """
     above, main, below = _diagonals(diagonals, diagonals_format, "tridiagonal_matmul")
     x = convert_to_tensor(rhs)
@@ -119,6 +125,12 @@ def tridiagonal_solve(
     Raises:
         InvalidArgumentError: a matrix is singular, or `perturb_singular` is True.
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> diagonals = [[0.0, 0.0], [2.0, 4.0], [0.0, 0.0]]
+        >>> tk.linalg.tridiagonal_solve(diagonals, [[2.0], [8.0]]).numpy()
+        array([[1.],
+               [2.]], dtype=float32)
     """
     if perturb_singular:
         raise InvalidArgumentError("tridiagonal_solve: perturb_singular=True is not supported")
@@ -154,6 +166,10 @@ def eigh_tridiagonal(
 
     Raises:
         ValueError: a setting is none of those above.
+
+    Example:
+        >>> tk.linalg.eigh_tridiagonal([2.0, 3.0], [0.0]).numpy()
+        array([2., 3.], dtype=float32)
     """
     if tol is not None or select not in ("a", "i"):
         raise ValueError(
@@ -183,6 +199,12 @@ def banded_triangular_solve(
 
     Raises:
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> bands = [[2.0, 2.0], [0.0, 1.0]]
+        >>> tk.linalg.banded_triangular_solve(bands, [[2.0], [3.0]]).numpy()
+        array([[1.],
+               [1.]], dtype=float32)
     """
     b = convert_to_tensor(bands)
     if len(b.shape) < 2 or b.shape[-2] > b.shape[-1]:

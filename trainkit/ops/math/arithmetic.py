@@ -121,6 +121,10 @@ def realdiv(x: Any, y: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: they are integers; use `tk.truediv`.
+
+    Example:
+        >>> tk.realdiv([1.0, 3.0], 2.0).numpy()
+        array([0.5, 1.5], dtype=float32)
     """
     a, b = convert_to_tensor(x), convert_to_tensor(y)
     if a.dtype.is_integer or b.dtype.is_integer:
@@ -137,6 +141,10 @@ def truncatediv(x: Any, y: Any, name: Any = None) -> Tensor:
         x: tensor of numbers.
         y: tensor that broadcasts with `x`.
         name: not kept.
+
+    Example:
+        >>> tk.truncatediv([-5], [2]).numpy()
+        array([-2], dtype=int32)
     """
     a, b = convert_to_tensor(x), convert_to_tensor(y)
     if a.dtype.is_floating or b.dtype.is_floating:

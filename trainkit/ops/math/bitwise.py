@@ -49,6 +49,10 @@ def bitwise_and(x: Any, y: Any) -> Tensor:
 
     Raises:
         InvalidArgumentError: an input has floats.
+
+    Example:
+        >>> tk.bitwise.bitwise_and([6], [3]).numpy()
+        array([2], dtype=int32)
     """
     return _and(x, y)  # type: ignore[no-any-return]
 
@@ -65,6 +69,10 @@ def bitwise_or(x: Any, y: Any) -> Tensor:
 
     Raises:
         InvalidArgumentError: an input has floats.
+
+    Example:
+        >>> tk.bitwise.bitwise_or([6], [3]).numpy()
+        array([7], dtype=int32)
     """
     return _or(x, y)  # type: ignore[no-any-return]
 
@@ -81,6 +89,10 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
 
     Raises:
         InvalidArgumentError: an input has floats.
+
+    Example:
+        >>> tk.bitwise.bitwise_xor([6], [3]).numpy()
+        array([5], dtype=int32)
     """
     return _xor(x, y)  # type: ignore[no-any-return]
 
@@ -96,6 +108,10 @@ def bitwise_not(x: Any) -> Tensor:
 
     Raises:
         InvalidArgumentError: `x` has floats.
+
+    Example:
+        >>> tk.bitwise.invert([0]).numpy()
+        array([-1], dtype=int32)
     """
     return _not(x)  # type: ignore[no-any-return]
 
@@ -112,6 +128,10 @@ def left_shift(x: Any, y: Any) -> Tensor:
 
     Raises:
         InvalidArgumentError: an input has floats.
+
+    Example:
+        >>> tk.bitwise.left_shift([3], [2]).numpy()
+        array([12], dtype=int32)
     """
     return _left(x, y)  # type: ignore[no-any-return]
 
@@ -128,5 +148,9 @@ def right_shift(x: Any, y: Any) -> Tensor:
 
     Raises:
         InvalidArgumentError: an input has floats.
+
+    Example:
+        >>> tk.bitwise.right_shift([12], [2]).numpy()
+        array([3], dtype=int32)
     """
     return _right(x, y)  # type: ignore[no-any-return]

@@ -98,6 +98,10 @@ def global_norm(t_list: Any, name: Any = None) -> Tensor:
 
     Returns:
         A scalar; 0 when there is no tensor.
+
+    Example:
+        >>> float(tk.linalg.global_norm([[3.0], [4.0]]))
+        5.0
     """
     present = [convert_to_tensor(t) for t in t_list if t is not None]
     return joint_norm(ops, present) if present else convert_to_tensor(0.0)
@@ -117,6 +121,10 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: Any = None) -> 
 
     Raises:
         ValueError: `clip_norm` is a number that is 0 or less.
+
+    Example:
+        >>> tk.clip_by_norm([3.0, 4.0], 1.0).numpy().round(4)
+        array([0.6, 0.8], dtype=float32)
     """
     check_bound("clip_by_norm: clip_norm", clip_norm)
     t = convert_to_tensor(t)
@@ -134,6 +142,10 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: Any = None) -> Tensor:
         t: tensor of any shape.
         clip_norm: largest length for each element, above 0.
         name: not kept.
+
+    Example:
+        >>> tk.clip_by_average_norm([3.0, 4.0], 1.0).numpy().round(4)
+        array([1.2, 1.6], dtype=float32)
     """
     check_bound("clip_by_average_norm: clip_norm", clip_norm)
     t = convert_to_tensor(t)
@@ -161,6 +173,11 @@ def clip_by_global_norm(
 
     Raises:
         ValueError: `clip_norm` is a number that is 0 or less.
+
+    Example:
+        >>> (clipped,), norm = tk.clip_by_global_norm([tk.constant([3.0, 4.0])], 1.0)
+        >>> clipped.numpy().round(4), float(norm)
+        (array([0.6, 0.8], dtype=float32), 5.0)
     """
     check_bound("clip_by_global_norm: clip_norm", clip_norm)
     tensors = [None if t is None else convert_to_tensor(t) for t in t_list]
@@ -180,6 +197,12 @@ def embedding_lookup(
         ids: ints of any shape in [0, n).
         max_norm: largest length of a row; not limited by default.
         name: not kept.
+
+    Example:
+        >>> tk.nn.embedding_lookup([[1.0, 1.0], [2.0, 2.0]], [1, 0, 1]).numpy()
+        array([[2., 2.],
+               [1., 1.],
+               [2., 2.]], dtype=float32)
     """
     rows = _gather(params, ids)
     if max_norm is None:

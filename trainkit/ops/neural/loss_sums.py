@@ -34,6 +34,10 @@ def l2_loss(t: Any, name: Any = None) -> Tensor:
     Args:
         t: tensor of floats.
         name: not kept.
+
+    Example:
+        >>> float(tk.nn.l2_loss([3.0, 4.0]))
+        12.5
     """
     return divide(sum_(square(t)), 2)  # type: ignore[no-any-return]
 
@@ -48,6 +52,10 @@ def log_poisson_loss(
         log_input: logs of the predicted means.
         compute_full_loss: add an approximation of log(targets!).
         name: not kept.
+
+    Example:
+        >>> tk.nn.log_poisson_loss([1.0], [0.0]).numpy()
+        array([1.], dtype=float32)
     """
     c, z = convert_to_tensor(log_input), convert_to_tensor(targets)
     loss = subtract(exp(c), multiply(c, z))
@@ -67,6 +75,10 @@ def compute_average_loss(
         per_example_loss: (batch, ...).
         sample_weight: tensor that broadcasts with the losses.
         global_batch_size: the size of the batch; by default that of the first axis.
+
+    Example:
+        >>> float(tk.nn.compute_average_loss([1.0, 3.0], global_batch_size=4))
+        1.0
     """
     loss = convert_to_tensor(per_example_loss)
     if sample_weight is not None:

@@ -24,6 +24,10 @@ def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
         features: tensor of numbers.
         axis: int, or a scalar tensor.
         name: not kept.
+
+    Example:
+        >>> tk.nn.crelu([-1.0, 2.0]).numpy()
+        array([0., 2., 1., 0.], dtype=float32)
     """
     x = convert_to_tensor(features)
     return concatenate([relu(x), relu(negative(x))], axis=plain(axis))
@@ -35,6 +39,10 @@ def silu(features: Any, beta: Any = 1.0) -> Tensor:
     Args:
         features: tensor of floats.
         beta: factor of x in the sigmoid.
+
+    Example:
+        >>> tk.nn.silu([0.0, 1.0]).numpy().round(4)
+        array([0.    , 0.7311], dtype=float32)
     """
     if isinstance(beta, float | int) and beta == 1:
         return silu_(features)  # type: ignore[no-any-return]

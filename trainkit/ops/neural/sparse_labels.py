@@ -79,6 +79,10 @@ def ctc_loss(
     Raises:
         ValueError: `unique` is given, or `SparseLabels` come with lengths, or without a blank.
         InvalidArgumentError: a label is no class, or a length out of range.
+
+    Example:
+        >>> tk.nn.ctc_loss([[1, 2]], tk.zeros((4, 1, 3)), [2], [4]).shape
+        TensorShape([1])
     """
     if unique is not None:
         raise ValueError("ctc_loss: unique is not supported; leave it out")
@@ -153,6 +157,12 @@ def ctc_greedy_decoder(
     Raises:
         ShapeError: the shapes do not fit.
         InvalidArgumentError: a length is beyond the time steps.
+
+    Example:
+        >>> logits = tk.constant([[[9.0, 0.0, 0.0]], [[0.0, 0.0, 9.0]], [[0.0, 9.0, 0.0]]])
+        >>> (path,), scores = tk.nn.ctc_greedy_decoder(logits, [3])
+        >>> path.values.numpy()
+        array([0, 1])
     """
     x = _by_batch(inputs, "ctc_greedy_decoder")
     blank = -1 if blank_index is None else int(blank_index)
@@ -179,6 +189,11 @@ def ctc_beam_search_decoder(
     Raises:
         ShapeError: the shapes do not fit.
         InvalidArgumentError: `top_paths` is above `beam_width`, or a length beyond the time steps.
+
+    Example:
+        >>> (path,), scores = tk.nn.ctc_beam_search_decoder(tk.zeros((4, 1, 3)), [4], beam_width=2)
+        >>> scores.shape
+        TensorShape([1, 1])
     """
     x = _by_batch(inputs, "ctc_beam_search_decoder")
     labels, scores = _decode(
@@ -202,6 +217,11 @@ def collapse_repeated(labels: Any, seq_length: Any, name: Any = None) -> tuple[T
 
     Returns:
         (batch, longest) of the dtype of `labels`, and the lengths (batch,).
+
+    Example:
+        >>> labels, lengths = tk.nn.collapse_repeated([[1, 1, 2, 2]], [4])
+        >>> labels.numpy(), lengths.numpy()
+        (array([[1, 2]], dtype=int32), array([2], dtype=int32))
     """
     rows = concrete(labels, "collapse_repeated")
     lengths = concrete(seq_length, "collapse_repeated")

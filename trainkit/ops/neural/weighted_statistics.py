@@ -36,6 +36,11 @@ def weighted_moments(
         frequency_weights: 0 or above; broadcasts with `x`.
         keepdims: keep the axes with size 1.
         name: not kept.
+
+    Example:
+        >>> mean, variance = tk.nn.weighted_moments([1.0, 5.0], [0], [3.0, 1.0])
+        >>> float(mean), float(variance)
+        (2.0, 3.0)
     """
     x, weights = convert_to_tensor(x), convert_to_tensor(frequency_weights)
     wanted = x.dtype
@@ -64,6 +69,11 @@ def sufficient_statistics(
         shift: number near the mean that is subtracted first; helps where the mean is far from 0.
         keepdims: keep the axes with size 1.
         name: not kept.
+
+    Example:
+        >>> count, total, squares, shift = tk.nn.sufficient_statistics([[1.0], [3.0]], axes=[0])
+        >>> float(count), total.numpy(), squares.numpy()
+        (2.0, array([4.], dtype=float32), array([10.], dtype=float32))
     """
     x = convert_to_tensor(x)
     axis = plain(axes)
@@ -89,6 +99,11 @@ def normalize_moments(
         variance_ss: the sum of their squares.
         shift: what was subtracted from the values.
         name: not kept.
+
+    Example:
+        >>> mean, variance = tk.nn.normalize_moments(2.0, 4.0, 10.0)
+        >>> float(mean), float(variance)
+        (2.0, 1.0)
     """
     counts = convert_to_tensor(counts)
     moved = divide(mean_ss, counts)
@@ -115,6 +130,12 @@ def batch_normalization(
         scale: factor; 1 for `None`.
         variance_epsilon: keeps the divisor from 0.
         name: not kept.
+
+    Example:
+        >>> x = tk.constant([[1.0], [3.0]])
+        >>> tk.nn.batch_normalization(x, [2.0], [1.0], [0.5], [2.0], 0.0).numpy()
+        array([[-1.5],
+               [ 2.5]], dtype=float32)
     """
     factor = rsqrt(add(variance, variance_epsilon))
     if scale is not None:
@@ -146,6 +167,13 @@ def batch_norm_with_global_normalization(
         variance_epsilon: keeps the divisor from 0.
         scale_after_normalization: whether `gamma` counts.
         name: not kept.
+
+    Example:
+        >>> x = tk.constant([[1.0], [3.0]])
+        >>> y = tk.nn.batch_norm_with_global_normalization(x, [2.0], [1.0], [0.0], [1.0], 0.0, True)
+        >>> y.numpy()
+        array([[-1.],
+               [ 1.]], dtype=float32)
     """
     factor = gamma if scale_after_normalization else None
     return batch_normalization(input, mean, variance, beta, factor, variance_epsilon)
@@ -159,6 +187,10 @@ def scale_regularization_loss(regularization_loss: Any) -> Tensor:
 
     Raises:
         InvalidArgumentError: the loss is no number.
+
+    Example:
+        >>> float(tk.nn.scale_regularization_loss(3.0))
+        3.0
     """
     loss = convert_to_tensor(regularization_loss)
     if not loss.dtype.is_floating:

@@ -36,6 +36,13 @@ class Generator(Trackable):
 
     Raises:
         ValueError: seed and state are both given, or the state has another shape.
+
+    Example:
+        >>> generator = tk.random.Generator.from_seed(1)
+        >>> first = generator.normal((2,))
+        >>> again = tk.random.Generator.from_seed(1).normal((2,))
+        >>> bool(tk.reduce_all(first == again))
+        True
     """
 
     _is_generator = True
@@ -178,6 +185,11 @@ class SeedGenerator(Generator):
 
     Raises:
         ValueError: the seed is no int, or an argument by keyword is unknown.
+
+    Example:
+        >>> seeds = tk.random.SeedGenerator(1)
+        >>> tk.keras.random.normal((2, 3), seed=seeds).shape
+        TensorShape([2, 3])
     """
 
     def __init__(self, seed: Any = None, name: str | None = None, **kwargs: Any) -> None:
@@ -227,7 +239,12 @@ class _Global:
 
 
 def global_generator() -> Generator:
-    """The generator of all functions that are given no seed."""
+    """The generator of all functions that are given no seed.
+
+    Example:
+        >>> tk.random.get_global_generator().uniform((2,)).shape
+        TensorShape([2])
+    """
     if _Global.generator is None:
         _Global.generator = Generator()
         _Global.version = rng.seed_version()
@@ -238,7 +255,13 @@ def global_generator() -> Generator:
 
 
 def set_global_generator(generator: Generator) -> None:
-    """Let functions that are given no seed draw from `generator`."""
+    """Let functions that are given no seed draw from `generator`.
+
+    Example:
+        >>> tk.random.set_global_generator(tk.random.Generator.from_seed(1))
+        >>> tk.random.get_global_generator().normal((2,)).shape
+        TensorShape([2])
+    """
     if not isinstance(generator, Generator):
         raise TypeError(f"set_global_generator takes a Generator, got {generator!r}")
     _Global.generator, _Global.version = generator, rng.seed_version()
@@ -252,6 +275,13 @@ def set_seed(seed: int | None) -> None:
 
     Raises:
         TypeError: it is no int.
+
+    Example:
+        >>> tk.random.set_seed(1)
+        >>> first = tk.random.normal((3,))
+        >>> tk.random.set_seed(1)
+        >>> bool(tk.reduce_all(tk.random.normal((3,)) == first))
+        True
     """
     rng.set_seed(seed)
     global_generator()
@@ -406,6 +436,11 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
     Raises:
         InvalidArgumentError: no integer lies in the range, the range does not fit `dtype`, or that
             is no integer type.
+
+    Example:
+        >>> x = tk.random.randint((100,), 0, 3, seed=1)
+        >>> sorted(set(x.numpy().tolist()))
+        [0, 1, 2]
     """
     return _integers(shape, minval, maxval, dtype, seed)
 
@@ -483,6 +518,10 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
 
     Raises:
         InvalidArgumentError: `rate` is outside its range, or the inputs are no floats.
+
+    Example:
+        >>> tk.random.dropout(tk.ones((4, 4)), 0.5, seed=1).shape
+        TensorShape([4, 4])
     """
     x = convert_to_tensor(inputs)
     if not 0 <= rate <= 1:

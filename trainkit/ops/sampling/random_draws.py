@@ -64,6 +64,10 @@ def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None)
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or a parameter is not above 0.
+
+    Example:
+        >>> tk.random.beta((2, 3), 1.0, 2.0, seed=1).shape
+        TensorShape([2, 3])
     """
     name = float_type(dtype, "beta")
     source = generator_of(seed)
@@ -102,6 +106,10 @@ def binomial(
 
     Raises:
         InvalidArgumentError: a probability is outside its range.
+
+    Example:
+        >>> tk.random.binomial((2, 3), 10.0, 0.5, seed=1).shape
+        TensorShape([2, 3])
     """
     return binomial_of(generator_of(seed), shape, counts, probabilities, dtype)
 

@@ -97,6 +97,10 @@ def normal(
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `seed` no int.
+
+    Example:
+        >>> tk.random.normal((2, 3), seed=1).shape
+        TensorShape([2, 3])
     """
     return _random.normal(shape, mean, stddev, dtype, _source(seed))
 
@@ -121,6 +125,10 @@ def truncated_normal(
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `seed` no int.
+
+    Example:
+        >>> bool(tk.reduce_max(tk.abs(tk.random.truncated_normal((100,), seed=1))) <= 2)
+        True
     """
     return _random.truncated_normal(shape, mean, stddev, dtype, _source(seed))
 
@@ -180,6 +188,10 @@ def categorical(
 
     Raises:
         ShapeError: the logits are no matrix.
+
+    Example:
+        >>> tk.random.categorical([[0.0, 100.0]], 3, seed=1).numpy()
+        array([[1, 1, 1]])
     """
     return _random_draws.categorical(logits, num_samples, dtype or "int64", _source(seed))
 
@@ -207,6 +219,10 @@ def gamma(
 
     Raises:
         InvalidArgumentError: a parameter is not above 0.
+
+    Example:
+        >>> tk.random.gamma((2, 3), 1.0, seed=1).shape
+        TensorShape([2, 3])
     """
     return _gamma(shape, alpha, beta, dtype, _source(seed))
 
@@ -245,6 +261,10 @@ def poisson(
 
     Returns:
         A tensor of `shape` followed by the shape of `lam`.
+
+    Example:
+        >>> tk.random.poisson((2, 3), 4.0, seed=1).shape
+        TensorShape([2, 3])
     """
     return _poisson(shape, lam, dtype, _source(seed))
 
@@ -264,6 +284,10 @@ def shuffle(value: Any, seed: Any = None, name: str | None = None) -> Tensor:
 
     Raises:
         ShapeError: `value` is a scalar.
+
+    Example:
+        >>> sorted(tk.random.shuffle([1, 2, 3], seed=1).numpy().tolist())
+        [1, 2, 3]
     """
     return _random_draws.shuffle(value, seed=_source(seed))
 
@@ -290,6 +314,11 @@ def stateless_normal(
         dtype: of the result.
         name: not kept.
         alg: `"philox"` or `"auto_select"`.
+
+    Example:
+        >>> a, b = (tk.random.stateless_normal((3,), seed=(1, 2)) for _ in range(2))
+        >>> bool(tk.reduce_all(a == b))
+        True
     """
     _only_philox(alg)
     return _random.normal(shape, mean, stddev, dtype, _stateless(seed))
@@ -314,6 +343,10 @@ def stateless_truncated_normal(
         dtype: of the result.
         name: not kept.
         alg: `"philox"` or `"auto_select"`.
+
+    Example:
+        >>> bool(tk.reduce_max(tk.abs(tk.random.stateless_truncated_normal((100,), (1, 2)))) <= 2)
+        True
     """
     _only_philox(alg)
     return _random.truncated_normal(shape, mean, stddev, dtype, _stateless(seed))
@@ -338,6 +371,11 @@ def stateless_uniform(
         dtype: of the result.
         name: not kept.
         alg: `"philox"` or `"auto_select"`.
+
+    Example:
+        >>> a, b = (tk.random.stateless_uniform((3,), seed=(1, 2)) for _ in range(2))
+        >>> bool(tk.reduce_all(a == b))
+        True
     """
     _only_philox(alg)
     return _uniform(shape, minval, maxval, dtype, _stateless(seed))
@@ -354,6 +392,10 @@ def stateless_categorical(
         seed: two ints, or a tensor (2,).
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.random.stateless_categorical([[0.0, 100.0]], 3, (1, 2)).numpy()
+        array([[1, 1, 1]])
     """
     return _random_draws.categorical(logits, num_samples, dtype, _stateless(seed))
 
@@ -375,6 +417,10 @@ def stateless_gamma(
         beta: above 0, broadcasts with alpha; 1 by default.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.random.stateless_gamma((3,), (1, 2), 1.0).shape
+        TensorShape([3])
     """
     draws = _random_draws.gamma(
         shape, _cast(convert_to_tensor(alpha), dtype), dtype, _stateless(seed)
@@ -396,6 +442,10 @@ def stateless_poisson(
         lam: means, 0 or above.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.random.stateless_poisson((3,), (1, 2), 4.0).shape
+        TensorShape([3])
     """
     return _random_draws.poisson(shape, lam, dtype, _stateless(seed))
 
@@ -417,6 +467,10 @@ def stateless_binomial(
         probs: chances of success, in [0, 1].
         output_dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.random.stateless_binomial((3,), (1, 2), 10.0, 0.5).shape
+        TensorShape([3])
     """
     return _random_draws.binomial(shape, counts, probs, output_dtype, _stateless(seed))
 
@@ -431,6 +485,10 @@ def stateless_shuffle(
         seed: two ints, or a tensor (2,).
         alg: `"philox"` or `"auto_select"`.
         name: not kept.
+
+    Example:
+        >>> sorted(tk.random.stateless_shuffle([1, 2, 3], (1, 2)).numpy().tolist())
+        [1, 2, 3]
     """
     _only_philox(alg)
     return _random_draws.shuffle(value, seed=_stateless(seed))
@@ -443,6 +501,10 @@ def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
         seed: two ints, or a tensor (2,).
         num: how many.
         alg: `"philox"` or `"auto_select"`.
+
+    Example:
+        >>> tk.random.split((1, 2), num=3).shape
+        TensorShape([3, 2])
     """
     _only_philox(alg)
     low, high = dtypes.int64.limits
@@ -459,6 +521,11 @@ def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
 
     Raises:
         ShapeError: `data` is no scalar.
+
+    Example:
+        >>> seed = tk.random.fold_in((1, 2), 3)
+        >>> tk.random.stateless_uniform((2,), seed).shape
+        TensorShape([2])
     """
     _only_philox(alg)
     number = convert_to_tensor(data)
@@ -489,6 +556,10 @@ def dropout(
 
     Raises:
         ValueError: `rate` is outside of [0, 1).
+
+    Example:
+        >>> sorted(set(tk.nn.dropout(tk.ones((10, 10)), 0.5, seed=1).numpy().ravel().tolist()))
+        [0.0, 2.0]
     """
     if not is_later(rate):
         return _random.dropout(x, float(rate), noise_shape=plain(noise_shape), seed=seed)

@@ -78,6 +78,10 @@ def dct(
 
     Raises:
         ValueError: a setting is none of those above.
+
+    Example:
+        >>> tk.signal.dct([1.0, 1.0]).numpy().round(4)
+        array([4., 0.], dtype=float32)
     """
     _check_dct("dct", type, axis, norm, n)
     x = convert_to_tensor(input)
@@ -110,6 +114,10 @@ def idct(
 
     Raises:
         ValueError: a setting is none of those above.
+
+    Example:
+        >>> tk.signal.idct(tk.signal.dct([1.0, 3.0], norm="ortho"), norm="ortho").numpy().round(4)
+        array([1., 3.], dtype=float32)
     """
     if n is not None:
         raise ValueError("idct: n is not supported; cut or pad the input")
@@ -143,6 +151,10 @@ def linear_to_mel_weight_matrix(
 
     Raises:
         ValueError: not 0 <= lower < upper <= sample_rate / 2, or a count is not above 0.
+
+    Example:
+        >>> tk.signal.linear_to_mel_weight_matrix(20, 129, 8000).shape
+        TensorShape([129, 20])
     """
     rate = float(plain(sample_rate))
     if min(num_mel_bins, num_spectrogram_bins) < 1:
@@ -171,6 +183,10 @@ def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: Any = None)
     Args:
         log_mel_spectrograms: floats (..., n).
         name: not kept.
+
+    Example:
+        >>> tk.signal.mfccs_from_log_mel_spectrograms(tk.ones((5, 20))).shape
+        TensorShape([5, 20])
     """
     x = convert_to_tensor(log_mel_spectrograms)
     return multiply(dct(x), float((2 * x.shape[-1]) ** -0.5))  # type: ignore[no-any-return]

@@ -30,6 +30,10 @@ def fft(input: Any, name: Any = None) -> Tensor:
     Args:
         input: complex (..., n).
         name: not kept.
+
+    Example:
+        >>> tk.signal.fft(tk.constant([1.0, 0.0, 0.0, 0.0], tk.complex64)).numpy()
+        array([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
     return complex_fft(input)
 
@@ -40,6 +44,10 @@ def ifft(input: Any, name: Any = None) -> Tensor:
     Args:
         input: complex (..., n).
         name: not kept.
+
+    Example:
+        >>> tk.signal.ifft(tk.constant([4.0, 0.0, 0.0, 0.0], tk.complex64)).numpy().real
+        array([1., 1., 1., 1.], dtype=float32)
     """
     return complex_ifft(input)
 
@@ -50,6 +58,11 @@ def fft2d(input: Any, name: Any = None) -> Tensor:
     Args:
         input: complex (..., m, n).
         name: not kept.
+
+    Example:
+        >>> tk.signal.fft2d(tk.ones((2, 2), tk.complex64)).numpy().real
+        array([[4., 0.],
+               [0., 0.]], dtype=float32)
     """
     return complex_fft(input, rank=2)
 
@@ -60,6 +73,11 @@ def ifft2d(input: Any, name: Any = None) -> Tensor:
     Args:
         input: complex (..., m, n).
         name: not kept.
+
+    Example:
+        >>> tk.signal.ifft2d(tk.constant([[4.0, 0.0], [0.0, 0.0]], tk.complex64)).numpy().real
+        array([[1., 1.],
+               [1., 1.]], dtype=float32)
     """
     return complex_ifft(input, rank=2)
 
@@ -70,6 +88,10 @@ def fft3d(input: Any, name: Any = None) -> Tensor:
     Args:
         input: complex (..., l, m, n).
         name: not kept.
+
+    Example:
+        >>> tk.signal.fft3d(tk.ones((2, 2, 2), tk.complex64)).shape
+        TensorShape([2, 2, 2])
     """
     return complex_fft(input, rank=3)
 
@@ -80,6 +102,10 @@ def ifft3d(input: Any, name: Any = None) -> Tensor:
     Args:
         input: complex (..., l, m, n).
         name: not kept.
+
+    Example:
+        >>> tk.signal.ifft3d(tk.ones((2, 2, 2), tk.complex64)).shape
+        TensorShape([2, 2, 2])
     """
     return complex_ifft(input, rank=3)
 
@@ -105,6 +131,10 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor:
         input_tensor: real (..., n).
         fft_length: length to which it is cut or filled up with zeros first.
         name: not kept.
+
+    Example:
+        >>> tk.signal.rfft([1.0, 0.0, 0.0, 0.0]).numpy()
+        array([1.+0.j, 1.+0.j, 1.+0.j], dtype=complex64)
     """
     return complex_rfft(input_tensor, _length(fft_length, 1)[0])
 
@@ -116,6 +146,10 @@ def irfft(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tensor
         input_tensor: complex (..., k).
         fft_length: elements of the result.
         name: not kept.
+
+    Example:
+        >>> tk.signal.irfft(tk.constant([4.0, 0.0, 0.0], tk.complex64)).numpy()
+        array([1., 1., 1., 1.], dtype=float32)
     """
     return complex_irfft(input_tensor, _length(fft_length, 1)[0])
 
@@ -149,6 +183,10 @@ def rfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tenso
         input_tensor: real (..., m, n).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
         name: not kept.
+
+    Example:
+        >>> tk.signal.rfft2d(tk.ones((4, 4))).shape
+        TensorShape([4, 3])
     """
     return _rfft_nd(input_tensor, fft_length, 2)
 
@@ -160,6 +198,10 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tens
         input_tensor: complex (..., m, k).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
         name: not kept.
+
+    Example:
+        >>> tk.signal.irfft2d(tk.ones((4, 3), tk.complex64)).shape
+        TensorShape([4, 4])
     """
     return _irfft_nd(input_tensor, fft_length, 2)
 
@@ -171,6 +213,10 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tenso
         input_tensor: real (..., l, m, n).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
         name: not kept.
+
+    Example:
+        >>> tk.signal.rfft3d(tk.ones((2, 4, 4))).shape
+        TensorShape([2, 4, 3])
     """
     return _rfft_nd(input_tensor, fft_length, 3)
 
@@ -182,6 +228,10 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: Any = None) -> Tens
         input_tensor: complex (..., l, m, k).
         fft_length: lengths to which the axes are cut or filled up with zeros first.
         name: not kept.
+
+    Example:
+        >>> tk.signal.irfft3d(tk.ones((2, 4, 3), tk.complex64)).shape
+        TensorShape([2, 4, 4])
     """
     return _irfft_nd(input_tensor, fft_length, 3)
 
@@ -193,6 +243,10 @@ def fftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
         x: tensor.
         axes: int or ints; by default all.
         name: not kept.
+
+    Example:
+        >>> tk.signal.fftshift([0, 1, 2, 3]).numpy()
+        array([2, 3, 0, 1], dtype=int32)
     """
     return shifted(x, plain(axes), False)
 
@@ -204,5 +258,9 @@ def ifftshift(x: Any, axes: Any = None, name: Any = None) -> Tensor:
         x: tensor.
         axes: int or ints; by default all.
         name: not kept.
+
+    Example:
+        >>> tk.signal.ifftshift([2, 3, 0, 1]).numpy()
+        array([0, 1, 2, 3], dtype=int32)
     """
     return shifted(x, plain(axes), True)

@@ -60,6 +60,10 @@ def hann_window(
         periodic: one period of a longer signal, rather than symmetric.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.signal.hann_window(4).numpy().round(2)
+        array([0. , 0.5, 1. , 0.5], dtype=float32)
     """
     return _window(0.5, window_length, periodic, dtype)
 
@@ -74,6 +78,10 @@ def hamming_window(
         periodic: one period of a longer signal, rather than symmetric.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.signal.hamming_window(4).numpy().round(2)
+        array([0.08, 0.54, 1.  , 0.54], dtype=float32)
     """
     return _window(0.54, window_length, periodic, dtype)
 
@@ -88,6 +96,10 @@ def kaiser_window(
         beta: how steep it is.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.signal.kaiser_window(3, beta=0.0).numpy()
+        array([1., 1., 1.], dtype=float32)
     """
     return cast(convert_to_tensor(np.kaiser(int(plain(window_length)), float(beta))), dtype)
 
@@ -99,6 +111,10 @@ def vorbis_window(window_length: int, dtype: Any = "float32", name: Any = None) 
         window_length: how many weights.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.signal.vorbis_window(4).numpy().round(2)
+        array([0.23, 0.97, 0.97, 0.23], dtype=float32)
     """
     n = int(plain(window_length))
     slow = np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2
@@ -135,6 +151,12 @@ def frame(
 
     Raises:
         InvalidArgumentError: a length is not above 0.
+
+    Example:
+        >>> tk.signal.frame([1, 2, 3, 4], frame_length=2, frame_step=1).numpy()
+        array([[1, 2],
+               [2, 3],
+               [3, 4]], dtype=int32)
     """
     length, step = int(plain(frame_length)), int(plain(frame_step))
     if length < 1 or step < 1:
@@ -167,6 +189,10 @@ def overlap_and_add(signal: Any, frame_step: int, name: Any = None) -> Tensor:
         signal: (..., frames, frame_length).
         frame_step: elements from one window to the next.
         name: not kept.
+
+    Example:
+        >>> tk.signal.overlap_and_add([[1.0, 1.0], [1.0, 1.0]], frame_step=1).numpy()
+        array([1., 2., 1.], dtype=float32)
     """
     return overlap_add(signal, int(plain(frame_step)))
 
@@ -201,6 +227,10 @@ def stft(
 
     Returns:
         complex (..., frames, fft_length // 2 + 1).
+
+    Example:
+        >>> tk.signal.stft(tk.ones((64,)), frame_length=16, frame_step=8).shape
+        TensorShape([7, 9])
     """
     frames = frame(signals, frame_length, frame_step, pad_end=pad_end)
     if window_fn is not None:
@@ -225,6 +255,11 @@ def inverse_stft(
         fft_length: as for `stft`.
         window_fn: weights for putting frames together.
         name: not kept.
+
+    Example:
+        >>> x = tk.sin(tk.range(64.0))
+        >>> tk.signal.inverse_stft(tk.signal.stft(x, 16, 8), 16, 8).shape
+        TensorShape([64])
     """
     length = int(plain(frame_length))
     frames = complex_irfft(stfts, _enclosing(frame_length, fft_length))
@@ -245,6 +280,11 @@ def inverse_stft_window_fn(
         frame_step: elements from one window to the next.
         forward_window_fn: called with the length and `dtype=`, gives weights.
         name: not kept.
+
+    Example:
+        >>> window = tk.signal.inverse_stft_window_fn(8)
+        >>> window(16, tk.float32).shape
+        TensorShape([16])
     """
     step = int(plain(frame_step))
 

@@ -41,6 +41,12 @@ def decode_wav(
 
     Raises:
         InvalidArgumentError: the bytes are no WAV file of 16-bit samples.
+
+    Example:
+        >>> wav = tk.audio.encode_wav([[0.0], [0.5]], 8000)
+        >>> samples, rate = tk.audio.decode_wav(wav)
+        >>> samples.shape, int(rate)
+        (TensorShape([2, 1]), 8000)
     """
     data = one_text(contents, "decode_wav")
     try:
@@ -73,6 +79,11 @@ def encode_wav(audio: Any, sample_rate: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: the samples have not two axes.
+
+    Example:
+        >>> wav = tk.audio.encode_wav([[0.0], [0.5]], 8000)
+        >>> wav.numpy()[:4]
+        b'RIFF'
     """
     samples = np.asarray(convert_to_tensor(audio).numpy())
     if samples.ndim != 2 or not samples.shape[1]:
