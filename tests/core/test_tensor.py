@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import trainkit as tk
-from trainkit.core.tensor import SymbolicTensor, array_of, convert_to_tensor, short_text, wrap
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import convert_to_tensor, wrap
+from trainkit.core.values.python_values import array_of, short_text
 
 REPRS = [
     (3, "<tf.Tensor: shape=(), dtype=int32, numpy=3>"),

@@ -11,13 +11,8 @@ from typing import Any
 from trainkit.autodiff.vjps_on_arrays import NoVjps
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
-from trainkit.core.tensor import (
-    PRIMITIVES,
-    SymbolicTensor,
-    Tensor,
-    convert_to_tensor,
-    wrap,
-)
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, wrap
 from trainkit.core.variable import Variable
 
 

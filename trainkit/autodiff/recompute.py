@@ -19,7 +19,8 @@ from trainkit.autodiff.tape import GradientTape
 from trainkit.autodiff.variable_scope import VariableScope
 from trainkit.core import masks, nest
 from trainkit.core.dispatch import trace_state
-from trainkit.core.tensor import SymbolicTensor, Tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.conversion import stop_gradient
 from trainkit.ops.core.optimization_barrier import optimization_barrier
 

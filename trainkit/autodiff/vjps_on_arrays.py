@@ -24,7 +24,8 @@ from trainkit.core import devices, dtypes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.native import NativeStep
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor
 
 COMPUTED_IN = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 """Kernels run on these as they are, and numbers are weak beside them."""

@@ -19,7 +19,8 @@ import numpy as np
 
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import ConfigError
-from trainkit.core.tensor import SymbolicTensor, convert_to_tensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.core.user_frames import text_of
 
 UNKNOWN = object()

@@ -9,8 +9,9 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import STRING_TENSORS, SymbolicTensor, Tensor, wrap
-from trainkit.core.text_arrays import OBJECTS, as_text
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import STRING_TENSORS, Tensor, wrap
+from trainkit.core.values.text_arrays import OBJECTS, as_text
 
 
 class StringTensor(Tensor):

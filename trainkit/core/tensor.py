@@ -21,14 +21,16 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import (
     InvalidArgumentError,
-    NoValueError,
-    ResourceExhaustedError,
     ShapeError,
 )
-from trainkit.core.foreign_arrays import require_room
 from trainkit.core.shapes import TensorShape
-from trainkit.core.text_arrays import OBJECTS, may_be_text, text_array
-from trainkit.core.user_frames import line_text, user_line
+from trainkit.core.values.python_values import array_of, has_dtype
+from trainkit.core.values.text_arrays import OBJECTS
+
+if TYPE_CHECKING:
+    from trainkit.core.dispatch.operator_types import Operators
+else:
+    Operators = object
 
 PRIMITIVES: dict[str, Any] = {}
 """All primitives by name, filled by the `@primitive` decorator."""
@@ -39,7 +41,7 @@ STRING_TENSORS: list[Callable[[Any], Tensor]] = []
 _ON_CPU = (np.ndarray, np.generic)
 
 
-class Tensor:
+class Tensor(Operators):
     """An array that never changes, on the CPU or on a GPU.
 
     Made by `tk.constant`, `tk.convert_to_tensor` and by every operation. Python operators,
@@ -58,42 +60,6 @@ class Tensor:
     __array_priority__ = 100  # an ndarray on the left leaves its operators to the tensor
     _array: Array
     _origin: Any  # for `v[key].assign(x)`: where elements of a variable came from
-
-    if TYPE_CHECKING:  # installed by trainkit.ops.core.operators and trainkit.ops.indexing.get_item
-
-        def __getitem__(self, key: Any) -> Tensor: ...
-        def __eq__(self, other: object) -> Any: ...
-        def __ne__(self, other: object) -> Any: ...
-        def __neg__(self) -> Tensor: ...
-        def __pos__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __rfloordiv__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __rmod__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __rand__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __ror__(self, other: Any) -> Tensor: ...
-        def __xor__(self, other: Any) -> Tensor: ...
-        def __rxor__(self, other: Any) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
 
     # ------------------------------------------------------------------ what it is
 
@@ -376,111 +342,6 @@ def _has_tensor(x: Any) -> bool:
     return any(is_tensor(leaf) for leaf in nest.flatten(x))
 
 
-_FITS_INT32 = (np.iinfo(np.int32).min, np.iinfo(np.int32).max)
-
-
-_PLAIN = frozenset({bool, int, float, complex, str, bytes, list, tuple, np.ndarray})
-
-
-def array_of(value: Any, dtype: DType | None = None) -> Any:
-    """A new NumPy array with the values of a Python number, nested list or array.
-
-    Python floats become float32, ints int32 (int64 where they don't fit); arrays keep their type.
-
-    Raises:
-        InvalidArgumentError: the nested list is ragged, or holds something that is no number.
-        TypeError: the values can't be had in `dtype`.
-    """
-    if type(value) not in _PLAIN:
-        require_room(value)
-    try:
-        array = np.array(value)
-    except UnicodeDecodeError:  # texts and bytes side by side
-        array = np.array(value, object)
-    except MemoryError as error:
-        raise ResourceExhaustedError(f"can't make a tensor of so many values: {error}") from error
-    except (ValueError, TypeError, OverflowError, BufferError) as error:
-        raise InvalidArgumentError(
-            f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must "
-            "have the same length."
-        ) from None
-    if may_be_text(array):
-        return _texts(array, value, dtype)
-    array = dtypes.native(array)
-    if array.dtype not in dtypes.BY_NUMPY:
-        dtypes.as_dtype(array.dtype)  # raises, and lists those that there are
-    if dtype is dtypes.string and array.size:
-        raise TypeError(f"{short_text(value)} is no text; tk.strings.as_string makes it of numbers")
-    if dtype is None:
-        return _weakened(array, value)
-    if array.dtype.kind in "fc" and dtype.is_integer and array.size and not _has_dtype(value):
-        raise TypeError(
-            f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
-        )
-    return _as(array, dtype)
-
-
-def _texts(array: Any, value: Any, dtype: DType | None) -> Any:
-    """`value`, which NumPy took for text or objects, as an array of bytes objects."""
-    texts = text_array(value if isinstance(value, list | tuple | str | bytes) else array)
-    if texts is None:
-        kinds = sorted({type(x).__name__ for x in nest.flatten(np.array(value, object).tolist())})
-        raise InvalidArgumentError(
-            f"can't make a tensor of {short_text(value)}: it holds {', '.join(kinds)}; elements "
-            "must be numbers, or texts alone"
-        )
-    if dtype is not None and dtype is not dtypes.string:
-        raise TypeError(
-            f"{short_text(value)} is text and can't be had as {dtype.name}; see "
-            "tk.strings.to_number"
-        )
-    return texts
-
-
-def _as(array: Any, dtype: DType) -> Any:
-    if dtype.is_integer and array.dtype.kind in "iu" and array.size:
-        low, high = dtype.limits
-        if int(array.min()) < low or int(array.max()) > high:
-            raise InvalidArgumentError(
-                f"values from {array.min()} to {array.max()} don't fit {dtype.name}, which holds "
-                f"{low} to {high}"
-            )
-    return array if array.dtype == dtype.dtype else array.astype(dtype.dtype)
-
-
-def _has_dtype(value: Any) -> bool:
-    leaf = _first_leaf(value)
-    return hasattr(leaf, "dtype") or hasattr(leaf, "__array__")  # a table of pandas has the second
-
-
-def _first_leaf(value: Any) -> Any:
-    while isinstance(value, list | tuple) and value:
-        value = value[0]
-    return value
-
-
-def _weakened(array: Any, value: Any) -> Any:
-    """float64 and int64 of Python numbers as float32 and int32."""
-    kind = array.dtype.kind
-    if array.dtype.itemsize < 8 or _has_dtype(value) or kind not in "fic":
-        return array
-    if kind == "f":
-        return array.astype(np.float32)
-    if kind == "c":
-        return array.astype(np.complex128)
-    low, high = _FITS_INT32
-    fits = array.size == 0 or (array.min() >= low and array.max() <= high)
-    if not array.size and isinstance(value, list | tuple):
-        return array.astype(np.float32)
-    return array.astype(np.int32) if fits else array
-
-
-def short_text(value: Any) -> str:
-    """`repr(value)` on one line, cut where it grows long."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def convert_to_tensor(
     value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None
 ) -> Tensor:
@@ -521,7 +382,7 @@ def convert_to_tensor(
         return converted
     if type(value) in devices.XP_OF and devices.XP_OF[type(value)] is not np:
         return wrap(value.astype(wanted.dtype) if wanted else value.copy())
-    if wanted is None and dtype_hint is not None and not _has_dtype(value):
+    if wanted is None and dtype_hint is not None and not has_dtype(value):
         try:
             return wrap_on_device(array_of(value, dtypes.as_dtype(dtype_hint)))
         except (TypeError, ValueError):
@@ -561,120 +422,4 @@ def _stack(value: Any, dtype: DType | None) -> Tensor:
     return stacked
 
 
-def _at_user_line() -> str:
-    """The line of the user's code that is running, for the end of an error text."""
-    line = user_line()
-    return "" if line is None else f"\n  at {line_text(line)}"
-
-
 nest.KINDS[Tensor] = None
-
-
-class SymbolicTensor(Tensor):
-    """A tensor that has a shape and a dtype but no value yet: a place in a graph or a model.
-
-    Subclasses that are no part of a graph being traced define `apply_primitive(primitive, inputs,
-    settings)` and `apply_layer(layer, args, kwargs)`, to which operations and layers hand over.
-
-    Attributes:
-        unknown_sizes_fit: whether a size that is not known may turn out to be the one needed; if
-            not, matrices that must be square are so in what is known of them.
-    """
-
-    __slots__ = ("_own_mask", "_spec")
-    unknown_sizes_fit = True
-    _own_mask: Any  # a graph's mask, held here, dies with the graph
-    _spec: Any
-
-    def __init__(self, spec: Any) -> None:
-        self._spec = spec
-
-    def _hold_mask(self, mask: Any) -> None:
-        self._own_mask = mask
-
-    @property
-    def shape(self) -> TensorShape:
-        """Sizes of the axes, `None` where not known yet."""
-        return TensorShape(self._spec.shape)
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        dtype: DType = self._spec.dtype
-        return dtype
-
-    @property
-    def device(self) -> str:
-        """Name of the device: that on which new tensors are made."""
-        return devices.current().name
-
-    def _no_value(self, what: str) -> NoValueError:
-        return NoValueError(
-            f"{what} needs a value, and {self!r} has none: it stands for a value that is computed "
-            "later. Inside a tk.function use tensor operations (tk.cond, tk.while_loop, tk.print) "
-            "in place of Python's, or run it with tk.config.run_functions_eagerly(True)."
-            + _at_user_line()
-        )
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("numpy", "item", "tolist", "_array"):
-            # hasattr(x, "numpy") is how users tell a value from a symbol.
-            raise AttributeError(
-                f"a symbolic tensor has no {name!r}: it stands for a value computed later. Inside "
-                "a tk.function use tensor operations, or tk.numpy_function for NumPy, or run it by "
-                "tk.config.run_functions_eagerly(True)." + _at_user_line()
-            )
-        return object.__getattribute__(self, name)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        raise self._no_value("a NumPy array")
-
-    def __bool__(self) -> bool:
-        raise self._no_value("bool()")
-
-    def __float__(self) -> float:
-        raise self._no_value("float()")
-
-    def __int__(self) -> int:
-        raise self._no_value("int()")
-
-    def __complex__(self) -> complex:
-        raise self._no_value("complex()")
-
-    def __index__(self) -> int:
-        raise self._no_value("an index")
-
-    def __len__(self) -> int:
-        if len(self.shape) == 0 or self.shape[0] is None:
-            raise self._no_value("len()")
-        return int(self.shape[0])
-
-    def __iter__(self) -> Iterator[Any]:
-        if len(self.shape) == 0 or self.shape[0] is None:
-            raise self._no_value("iteration")
-        return (self[i] for i in range(self.shape[0]))
-
-    def __contains__(self, item: Any) -> bool:
-        raise self._no_value("in")
-
-    def __format__(self, spec: str) -> str:
-        if spec:
-            raise self._no_value(f"the format {spec!r}")
-        return str(self)
-
-    def __str__(self) -> str:
-        return f"Tensor(shape={tuple(self.shape)}, dtype={self.dtype.name})"
-
-    __repr__ = __str__
-
-    def _on(self, where: devices.Device) -> Tensor:
-        copied: Tensor = PRIMITIVES["copy_to_device"].op(self, device=where.name)
-        return copied
-
-    def __deepcopy__(self, memo: Any) -> Tensor:
-        return self
-
-    def __reduce__(self) -> Any:
-        raise self._no_value("pickling")
-
-    __hash__ = object.__hash__

@@ -10,8 +10,8 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.errors import OutOfRangeError
-from trainkit.core.text_arrays import text_array
 from trainkit.core.trackable import Trackable, traverse
+from trainkit.core.values.text_arrays import text_array
 from trainkit.data import structure
 from trainkit.data.node import DatasetOp, Leaves, Stage
 

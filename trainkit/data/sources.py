@@ -10,8 +10,8 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.dtypes import string
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import short_text
 from trainkit.core.tensor_spec import TensorSpec
+from trainkit.core.values.python_values import short_text
 from trainkit.data import structure
 from trainkit.data.node import UNKNOWN, DatasetOp, Leaves, Rows, RowStage, Stage
 

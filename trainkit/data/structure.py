@@ -16,7 +16,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.string_tensor import string_tensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
-from trainkit.core.text_arrays import OBJECTS
+from trainkit.core.values.text_arrays import OBJECTS
 
 _CPU = devices.CPU
 

@@ -17,7 +17,8 @@ from trainkit.core import devices, nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dtypes import string
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor, wrap
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data.calling import Caller, _leaves, as_element
 from trainkit.data.node import Leaves, stack_elements

@@ -15,7 +15,7 @@ from trainkit.core import dtypes, nest
 from trainkit.core.config_values import SafeModeScope, described_lambda, function_of
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.registry import CustomObjectScope, deserialize_object
-from trainkit.core.tensor import SymbolicTensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.layers.base.layer import Layer
 
 

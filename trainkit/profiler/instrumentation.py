@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from trainkit.core.dispatch import native, trace_state
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.graph.runtime.program import Program
 from trainkit.profiler.programs import timed_program
 from trainkit.profiler.session import Label, Session

@@ -14,7 +14,7 @@ import numpy as np
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.core.text_arrays import as_text
+from trainkit.core.values.text_arrays import as_text
 from trainkit.records.streams import lines_of
 
 TYPES = ("float32", "float64", "int32", "int64", "string")

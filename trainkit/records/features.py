@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from trainkit.core.dtypes import DType, as_dtype, string
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.core.text_arrays import text_array
+from trainkit.core.values.text_arrays import text_array
 from trainkit.records import messages
 
 _LISTS = {"int64": "int64_list", "float32": "float_list", "string": "bytes_list"}

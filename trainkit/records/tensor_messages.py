@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import DataLossError, InvalidArgumentError
-from trainkit.core.text_arrays import text_array
+from trainkit.core.values.text_arrays import text_array
 
 # TensorFlow's numbers of element types (DataType in types.proto), and the field for single values
 _NUMBERS = {

@@ -14,7 +14,8 @@ from trainkit import ops
 from trainkit.core import dtypes
 from trainkit.core.dtypes import int32
 from trainkit.core.shapes import Spec, TensorShape, broadcast_dims
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.ops.arrays.conversion import ensure_shape as _ensure_shape
 from trainkit.ops.arrays.filling import constant as constant
 from trainkit.ops.arrays.filling import eye as eye

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 from trainkit import ops
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.core.folds import case as case
 from trainkit.ops.core.folds import foldl as foldl
 from trainkit.ops.core.folds import foldr as foldr

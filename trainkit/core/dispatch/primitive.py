@@ -42,7 +42,8 @@ from trainkit.core.errors import (
 )
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import StringTensor
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.python_values import short_text
 
 # An overflow or a division by zero gives inf or nan, as in every framework; NumPy's warnings would
 # name a line of this package. Only those are dropped; the user's own NumPy code keeps its warnings.

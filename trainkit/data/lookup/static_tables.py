@@ -13,7 +13,7 @@ from trainkit.core.fingerprints import fingerprint64
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.core.text_arrays import OBJECTS
+from trainkit.core.values.text_arrays import OBJECTS
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 
 

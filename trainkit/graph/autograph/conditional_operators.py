@@ -11,7 +11,8 @@ from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import SymbolicTensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import is_tensor
 from trainkit.graph.control_flow.effects import raise_when_run
 from trainkit.graph.control_flow.tensor_array import TensorArray
 from trainkit.graph.control_flow.trace_cond import traced_cond

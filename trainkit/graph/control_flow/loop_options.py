@@ -9,7 +9,8 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import SymbolicTensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import is_tensor
 
 
 class LoopOptions:

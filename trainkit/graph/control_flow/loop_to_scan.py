@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.graph.ir.graph import Graph, GraphTensor, Node
 from trainkit.graph.ir.passes import place_of, rebuild
 

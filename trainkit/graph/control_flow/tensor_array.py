@@ -19,14 +19,8 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
 from trainkit.core.shapes import Spec, TensorShape
-from trainkit.core.tensor import (
-    PRIMITIVES,
-    SymbolicTensor,
-    Tensor,
-    convert_to_tensor,
-    is_tensor,
-    wrap_on_device,
-)
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap_on_device
 from trainkit.ops.arrays.broadcasting import broadcast_to
 
 

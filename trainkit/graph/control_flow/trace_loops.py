@@ -14,7 +14,8 @@ from trainkit.core import nest
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, short_text
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.python_values import short_text
 from trainkit.graph.control_flow import loop_vjp as loop_vjp  # gives the loops their gradients
 from trainkit.graph.control_flow.loop_options import loop_options
 from trainkit.graph.control_flow.loop_to_scan import RowPlan

@@ -18,7 +18,8 @@ from trainkit.core.dispatch.eager import KERNEL_ERRORS
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError, LeakedTensorError, OpError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.core.user_frames import user_line
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.nodes import GraphTensor as GraphTensor

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainkit.core import nest
 from trainkit.core.shapes import Spec, TensorShape
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES
 from trainkit.core.user_frames import Line
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.user_lines import place_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.core.tensor import short_text
+from trainkit.core.values.python_values import short_text
 from trainkit.graph.ir.graph import (
     ABOVE,
     Graph,

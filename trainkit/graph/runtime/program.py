@@ -22,7 +22,7 @@ from trainkit.core.dispatch.primitive import describe
 from trainkit.core.dtypes import bfloat16, string
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, wrap
-from trainkit.core.text_arrays import as_text
+from trainkit.core.values.text_arrays import as_text
 from trainkit.core.variable import devices_asarray
 from trainkit.graph.ir.graph import (
     Graph,

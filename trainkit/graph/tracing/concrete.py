@@ -12,9 +12,10 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
 from trainkit.core.string_tensor import string_results
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text, wrap
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.core.user_frames import Line
+from trainkit.core.values.python_values import short_text
 from trainkit.core.variable import Variable
 from trainkit.graph.ir.graph import Graph, GraphTensor, replay
 from trainkit.graph.tracing.signature import (

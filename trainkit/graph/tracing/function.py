@@ -16,12 +16,9 @@ from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import (
-    Tensor,
-    convert_to_tensor,
-    short_text,
-)
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.user_frames import user_line
+from trainkit.core.values.python_values import short_text
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
 from trainkit.graph.ir.graph import Graph, GraphTensor

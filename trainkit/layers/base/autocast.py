@@ -8,7 +8,8 @@ import numpy as np
 
 from trainkit.core import masks, nest
 from trainkit.core.dtypes import DType
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.variable import Variable
 from trainkit.layers.base.call_spec import FRAME
 from trainkit.ops.math.elementwise import cast

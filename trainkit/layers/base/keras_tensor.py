@@ -15,7 +15,8 @@ from trainkit.core.config_values import DECODERS
 from trainkit.core.errors import InvalidArgumentError, NoValueError, UnimplementedError
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, convert_to_tensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, convert_to_tensor, is_tensor
 from trainkit.layers.base import mask_propagation
 from trainkit.layers.base.keras_names import as_keras
 from trainkit.layers.base.layer import LAYERS, Layer

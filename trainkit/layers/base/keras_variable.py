@@ -299,9 +299,12 @@ def _install() -> None:
         setattr(KerasVariable, f"__r{name}__", _binary(op, True))
     KerasVariable.__eq__ = _binary(elementwise.equal, False)  # type: ignore[method-assign]
     KerasVariable.__ne__ = _binary(elementwise.not_equal, False)  # type: ignore[method-assign]
-    KerasVariable.__invert__ = lambda self: (  # type: ignore[method-assign]
-        elementwise.logical_not if self.dtype.is_bool else bitwise.bitwise_not
-    )(self._read())
+
+    def inverted(self: Any) -> Any:
+        op = elementwise.logical_not if self.dtype.is_bool else bitwise.bitwise_not
+        return op(self._read())
+
+    KerasVariable.__invert__ = inverted  # type: ignore[method-assign]
 
 
 _install()

@@ -11,7 +11,8 @@ from trainkit.core import dtypes, masks, nest
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgumentError
 from trainkit.core.registry import Registry, deserialize_object, serialize_object
-from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, short_text
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.python_values import short_text
 from trainkit.core.variable import Variable
 from trainkit.layers.base import mask_propagation, tracking, weight_budget
 from trainkit.layers.base.autocast import first_input, symbol_in, to_input

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor
 from trainkit.layers.base.building import put_back, state_of_all
 from trainkit.layers.base.call_spec import CallSpec
 from trainkit.layers.base.nested_shapes import is_shape, specs_of

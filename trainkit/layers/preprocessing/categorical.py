@@ -8,7 +8,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import SymbolicTensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.layer import Layer

@@ -11,7 +11,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.fingerprints import crossed, fingerprint64, hashed, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.core.text_arrays import OBJECTS, as_bytes
+from trainkit.core.values.text_arrays import OBJECTS, as_bytes
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import encoded

@@ -15,7 +15,7 @@ from trainkit.core.fingerprints import fingerprint64
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
-from trainkit.core.text_arrays import as_bytes
+from trainkit.core.values.text_arrays import as_bytes
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.preprocessing.categorical import batches_of, encoded

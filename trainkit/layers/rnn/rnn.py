@@ -9,7 +9,7 @@ from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
 from trainkit.layers.base.input_spec import InputSpec

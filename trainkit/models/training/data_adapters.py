@@ -12,9 +12,9 @@ import numpy as np
 
 from trainkit.core import devices, dtypes, nest
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.foreign_arrays import require_room
 from trainkit.core.tensor import Tensor, is_tensor, wrap_on_device
-from trainkit.core.text_arrays import may_be_text, text_array
+from trainkit.core.values.foreign_arrays import require_room
+from trainkit.core.values.text_arrays import may_be_text, text_array
 from trainkit.data import Dataset, DatasetIterator
 
 

@@ -22,7 +22,8 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims, Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     expand_dims,

@@ -28,14 +28,9 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import (
-    SymbolicTensor,
-    Tensor,
-    convert_to_tensor,
-    is_tensor,
-    short_text,
-    wrap,
-)
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.values.python_values import short_text
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.math.elementwise import (

@@ -22,7 +22,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
-from trainkit.core.text_arrays import OBJECTS, as_bytes
+from trainkit.core.values.text_arrays import OBJECTS, as_bytes
 from trainkit.kernels.embedding.scatter_reference import scatter_at
 from trainkit.ops.arrays.shaping import (
     as_tensor,

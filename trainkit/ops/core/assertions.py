@@ -14,7 +14,8 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.core.run_time_checks import assert_true
 from trainkit.ops.math.elementwise import (
     absolute,

@@ -15,7 +15,8 @@ import numpy as np
 from trainkit.core.dispatch.eval_shape import result_specs
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.ops.core.dynamic_shapes import is_later, later
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import arange

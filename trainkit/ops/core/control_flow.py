@@ -14,14 +14,9 @@ from typing import Any
 from trainkit.core import nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import (
-    PRIMITIVES,
-    SymbolicTensor,
-    Tensor,
-    convert_to_tensor,
-    is_tensor,
-    short_text,
-)
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.python_values import short_text
 from trainkit.ops.arrays.concat_and_split import concatenate, stack
 from trainkit.ops.arrays.creation import arange
 from trainkit.ops.arrays.shaping import expand_dims, moveaxis, reshape

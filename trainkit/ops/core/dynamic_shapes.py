@@ -23,7 +23,8 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.string_tensor import string_results
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")

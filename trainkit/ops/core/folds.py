@@ -9,7 +9,8 @@ from typing import Any
 
 from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import SymbolicTensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.shaping import expand_dims
 from trainkit.ops.core.control_flow import cond

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import zeros
 from trainkit.ops.arrays.shaping import expand_dims
 from trainkit.ops.indexing.scattering import scatter_nd_add

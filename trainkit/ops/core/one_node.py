@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from trainkit.core import nest
-from trainkit.core.tensor import SymbolicTensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.ops.core.dynamic_shapes import later
 
 P = ParamSpec("P")

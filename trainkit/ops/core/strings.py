@@ -18,7 +18,7 @@ from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.core.text_arrays import as_bytes
+from trainkit.core.values.text_arrays import as_bytes
 from trainkit.ops.core.dynamic_shapes import (
     Bound,
     like,

@@ -28,7 +28,8 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dtypes import DType
 from trainkit.core.errors import NoValueError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, SymbolicTensor, Tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor
 
 
 class NeedsValue(NoValueError, AttributeError):

@@ -10,7 +10,8 @@ import numpy as np
 from trainkit.core import nest, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.pad_and_tile import pad
 from trainkit.ops.arrays.shaping import as_tensor, moveaxis, shape

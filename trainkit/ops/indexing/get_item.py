@@ -181,7 +181,7 @@ def _variable_item(self: Variable, key: Any) -> Tensor:
 
 
 Tensor.__getitem__ = get_item  # type: ignore[method-assign]
-Variable.__getitem__ = _variable_item  # type: ignore[method-assign]
+Variable.__getitem__ = _variable_item  # type: ignore[method-assign, assignment]
 Reading.__getitem__ = _variable_item  # type: ignore[misc]
 
 # ------------------------------------------------------------------ where something is true

@@ -100,6 +100,6 @@ def _variable_item(self: Variable, key: Any) -> Tensor:
     return y
 
 
-Variable.__getitem__ = _variable_item  # type: ignore[method-assign]
+Variable.__getitem__ = _variable_item  # type: ignore[method-assign, assignment]
 for _name, _how in (("assign", None), ("assign_add", "add"), ("assign_sub", "subtract")):
     setattr(Tensor, _name, _assigner(_how, _name))

@@ -22,7 +22,8 @@ from trainkit.core.dispatch.facets import (
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later

@@ -10,7 +10,8 @@ from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import AXIS, FLAT, GRADIENT_STEP, NOT_YET, TRACE, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
-from trainkit.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.kernels.softmax import softmax_tuned
 from trainkit.ops.arrays.concat_and_split import split
 from trainkit.ops.math.elementwise import (

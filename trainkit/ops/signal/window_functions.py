@@ -14,14 +14,8 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import (
-    PRIMITIVES,
-    SymbolicTensor,
-    Tensor,
-    convert_to_tensor,
-    is_tensor,
-    wrap,
-)
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import arange, linspace
 from trainkit.ops.arrays.shaping import expand_dims, reshape

@@ -1,0 +1,1 @@
+"""What users give, as arrays of NumPy."""

@@ -1,0 +1,118 @@
+"""NumPy arrays of Python numbers, nested lists and arrays, by the rules for types of elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import dtypes, nest
+from trainkit.core.dtypes import DType
+from trainkit.core.errors import InvalidArgumentError, ResourceExhaustedError
+from trainkit.core.values.foreign_arrays import require_room
+from trainkit.core.values.text_arrays import may_be_text, text_array
+
+_FITS_INT32 = (np.iinfo(np.int32).min, np.iinfo(np.int32).max)
+
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, list, tuple, np.ndarray})
+
+
+def array_of(value: Any, dtype: DType | None = None) -> Any:
+    """A new NumPy array with the values of a Python number, nested list or array.
+
+    Python floats become float32, ints int32 (int64 where they don't fit); arrays keep their type.
+
+    Raises:
+        InvalidArgumentError: the nested list is ragged, or holds something that is no number.
+        TypeError: the values can't be had in `dtype`.
+    """
+    if type(value) not in _PLAIN:
+        require_room(value)
+    try:
+        array = np.array(value)
+    except UnicodeDecodeError:  # texts and bytes side by side
+        array = np.array(value, object)
+    except MemoryError as error:
+        raise ResourceExhaustedError(f"can't make a tensor of so many values: {error}") from error
+    except (ValueError, TypeError, OverflowError, BufferError) as error:
+        raise InvalidArgumentError(
+            f"can't make a tensor of {short_text(value)}: {error}. All rows of a nested list must "
+            "have the same length."
+        ) from None
+    if may_be_text(array):
+        return _texts(array, value, dtype)
+    array = dtypes.native(array)
+    if array.dtype not in dtypes.BY_NUMPY:
+        dtypes.as_dtype(array.dtype)  # raises, and lists those that there are
+    if dtype is dtypes.string and array.size:
+        raise TypeError(f"{short_text(value)} is no text; tk.strings.as_string makes it of numbers")
+    if dtype is None:
+        return _weakened(array, value)
+    if array.dtype.kind in "fc" and dtype.is_integer and array.size and not has_dtype(value):
+        raise TypeError(
+            f"{short_text(value)} can't be had as {dtype.name} without rounding; use tk.cast"
+        )
+    return _as(array, dtype)
+
+
+def _texts(array: Any, value: Any, dtype: DType | None) -> Any:
+    """`value`, which NumPy took for text or objects, as an array of bytes objects."""
+    texts = text_array(value if isinstance(value, list | tuple | str | bytes) else array)
+    if texts is None:
+        kinds = sorted({type(x).__name__ for x in nest.flatten(np.array(value, object).tolist())})
+        raise InvalidArgumentError(
+            f"can't make a tensor of {short_text(value)}: it holds {', '.join(kinds)}; elements "
+            "must be numbers, or texts alone"
+        )
+    if dtype is not None and dtype is not dtypes.string:
+        raise TypeError(
+            f"{short_text(value)} is text and can't be had as {dtype.name}; see "
+            "tk.strings.to_number"
+        )
+    return texts
+
+
+def _as(array: Any, dtype: DType) -> Any:
+    if dtype.is_integer and array.dtype.kind in "iu" and array.size:
+        low, high = dtype.limits
+        if int(array.min()) < low or int(array.max()) > high:
+            raise InvalidArgumentError(
+                f"values from {array.min()} to {array.max()} don't fit {dtype.name}, which holds "
+                f"{low} to {high}"
+            )
+    return array if array.dtype == dtype.dtype else array.astype(dtype.dtype)
+
+
+def has_dtype(value: Any) -> bool:
+    """Whether a value, or the first leaf of nested lists, has an element type of its own."""
+    leaf = _first_leaf(value)
+    return hasattr(leaf, "dtype") or hasattr(leaf, "__array__")  # a table of pandas has the second
+
+
+def _first_leaf(value: Any) -> Any:
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return value
+
+
+def _weakened(array: Any, value: Any) -> Any:
+    """float64 and int64 of Python numbers as float32 and int32."""
+    kind = array.dtype.kind
+    if array.dtype.itemsize < 8 or has_dtype(value) or kind not in "fic":
+        return array
+    if kind == "f":
+        return array.astype(np.float32)
+    if kind == "c":
+        return array.astype(np.complex128)
+    low, high = _FITS_INT32
+    fits = array.size == 0 or (array.min() >= low and array.max() <= high)
+    if not array.size and isinstance(value, list | tuple):
+        return array.astype(np.float32)
+    return array.astype(np.int32) if fits else array
+
+
+def short_text(value: Any) -> str:
+    """`repr(value)` on one line, cut where it grows long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
