@@ -97,6 +97,7 @@ def test_every_keras_name_resolves():
         "SymbolicScope",
         "__version__",
         "backend",
+        "legacy",
         "preprocessing",
         "remat",
         "tree",

@@ -54,6 +54,8 @@ DOORS = 10
 CORE_ORDER = [
     "dispatch/native",
     "cpu/cpu_count",
+    "process/console",
+    "process/traceback_filter",
     "fingerprints",
     "cpu/openblas",
     "cpu/blas_config",

@@ -15,6 +15,7 @@ from trainkit.callbacks.monitoring import (
     more_is_better,
     not_due,
 )
+from trainkit.core.process.console import say
 
 _WEIGHT = "best_weight."
 
@@ -115,10 +116,10 @@ class EarlyStopping(Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         if self.stopped_epoch and self.verbose:
-            print(f"epoch {self.stopped_epoch + 1}: {self.monitor} no longer improves", flush=True)
+            say(f"epoch {self.stopped_epoch + 1}: {self.monitor} no longer improves")
         if self.restore_best_weights and self.best_weights is not None:
             if self.verbose:
-                print(f"going back to the weights of epoch {self.best_epoch + 1}", flush=True)
+                say(f"going back to the weights of epoch {self.best_epoch + 1}")
             self.model.set_weights(self.best_weights)
 
     def state_arrays(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from trainkit.callbacks.monitoring import (
     more_is_better,
     not_due,
 )
+from trainkit.core.process.console import say
 
 
 class LearningRateScheduler(Callback):
@@ -59,7 +60,7 @@ class LearningRateScheduler(Callback):
             ) from None
         optimizer.learning_rate = rate
         if self.verbose:
-            print(f"epoch {epoch + 1}: the learning rate is {rate}", flush=True)
+            say(f"epoch {epoch + 1}: the learning rate is {rate}")
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if logs is not None:
@@ -187,7 +188,7 @@ class ReduceLROnPlateau(Callback):
             optimizer.learning_rate = lower
             self.cooldown_counter, self.wait = self.cooldown, 0
             if self.verbose:
-                print(f"epoch {epoch + 1}: the learning rate falls to {lower}", flush=True)
+                say(f"epoch {epoch + 1}: the learning rate falls to {lower}")
 
     def state_arrays(self) -> dict[str, Any]:
         counts = np.asarray((self.wait, self.cooldown_counter), np.int64)

@@ -16,6 +16,7 @@ from trainkit.callbacks.monitoring import (
     more_is_better,
     not_due,
 )
+from trainkit.core.process.console import say
 
 
 class ModelCheckpoint(Callback):
@@ -146,7 +147,7 @@ class ModelCheckpoint(Callback):
             self.model.save(path, overwrite=True)
         self.unsaved = False
         if self.verbose:
-            print(f"saved {path}", flush=True)
+            say(f"saved {path}")
 
     def state_arrays(self) -> dict[str, Any]:
         best = math.nan if self.best is None else self.best

@@ -8,6 +8,7 @@ from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.progbar import Pace, count_text, duration_text, logs_pieces, logs_text
 from trainkit.callbacks.status_line import StatusLine
 from trainkit.core.dispatch import slow_work
+from trainkit.core.process.console import say
 
 _SECONDS_BETWEEN_DRAWS = 0.1
 _SECONDS_BEFORE_FIRST_PREDICT_BAR = 0.5
@@ -126,12 +127,12 @@ class ProgressBar(_Bar):
             self._show(self.title, self.params.get("steps") or self.steps_done, logs, over=True)
             return
         rate = self.pace.pieces(self.steps_done, None, "step", over=True)[0]
-        print(f"{self.title} - {rate} - {logs_text(numbers(logs))}", flush=True)
+        say(f"{self.title} - {rate} - {logs_text(numbers(logs))}")
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
         self.line.leave()
         done = f"after batch {self.steps_done} of {self.title}" if self.title else "before training"
-        print(f"stopped {done}", flush=True)
+        say(f"stopped {done}")
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self.line.leave()
@@ -159,7 +160,7 @@ class LoopBar(_Bar):
         self._listen_no_more()
         took = duration_text(self.pace.seconds)
         text = logs_text(numbers(logs))
-        print(f"Evaluated {self.steps_done} batches - {took} - {text}", flush=True)
+        say(f"Evaluated {self.steps_done} batches - {took} - {text}")
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
         self._begin()

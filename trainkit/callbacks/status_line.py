@@ -7,6 +7,8 @@ import sys
 import threading
 from typing import Any
 
+from trainkit.core.process.console import is_interactive_logging_enabled, write
+
 _WIDEST_BAR = 20
 _BARS = (_WIDEST_BAR, 10, 5, 0)
 _INDENT = "    "
@@ -98,8 +100,8 @@ class StatusLine:
 
     @property
     def kind(self) -> str:
-        """`"terminal"`, `"notebook"` or `"file"`, where the output goes now."""
-        return kind_of(sys.stdout)
+        """`"terminal"`, `"notebook"` or `"file"`, where the output goes now; a log is a file."""
+        return kind_of(sys.stdout) if is_interactive_logging_enabled() else "file"
 
     def draw(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this in place of what was drawn before; the arguments are those of `fitted`."""
@@ -108,9 +110,9 @@ class StatusLine:
             kind = self.kind
             rows = self._fitted(kind, *self._last)
             if kind == "file":
-                _write("\n".join(rows) + "\n")
+                write("\n".join(rows) + "\n")
                 return
-            _write(self._erasing(kind) + "\n".join(rows) + self._padding(kind, rows[-1]))
+            write(self._erasing(kind) + "\n".join(rows) + self._padding(kind, rows[-1]))
             self._rows, self._length = len(rows), len(rows[-1])
 
     def end(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
@@ -118,7 +120,7 @@ class StatusLine:
         with self._lock:
             self.draw(head, share, pieces)
             if self.kind != "file":
-                _write("\n")
+                write("\n")
             self._forget()
 
     def clear(self) -> None:
@@ -126,14 +128,14 @@ class StatusLine:
         with self._lock:
             if self._rows:
                 kind = self.kind
-                _write(self._erasing(kind) + (self._padding(kind, "") + "\r") * (kind != "file"))
+                write(self._erasing(kind) + (self._padding(kind, "") + "\r") * (kind != "file"))
             self._forget()
 
     def leave(self) -> None:
         """Keep what was drawn as it is: what is drawn later comes below."""
         with self._lock:
             if self._rows:
-                _write("\n")
+                write("\n")
             self._forget()
 
     def note(self, text: str) -> None:
@@ -141,7 +143,7 @@ class StatusLine:
         with self._lock:
             shown, last = self._rows, self._last
             self.clear()
-            _write(text + "\n")
+            write(text + "\n")
             if shown and last is not None:
                 self.draw(*last)
 
@@ -174,10 +176,3 @@ def _is_ascii(stream: Any) -> bool:
     except (LookupError, UnicodeEncodeError):
         return True
     return False
-
-
-def _write(text: str) -> None:
-    stream = sys.stdout
-    if stream is not None:  # a program without a console has none
-        stream.write(text)
-        stream.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from trainkit.callbacks.callback import Callback, Logs
+from trainkit.core.process.console import say
 
 
 class TerminateOnNaN(Callback):
@@ -38,5 +39,5 @@ class TerminateOnNaN(Callback):
                 f"TerminateOnNaN: the loss of batch {batch} is {loss}; look for NaN in the data, "
                 "or for a learning rate that is too large"
             )
-        print(f"batch {batch}: the loss is {loss}, training ends", flush=True)
+        say(f"batch {batch}: the loss is {loss}, training ends")
         self.model.stop_training = True

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import NotFoundError
+from trainkit.core.process.console import say
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import AUTOTUNE, Dataset
 from trainkit.datasets.image_arrays import channel_order
@@ -69,7 +70,7 @@ class _Files:
         self.labels = None if labels is None else np.array(numbers, np.int32)
         if verbose:
             text = f" belonging to {len(self.class_names)} classes" if labels is not None else ""
-            print(f"Found {len(self.paths)} files{text}.")
+            say(f"Found {len(self.paths)} files{text}.")
         if shuffle:
             order = np.random.RandomState(seed).permutation(len(self.paths))
             self.paths = [self.paths[i] for i in order]
@@ -86,7 +87,7 @@ class _Files:
         )
         paths = self.paths[chosen]
         if verbose:
-            print(f"Using {len(paths)} files for {subset}.")
+            say(f"Using {len(paths)} files for {subset}.")
         return paths, None if self.labels is None else self.labels[chosen]
 
 

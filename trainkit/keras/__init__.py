@@ -55,7 +55,7 @@ _FAMILIES = {
     "wrappers": "trainkit.wrappers",
 }
 _OWN = frozenset(
-    "applications backend config dtype_policies mixed_precision preprocessing saving tree "
+    "applications backend config dtype_policies legacy mixed_precision preprocessing saving tree "
     "utils".split()
 )
 # name: the module that holds it

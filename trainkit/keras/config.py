@@ -5,6 +5,21 @@ from trainkit.core.config_values import (
 )
 from trainkit.core.dtypes import floatx as floatx
 from trainkit.core.dtypes import set_floatx as set_floatx
+from trainkit.core.errors import InvalidArgumentError as _InvalidArgumentError
+from trainkit.core.process.console import disable_interactive_logging as disable_interactive_logging
+from trainkit.core.process.console import enable_interactive_logging as enable_interactive_logging
+from trainkit.core.process.console import (
+    is_interactive_logging_enabled as is_interactive_logging_enabled,
+)
+from trainkit.core.process.traceback_filter import (
+    disable_traceback_filtering as disable_traceback_filtering,
+)
+from trainkit.core.process.traceback_filter import (
+    enable_traceback_filtering as enable_traceback_filtering,
+)
+from trainkit.core.process.traceback_filter import (
+    is_traceback_filtering_enabled as is_traceback_filtering_enabled,
+)
 from trainkit.layers.base.dtype_policy import dtype_policy as dtype_policy
 from trainkit.layers.base.dtype_policy import set_dtype_policy as set_dtype_policy
 from trainkit.models.training.limits import max_epochs as max_epochs
@@ -24,6 +39,27 @@ from trainkit.ops.neural.normalization import EPSILON as _EPSILON
 def backend() -> str:
     """The name of what computes: always `"trainkit"`."""
     return "trainkit"
+
+
+def set_backend(backend: str) -> None:
+    """Choose what computes.
+
+    Args:
+        backend: only `"trainkit"`, which it is already.
+
+    Raises:
+        ValueError: another name.
+    """
+    if backend != "trainkit":
+        raise _InvalidArgumentError(
+            f"set_backend: 'trainkit' is the only backend, got {backend!r}; it computes on the CPU "
+            "with NumPy and on GPUs with CuPy, see tk.device"
+        )
+
+
+def is_nnx_enabled() -> bool:
+    """Whether layers are modules of Flax's NNX: never, for there is no JAX."""
+    return False
 
 
 def epsilon() -> float:

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainkit.checkpoints import weights
 from trainkit.core import nest
+from trainkit.core.process.console import say
 from trainkit.core.registry import CustomObjectScope, deserialize_object
 from trainkit.core.trackable import Trackable, traverse
 from trainkit.layers.base import tracking
@@ -226,7 +227,7 @@ class Model(Looped):
         Raises:
             ValueError: the line is too short, or `positions` or `layer_range` do not fit the model.
         """
-        (print_fn or print)(
+        (print_fn or say)(
             summary_text(self, line_length, positions, expand_nested, show_trainable, layer_range)
         )
 

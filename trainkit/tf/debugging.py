@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.core.process.traceback_filter import (
+    disable_traceback_filtering as disable_traceback_filtering,
+)
+from trainkit.core.process.traceback_filter import (
+    enable_traceback_filtering as enable_traceback_filtering,
+)
+from trainkit.core.process.traceback_filter import (
+    is_traceback_filtering_enabled as is_traceback_filtering_enabled,
+)
 from trainkit.ops.core.assertions import Assert as Assert
 from trainkit.ops.core.assertions import assert_all_finite as assert_all_finite
 from trainkit.ops.core.assertions import assert_equal as assert_equal

@@ -18,7 +18,6 @@ _CODEC = "PNG, JPEG, GIF, BMP and WebP are read; use Pillow or imageio for other
 _PLACEMENT = "devices are chosen with tk.device; CUDA_VISIBLE_DEVICES hides GPUs"
 _CLUSTER = "one machine is used; there are no clusters"
 _OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
-_FRAMES = "errors show the user's lines only where they are known; nothing is filtered"
 _APPROX = "use tk.math.top_k, which is exact"
 
 LEFT_OUT: dict[str, dict[str, str]] = {
@@ -126,9 +125,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "debugging": {
         "enable_check_numerics": "use tk.debugging.check_numerics on single tensors",
         "disable_check_numerics": "checks of all operations are never on",
-        "enable_traceback_filtering": _FRAMES,
-        "disable_traceback_filtering": _FRAMES,
-        "is_traceback_filtering_enabled": _FRAMES,
         "get_log_device_placement": "tensors tell their device: x.device",
         "set_log_device_placement": "tensors tell their device: x.device",
     },

@@ -5,6 +5,11 @@ import random as _random
 import numpy as _np
 
 from trainkit.callbacks.progbar import Progbar as Progbar
+from trainkit.core.process.console import disable_interactive_logging as disable_interactive_logging
+from trainkit.core.process.console import enable_interactive_logging as enable_interactive_logging
+from trainkit.core.process.console import (
+    is_interactive_logging_enabled as is_interactive_logging_enabled,
+)
 from trainkit.datasets.downloads import get_file as get_file
 from trainkit.datasets.folders import audio_dataset_from_directory as audio_dataset_from_directory
 from trainkit.datasets.folders import image_dataset_from_directory as image_dataset_from_directory
@@ -32,6 +37,8 @@ from trainkit.keras.saving import get_registered_object as get_registered_object
 from trainkit.keras.saving import register_keras_serializable as register_keras_serializable
 from trainkit.keras.saving import serialize_keras_object as serialize_keras_object
 from trainkit.keras.utils import bounding_boxes as bounding_boxes
+from trainkit.keras.utils import legacy as legacy
+from trainkit.models.attribute_dict import Config as Config
 from trainkit.models.diagrams import model_to_dot as model_to_dot
 from trainkit.models.diagrams import plot_model as plot_model
 from trainkit.models.functional import source_inputs as get_source_inputs

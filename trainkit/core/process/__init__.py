@@ -1,0 +1,1 @@
+"""What holds for the whole process: its messages, and the errors that it prints."""

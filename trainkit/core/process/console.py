@@ -1,0 +1,49 @@
+"""Where messages for people go: to `sys.stdout`, or to the log of the package."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+LOG = logging.getLogger("trainkit")
+"""What takes the messages of programs that nobody watches."""
+
+
+class _Mode:
+    interactive = True
+
+
+def enable_interactive_logging() -> None:
+    """Let training, summaries and callbacks write to `sys.stdout`, as they do at the start."""
+    _Mode.interactive = True
+
+
+def disable_interactive_logging() -> None:
+    """Let training, summaries and callbacks write to the log `"trainkit"`, at the level INFO.
+
+    Bars are then not drawn in place: each time they have something to say, they say it in a line.
+    """
+    _Mode.interactive = False
+
+
+def is_interactive_logging_enabled() -> bool:
+    """Whether messages go to `sys.stdout`, not to the log."""
+    return _Mode.interactive
+
+
+def write(text: str) -> None:
+    """Send out a text as it is; the log gets each of its lines that is not empty."""
+    if not _Mode.interactive:
+        for line in text.replace("\r", "\n").split("\n"):
+            if line.strip():
+                LOG.info("%s", line.rstrip())
+        return
+    stream = sys.stdout
+    if stream is not None:  # a program without a console has none
+        stream.write(text)
+        stream.flush()
+
+
+def say(text: str) -> None:
+    """Send out a line."""
+    write(f"{text}\n")
