@@ -8,7 +8,7 @@ import pytest
 import trainkit as tk
 from trainkit.core.errors import FailedPreconditionError, UnimplementedError
 from trainkit.profiler import profiling
-from trainkit.profiler.tensorboard import _varint
+from trainkit.summary.protos import varint as _varint
 
 experimental = tk.profiler.experimental
 

@@ -12,17 +12,48 @@ def _off_afterwards():
     summary.trace_off()
 
 
-def test_the_graph_that_was_traced_last_is_exported(writer, events):
+def graphs_under(found, name):
+    """The graphs that the page Graphs offers under a name, as TensorBoard joins them."""
+    from tensorboard.compat.proto.config_pb2 import RunMetadata
+    from tensorboard.plugins.graph import graph_util
+
+    assert found.plugin(name) == "graph_run_metadata_graph"
+    ((step, content),) = found.tensors(name)
+    metadata = RunMetadata.FromString(content.item())
+    parts = [part.pre_optimization_graph for part in metadata.function_graphs]
+    return step, graph_util.merge_graph_defs(parts)
+
+
+def test_the_graphs_that_were_traced_are_exported(writer, events):
     inner = tk.function(lambda x: tk.sqrt(x))
     f = tk.function(lambda x: tk.exp(inner(x)))
     summary.trace_on(graph=True)
     f(tk.constant(1.0))
-    summary.trace_export("traced", step=3)
+    summary.trace_export("first", step=3)
+    summary.trace_on()
+    tk.function(lambda x: tk.sin(x))(tk.constant(1.0))
+    with summary.record_if(True):
+        summary.experimental.set_step(7)
+        summary.trace_export("second")
     writer.flush()
-    (event,) = [event for event in events().raw if event.graph_def]
-    assert event.step == 3
-    names = [node.op for node in events().accumulator.Graph().node]
-    assert {"Exp", "Sqrt"} <= set(names)
+    step, joined = graphs_under(events(), "first")
+    assert step == 3
+    assert {"Exp", "Sqrt"} <= {node.op for node in joined.node}
+    step, joined = graphs_under(events(), "second")
+    assert step == 7
+    assert "Sin" in {node.op for node in joined.node}
+
+
+def test_a_profile_is_taken_meanwhile(writer, tmp_path):
+    summary.trace_on(graph=False, profiler=True, profiler_outdir=tmp_path / "p")
+    tk.exp(tk.constant(1.0))
+    with pytest.raises(ValueError, match="trace_on was given"):
+        summary.trace_export("run", step=0, profiler_outdir=tmp_path / "q")
+    summary.trace_export("run", step=0)
+    assert list((tmp_path / "p").rglob("*.trace.json.gz"))
+    summary.trace_on(profiler=True, profiler_outdir=tmp_path / "r")
+    summary.trace_off()
+    assert not (tmp_path / "r").exists()
 
 
 def test_what_is_missing_is_said(writer):
@@ -34,10 +65,10 @@ def test_what_is_missing_is_said(writer):
     f(tk.constant(2.0))  # traced before
     with pytest.raises(ValueError, match="no function was traced since"):
         summary.trace_export("none")
-    with pytest.warns(UserWarning, match="already"):
+    with pytest.warns(UserWarning, match="under way"):
         summary.trace_on()
     summary.trace_off()
-    with pytest.raises(tk.errors.UnimplementedError, match="profiler"):
+    with pytest.raises(ValueError, match="needs profiler_outdir"):
         summary.trace_on(profiler=True)
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.layers.embedding import Embedding
-
-_CONFIG = "projector_config.pbtxt"
+from trainkit.summary.projector import entry_text, write_entries
 
 
 def embeddings_of(model: Any) -> list[Any]:
@@ -46,13 +45,12 @@ def labels_by_layer(layers: list[Any], metadata: Any) -> dict[str, str]:
 def write_embeddings(folder: str, layers: list[Any], labels: dict[str, str], epoch: int) -> None:
     """Write the vectors of each layer after an epoch, and what the projector needs to find them."""
     os.makedirs(folder, exist_ok=True)
-    entries = []
+    entries = {}
     for layer in layers:
         file = f"{layer.name}-{epoch}.tsv"
         np.savetxt(os.path.join(folder, file), layer.embeddings.numpy(), "%.8g", delimiter="\t")
-        lines = [f'tensor_name: "{layer.name}"', f'tensor_path: "{file}"']
+        entry = {"tensor_name": layer.name, "tensor_path": file}
         if layer.name in labels:
-            lines.append(f'metadata_path: "{labels[layer.name]}"')
-        entries.append("embeddings {\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
-    with open(os.path.join(folder, _CONFIG), "w", encoding="utf-8") as config:
-        config.write("".join(entries))
+            entry["metadata_path"] = labels[layer.name]
+        entries[layer.name] = entry_text(entry)
+    write_entries(folder, entries)

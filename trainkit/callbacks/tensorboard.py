@@ -13,7 +13,9 @@ import numpy as np
 from trainkit import profiler, summary
 from trainkit.callbacks.callback import Callback, Logs, numbers
 from trainkit.callbacks.embeddings import embeddings_of, labels_by_layer, write_embeddings
+from trainkit.callbacks.gradients import GradientSampler
 from trainkit.callbacks.learning_rate import rates_now
+from trainkit.summary.pruning import drop_events, has_events
 
 
 class TensorBoard(Callback):
@@ -26,7 +28,8 @@ class TensorBoard(Callback):
     Args:
         log_dir: folder of the run.
         histogram_freq: write histograms of all weights each so many epochs; 0 for never.
-        write_graph: write the graph of the model's outputs for a batch, if it can be traced.
+        write_graph: write the graph of the model's outputs for a batch, if it can be traced, and
+            that of its layers, if it was drawn up from them.
         write_images: write the weights as images, too, as often as histograms.
         write_steps_per_second: write how many batches a second went by.
         update_freq: `"epoch"`, `"batch"`, or a number of batches between summaries of batches.
@@ -36,9 +39,14 @@ class TensorBoard(Callback):
         embeddings_freq: write the vectors of `Embedding` layers for the projector each so many
             epochs; 0 for never.
         embeddings_metadata: a file of labels, or a dict of these by names of layers.
+        write_gradients: write the length of each gradient, that of each update by that of its
+            weight, histograms of gradients and the learning rate, of as many steps as
+            `time_budget` has time for. Those steps run operation by operation, with the same
+            results.
+        time_budget: the share of the time of training that `write_gradients` may take.
 
     Raises:
-        ValueError: `update_freq` or `profile_batch` is none of these; in training,
+        ValueError: `update_freq`, `profile_batch` or `time_budget` is none of these; in training,
             `embeddings_metadata` names a layer that is no embedding.
 
     Example:
@@ -50,7 +58,12 @@ class TensorBoard(Callback):
     """
 
     reads_batch_logs = False
-    _untracked = Callback._untracked | {"profiled", "writers", "embeddings_metadata"}
+    _untracked = Callback._untracked | {
+        "profiled",
+        "writers",
+        "embeddings_metadata",
+        "sampler",
+    }
     embeddings_metadata: Any
 
     def __init__(
@@ -64,6 +77,8 @@ class TensorBoard(Callback):
         profile_batch: Any = 0,
         embeddings_freq: int = 0,
         embeddings_metadata: Any = None,
+        write_gradients: bool = False,
+        time_budget: float = 0.02,
     ) -> None:
         super().__init__()
         if update_freq not in ("epoch", "batch") and not (
@@ -80,23 +95,43 @@ class TensorBoard(Callback):
         self.__dict__["embeddings_metadata"] = embeddings_metadata
         self.every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
         self.first_profiled, self.last_profiled = _batches_to_profile(profile_batch)
+        self.sampler = GradientSampler(time_budget) if write_gradients else None
         self.batches_seen = 0
         self.profiled: Any = None
         self.writers: dict[str, Any] = {}
         self.step = 0
+        self.graph_is_due = False
         self.began_at, self.began_step = 0.0, 0
 
     # ------------------------------------------------------------------ writers
 
     def _writer(self, name: str) -> Any:
         if name not in self.writers:
-            run = self.model.training_run
-            resumed = run is not None and run.resumed
-            first = None if not resumed else run.first_step if self.every else run.first_epoch
+            folder = os.path.join(self.log_dir, name)
             self.writers[name] = summary.create_file_writer(
-                os.path.join(self.log_dir, name), purge_step=first
+                folder, purge_step=self._first_again(folder)
             )
         return self.writers[name]
+
+    def _first_again(self, folder: str) -> int | None:
+        """From where on readers drop what an earlier process wrote; `None` if there was none.
+
+        One number is for all tags. With summaries of batches it counts steps, and what stands over
+        epochs is taken out of the files themselves.
+        """
+        run = self.model.training_run
+        if run is None or not run.resumed:
+            return None
+        if not self.every and self.sampler is None:
+            return int(run.first_epoch)
+        own = {weight.path for weight in self.model.weights}
+
+        def is_late(tag: str, step: int) -> bool:
+            of_epochs = tag.startswith("epoch_") or tag.removesuffix("/image") in own
+            return of_epochs and step >= run.first_epoch
+
+        drop_events(folder, is_late)
+        return int(run.first_step) + 1  # a step is written under the number of those done
 
     def _scalars(self, name: str, values: dict[str, Any], step: int) -> None:
         if values:
@@ -110,18 +145,28 @@ class TensorBoard(Callback):
         self.__dict__["writers"] = {}
         self._end_profile(save=False)  # of a training that an error ended
         self.batches_seen = 0
-
+        if self.sampler is not None:
+            self.sampler.begin()
         if self.embeddings_freq:  # a wrong name is an error before any training
             labels_by_layer(embeddings_of(self.model), self.embeddings_metadata)
-        if self.write_graph:
-            self._graph()
+        self.graph_is_due = self.write_graph
 
     def _graph(self) -> None:
-        """Write the graph of the outputs, if this is `fit` and the model can be traced."""
+        """Write the graphs of the outputs and of the layers, if this is `fit`.
+
+        A run that goes on has them from its first process.
+        """
         run = self.model.training_run
-        spec = None if run is None else run.feed.spec()
-        if spec is None or self.model.run_eagerly:
+        if run is not None and run.resumed and has_events(os.path.join(self.log_dir, "train")):
             return
+        spec = None if run is None else run.feed.spec()
+        if spec is not None and not self.model.run_eagerly:
+            self._operations(spec)
+        if self.model._graph is not None:
+            with self._writer("train").as_default():
+                summary.keras_model("keras", self.model, step=0)
+
+    def _operations(self, spec: Any) -> None:
         try:
             found = self.model.graph_for(spec)
         except Exception as error:
@@ -136,6 +181,10 @@ class TensorBoard(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         self.step = self.began_step = int(self.model.optimizer.iterations)
+        # not before: only now is it known whether the run goes on, and so what readers drop
+        if self.graph_is_due:
+            self.graph_is_due = False
+            self._graph()
         self.began_at = time.perf_counter()
 
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
@@ -143,6 +192,8 @@ class TensorBoard(Callback):
         if self.batches_seen == self.first_profiled:
             self.__dict__["profiled"] = profiler.profile()
             self.profiled.__enter__()
+        if self.sampler is not None:
+            self.sampler.before_step(self.model)
 
     def _end_profile(self, save: bool = True) -> None:
         taken = self.profiled
@@ -156,11 +207,36 @@ class TensorBoard(Callback):
         if self.batches_seen == self.last_profiled:
             self._end_profile()
         self.step += 1
+        if self.sampler is not None:
+            self._gradients(self.sampler)
         if self.every and self.step % self.every == 0:
             values = {f"batch_{name}": value for name, value in numbers(logs).items()}
+            values |= self._batch_rates()
             if self.write_steps_per_second:
                 values["batch_steps_per_second"] = self._steps_per_second()
             self._scalars("train", values, self.step)
+
+    def _batch_rates(self) -> dict[str, float]:
+        rates = self._collect_learning_rate({})
+        return {f"batch_{name}": rate for name, rate in rates.items()}
+
+    def _gradients(self, sampler: GradientSampler) -> None:
+        """Write what was seen of the step, if it was one that is looked at."""
+        began_at = sampler.began_at
+        taken = sampler.after_step()
+        if began_at is None:
+            return
+        if taken:
+            values = {f"gradient_norm/{one.path}": one.norm for one in taken}
+            values |= {f"update_ratio/{one.path}": one.ratio for one in taken}
+            if not self.every:
+                values |= self._batch_rates()
+            self._scalars("train", values, self.step)
+            with warnings.catch_warnings(), self._writer("train").as_default():
+                warnings.simplefilter("ignore")  # a loss scale that is tried out gives infinities
+                for one in taken:
+                    summary.histogram(f"gradients/{one.path}", one.gradient, step=self.step)
+        sampler.written(began_at)
 
     def _collect_learning_rate(self, logs: dict[str, Any]) -> dict[str, Any]:
         """`logs` with the learning rate, or with that of each of several optimizers."""
@@ -198,6 +274,8 @@ class TensorBoard(Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         self._end_profile()
+        if self.sampler is not None:
+            self.sampler.release()
         for writer in self.writers.values():
             writer.close()
         self.__dict__["writers"] = {}

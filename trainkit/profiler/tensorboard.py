@@ -11,6 +11,7 @@ from trainkit import summary
 from trainkit.profiler import rows as tables
 from trainkit.profiler.chrome import write_trace
 from trainkit.profiler.session import Session
+from trainkit.summary.protos import message_field, varint
 
 MOST_ROWS = 100
 
@@ -79,7 +80,9 @@ def _graphs(session: Session) -> tuple[Any, bytes]:
             definition.node.extend(part.node)
         for node in program._nodes.values():
             stats += _times_of(session, node, f"{scope}/{node.name}")
-    return definition, _field(1, _field(1, _field(1, b"/device:CPU:0") + stats))
+    return definition, message_field(
+        1, message_field(1, message_field(1, b"/device:CPU:0") + stats)
+    )
 
 
 def _times_of(session: Session, node: Any, name: str) -> bytes:
@@ -90,28 +93,13 @@ def _times_of(session: Session, node: Any, name: str) -> bytes:
     if not count:
         return b""
     total = sum(numbers[1] for numbers in found)
-    return _field(2, _node_stats(name, max(1, total // count // 1000)))
+    return message_field(2, _node_stats(name, max(1, total // count // 1000)))
 
 
 def _node_stats(name: str, micros: int) -> bytes:
     began = _number(2, 1) + _number(3, 0)
-    return _field(1, name.encode()) + began + _number(4, micros) + _number(5, micros)
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes, of text or of another message."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    return message_field(1, name.encode()) + began + _number(4, micros) + _number(5, micros)
 
 
 def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    """A whole number in groups of seven bits, the lowest first."""
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return varint(number << 3) + varint(value)

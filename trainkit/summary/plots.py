@@ -85,7 +85,7 @@ def _fill_histogram(value: Any, data: np.ndarray, count: int, description: str |
         warnings.warn(
             f"summary {value.tag!r}: {numbers.size - finite.size} of {numbers.size} numbers are "
             "NaN or infinite and are left out of the histogram.",
-            stacklevel=5,
+            stacklevel=6,
         )
     set_numbers(value, histogram_buckets(finite, count))
     set_metadata(value, "histograms", description=description)

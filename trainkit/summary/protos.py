@@ -62,3 +62,23 @@ def _set_shape(tensor: Any, data_type: int, shape: Sequence[int]) -> None:
     tensor.tensor_shape.SetInParent()  # a tensor without axes still has a known shape
     for size in shape:
         tensor.tensor_shape.dim.add().size = size
+
+
+def message_field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer that holds bytes, a string or a message.
+
+    Args:
+        number: of the field.
+        content: serialized.
+    """
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(value: int) -> bytes:
+    """A whole number, 0 or more, as protocol buffers store it."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -14,6 +14,28 @@ from trainkit.core.tensor import convert_to_tensor, is_tensor
 from trainkit.summary.defaults import DEFAULTS, as_array, chosen_step, current_writer, whole_number
 from trainkit.summary.writer import Fill, SummaryWriter
 
+_FILE_WRITERS: set[Any] = set()
+
+
+def writes_files(write: Any) -> Any:
+    """Mark what writes files beside the events, for `record` to call in place of filling a proto.
+
+    Args:
+        write: called with the writer's folder, the tag, the step, the data, then what `record` was
+            given.
+    """
+    _FILE_WRITERS.add(write)
+    return write
+
+
+def _write_to(
+    writer: SummaryWriter, fill: Fill, tag: str, step: int, data: np.ndarray, args: Any
+) -> None:
+    if fill in _FILE_WRITERS:
+        fill(writer.logdir, tag, step, data, *args)
+    else:
+        writer.add(fill, tag, step, data, *args)
+
 
 def record(fill: Fill, tag: str, data: Any, step: Any, *args: Any) -> Any:
     """Record `data` with the default writer, if there is one and the condition holds.
@@ -44,7 +66,7 @@ def record(fill: Fill, tag: str, data: Any, step: Any, *args: Any) -> Any:
     if current_writer() is None:
         return False
     number = step if type(step) is int else whole_number(tag, chosen_step(tag, step))
-    writer.add(fill, tag, number, as_array(data), *args)
+    _write_to(writer, fill, tag, number, as_array(data), args)
     return True
 
 
@@ -101,7 +123,7 @@ class _InGraph:
         if not wanted or (condition is not None and not bool(condition)):
             return False
         array = self._fixed_data if data is None else as_array(data)
-        self._writer.add(self._fill, self._tag, int(step), array, *self._args)
+        _write_to(self._writer, self._fill, self._tag, int(step), array, self._args)
         return True
 
 

@@ -3,17 +3,20 @@
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from trainkit.summary.defaults import as_array, current_writer, whole_number
-from trainkit.summary.protos import set_metadata, set_numbers
+from trainkit.summary.protos import message_field, set_metadata, set_numbers, set_strings
+from trainkit.summary.recording import record
 from trainkit.summary.writer import SummaryWriter
 
 SESSION_TAG = "_hparams_/session_start_info"
 EXPERIMENT_TAG = "_hparams_/experiment"
+PLUGIN_VERSION = b"1"
 
 Setting = bool | int | float | str
 
@@ -50,6 +53,60 @@ def _serialized(graph_data: Any) -> bytes:
             "GraphDef proto, one serialized to bytes, or an object with as_graph_def()."
         )
     return graph_data
+
+
+def keras_model(name: str, data: Any, step: Any = None) -> bool:
+    """Record the layers of a model, which the page Graphs shows as its conceptual graph.
+
+    Args:
+        name: name of the graph.
+        data: a model that `to_json` can describe, functional or sequential.
+        step: the step; None for the default step.
+
+    Returns:
+        Whether it was recorded: there is a default writer, `record_if` agrees, and the model can
+        be described; a warning says so if it can't.
+
+    Raises:
+        ValueError: there is no step.
+    """
+    if current_writer() is None:
+        return False
+    try:
+        described = data.to_json()
+    except Exception as error:  # layers of other kinds, which have no config
+        warnings.warn(
+            f"summary {name!r}: the model can't be described as JSON, so its conceptual graph is "
+            f"left out: {error}",
+            stacklevel=2,
+        )
+        return False
+    return bool(record(_fill_plugin_text, name, described, step, "graph_keras_model"))
+
+
+def _fill_plugin_text(value: Any, data: np.ndarray, plugin: str) -> None:
+    text = data.item()
+    set_strings(value, [text.encode() if isinstance(text, str) else text], [])
+    set_metadata(value, plugin, PLUGIN_VERSION)
+
+
+def run_graphs(name: str, graphs: Sequence[Any], step: Any) -> bool:
+    """Record graphs of functions, which the page Graphs shows together under `name`.
+
+    Args:
+        name: name of the whole.
+        graphs: objects with `as_graph_def()`.
+        step: the step.
+    """
+    writer = current_writer()
+    if writer is None:
+        return False
+    # RunMetadata: function_graphs is field 4, pre_optimization_graph in it field 2
+    inside = [message_field(4, message_field(2, _serialized(graph))) for graph in graphs]
+    content = np.array(b"".join(inside), object)
+    number = whole_number(name, step)
+    writer.add(_fill_plugin_text, name, number, content, "graph_run_metadata_graph")
+    return True
 
 
 def hparams(

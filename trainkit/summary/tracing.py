@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import threading
 import warnings
 from typing import Any
 
 from trainkit.core.dispatch import trace_state
-from trainkit.core.errors import UnimplementedError
-from trainkit.summary.defaults import current_writer
-from trainkit.summary.runs import graph
+from trainkit.summary.defaults import chosen_step, current_writer
+from trainkit.summary.runs import run_graphs
 
 
 class _Tracing:
@@ -18,6 +19,7 @@ class _Tracing:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.graphs: list[Any] | None = None
+        self.profiles: Any = None  # the folder for the profile that runs
 
     def hear(self, traced: Any) -> None:
         """Take note of a graph that was traced; `trace_state` calls this."""
@@ -36,19 +38,21 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
 
     Args:
         graph: collect graphs.
-        profiler: only False; `tk.profiler.experimental.start` profiles.
-        profiler_outdir: where a profile would go.
+        profiler: take a profile as well, as `tk.profiler.experimental.start` does.
+        profiler_outdir: folder for the profile; needed with `profiler`.
 
     Raises:
-        UnimplementedError: `profiler` is True.
+        ValueError: `profiler` is True and `profiler_outdir` is missing.
+        FailedPreconditionError: a profile runs already.
     """
-    if profiler:
-        raise UnimplementedError(
-            "summary.trace_on: profiler=True is not supported; use tk.profiler.experimental.start"
-        )
-    if _TRACING.graphs is not None:
-        warnings.warn("summary.trace_on: graphs are collected already", UserWarning, stacklevel=2)
+    if profiler and profiler_outdir is None:
+        raise ValueError("summary.trace_on: profiler=True needs profiler_outdir, a folder")
+    if _TRACING.graphs is not None or _TRACING.profiles:
+        warnings.warn("summary.trace_on: a trace is under way", UserWarning, stacklevel=2)
         return
+    if profiler:
+        _profiler().start(profiler_outdir)
+        _TRACING.profiles = os.fsdecode(profiler_outdir)
     if graph:
         _TRACING.graphs = []
         trace_state.GRAPH_LISTENERS.append(_TRACING.hear)
@@ -56,35 +60,55 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
 
 def trace_off() -> None:
     """Stop collecting, and forget what was collected."""
+    _stop(save=False)
+
+
+def _stop(save: bool) -> None:
     if _TRACING.graphs is not None:
         _TRACING.graphs = None
         trace_state.GRAPH_LISTENERS.remove(_TRACING.hear)
+    if _TRACING.profiles:
+        _TRACING.profiles = None
+        _profiler().stop(save=save)
+
+
+def _profiler() -> Any:
+    # by name, since profiles are written with summaries and stand above them
+    return importlib.import_module("trainkit.profiler.experimental")
 
 
 def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> None:
-    """Record the graph of the function that was traced last since `trace_on`, and stop collecting.
+    """Record what was traced since `trace_on`, and stop collecting.
+
+    The page Graphs of TensorBoard offers the graphs of the functions under `name`.
 
     Args:
-        name: what the trace is called; TensorBoard shows one graph for a run.
-        step: the step; 0 by default.
-        profiler_outdir: where a profile would go; see `trace_on`.
+        name: what the trace is called.
+        step: the step; None for the default step.
+        profiler_outdir: where the profile goes; only `None`, or what `trace_on` was given.
 
     Raises:
-        ValueError: `trace_on` was not called, or nothing was traced since, or there is no default
-            writer.
+        ValueError: `trace_on` was not called, or no function was traced since, or there is no
+            default writer, or no step, or the profile goes elsewhere.
     """
     graphs = _TRACING.graphs
-    if graphs is None:
+    if profiler_outdir is not None and os.fsdecode(profiler_outdir) != _TRACING.profiles:
+        raise ValueError(
+            f"summary.trace_export of {name!r}: profiler_outdir is {profiler_outdir!r}, trace_on "
+            f"was given {_TRACING.profiles!r}"
+        )
+    if graphs is None and not _TRACING.profiles:
         raise ValueError(f"summary.trace_export of {name!r}: call summary.trace_on before")
-    if current_writer() is None:
-        raise ValueError(
-            f"summary.trace_export of {name!r}: there is no default writer; use "
-            "`with writer.as_default():`"
-        )
-    if not graphs:
-        raise ValueError(
-            f"summary.trace_export of {name!r}: no function was traced since trace_on; call one "
-            "that has not been traced for these arguments"
-        )
-    trace_off()
-    graph(graphs[-1], 0 if step is None else step)
+    if graphs is not None:
+        if current_writer() is None:
+            raise ValueError(
+                f"summary.trace_export of {name!r}: there is no default writer; use "
+                "`with writer.as_default():`"
+            )
+        if not graphs:
+            raise ValueError(
+                f"summary.trace_export of {name!r}: no function was traced since trace_on; call "
+                "one that has not been traced for these arguments"
+            )
+        run_graphs(name, graphs, chosen_step(name, step))
+    _stop(save=True)

@@ -28,13 +28,16 @@ class CompiledStep:
         step: a bound method of the model, `train_step` or `test_step`.
         jit_compile: `True`, `False`, or `"auto"`.
         first_eager: how many steps run operation by operation at first.
+
+    Attributes:
+        eager_steps: so many of the next steps run operation by operation, to be looked at.
     """
 
     def __init__(
         self, step: Callable[[Any], Any], jit_compile: Any, first_eager: int = FIRST_EAGER
     ) -> None:
         self._step, self._first_eager = step, first_eager
-        self._calls = 0
+        self._calls = self.eager_steps = 0
         jit = None if jit_compile == "auto" else bool(jit_compile)
         self._function: Any = function(step, jit_compile=jit)
 
@@ -44,6 +47,9 @@ class CompiledStep:
             return self._step(data)
         if self._calls < self._first_eager:
             self._calls += 1
+            return self._step(data)
+        if self.eager_steps:
+            self.eager_steps -= 1
             return self._step(data)
         if self._calls == self._first_eager:
             self._calls += 1
