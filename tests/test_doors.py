@@ -31,6 +31,7 @@ KERAS = [
     "regularizers",
     "saving",
     "utils",
+    "visualization",
     "DTypePolicy",
     "Initializer",
     "Input",

@@ -24,6 +24,7 @@ FLOORS = {
     "checkpoints": 4,
     "saved_graph": 5,
     "profiler": 5,
+    "visualization": 5,
     "initializers": 5,
     "regularizers": 5,
     "constraints": 5,

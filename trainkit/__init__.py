@@ -101,6 +101,7 @@ _FAMILIES = {
     "utils": "trainkit.keras.utils",
     "types": "trainkit.tf.types",
     "version": "trainkit.tf.version",
+    "visualization": "trainkit.visualization",
     "wrappers": "trainkit.wrappers",
 }
 # name: the module that holds it, and its name there

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.dtypes import floatx
-from trainkit.core.errors import InvalidArgumentError, NotFoundError
+from trainkit.core.errors import InvalidArgumentError, NotFoundError, ShapeError
+from trainkit.core.tensor import convert_to_tensor
 from trainkit.ops.convolutional.window_arguments import image_data_format
 from trainkit.ops.images.image_codecs import pillow
+from trainkit.ops.images.resizing import resize
 
 _MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _WAYS = ("nearest", "bilinear", "bicubic", "hamming", "box", "lanczos")
@@ -165,3 +167,46 @@ def save_img(
     if image.mode == "RGBA" and kind in ("jpg", "jpeg"):
         image = image.convert("RGB")
     image.save(path, format="jpeg" if file_format == "jpg" else file_format, **kwargs)
+
+
+def smart_resize(
+    x: Any,
+    size: Any,
+    interpolation: str = "bilinear",
+    data_format: str = "channels_last",
+    **kwargs: Any,
+) -> Any:
+    """Images in another size without distortion: the largest middle part of its ratio, resized.
+
+    Args:
+        x: one image (height, width, channels) or a batch of them.
+        size: the new height and width.
+        interpolation: `"bilinear"`, `"nearest"`, `"bicubic"`, `"lanczos3"` or `"lanczos5"`.
+        data_format: `"channels_last"` or `"channels_first"`.
+        **kwargs: `backend_module`, which Keras hands over and nothing depends on here.
+
+    Returns:
+        A NumPy array for an array, else a tensor, in the dtype of `x`.
+
+    Raises:
+        TypeError: an argument by keyword is unknown.
+        ValueError: `size` is no pair, or `x` has another rank.
+
+    Example:
+        >>> tk.keras.preprocessing.image.smart_resize(np.ones((4, 8, 3)), (2, 2)).shape
+        (2, 2, 3)
+    """
+    kwargs.pop("backend_module", None)
+    if kwargs:
+        raise TypeError(f"smart_resize: unknown arguments {sorted(kwargs)}")
+    if len(size) != 2:
+        raise ValueError(f"smart_resize: size must be (height, width), got {size!r}")
+    images = convert_to_tensor(x)
+    if len(images.shape) not in (3, 4):
+        raise ShapeError(
+            f"smart_resize: an image has 3 axes, a batch of them 4; got shape {tuple(images.shape)}"
+        )
+    resized = resize(
+        images, size, interpolation, crop_to_aspect_ratio=True, data_format=data_format
+    )
+    return resized.numpy() if isinstance(x, np.ndarray) else resized

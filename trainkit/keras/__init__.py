@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from trainkit import ops as ops
     from trainkit import optimizers as optimizers
     from trainkit import regularizers as regularizers
+    from trainkit import visualization as visualization
     from trainkit import wrappers as wrappers
     from trainkit.ops.sampling import keras_random as random
 
@@ -52,6 +53,7 @@ _FAMILIES = {
     "optimizers": "trainkit.optimizers",
     "random": "trainkit.ops.sampling.keras_random",
     "regularizers": "trainkit.regularizers",
+    "visualization": "trainkit.visualization",
     "wrappers": "trainkit.wrappers",
 }
 _OWN = frozenset(
