@@ -34,6 +34,11 @@ def graph(graph_data: Any, step: Any = 0) -> bool:
 
     Raises:
         TypeError: `graph_data` is none of these.
+
+    Example:
+        >>> f = tk.function(lambda x: x + 1.0)
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     drawn = tk.summary.graph(f.get_concrete_function(tk.TensorSpec([2])).graph)
     """
     writer = current_writer()
     if writer is None:
@@ -128,6 +133,10 @@ def hparams(
 
     Raises:
         TypeError: a setting is of another type.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     recorded = tk.summary.hparams({"rate": 0.1, "units": 64})
     """
     writer = current_writer()
     if writer is None:
