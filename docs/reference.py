@@ -73,8 +73,6 @@ DOORS = {
     "tk.types": "Types",
     "tk.version": "Versions",
     "tk": "trainkit",
-    "tk.distillation": "Distillation",
-    "tk.wrappers": "Models as estimators of scikit-learn",
     "tk.utils": "Keras utilities",
     "tk.saving": "Keras saving",
     "tk.mixed_precision": "Mixed precision",

@@ -74,6 +74,12 @@ def keras_model(name: str, data: Any, step: Any = None) -> bool:
 
     Raises:
         ValueError: there is no step.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.keras_model("model", model, step=0))
+        True
     """
     if current_writer() is None:
         return False
