@@ -8,8 +8,9 @@ from trainkit.ops.arrays import (
     broadcasting,
     concat_and_split,
     conversion,
-    pad_and_tile,
+    pad_and_roll,
     shaping,
+    tile_and_repeat,
 )
 
 TWO, THREE = np.array(2), np.array(3)
@@ -54,11 +55,11 @@ CASES = [
     case("unstack", ops.unstack, normal(2, 3), axis=-1),
     case("tile", ops.tile, normal(2, 3), repeats=(2, 1, 3)),
     case("tile", ops.tile, normal(2, 3), repeats=2),
-    case("tile_sum", pad_and_tile.tile_sum, normal(2, 4, 3), repeats=(2, 2, 1), rank=2),
+    case("tile_sum", tile_and_repeat.tile_sum, normal(2, 4, 3), repeats=(2, 2, 1), rank=2),
     case("repeat", ops.repeat, normal(2, 3), repeats=2),
     case("repeat", ops.repeat, normal(2, 3), repeats=(1, 0, 3), axis=1),
-    case("repeat_sum", pad_and_tile.repeat_sum, normal(2, 6), repeats=3, axis=-1),
-    case("repeat_sum", pad_and_tile.repeat_sum, normal(4, 2), repeats=(3, 0, 1), axis=0),
+    case("repeat_sum", tile_and_repeat.repeat_sum, normal(2, 6), repeats=3, axis=-1),
+    case("repeat_sum", tile_and_repeat.repeat_sum, normal(4, 2), repeats=(3, 0, 1), axis=0),
     case("flip", ops.flip, normal(2, 3), axis=(0, 1)),
     case("flip", ops.flip, normal(2, 3)),
     case("flip", ops.rot90, normal(2, 3), k=3),
@@ -68,18 +69,18 @@ CASES = [
         case("pad", ops.pad, normal(3, 4), pad_width=((1, 2), (0, 2)), mode=mode)
         for mode in ("constant", "reflect", "symmetric", "edge", "wrap")
     ),
-    case("pad_sum", pad_and_tile.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="reflect"),
+    case("pad_sum", pad_and_roll.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="reflect"),
     case(
-        "pad_sum", pad_and_tile.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="constant"
+        "pad_sum", pad_and_roll.pad_sum, normal(4, 5), pad_width=((1, 0), (0, 2)), mode="constant"
     ),
     case("reshape_sized", shaping.reshape_sized, normal(2, 6), THREE, shape=(None, -1)),
     case(
         "broadcast_to_sized", broadcasting.broadcast_to_sized, normal(3, 1), TWO, shape=(None, 3, 4)
     ),
-    case("tile_sized", pad_and_tile.tile_sized, normal(2, 3), TWO, repeats=(None, 2)),
+    case("tile_sized", tile_and_repeat.tile_sized, normal(2, 3), TWO, repeats=(None, 2)),
     case(
         "tile_sum_sized",
-        pad_and_tile.tile_sum_sized,
+        tile_and_repeat.tile_sum_sized,
         normal(4, 6),
         normal(2, 3),
         TWO,

@@ -12,7 +12,7 @@ from trainkit.core import devices, dtypes
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap, wrap_on_device
-from trainkit.ops.arrays.creation import check_count
+from trainkit.ops.arrays.ranges import check_count
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.interchange import from_dlpack as _from_dlpack
 

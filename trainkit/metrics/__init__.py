@@ -44,11 +44,11 @@ from trainkit.metrics.iou import IoU as IoU
 from trainkit.metrics.iou import MeanIoU as MeanIoU
 from trainkit.metrics.iou import OneHotIoU as OneHotIoU
 from trainkit.metrics.iou import OneHotMeanIoU as OneHotMeanIoU
-from trainkit.metrics.metric import Mean as Mean
-from trainkit.metrics.metric import MeanMetricWrapper as MeanMetricWrapper
-from trainkit.metrics.metric import MeanScore as MeanScore
+from trainkit.metrics.means import Mean as Mean
+from trainkit.metrics.means import MeanMetricWrapper as MeanMetricWrapper
+from trainkit.metrics.means import MeanScore as MeanScore
+from trainkit.metrics.means import Sum as Sum
 from trainkit.metrics.metric import Metric as Metric
-from trainkit.metrics.metric import Sum as Sum
 from trainkit.metrics.probabilistic import BinaryCrossentropy as BinaryCrossentropy
 from trainkit.metrics.probabilistic import CategoricalCrossentropy as CategoricalCrossentropy
 from trainkit.metrics.probabilistic import CategoricalHinge as CategoricalHinge

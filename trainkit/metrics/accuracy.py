@@ -15,7 +15,7 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import aligned, as_floats
-from trainkit.metrics.metric import MeanMetricWrapper
+from trainkit.metrics.means import MeanMetricWrapper
 
 
 def accuracy(y_true: Any, y_pred: Any) -> Tensor:

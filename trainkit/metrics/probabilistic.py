@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.losses import crossentropy, divergence, margins, regression
-from trainkit.metrics.metric import MeanMetricWrapper
+from trainkit.metrics.means import MeanMetricWrapper
 
 
 class KLDivergence(MeanMetricWrapper):

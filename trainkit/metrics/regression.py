@@ -11,7 +11,8 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.losses import regression as losses
 from trainkit.losses.alignment import aligned, weights_like
-from trainkit.metrics.metric import Mean, MeanMetricWrapper, Metric, add_to, unrecorded
+from trainkit.metrics.means import Mean, MeanMetricWrapper
+from trainkit.metrics.metric import Metric, add_to, unrecorded
 
 EPSILON = 1e-7
 """What keeps quotients finite."""

@@ -9,7 +9,7 @@ from trainkit.core import dtypes
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.losses.alignment import as_floats
 from trainkit.metrics.accuracy import check_classes, class_numbers
-from trainkit.metrics.metric import MeanMetricWrapper
+from trainkit.metrics.means import MeanMetricWrapper
 
 
 def sparse_top_k_categorical_accuracy(

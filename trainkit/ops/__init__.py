@@ -16,6 +16,7 @@ from trainkit.core.tensor import is_tensor as is_tensor
 from trainkit.ops import linalg as linalg
 from trainkit.ops import nn as nn
 from trainkit.ops import numpy as numpy
+from trainkit.ops.arrays.axes import swap_last_axes as swap_last_axes
 from trainkit.ops.arrays.broadcasting import broadcast_shapes as broadcast_shapes
 from trainkit.ops.arrays.broadcasting import copy_to_device as copy_to_device
 from trainkit.ops.arrays.concat_and_split import atleast_1d as atleast_1d
@@ -28,7 +29,6 @@ from trainkit.ops.arrays.conversion import dtype as dtype
 from trainkit.ops.arrays.conversion import stop_gradient as stop_gradient
 from trainkit.ops.arrays.rearranging import rearrange as rearrange
 from trainkit.ops.arrays.shaping import shape as shape
-from trainkit.ops.arrays.shaping import swap_last_axes as swap_last_axes
 from trainkit.ops.arrays.sorting import in_top_k as in_top_k
 from trainkit.ops.arrays.sorting import top_k as top_k
 from trainkit.ops.convolutional.convolution import conv_with_bias as conv_with_bias

@@ -1,4 +1,4 @@
-"""New tensors: filled, like another, ranges and identity matrices.
+"""New tensors: filled, like another, identity matrices, one hot.
 
 Without a `dtype`, floats get the default float (`floatx()`, float32 unless changed) and ranges of
 ints int32. New tensors are made on the current device; those like another are made where that one
@@ -19,28 +19,19 @@ from trainkit.core.dispatch.facets import (
     CREATION,
     FLAT,
     INTEGERS,
-    NOT_YET,
     SHAPE,
     Absent,
-    one_by_one,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType, as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor, wrap
-from trainkit.core.values.python_values import short_text
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.math.elementwise import (
-    add,
     cast,
-    divide,
-    multiply,
-    subtract,
 )
-from trainkit.ops.math.reductions import sum as total
 from trainkit.ops.math.reductions import sum_to_like
 
 # ------------------------------------------------------------------ arguments
@@ -329,185 +320,6 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
     """
     rows, columns = dims_of((N, N if M is None else M), "tri")
     return wrap(current().xp.tri(rows, columns, int(k), dtype_or_float(dtype).dtype))
-
-
-# ------------------------------------------------------------------ ranges
-
-
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Tensor:
-    """Numbers from `start` up to, not including, `stop`.
-
-    Args:
-        start: the first number; the end, with 0 as the first, when `stop` is left out.
-        stop: the end.
-        step: the distance between two numbers, 1 by default; negative to count down.
-        dtype: element type; by default that to which the arguments promote, int32 for ints and the
-            default float for floats.
-
-    Returns:
-        A 1-d tensor.
-
-    Raises:
-        InvalidArgumentError: `step` is 0.
-    """
-    if type(start) is int and stop is None and step is None and dtype is None and start < 2**31:
-        return wrap(current().xp.arange(start, dtype=np.int32))
-    given = [x for x in (start, stop, step) if x is not None]
-    wanted = dtypes.result_type(*given) if dtype is None else as_dtype(dtype)
-    if stop is None:
-        start, stop = 0, start
-    if any(isinstance(x, SymbolicTensor) for x in given):
-        live: Tensor = _live_range(start, stop, 1 if step is None else step, dtype=wanted.name)
-        return live
-    bounds = [_number(x) for x in (start, stop, 1 if step is None else step)]
-    if bounds[2] == 0:
-        raise InvalidArgumentError("arange: step is 0, so the end is never reached")
-    check_count(*bounds)
-    if wanted.is_integer:
-        return wrap(current().xp.arange(*bounds).astype(wanted.dtype))
-    # Steps are counted in float64, so that no rounding adds an element.
-    return wrap(current().xp.arange(*bounds, dtype=np.float64).astype(wanted.dtype))
-
-
-def check_count(start: Any, stop: Any, step: Any) -> None:
-    """Refuse bounds between which there are more numbers than a tensor holds."""
-    span = abs(stop - start) // abs(step) if step else 0
-    if span > 2**31 and span == span:  # not NaN, of which NumPy says what it is
-        shapes.bounded("arange", int(span) if span < 2**63 else 2**63)
-
-
-@primitive(
-    lambda start, stop, step, dtype: Spec((None,), dtype),
-    name="arange",
-    semantics=CREATION,
-    lowering=Absent("its shape is known when it runs"),
-    graph_name="Range",
-    no_gradient=INTEGERS,
-)
-def _live_range(xp: ArrayModule, start: Array, stop: Array, step: Array, *, dtype: str) -> Array:
-    """Numbers between ends that are known only when a graph runs."""
-    if not step:
-        raise InvalidArgumentError("arange: step is 0, so the end is never reached")
-    check_count(start.item(), stop.item(), step.item())
-    return xp.arange(start.item(), stop.item(), step.item()).astype(as_dtype(dtype).dtype)
-
-
-_live_range.declare(batch=one_by_one("items have different numbers of elements"))
-
-
-def _number(x: Any) -> Any:
-    if isinstance(x, int | float):
-        return x
-    array = x.numpy() if is_tensor(x) else np.asarray(x)
-    if array.size != 1:
-        raise InvalidArgumentError(f"arange: {short_text(x)} is not one number")
-    return array.item()
-
-
-def _linspace_spec(a: Bound) -> Any:
-    ends = [convert_to_tensor(a[name]) for name in ("start", "stop")]
-    wanted = dtypes.result_type(*ends, float) if a["dtype"] is None else as_dtype(a["dtype"])
-    dims: list[int | None] = list(shapes.broadcast_dims(*(x.shape for x in ends), op="linspace"))
-    step = Spec(dims, shapes.float_dtype(wanted))
-    dims.insert(shapes.canonical_axis(a["axis"], len(dims) + 1, "linspace"), None)
-    return (Spec(dims, wanted), step) if a["retstep"] else Spec(dims, wanted)
-
-
-@needs_values("num", gives=_linspace_spec)
-def linspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
-    """Evenly spaced numbers from `start` to `stop`.
-
-    Args:
-        start: one end, a number or a tensor.
-        stop: the other end, whose shape broadcasts with that of `start`.
-        num: how many numbers, at least 0.
-        endpoint: whether `stop` is the last of them.
-        retstep: give the distance between two of them as well.
-        dtype: element type; by default the float to which the ends promote.
-        axis: where the new axis stands, for ends that are no scalars.
-
-    Returns:
-        A tensor with an axis of size `num`; with `retstep` a pair of it and the step.
-
-    Raises:
-        InvalidArgumentError: `num` is negative.
-    """
-    if num < 0:
-        raise InvalidArgumentError(f"linspace: num={num} is negative")
-    ends = [x if isinstance(x, int | float) else convert_to_tensor(x) for x in (start, stop)]
-    wanted = dtypes.result_type(*ends, float) if dtype is None else as_dtype(dtype)
-    low, high = (cast(x, shapes.float_dtype(wanted)) for x in ends)
-    values, step = _linspace(
-        low, high, num=int(num), endpoint=bool(endpoint), axis=int(axis), dtype=wanted.name
-    )
-    return (values, step) if retstep else values
-
-
-def _linspace_rule(
-    start: Spec, stop: Spec, *, num: int, endpoint: bool, axis: int, dtype: str
-) -> tuple[Spec, Spec]:
-    dims = list(shapes.broadcast_dims(start.shape, stop.shape, op="linspace"))
-    place = shapes.canonical_axis(axis, len(dims) + 1, "linspace")
-    step = Spec(dims, start.dtype)
-    dims.insert(place, num)
-    return Spec(dims, dtype), step
-
-
-@primitive(
-    _linspace_rule,
-    name="linspace",
-    semantics=CREATION,
-    lowering=Absent("it counts up from number to number"),
-    export=NOT_YET,
-)
-def _linspace(
-    xp: ArrayModule, start: Array, stop: Array, *, num: int, endpoint: bool, axis: int, dtype: str
-) -> tuple[Array, Array]:
-    """Evenly spaced numbers and their distance."""
-    shapes.bounded("linspace", num, *start.shape, *stop.shape)
-    parts = num - 1 if endpoint else num
-    step = (stop - start) / parts if parts else (stop - start) * xp.nan
-    rank = len(step.shape)
-    position = xp.arange(num, dtype=start.dtype).reshape((num,) + (1,) * rank)
-    values = start + position * (step if parts else 0)
-    if endpoint and num > 1:
-        values[-1] = stop  # the last one exactly
-    values = xp.moveaxis(values, 0, shapes.canonical_axis(axis, rank + 1, "linspace"))
-    return values.astype(as_dtype(dtype).dtype, copy=False), xp.asarray(step)
-
-
-def _linspace_gradient(
-    g: tuple[Tensor, Tensor],
-    y: Any,
-    start: Tensor,
-    stop: Tensor,
-    *,
-    num: int,
-    endpoint: bool,
-    axis: int,
-    dtype: str,
-) -> tuple[Tensor, Tensor]:
-    values, step = g
-    parts = (num - 1 if endpoint else num) or 1
-    rank = len(y[0].shape)
-    place = shapes.canonical_axis(axis, rank, "linspace")
-    dims = tuple(num if i == place else 1 for i in range(rank))
-    share = np.reshape(np.arange(num) / parts, dims)
-    by_stop = cast(share, values.dtype)
-    upper = add(total(multiply(values, by_stop), axis=place), divide(step, parts))
-    lower = subtract(total(multiply(values, subtract(1, by_stop)), axis=place), divide(step, parts))
-    return sum_to_like(lower, start), sum_to_like(upper, stop)
-
-
-_linspace.joint_gradient(_linspace_gradient)
 
 
 # ------------------------------------------------------------------ one hot

@@ -14,12 +14,14 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
-from trainkit.ops.arrays.creation import arange, full
 from trainkit.ops.arrays.creation import eye as eye_
+from trainkit.ops.arrays.creation import full
 from trainkit.ops.arrays.creation import one_hot as one_hot_
 from trainkit.ops.arrays.creation import zeros_like as zeros_like_
-from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.shaping import shape as shape_
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values

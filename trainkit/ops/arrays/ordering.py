@@ -13,7 +13,7 @@ from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.pad_and_tile import flip
+from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.sorting import argsort as argsort_
 from trainkit.ops.arrays.sorting import sort as sort_

@@ -11,12 +11,8 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    reshape,
-    shape,
-    transpose,
-)
+from trainkit.ops.arrays.axes import transpose
+from trainkit.ops.arrays.shaping import as_tensor, reshape, shape
 from trainkit.ops.convolutional.convolution import is_channels_first
 
 _TOKEN = re.compile(r"\s*(\(|\)|\.\.\.|[A-Za-z_]\w*|1)\s*")

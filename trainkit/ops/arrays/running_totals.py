@@ -10,7 +10,7 @@ from typing import Any
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import full_like
-from trainkit.ops.arrays.pad_and_tile import flip
+from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import like, needs_values

@@ -1,4 +1,4 @@
-"""Order: sort, argsort, top_k, searchsorted, unique and what is made of them.
+"""Order: sort, argsort, argpartition, top_k and in_top_k.
 
 Sorting is stable: equal elements keep their order, so the position of the first of several equal
 ones comes first. The gradient of a sorted tensor goes back to where each element came from.
@@ -11,16 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core import dtypes, shapes
-from trainkit.core.devices import Array, ArrayModule, to_numpy
+from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
     AXIS,
-    COMMON,
-    INDEXING,
     INTEGERS,
     LAST_AXES,
-    NO_LAYER,
     NOT_YET,
-    one_by_one,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
@@ -29,17 +25,9 @@ from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.shaping import (
     as_tensor,
     ravel,
-    reshape,
-    reshape_like,
 )
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.gathering import positions, take_along_axis_sum
-from trainkit.ops.math.elementwise import (
-    cast,
-    equal,
-    logical_not,
-    where,
-)
 
 _INT32 = np.int32
 
@@ -277,239 +265,3 @@ def in_top_k(targets: Any, predictions: Any, k: int) -> Tensor:
     """
     result: Tensor = _in_top_k(positions(targets, "in_top_k"), as_tensor(predictions), k=int(k))
     return result
-
-
-# ------------------------------------------------------------------ searching
-
-
-def _search_rule(sorted_sequence: Spec, values: Spec, *, side: str, dtype: str = "int32") -> Spec:
-    return Spec(values.shape, dtype)
-
-
-@primitive(
-    _search_rule,
-    name="searchsorted",
-    promotion=COMMON,
-    semantics=INDEXING,
-    export=NOT_YET,
-    no_gradient=INTEGERS,
-)
-def _searchsorted(
-    xp: ArrayModule, sorted_sequence: Array, values: Array, *, side: str, dtype: str = "int32"
-) -> Array:
-    """Positions at which `values` would go into `sorted_sequence`."""
-    if sorted_sequence.ndim == 1:
-        return xp.asarray(xp.searchsorted(sorted_sequence, values, side)).astype(dtype)
-    lines = sorted_sequence.reshape(-1, sorted_sequence.shape[-1])
-    wanted = values.reshape(len(lines), -1)
-    found = [xp.searchsorted(a, v, side) for a, v in zip(lines, wanted, strict=True)]
-    return xp.stack(found).reshape(values.shape).astype(dtype)
-
-
-_searchsorted.declare(stackable=True)
-
-
-def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tensor:
-    """The positions at which `values` would go into a rising sequence and keep it rising.
-
-    Args:
-        sorted_sequence: tensor (..., n) that rises along its last axis.
-        values: tensor of any shape; (..., m) if the sequence has more than one axis.
-        side: `"left"` for the position before equal elements, `"right"` for that behind them.
-
-    Returns:
-        An int32 tensor of the shape of `values`; int64 where the length of the sequence is not
-        known yet.
-
-    Raises:
-        ValueError: `side` is another one.
-        ShapeError: the sequence is a scalar, or the leading axes differ.
-    """
-    if side not in ("left", "right"):
-        raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
-    line, wanted = as_tensor(sorted_sequence), as_tensor(values)
-    if len(line.shape) == 0 or (len(line.shape) > 1 and line.shape[:-1] != wanted.shape[:-1]):
-        raise ShapeError(
-            f"searchsorted: a sequence of shape {tuple(line.shape)} does not go with values of "
-            "shape "
-            f"{tuple(wanted.shape)}"
-        )
-    width = "int64" if line.shape[-1] is None else "int32"
-    result: Tensor = _searchsorted(line, wanted, side=side, dtype=width)
-    return result
-
-
-def digitize(x: Any, bins: Any) -> Tensor:
-    """The number of the bin of each element of `x`.
-
-    Args:
-        x: tensor of any shape.
-        bins: the rising edges between bins, a vector.
-
-    Returns:
-        An int32 tensor of the shape of `x`: i where `bins[i - 1] <= x < bins[i]`.
-
-    Raises:
-        ShapeError: `bins` is no vector.
-    """
-    edges = as_tensor(bins)
-    if len(edges.shape) != 1:
-        raise ShapeError(f"digitize: bins are a vector, got shape {tuple(edges.shape)}")
-    return cast(searchsorted(edges, x, side="right"), dtypes.int32)
-
-
-# ------------------------------------------------------------------ unique
-
-
-def _unique_rule(x: Spec, *, sorted: bool, axis: int, size: int | None) -> Any:
-    place = shapes.canonical_axis(axis, len(x.shape), "unique")
-    n = x.shape[place]
-    values = Spec((*x.shape[:place], size, *x.shape[place + 1 :]), x.dtype)
-    count = Spec((size,), dtypes.int32)
-    return values, count, Spec((n,), dtypes.int32), count
-
-
-@primitive(
-    _unique_rule,
-    name="unique",
-    semantics=INDEXING,
-    text="beside numbers",
-    export=NO_LAYER,
-    no_gradient=INTEGERS,
-)
-def _unique(xp: ArrayModule, x: Array, *, sorted: bool, axis: int, size: int | None) -> Any:
-    """The different slices along an axis, their first positions, which each one is, and counts."""
-    host = to_numpy(x)
-    values, first, inverse, counts = np.unique(
-        host, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
-    inverse = inverse.reshape(-1)
-    if axis == 0 and host.ndim == 1 and counts.size and counts[-1] > 1 and values[-1] != values[-1]:
-        values, first, inverse, counts = _apart(host, values, first, inverse, counts)
-    if not sorted:
-        order = np.argsort(first, kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
-        values, inverse = np.take(values, order, axis), rank[inverse]
-        first, counts = first[order], counts[order]
-    start = first[0] if len(first) else 0
-    values, counts = _fitted(values, axis, size, 0), _fitted(counts, 0, size, 0)
-    first = _fitted(first, 0, size, start)
-    found = (values, *(a.astype(_INT32) for a in (first, inverse, counts)))
-    return tuple(xp.asarray(a) for a in found)
-
-
-_unique.declare(batch=one_by_one("items have different numbers of different values"))
-
-
-def _apart(host: Any, values: Any, first: Any, inverse: Any, counts: Any) -> Any:
-    """The findings of `numpy.unique` with each NaN for itself, as no two of them are equal."""
-    nans = np.flatnonzero(host != host)
-    start = len(values) - 1
-    inverse = inverse.copy()
-    inverse[nans] = start + np.arange(len(nans))
-    values = np.concatenate([values[:start], host[nans]])
-    counts = np.concatenate([counts[:start], np.ones(len(nans), counts.dtype)])
-    return values, np.concatenate([first[:start], nans]), inverse, counts
-
-
-def _fitted(array: Any, axis: int, size: int | None, fill: Any) -> Any:
-    """`array` cut or filled up to `size` along an axis."""
-    if size is None:
-        return array
-    array = array[(slice(None),) * axis + (slice(size),)]
-    widths = [(0, 0)] * array.ndim
-    widths[axis] = (0, size - array.shape[axis])
-    return np.pad(array, widths, constant_values=fill)
-
-
-def unique(
-    x: Any,
-    sorted: bool = True,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    size: int | None = None,
-    fill_value: Any = None,
-) -> Any:
-    """The different elements of `x`, or its different slices along `axis`.
-
-    Args:
-        x: tensor of any shape.
-        sorted: in rising order; without it in that of their first positions.
-        return_index: give the first position of each, too.
-        return_inverse: give for each element the position of its value in the result, too.
-        return_counts: give the number of each, too.
-        axis: along which slices are compared; `None` compares elements.
-        size: how many to give: the others are cut off, what is missing is filled up.
-        fill_value: the number to fill up with, 0 by default.
-
-    Returns:
-        The values; or a tuple of the values and, as asked for, int32 tensors of first positions,
-        the inverse (of the shape of `x` without an axis) and counts (0 where filled up). Each NaN
-        is one of its own. The result has no gradient.
-
-    Raises:
-        ShapeError: `axis` is out of range.
-        ValueError: `size` is negative.
-    """
-    if size is not None and size < 0:
-        raise ValueError(f"unique: size must be 0 or more, got {size}")
-    tensor = as_tensor(x)
-    flat = ravel(tensor) if axis is None else tensor
-    place = 0 if axis is None else shapes.canonical_axis(axis, len(tensor.shape), "unique")
-    values, first, inverse, counts = _unique(flat, sorted=bool(sorted), axis=place, size=size)
-    if axis is None and len(tensor.shape) != 1:
-        inverse = reshape_like(inverse, tensor)
-    if fill_value and size is not None:
-        values = _filled(values, counts, fill_value, place)
-    wanted = zip(
-        (first, inverse, counts), (return_index, return_inverse, return_counts), strict=True
-    )
-    more = [tensor for tensor, asked in wanted if asked]
-    return (values, *more) if more else values
-
-
-def _filled(values: Tensor, counts: Tensor, fill_value: Any, axis: int) -> Tensor:
-    """`values` with `fill_value` in the slices that count 0."""
-    line = [1] * len(values.shape)
-    line[axis] = -1
-    missing = reshape(equal(counts, 0), line)
-    return where(missing, cast(as_tensor(fill_value), values.dtype), values)  # type: ignore[no-any-return]
-
-
-# ------------------------------------------------------------------ membership
-
-
-@primitive(
-    lambda x, members: Spec(x.shape, dtypes.bool_),
-    name="isin",
-    promotion=COMMON,
-    semantics=INDEXING,
-    text="alone",
-    export=NO_LAYER,
-    no_gradient=INTEGERS,
-)
-def _isin(xp: ArrayModule, x: Array, members: Array) -> Array:
-    """Whether each element is one of `members`."""
-    return xp.isin(x, members)
-
-
-_isin.declare(stackable=True)
-
-
-def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element of `x1` is among the elements of `x2`.
-
-    Args:
-        x1: tensor of any shape.
-        x2: tensor of any shape; dtypes promote.
-        assume_unique: no element stands twice in either. The result is the same without it.
-        invert: whether it is not among them, instead.
-
-    Returns:
-        A bool tensor of the shape of `x1`.
-    """
-    found: Tensor = _isin(x1, x2)
-    return logical_not(found) if invert else found

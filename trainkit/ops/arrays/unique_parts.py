@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainkit.core.tensor import Tensor, wrap
-from trainkit.ops.arrays.pad_and_tile import flip
+from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.arrays.sorting import argsort as argsort_
 from trainkit.ops.math.elementwise import subtract

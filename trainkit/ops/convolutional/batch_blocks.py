@@ -13,8 +13,9 @@ from trainkit.core.dtypes import int32
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.shaping import reshape, transpose
+from trainkit.ops.arrays.axes import transpose
+from trainkit.ops.arrays.pad_and_roll import pad
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import needs_values
 

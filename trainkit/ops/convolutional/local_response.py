@@ -6,7 +6,7 @@ from typing import Any
 
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.pad_and_tile import pad
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.elementwise import (
     add,

@@ -12,11 +12,12 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import stack
-from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.pad_and_tile import flip, pad
-from trainkit.ops.arrays.shaping import expand_dims, reshape, squeeze
+from trainkit.ops.arrays.pad_and_roll import flip, pad
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.indexing.gathering import take_along_axis
 from trainkit.ops.math.elementwise import add, cast, negative

@@ -20,7 +20,8 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.pooling import pool_reference, pool_tuned
-from trainkit.ops.arrays.shaping import as_tensor, moveaxis
+from trainkit.ops.arrays.axes import moveaxis
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.window_arguments import (
     Sizes,
     channels_last,

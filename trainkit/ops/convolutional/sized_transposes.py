@@ -10,8 +10,8 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.shaping import moveaxis
+from trainkit.ops.arrays.axes import moveaxis
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.convolutional.transposed_convolution import conv_transpose as conv_transpose_
 from trainkit.ops.core.axis_numbers import plain
 

@@ -9,7 +9,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.convolution import sliding_windows
 from trainkit.kernels.convolution.sliding_windows import Windows
-from trainkit.ops.arrays.shaping import transpose
+from trainkit.ops.arrays.axes import transpose
 
 Sizes = tuple[int, ...]
 Dims = tuple[int | None, ...]

@@ -14,10 +14,11 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.concat_and_split import concatenate
-from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.shaping import expand_dims, moveaxis, reshape
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import is_later, later
 from trainkit.ops.indexing.gathering import gather as gather_

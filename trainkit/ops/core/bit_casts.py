@@ -7,8 +7,9 @@ from typing import Any
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.conversion import view
-from trainkit.ops.arrays.shaping import expand_dims, reshape, squeeze
+from trainkit.ops.arrays.shaping import reshape
 
 
 def bitcast(input: Any, type: Any, name: Any = None) -> Tensor:

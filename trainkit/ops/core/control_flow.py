@@ -17,9 +17,10 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
+from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.concat_and_split import concatenate, stack
-from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.shaping import expand_dims, moveaxis, reshape
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.arrays.shaping import shape as shape_of
 from trainkit.ops.core.one_node import one_node
 

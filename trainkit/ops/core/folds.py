@@ -11,8 +11,8 @@ from trainkit.core import nest
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import convert_to_tensor
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.concat_and_split import concatenate
-from trainkit.ops.arrays.shaping import expand_dims
 from trainkit.ops.core.control_flow import cond
 from trainkit.ops.core.control_flow import scan as scan_
 

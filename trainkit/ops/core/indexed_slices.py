@@ -7,8 +7,8 @@ from typing import Any
 from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.creation import zeros
-from trainkit.ops.arrays.shaping import expand_dims
 from trainkit.ops.indexing.scattering import scatter_nd_add
 from trainkit.ops.math.elementwise import cast
 

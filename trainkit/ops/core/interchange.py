@@ -16,8 +16,8 @@ from trainkit.core.errors import DeviceError, InvalidArgumentError
 from trainkit.core.shapes import ShapeError
 from trainkit.core.tensor import Tensor, wrap
 from trainkit.core.variable import Variable
+from trainkit.ops.arrays.axes import swap_last_axes, transpose
 from trainkit.ops.arrays.broadcasting import copy_to_device
-from trainkit.ops.arrays.shaping import swap_last_axes, transpose
 
 _CPU_KINDS = (1, 3)  # kDLCPU and kDLCUDAHost of dlpack.h
 _CUDA_KINDS = (2, 13)  # kDLCUDA and kDLCUDAManaged

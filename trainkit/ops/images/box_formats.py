@@ -11,8 +11,9 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError, UnimplementedError
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate, split, stack
-from trainkit.ops.arrays.shaping import as_tensor, reshape, squeeze
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.math.elementwise import (
     add,
     cast,

@@ -8,8 +8,9 @@ from typing import Any
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.concat_and_split import concatenate, unstack
-from trainkit.ops.arrays.shaping import as_tensor, expand_dims
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.images.box_formats import convert_format
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.math.elementwise import (

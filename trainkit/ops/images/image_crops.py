@@ -13,10 +13,11 @@ from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.pad_and_tile import rot90 as rot90_
-from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.arrays.axes import expand_dims
+from trainkit.ops.arrays.pad_and_roll import pad
+from trainkit.ops.arrays.pad_and_roll import rot90 as rot90_
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.images.resizing import resize as resize_

@@ -12,9 +12,10 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import moveaxis
 from trainkit.ops.arrays.concat_and_split import stack
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.shaping import as_tensor, moveaxis, shape
+from trainkit.ops.arrays.pad_and_roll import pad
+from trainkit.ops.arrays.shaping import as_tensor, shape
 from trainkit.ops.convolutional.convolution import is_channels_first
 from trainkit.ops.core.dynamic_shapes import like
 from trainkit.ops.core.one_node import sizes_later

@@ -10,12 +10,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    expand_dims,
-    squeeze,
-    transpose,
-)
+from trainkit.ops.arrays.axes import expand_dims, squeeze, transpose
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.convolution import is_channels_first
 from trainkit.ops.math.elementwise import cast
 

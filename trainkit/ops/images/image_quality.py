@@ -10,7 +10,7 @@ import numpy as np
 from trainkit.core import dtypes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.pad_and_tile import pad
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.convolutional.convolution import depthwise_conv
 from trainkit.ops.convolutional.pooling import average_pool

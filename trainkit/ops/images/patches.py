@@ -18,8 +18,9 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError, Unimplemented
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.shaping import as_tensor, reshape, transpose
+from trainkit.ops.arrays.axes import transpose
+from trainkit.ops.arrays.pad_and_roll import pad
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.convolution import is_channels_first
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import (

@@ -12,7 +12,7 @@ from typing import Any
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.conversion import convert_to_tensor as convert_to_tensor_
-from trainkit.ops.arrays.pad_and_tile import flip
+from trainkit.ops.arrays.pad_and_roll import flip
 from trainkit.ops.arrays.shaping import shape as shape_
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import is_later

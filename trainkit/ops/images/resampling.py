@@ -13,14 +13,10 @@ from trainkit.core import dtypes
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.concat_and_split import concatenate, stack, unstack
-from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    expand_dims,
-    reshape,
-    shape,
-)
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import as_tensor, reshape, shape
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import (
     batched,

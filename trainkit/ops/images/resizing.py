@@ -20,9 +20,10 @@ from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.creation import arange
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.shaping import as_tensor, expand_dims
+from trainkit.ops.arrays.axes import expand_dims
+from trainkit.ops.arrays.pad_and_roll import pad
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.images.image_layout import (
     batched,

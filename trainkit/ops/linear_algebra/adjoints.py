@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.axes import expand_dims, squeeze, swapaxes
 from trainkit.ops.arrays.creation import eye
-from trainkit.ops.arrays.shaping import expand_dims, squeeze, swapaxes
 from trainkit.ops.linear_algebra.linear_solve import inv as inv_
 from trainkit.ops.linear_algebra.linear_solve import lstsq as lstsq_
 from trainkit.ops.linear_algebra.linear_solve import solve as solve_

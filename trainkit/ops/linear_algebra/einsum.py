@@ -21,8 +21,9 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels.matmul import matmul_gpu
+from trainkit.ops.arrays.axes import squeeze, transpose
 from trainkit.ops.arrays.diagonals import diagonal
-from trainkit.ops.arrays.shaping import as_tensor, squeeze, transpose
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.core.vmap import ItemStack
 from trainkit.ops.linear_algebra.einsum_formula import parsed
 from trainkit.ops.linear_algebra.matmul import SHORT_FLOATS, product_dtype

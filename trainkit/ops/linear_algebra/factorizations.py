@@ -20,6 +20,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
 from trainkit.ops.arrays.diagonals import (
@@ -28,7 +29,6 @@ from trainkit.ops.arrays.diagonals import (
     tril,
     triu,
 )
-from trainkit.ops.arrays.shaping import expand_dims
 from trainkit.ops.linear_algebra.linear_solve import _solve_triangular as solved
 from trainkit.ops.linear_algebra.linear_solve import solve
 from trainkit.ops.linear_algebra.matmul import matmul

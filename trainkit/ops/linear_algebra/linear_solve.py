@@ -19,10 +19,11 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import expand_dims, squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.arrays.creation import eye, zeros_like
 from trainkit.ops.arrays.diagonals import tril, triu
-from trainkit.ops.arrays.shaping import as_tensor, expand_dims, squeeze
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.linear_algebra.matrices import (
     adjoint,

@@ -26,12 +26,8 @@ from trainkit.core.dtypes import DType
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels.matmul import matmul_gpu
-from trainkit.ops.arrays.shaping import (
-    expand_dims,
-    reshape,
-    squeeze,
-    swap_last_axes,
-)
+from trainkit.ops.arrays.axes import expand_dims, squeeze, swap_last_axes
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import (
     ItemStack,
     aligned,

@@ -15,7 +15,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.ops.arrays.shaping import as_tensor, swap_last_axes
+from trainkit.ops.arrays.axes import swap_last_axes
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matmul import SHORT_FLOATS, matmul
 from trainkit.ops.math.elementwise import (
     add,

@@ -9,11 +9,13 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.creation import arange, eye
+from trainkit.ops.arrays.axes import expand_dims
+from trainkit.ops.arrays.creation import eye
 from trainkit.ops.arrays.diagonals import diagonal as diagonal_
 from trainkit.ops.arrays.diagonals import tril, triu
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.arrays.pad_and_roll import pad
+from trainkit.ops.arrays.ranges import arange
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.dynamic_shapes import like, needs_values
 from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import (

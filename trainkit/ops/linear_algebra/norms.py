@@ -9,12 +9,8 @@ from typing import Any
 from trainkit.core import shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    expand_dims,
-    moveaxis,
-    squeeze,
-)
+from trainkit.ops.arrays.axes import expand_dims, moveaxis, squeeze
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.linear_algebra.matrices import same_type
 from trainkit.ops.linear_algebra.singular_values import singular_values
 from trainkit.ops.math.elementwise import (

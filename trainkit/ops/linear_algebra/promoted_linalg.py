@@ -11,18 +11,11 @@ from trainkit.core import dtypes
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import expand_dims, moveaxis, squeeze, swap_last_axes, transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
 from trainkit.ops.arrays.creation import eye
 from trainkit.ops.arrays.diagonals import diagonal as diagonal_
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    expand_dims,
-    moveaxis,
-    reshape,
-    squeeze,
-    swap_last_axes,
-    transpose,
-)
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.type_limits import finfo
 from trainkit.ops.linear_algebra.axis_products import outer as outer_
 from trainkit.ops.linear_algebra.axis_products import tensordot as tensordot_

@@ -15,8 +15,8 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, UnimplementedError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.diagonals import matrix_with_diagonal
-from trainkit.ops.arrays.shaping import expand_dims
 from trainkit.ops.core.vmap import stacked
 from trainkit.ops.linear_algebra.linear_solve import default_cutoff
 from trainkit.ops.linear_algebra.matmul import matmul

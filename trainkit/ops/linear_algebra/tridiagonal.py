@@ -9,10 +9,10 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.axes import expand_dims, squeeze, swapaxes
 from trainkit.ops.arrays.creation import eye
 from trainkit.ops.arrays.diagonals import diagonal
-from trainkit.ops.arrays.pad_and_tile import pad
-from trainkit.ops.arrays.shaping import expand_dims, squeeze, swapaxes
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.linear_algebra.adjoints import triangular_solve
 from trainkit.ops.linear_algebra.factorizations import eigh
 from trainkit.ops.linear_algebra.linear_solve import solve

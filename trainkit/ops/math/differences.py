@@ -12,15 +12,11 @@ from trainkit.core.dtypes import DType
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
+from trainkit.ops.arrays.axes import expand_dims, moveaxis
 from trainkit.ops.arrays.concat_and_split import stack
 from trainkit.ops.arrays.diagonals import diagonal
-from trainkit.ops.arrays.pad_and_tile import flip, pad
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    expand_dims,
-    moveaxis,
-    reshape,
-)
+from trainkit.ops.arrays.pad_and_roll import flip, pad
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.vmap import NoBatch
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.matmul import matmul

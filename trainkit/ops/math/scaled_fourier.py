@@ -12,8 +12,9 @@ import numpy as np
 from trainkit.core import devices, dtypes, shapes
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.tensor import Tensor, wrap_on_device
-from trainkit.ops.arrays.pad_and_tile import roll
-from trainkit.ops.arrays.shaping import as_tensor, moveaxis
+from trainkit.ops.arrays.axes import moveaxis
+from trainkit.ops.arrays.pad_and_roll import roll
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.math.complex_parts import complex_dtype
 from trainkit.ops.math.elementwise import cast, conjugated, multiply
 from trainkit.ops.signal.fourier import (

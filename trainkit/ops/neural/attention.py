@@ -9,8 +9,9 @@ import numpy as np
 
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.pad_and_tile import repeat
-from trainkit.ops.arrays.shaping import as_tensor, transpose
+from trainkit.ops.arrays.axes import transpose
+from trainkit.ops.arrays.shaping import as_tensor
+from trainkit.ops.arrays.tile_and_repeat import repeat
 from trainkit.ops.linear_algebra.matmul import matmul
 from trainkit.ops.math.elementwise import (
     add,

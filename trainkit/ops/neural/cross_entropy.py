@@ -12,8 +12,9 @@ from trainkit.core.dispatch.facets import ELEMENTWISE, Absent
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import moveaxis, squeeze
 from trainkit.ops.arrays.creation import one_hot
-from trainkit.ops.arrays.shaping import as_tensor, moveaxis, squeeze
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.math.elementwise import (
     add,

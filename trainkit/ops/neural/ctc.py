@@ -17,8 +17,9 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.concat_and_split import concatenate
-from trainkit.ops.arrays.shaping import as_tensor, squeeze
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.indexing.gathering import take_along_axis

@@ -24,7 +24,8 @@ from trainkit.core.tensor import Tensor
 from trainkit.kernels.matmul import matmul_gpu
 from trainkit.kernels.pooling import pool_tuned
 from trainkit.kernels.reductions.reductions_tuned import FEWEST, leading_sum
-from trainkit.ops.arrays.shaping import expand_dims, reshape, swap_last_axes
+from trainkit.ops.arrays.axes import expand_dims, swap_last_axes
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import ItemStack
 from trainkit.ops.linear_algebra.matmul import matmul, product
 from trainkit.ops.math.elementwise import add, multiply

@@ -16,9 +16,10 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.kernels.attention import attention_reference, attention_tuned
+from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.arrays.broadcasting import broadcast_to
-from trainkit.ops.arrays.pad_and_tile import repeat
-from trainkit.ops.arrays.shaping import as_tensor, reshape, transpose
+from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.arrays.tile_and_repeat import repeat
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.core.vmap import ItemStack, stacked
 from trainkit.ops.linear_algebra.matmul import matmul

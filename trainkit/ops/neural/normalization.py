@@ -10,7 +10,8 @@ from trainkit.core import dtypes, shapes
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims
 from trainkit.core.tensor import Tensor
-from trainkit.ops.arrays.shaping import as_tensor, expand_dims, reshape
+from trainkit.ops.arrays.axes import expand_dims
+from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.math.elementwise import (
     absolute,

@@ -29,7 +29,8 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec, TensorShape
 from trainkit.core.tensor import PRIMITIVES, Tensor
 from trainkit.kernels.softmax import softmax_tuned
-from trainkit.ops.arrays.shaping import as_tensor, expand_dims, moveaxis
+from trainkit.ops.arrays.axes import expand_dims, moveaxis
+from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.math.elementwise import (
     add,

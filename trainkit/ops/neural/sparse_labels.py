@@ -15,7 +15,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops import ctc_decode as _decode
 from trainkit.ops import ctc_loss as _loss
-from trainkit.ops.arrays.shaping import transpose
+from trainkit.ops.arrays.axes import transpose
 from trainkit.ops.core.dynamic_shapes import (
     concrete,
     like,

@@ -9,8 +9,8 @@ from typing import Any
 
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.ops.arrays.axes import squeeze
 from trainkit.ops.arrays.creation import zeros_like
-from trainkit.ops.arrays.shaping import squeeze
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.elementwise import (
     add,

@@ -23,7 +23,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor
 from trainkit.ops.arrays.conversion import ensure_shape
-from trainkit.ops.arrays.pad_and_tile import pad
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.linear_algebra.matrices import unknown_sizes_fit

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainkit.core.errors import ShapeError
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.arrays.shaping import swapaxes
+from trainkit.ops.arrays.axes import swapaxes
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.math.scaled_fourier import shifted
 from trainkit.ops.signal.fourier import (

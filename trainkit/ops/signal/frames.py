@@ -15,8 +15,9 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.creation import ones
-from trainkit.ops.arrays.pad_and_tile import pad, tile
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import reshape
+from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.axis_numbers import plain
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values, unknown
 from trainkit.ops.indexing.gathering import take

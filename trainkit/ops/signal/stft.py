@@ -23,8 +23,9 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.conversion import ensure_shape
-from trainkit.ops.arrays.pad_and_tile import pad, tile
+from trainkit.ops.arrays.pad_and_roll import pad
 from trainkit.ops.arrays.shaping import as_tensor, reshape
+from trainkit.ops.arrays.tile_and_repeat import tile
 from trainkit.ops.core.dynamic_shapes import Bound, is_later, needs_values
 from trainkit.ops.indexing.get_item import get_item
 from trainkit.ops.math.elementwise import (

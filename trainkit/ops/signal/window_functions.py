@@ -16,9 +16,10 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.broadcasting import broadcast_to
-from trainkit.ops.arrays.creation import arange, linspace
-from trainkit.ops.arrays.shaping import expand_dims, reshape
+from trainkit.ops.arrays.ranges import arange, linspace
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
 from trainkit.ops.core.one_node import sizes_later
 from trainkit.ops.math.bessel import i0

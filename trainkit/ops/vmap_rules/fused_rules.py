@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core.tensor import PRIMITIVES
-from trainkit.ops.arrays.shaping import expand_dims, reshape, swap_last_axes
+from trainkit.ops.arrays.axes import expand_dims, swap_last_axes
+from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.vmap import (
     ItemStack,
     any_stacks,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import shapes
-from trainkit.ops.arrays.sorting import _isin, _searchsorted
+from trainkit.ops.arrays.searching import _isin, _searchsorted
 from trainkit.ops.core.vmap import ItemStack, later, moved, reshaped, stacked
 from trainkit.ops.math.statistics import _quantile, quantile_gather, quantile_spread
 

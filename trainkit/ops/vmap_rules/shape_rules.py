@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainkit.ops.arrays.creation import _fill, _full_like, _linspace
-from trainkit.ops.arrays.pad_and_tile import (
-    _pad,
-    _roll,
-    _tile,
-    pad_sum,
-    tile_sized,
-    tile_sum,
-    tile_sum_sized,
-)
-from trainkit.ops.arrays.shaping import (
-    _reshape,
-    _size,
-    _transpose,
-    reshape_sized,
-    shape_tensor,
-)
+from trainkit.ops.arrays.axes import _transpose
+from trainkit.ops.arrays.creation import _fill, _full_like
+from trainkit.ops.arrays.pad_and_roll import _pad, _roll, pad_sum
+from trainkit.ops.arrays.ranges import _linspace
+from trainkit.ops.arrays.shaping import _reshape, _size, reshape_sized, shape_tensor
+from trainkit.ops.arrays.tile_and_repeat import _tile, tile_sized, tile_sum, tile_sum_sized
 from trainkit.ops.core.vmap import (
     SameForAll,
     aligned,

@@ -1,4 +1,4 @@
-"""Operations that repeat, mirror, shift or surround the elements of a tensor."""
+"""Operations that mirror, shift or surround the elements of a tensor."""
 
 from __future__ import annotations
 
@@ -9,254 +9,26 @@ import numpy as np
 from trainkit.core import shapes
 from trainkit.core.devices import Array, ArrayModule
 from trainkit.core.dispatch.facets import (
-    ALONG_AXIS,
     ARRANGEMENT,
     AXIS,
     GRADIENT_STEP,
-    NOT_YET,
     OVER_AXES,
-    SHAPE,
     Absent,
 )
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, is_tensor
+from trainkit.core.tensor import Tensor, is_tensor
 from trainkit.core.values.text_arrays import OBJECTS, as_bytes
 from trainkit.kernels.embedding.scatter_reference import scatter_at
-from trainkit.ops.arrays.shaping import (
-    as_tensor,
-    filled,
-    known_sizes,
-    ravel,
-    sizes_of,
-    transpose,
-)
+from trainkit.ops.arrays.axes import transpose
+from trainkit.ops.arrays.shaping import as_tensor, known_sizes
 from trainkit.ops.core.dynamic_shapes import (
     Bound,
     is_later,
     like,
     needs_values,
 )
-
-# ------------------------------------------------------------------ tile
-
-
-def _tiled(dims: Any, repeats: Any) -> tuple[Any, Any]:
-    """Shape and repeats with ones in front of the shorter."""
-    extra = len(repeats) - len(dims)
-    return (1,) * extra + tuple(dims), (1,) * -extra + tuple(repeats)
-
-
-def _tiled_dims(dims: Any, repeats: Any) -> list[int]:
-    return [n * r for n, r in zip(*_tiled(dims, repeats), strict=True)]
-
-
-def _tile_rule(x: Spec, *, repeats: tuple[int, ...]) -> Spec:
-    dims, counts = _tiled(x.shape, repeats)
-    if any(r < 0 for r in counts):
-        raise ShapeError(f"tile: repeats must be 0 or more, got {repeats}")
-    return Spec((None if n is None else n * r for n, r in zip(dims, counts, strict=True)), x.dtype)
-
-
-@primitive(_tile_rule, name="tile", semantics=ARRANGEMENT, text="beside numbers")
-def _tile(xp: ArrayModule, x: Array, *, repeats: tuple[int, ...]) -> Array:
-    """The tensor laid side by side."""
-    shapes.bounded("tile", *_tiled_dims(x.shape, repeats))
-    return xp.tile(x, repeats)
-
-
-def _untile_rule(g: Spec, *, repeats: tuple[int, ...], rank: int) -> Spec:
-    dims, counts = _tiled(g.shape, repeats)
-    left = [None if n is None else n // max(r, 1) for n, r in zip(dims, counts, strict=True)]
-    return Spec(left[len(left) - rank :], g.dtype)
-
-
-@primitive(_untile_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
-def tile_sum(xp: ArrayModule, g: Array, *, repeats: tuple[int, ...], rank: int) -> Array:
-    """The sum of the copies that `tile` made of a tensor of `rank` axes."""
-    dims, counts = _tiled(g.shape, repeats)
-    folded: list[int] = []
-    for n, r in zip(dims, counts, strict=True):
-        folded += [r, n // max(r, 1)]
-    total = g.reshape(folded).sum(axis=tuple(range(0, len(folded), 2)), dtype=g.dtype)
-    return total.reshape(total.shape[total.ndim - rank :])
-
-
-def _tile_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: tuple[int, ...]) -> Tensor:
-    if 0 in repeats:
-        zeros: Tensor = PRIMITIVES["zeros_like"].op(x)
-        return zeros
-    result: Tensor = tile_sum(g, repeats=repeats, rank=len(x.shape))
-    return result
-
-
-_tile.gradients(_tile_gradient)
-tile_sum.gradients(lambda g, y, x, *, repeats, rank: _tile(g, repeats=repeats))
-
-
-def _tile_sized_rule(x: Spec, *sizes: Spec, repeats: Any) -> Spec:
-    dims, counts = _tiled(x.shape, repeats)
-    return Spec(
-        (None if None in (n, r) else n * r for n, r in zip(dims, counts, strict=True)), x.dtype
-    )
-
-
-@primitive(_tile_sized_rule, semantics=ARRANGEMENT, export=NOT_YET)
-def tile_sized(xp: ArrayModule, x: Array, *sizes: Array, repeats: Any) -> Array:
-    """`tile` where some repeats are scalar tensors; they stand for the `None`s of `repeats`."""
-    return _tile.primitive.kernel(xp, x, repeats=filled(repeats, sizes))
-
-
-def _untile_sized_rule(g: Spec, x: Spec, *sizes: Spec, repeats: Any) -> Spec:
-    return Spec(x.shape, g.dtype)
-
-
-@primitive(_untile_sized_rule, semantics=ARRANGEMENT, reads={1: SHAPE}, export=GRADIENT_STEP)
-def tile_sum_sized(xp: ArrayModule, g: Array, x: Array, *sizes: Array, repeats: Any) -> Array:
-    """The sum of the copies that `tile_sized` made of `x`."""
-    return tile_sum.primitive.kernel(xp, g, repeats=filled(repeats, sizes), rank=x.ndim)
-
-
-def _tile_sized_gradient(g: Tensor, y: Tensor, x: Tensor, *sizes: Tensor, repeats: Any) -> Any:
-    return (tile_sum_sized(g, x, *sizes, repeats=repeats), *[None] * len(sizes))
-
-
-tile_sized.joint_gradient(_tile_sized_gradient)
-
-
-def _tile_sum_sized_gradient(
-    gg: Tensor, y: Tensor, g: Tensor, x: Tensor, *sizes: Tensor, repeats: Any
-) -> Any:
-    return (tile_sized(gg, *sizes, repeats=repeats), None, *[None] * len(sizes))
-
-
-tile_sum_sized.joint_gradient(_tile_sum_sized_gradient)
-
-tile_sum.declare(stackable=Absent("it adds up numbers"))
-tile_sum_sized.declare(stackable=Absent("it adds up numbers"))
-
-
-def tile(x: Any, repeats: Any) -> Tensor:
-    """`x` laid side by side `repeats[i]` times along axis i.
-
-    Args:
-        x: tensor of any shape.
-        repeats: an int or one for each axis; the shorter of shape and repeats gets ones in front.
-
-    Returns:
-        A tensor of shape `x.shape * repeats`.
-
-    Raises:
-        ShapeError: a repeat is negative.
-    """
-    counts, tensors = sizes_of(repeats, "tile")
-    if tensors:
-        dynamic: Tensor = tile_sized(x, *tensors, repeats=counts)
-        return dynamic
-    result: Tensor = _tile(x, repeats=counts)
-    return result
-
-
-# ------------------------------------------------------------------ repeat
-
-
-def _repeat_rule(x: Spec, *, repeats: Any, axis: int) -> Spec:
-    place = shapes.canonical_axis(axis, len(x.shape), "repeat")
-    n = x.shape[place]
-    if isinstance(repeats, tuple):
-        if n not in (None, len(repeats)) or min(repeats, default=0) < 0:
-            raise ShapeError(
-                f"repeat: axis {axis} of shape {x.shape} needs {n} repeats >= 0, got {repeats}"
-            )
-        n = sum(repeats)
-    elif repeats < 0:
-        raise ShapeError(f"repeat: repeats must be 0 or more, got {repeats}")
-    else:
-        n = None if n is None else n * repeats
-    return Spec((*x.shape[:place], n, *x.shape[place + 1 :]), x.dtype)
-
-
-@primitive(_repeat_rule, name="repeat", semantics=ARRANGEMENT, text="beside numbers")
-def _repeat(xp: ArrayModule, x: Array, *, repeats: Any, axis: int) -> Array:
-    """Each slice along an axis several times in a row."""
-    place = shapes.canonical_axis(axis, x.ndim, "repeat")
-    n = sum(repeats) if isinstance(repeats, tuple) else x.shape[place] * repeats
-    shapes.bounded("repeat", *x.shape[:place], n, *x.shape[place + 1 :])
-    return xp.repeat(x, repeats, axis)
-
-
-def _unrepeat_rule(g: Spec, *, repeats: Any, axis: int) -> Spec:
-    place = axis % len(g.shape)
-    n = g.shape[place]
-    if isinstance(repeats, tuple):
-        n = len(repeats)
-    elif n is not None:
-        n //= repeats
-    return Spec((*g.shape[:place], n, *g.shape[place + 1 :]), g.dtype)
-
-
-@primitive(_unrepeat_rule, semantics=ARRANGEMENT, export=GRADIENT_STEP)
-def repeat_sum(xp: ArrayModule, g: Array, *, repeats: Any, axis: int) -> Array:
-    """The sums over the runs that `repeat` made."""
-    place = axis % g.ndim
-    if not isinstance(repeats, tuple):
-        folded = (*g.shape[:place], g.shape[place] // repeats, repeats, *g.shape[place + 1 :])
-        return g.reshape(folded).sum(axis=place + 1, dtype=g.dtype)
-    out = xp.zeros((*g.shape[:place], len(repeats), *g.shape[place + 1 :]), g.dtype)
-    owner = np.repeat(np.arange(len(repeats)), repeats)
-    scatter_at(xp, "add", out, (slice(None),) * place + (xp.asarray(owner),), g)
-    return out
-
-
-def _repeat_gradient(g: Tensor, y: Tensor, x: Tensor, *, repeats: Any, axis: int) -> Tensor:
-    if repeats == 0:
-        zeros: Tensor = PRIMITIVES["zeros_like"].op(x)
-        return zeros
-    result: Tensor = repeat_sum(g, repeats=repeats, axis=axis)
-    return result
-
-
-_repeat.gradients(_repeat_gradient)
-_repeat.declare(batch=ALONG_AXIS)
-repeat_sum.gradients(lambda g, y, x, *, repeats, axis: _repeat(g, repeats=repeats, axis=axis))
-repeat_sum.declare(batch=ALONG_AXIS, stackable=Absent("it adds up numbers"))
-
-
-def _repeated_spec(a: Bound) -> Spec:
-    x = as_tensor(a["x"])
-    if a["axis"] is None:
-        return Spec((None,), x.dtype)
-    dims = list(x.shape)
-    dims[shapes.canonical_axis(a["axis"], len(dims), "repeat")] = None
-    return Spec(dims, x.dtype)
-
-
-@needs_values("repeats", gives=_repeated_spec)
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
-    """Each element, or each slice along `axis`, several times in a row.
-
-    Args:
-        x: tensor of any shape.
-        repeats: an int, or one for each slice.
-        axis: along which; by default `x` is flattened first.
-
-    Returns:
-        A tensor longer along `axis`.
-
-    Raises:
-        ShapeError: a repeat is negative, or there is not one for each slice.
-    """
-    if axis is None:
-        x, axis = ravel(x), 0
-    if not is_tensor(repeats) and type(repeats) is int:
-        counts: Any = repeats
-    else:
-        counts = tuple(int(r) for r in np.ravel(np.asarray(repeats)))
-        counts = counts[0] if len(counts) == 1 else counts
-    result: Tensor = _repeat(x, repeats=counts, axis=axis)
-    return result
-
 
 # ------------------------------------------------------------------ mirror and shift
 

@@ -1,0 +1,240 @@
+"""Axes of a tensor: their order, and those of size 1. The results are views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    ALONG_AXIS,
+    VIEW,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.errors import ShapeError
+from trainkit.core.shapes import Dims, Spec
+from trainkit.core.symbolic_tensor import SymbolicTensor
+from trainkit.core.tensor import Tensor
+from trainkit.ops.arrays.shaping import as_tensor, known_sizes
+
+
+def _transpose_rule(x: Spec, *, axes: tuple[int, ...] | None = None) -> Spec:
+    return Spec(tuple(x.shape[i] for i in _permutation(axes, len(x.shape))), x.dtype)
+
+
+def _permutation(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    if axes is None:
+        return tuple(range(rank))[::-1]
+    order = shapes.canonical_axes(tuple(axes), rank, "transpose")
+    if len(order) != rank:
+        raise ShapeError(f"transpose: axes {tuple(axes)} must name each of the {rank} axes once")
+    return order
+
+
+@primitive(_transpose_rule, name="transpose", semantics=VIEW, text="beside numbers")
+def _transpose(xp: ArrayModule, x: Array, *, axes: tuple[int, ...] | None = None) -> Array:
+    """The axes in another order."""
+    return x.transpose() if axes is None else x.transpose(axes)
+
+
+def _transpose_gradient(g: Tensor, y: Tensor, x: Tensor, *, axes: Any = None) -> Tensor:
+    if axes is None:
+        result: Tensor = _transpose(g)
+        return result
+    rank = len(axes)
+    inverse = [0] * rank
+    for position, axis in enumerate(axes):
+        inverse[axis % rank] = position
+    back: Tensor = _transpose(g, axes=tuple(inverse))
+    return back
+
+
+_transpose.gradients(_transpose_gradient)
+
+
+def transpose(x: Any, axes: Any = None) -> Tensor:
+    """`x` with its axes in another order.
+
+    Args:
+        x: tensor of any shape.
+        axes: axis `axes[i]` of `x` becomes axis i of the result; by default their order is
+            reversed.
+
+    Returns:
+        A tensor of shape `(x.shape[axes[0]], ...)`.
+
+    Raises:
+        ShapeError: `axes` does not name each axis once.
+    """
+    if axes is None:
+        result: Tensor = _transpose(x)
+    else:
+        order = known_sizes(axes, "transpose", "the axes")
+        result = _transpose(x, axes=order)
+    return result
+
+
+def swap_last_axes(x: Any) -> Tensor:
+    """`x` (..., n, m) as (..., m, n).
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+    """
+    rank = x._array.ndim if type(x) is Tensor else len(as_tensor(x).shape)
+    if rank == 2:
+        result: Tensor = _transpose(x)
+        return result
+    if rank < 2:
+        raise ShapeError(f"matrices have two axes at least, got shape {tuple(as_tensor(x).shape)}")
+    swapped: Tensor = _transpose(x, axes=(*range(rank - 2), rank - 1, rank - 2))
+    return swapped
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+    """`x` with `axis1` and `axis2` exchanged.
+
+    Raises:
+        ShapeError: an axis is out of range.
+    """
+    x = as_tensor(x)
+    rank = len(x.shape)
+    order = list(range(rank))
+    one = shapes.canonical_axis(axis1, rank, "swapaxes")
+    two = shapes.canonical_axis(axis2, rank, "swapaxes")
+    order[one], order[two] = two, one
+    result: Tensor = _transpose(x, axes=tuple(order))
+    return result
+
+
+def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+    """`x` with the axes `source` moved to the positions `destination`; the others keep their order.
+
+    Args:
+        x: tensor of any shape.
+        source: an axis or a sequence of axes.
+        destination: as many positions.
+
+    Raises:
+        ShapeError: an axis is out of range or named twice, or the numbers of axes differ.
+    """
+    x = as_tensor(x)
+    rank = len(x.shape)
+    come = shapes.canonical_axes(source, rank, "moveaxis")
+    go = shapes.canonical_axes(destination, rank, "moveaxis")
+    if len(come) != len(go):
+        raise ShapeError(f"moveaxis: {len(come)} axes to move, {len(go)} places for them")
+    order = [axis for axis in range(rank) if axis not in come]
+    for place, axis in sorted(zip(go, come, strict=True)):
+        order.insert(place, axis)
+    result: Tensor = _transpose(x, axes=tuple(order))
+    return result
+
+
+def _axes(axis: Any) -> tuple[int, ...]:
+    return (axis,) if type(axis) is int else tuple(int(a) for a in np.ravel(axis))
+
+
+def _expand_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
+    return Spec(_expanded(x.shape, axis), x.dtype)
+
+
+def _expanded(dims: Dims, axis: tuple[int, ...]) -> Any:
+    rank = len(dims) + len(axis)
+    places = shapes.canonical_axes(axis, rank, "expand_dims")
+    rest = iter(dims)
+    return tuple(1 if i in places else next(rest) for i in range(rank))
+
+
+@primitive(_expand_rule, name="expand_dims", semantics=VIEW, text="beside numbers")
+def _expand_dims(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
+    """New axes of size 1."""
+    if len(axis) == 1 and -x.ndim - 1 <= axis[0] <= x.ndim:
+        at = axis[0] % (x.ndim + 1)
+        return x.reshape((*x.shape[:at], 1, *x.shape[at:]))
+    return x.reshape(_expanded(x.shape, axis))
+
+
+def expand_dims(x: Any, axis: Any) -> Tensor:
+    """`x` with new axes of size 1.
+
+    Args:
+        x: tensor of any shape.
+        axis: place, or sequence of places, of the new axes in the result.
+
+    Returns:
+        A tensor with the elements of `x`.
+
+    Raises:
+        ShapeError: `axis` is out of range.
+    """
+    result: Tensor = _expand_dims(x, axis=_axes(axis))
+    return result
+
+
+def _squeeze_rule(x: Spec, *, axis: tuple[int, ...]) -> Spec:
+    return Spec(_squeezed(x.shape, axis), x.dtype)
+
+
+def _squeezed(dims: Dims, axis: tuple[int, ...]) -> Any:
+    places = shapes.canonical_axes(axis, len(dims), "squeeze")
+    for i in places:
+        if dims[i] not in (1, None):
+            raise ShapeError(
+                f"squeeze: axis {i} of a tensor of shape {dims} has size {dims[i]}; only axes of "
+                "size 1 go away"
+            )
+    return tuple(n for i, n in enumerate(dims) if i not in places)
+
+
+@primitive(_squeeze_rule, name="squeeze", semantics=VIEW, text="beside numbers")
+def _squeeze(xp: ArrayModule, x: Array, *, axis: tuple[int, ...]) -> Array:
+    """Take axes of size 1 away."""
+    return x.reshape(_squeezed(x.shape, axis))
+
+
+_expand_dims.gradients(lambda g, y, x, *, axis: _squeeze(g, axis=axis))
+
+
+_expand_dims.declare(batch=ALONG_AXIS)
+
+
+_squeeze.gradients(
+    lambda g, y, x, *, axis: _expand_dims(g, axis=tuple(a % len(x.shape) for a in axis))
+)
+
+
+_squeeze.declare(batch=ALONG_AXIS)
+
+
+def squeeze(x: Any, axis: Any = None) -> Tensor:
+    """`x` without axes of size 1.
+
+    Args:
+        x: tensor of any shape.
+        axis: axis, or sequence of axes, to take away; by default all that are known to have size 1.
+
+    Returns:
+        A tensor with the elements of `x`.
+
+    Raises:
+        ShapeError: an axis is out of range or its size is not 1; that of a model's symbol must be
+            known.
+    """
+    if axis is None:
+        x = as_tensor(x)
+        places = tuple(i for i, n in enumerate(x.shape) if n == 1)
+        result: Tensor = _squeeze(x, axis=places) if places else x
+        return result
+    if isinstance(x, SymbolicTensor) and not x.unknown_sizes_fit:
+        dims = tuple(x.shape)
+        places = shapes.canonical_axes(axis, len(dims), "squeeze")
+        if [i for i in places if dims[i] is None]:
+            raise ShapeError(
+                f"squeeze: axis {axis} of a symbol of shape {dims} has no known size; only axes of "
+                "size 1 go away"
+            )
+    result = _squeeze(x, axis=_axes(axis))
+    return result
