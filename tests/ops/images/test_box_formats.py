@@ -74,7 +74,7 @@ def test_boxes_are_cut_off_and_empty_ones_lose_their_label():
 
 def test_crop_and_pad_are_each_others_inverse_inside():
     moved = boxes.pad(CORNERS, top=3, left=7)
-    np.testing.assert_array_equal(moved.numpy(), [*CORNERS, 7, 3, 7, 3])
+    np.testing.assert_array_equal(moved.numpy(), CORNERS + np.array([7, 3, 7, 3]))
     back = boxes.crop(moved, 3, 7, HEIGHT, WIDTH)
     np.testing.assert_array_equal(back.numpy(), CORNERS)
     np.testing.assert_array_equal(
@@ -91,7 +91,9 @@ def affine(angle=0.0, x=0.0, y=0.0, scale=1.0, shear=0.0, **more):
 
 def test_affine_boxes_move_as_their_corners_do():
     np.testing.assert_allclose(affine(), CORNERS, atol=1e-4)
-    np.testing.assert_allclose(affine(x=0.25, y=-0.5), [*CORNERS, 20, -20, 20, -20], atol=1e-4)
+    np.testing.assert_allclose(
+        affine(x=0.25, y=-0.5), CORNERS + np.array([20, -20, 20, -20]), atol=1e-4
+    )
     np.testing.assert_allclose(
         affine(angle=180.0), np.array([80, 40, 80, 40]) - CORNERS[..., [2, 3, 0, 1]], atol=1e-4
     )

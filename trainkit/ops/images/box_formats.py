@@ -153,7 +153,8 @@ def convert_format(
             f"convert_format: boxes must have 4 numbers each, got shape {tuple(tensor.shape)}"
         )
     source, target = _known("convert_format", source), _known("convert_format", target)
-    if "rel_" in source + target and (width is None or height is None):
+    differ = source.startswith("rel_") != target.startswith("rel_")
+    if differ and (width is None or height is None):
         raise InvalidArgumentError(
             f"convert_format: between {source!r} and {target!r} the size of the image must be "
             f"given, got height {height} and width {width}"
