@@ -17,6 +17,7 @@ from trainkit.ops.neural import (
     ctc,
     dense,
     embedding,
+    fake_quant,
     fused_attention,
     fused_normalization,
     recurrence,
@@ -38,6 +39,8 @@ FOLD = {"kernel_size": (2, 2), "dilation": (1, 1), "padding": (1, 0), "stride": 
 BATCH = {"axis": (2,), "epsilon": 0.1, "over_batch": True}
 LAYER = {"axis": (1, 2), "epsilon": 0.1, "over_batch": False}
 SLOPES = normal(2, 3, 2), normal(2, 3, 2)
+LOW, HIGH = np.array(-1.0), np.array(2.0)
+FAKE = {"num_bits": 50, "narrow_range": False}
 RECTIFIED = away_from([0], 5, 3)
 
 
@@ -81,6 +84,18 @@ def through_lstm_without_memory(projected, h, c, kernel):
 
 
 CASES = [
+    # ---- fake quantization; with so many steps the line is smooth
+    case("fake_quant", fake_quant.fake_quant, away_from([-1, 2], 3, 4), LOW, HIGH, **FAKE, order=1),
+    case(
+        "fake_quant",
+        fake_quant.fake_quant,
+        away_from([-1, 2], 3, 4),
+        np.full(4, -1.0),
+        np.full(4, 2.0),
+        num_bits=50,
+        narrow_range=True,
+        order=1,
+    ),
     # ---- convolution
     case("conv", ops.conv, normal(2, 5, 2), normal(3, 2, 3), strides=2),
     case("conv", ops.conv, normal(1, 4, 5, 2), normal(2, 3, 2, 2), padding="same"),

@@ -5,6 +5,7 @@ import numpy as np
 from tests.conformance.table import case, distinct, normal
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.metrics import accuracy
+from trainkit.ops.neural.fake_quant import float8_rounded
 
 
 def op(name):
@@ -37,6 +38,8 @@ ROWS_WITHOUT_GRADIENT = [
     ],
     case("sparse_categorical_hits", accuracy._hits, PIVOTS - 1, ROWS[:, :, :3]),
     case("bitwise_not", op("bitwise_not"), BITS[0]),
+    case("float8_rounded", float8_rounded, ROWS * 100, kind="float8_e4m3fn"),
+    case("float8_rounded", float8_rounded, ROWS / 1e5, kind="float8_e5m2"),
     case("logical_not", op("logical_not"), TRUE),
     case("nextafter", op("nextafter"), ROWS, ROWS[0]),
     case("isclose", op("isclose"), UNLIKE, UNLIKE[0], rtol=0.1, atol=0.0, equal_nan=True),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from trainkit import models as models
     from trainkit import ops as ops
     from trainkit import optimizers as optimizers
+    from trainkit import quantizers as quantizers
     from trainkit import regularizers as regularizers
     from trainkit import visualization as visualization
     from trainkit import wrappers as wrappers
@@ -51,6 +52,7 @@ _FAMILIES = {
     "models": "trainkit.models",
     "ops": "trainkit.ops",
     "optimizers": "trainkit.optimizers",
+    "quantizers": "trainkit.quantizers",
     "random": "trainkit.ops.sampling.keras_random",
     "regularizers": "trainkit.regularizers",
     "visualization": "trainkit.visualization",
@@ -75,6 +77,7 @@ _MEMBERS = {
     "Model": "trainkit.models",
     "Operation": "trainkit.layers.base.operation",
     "Optimizer": "trainkit.optimizers",
+    "Quantizer": "trainkit.quantizers",
     "Regularizer": "trainkit.regularizers",
     "SeedGenerator": "trainkit.ops.sampling.keras_random",
     "Sequential": "trainkit.models",

@@ -1,0 +1,92 @@
+"""Numbers as they come back from few bits, with a gradient: fake quantization."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import ELEMENTWISE, FLAT, NO_LAYER, NOT_YET, Absent
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.tensor import Tensor
+from trainkit.ops.math.elementwise import (
+    add,
+    clip,
+    divide,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    multiply,
+    subtract,
+    where,
+)
+from trainkit.ops.math.rounding import floor
+
+# name: bits of the mantissa, exponent of the least normal number, greatest number
+FLOAT8 = {"float8_e4m3fn": (3, -6, 448.0), "float8_e5m2": (2, -14, 57344.0)}
+"""The formats of 8 bits that `float8_rounded` knows."""
+
+
+@primitive(shapes.broadcast, semantics=ELEMENTWISE, export=NOT_YET)
+def fake_quant(
+    xp: ArrayModule, x: Array, low: Array, high: Array, *, num_bits: int, narrow_range: bool
+) -> Array:
+    """`x` clipped to [low, high] and rounded to one of the `2**num_bits` numbers there.
+
+    The interval is moved so that 0 is one of them. Formula: TensorFlow's
+    `fake_quant_with_min_max_vars`. Inside of the interval the gradient is that of the identity;
+    outside it is that of the end to which `x` is clipped.
+    """
+    least, most = int(narrow_range), 2**num_bits - 1
+    empty = high == low
+    width = xp.where(empty, 1, high - low)
+    scale, inverse = width / (most - least), (most - least) / width
+    zero = xp.floor(xp.minimum(xp.maximum(least - low / scale, least), most) + 0.5)
+    start, end = (least - zero) * scale, (most - zero) * scale
+    first = xp.floor(0.5 - start * inverse)
+    steps = (xp.minimum(xp.maximum(x, start), end) - start) * inverse
+    return xp.where(empty, 0, xp.floor(steps - first + 0.5) * scale)
+
+
+def _ends(low: Tensor, high: Tensor, num_bits: int, narrow_range: bool) -> tuple[Any, Any]:
+    """The ends of the interval after it was moved."""
+    least, most = int(narrow_range), 2**num_bits - 1
+    scale = divide(subtract(high, low), most - least)
+    zero = floor(add(clip(subtract(least, divide(low, scale)), least, most), 0.5))
+    return multiply(subtract(least, zero), scale), multiply(subtract(most, zero), scale)
+
+
+def _by_x(g: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, **settings: Any) -> Any:
+    start, end = _ends(low, high, **settings)
+    return where(logical_and(greater_equal(x, start), less_equal(x, end)), g, 0.0)
+
+
+def _by_low(g: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, **settings: Any) -> Any:
+    return where(less(x, _ends(low, high, **settings)[0]), g, 0.0)
+
+
+def _by_high(g: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, **settings: Any) -> Any:
+    return where(greater(x, _ends(low, high, **settings)[1]), g, 0.0)
+
+
+fake_quant.gradients(_by_x, _by_low, _by_high)
+
+
+@primitive(
+    shapes.unchanged,
+    semantics=ELEMENTWISE,
+    no_gradient=FLAT,
+    lowering=Absent("it takes floats apart"),
+    export=NO_LAYER,
+)
+def float8_rounded(xp: ArrayModule, x: Array, *, kind: str) -> Array:
+    """The nearest number of a format of 8 bits, the even one of two; greater ones are clipped."""
+    mantissa, lowest, most = FLOAT8[kind]
+    wide = x.astype("float32") if x.dtype.itemsize < 4 else x
+    clipped = xp.minimum(xp.maximum(wide, -most), most)
+    _, exponent = xp.frexp(xp.maximum(xp.abs(clipped), 2.0**lowest))  # fractions in [1/2, 1)
+    step = xp.ldexp(xp.ones_like(wide), exponent - (mantissa + 1))
+    rounded = xp.rint(clipped / step) * step
+    return rounded.astype(x.dtype, copy=False)
