@@ -128,6 +128,7 @@ ROWS = [
     row(L.Dense, normal(3, 4), 2, activation="tanh", training=True),
     row(L.Dense, normal(3, 2, 4), 2, use_bias=False),
     row(L.EinsumDense, sequence, "abc,cd->abd", (None, 2), bias_axes="d"),
+    row(L.TernaryDense, normal(3, 4), 2, activation="tanh", gradient=False),
     row(L.Embedding, ints(5, 3, 2), 5, 3, gradient=False),
     row(L.ReversibleEmbedding, normal(2, 3), 5, 3, call={"reverse": True}, shape=False),
     row(L.InputLayer, normal(3, 4), (4,), gradient=False),

@@ -45,8 +45,8 @@ def test_unknown_names_are_answered_with_near_ones():
         layers.Dense(2, activation="rleu")
     with pytest.raises(ValueError, match="is no regularizer"):
         layers.Dense(2, kernel_regularizer="l7")
-    with pytest.raises(TypeError, match="lora_rank"):
-        layers.Dense(2, lora_rank=4)
+    with pytest.raises(TypeError, match="kernel_norm"):
+        layers.Dense(2, kernel_norm=4)
 
 
 def test_constraint_and_regularizer_travel_with_the_weight():

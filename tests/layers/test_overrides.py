@@ -133,9 +133,17 @@ def test_add_weight_takes_what_keras_does_by_position_and_refuses_doubles():
         layer.add_weight((2,), "ones", "float32", "w")
     with pytest.raises(ValueError, match="aggregation must be one of"):
         layer.add_weight((2,), aggregation="most")
-    with pytest.raises(NotImplementedError, match="overwrite_with_gradient"):
-        layer.add_weight((2,), overwrite_with_gradient=True)
     assert len(layer.weights) == 2
+
+
+def test_a_weight_may_ask_to_become_its_gradient():
+    layer = layers.Layer()
+    plain = layer.add_weight((2,), "ones", name="plain")
+    told = layer.add_weight((2,), "ones", overwrite_with_gradient=True, name="told")
+    optimizer = tk.optimizers.SGD(0.5)
+    optimizer.apply([ops.ones(2), ops.full((2,), 7.0)], [plain, told])
+    np.testing.assert_array_equal(plain, [0.5, 0.5])
+    np.testing.assert_array_equal(told, [7.0, 7.0])
 
 
 def test_paths_say_which_layers_were_being_built():

@@ -303,7 +303,7 @@ def _serialized_instance(target: Any) -> dict[str, Any]:
 
 def _identity(target: Any) -> dict[str, Any]:
     """Where the class of `target` is found again: its module, its name, its registered name."""
-    kind = type(target)
+    kind: Any = getattr(type(target), "plain_class", type(target))
     own = getattr(target, "_config_identity", None)
     if own is not None:
         return dict(zip(("module", "class_name", "registered_name"), own, strict=True))

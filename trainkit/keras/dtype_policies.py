@@ -8,6 +8,16 @@ from trainkit.layers.base.dtype_policy import DTypePolicy as DTypePolicy
 from trainkit.layers.base.dtype_policy import DTypePolicy as FloatDTypePolicy
 from trainkit.layers.base.dtype_policy import DTypePolicyMap as DTypePolicyMap
 from trainkit.layers.base.dtype_policy import policy_of as get
+from trainkit.layers.quantized.quantized_policies import AWQDTypePolicy as AWQDTypePolicy
+from trainkit.layers.quantized.quantized_policies import GPTQDTypePolicy as GPTQDTypePolicy
+from trainkit.layers.quantized.quantized_policies import Int4DTypePolicy as Int4DTypePolicy
+from trainkit.layers.quantized.quantized_policies import (
+    QuantizedDTypePolicy as QuantizedDTypePolicy,
+)
+from trainkit.layers.quantized.quantized_policies import (
+    QuantizedFloat8DTypePolicy as QuantizedFloat8DTypePolicy,
+)
+from trainkit.layers.quantized.quantized_policies import TernaryDTypePolicy as TernaryDTypePolicy
 
 
 def serialize(dtype_policy: DTypePolicy) -> dict[str, Any]:

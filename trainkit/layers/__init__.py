@@ -183,3 +183,4 @@ from trainkit.layers.rnn.rnn import RNN as RNN
 from trainkit.layers.rnn.time_distributed import TimeDistributed as TimeDistributed
 from trainkit.layers.rnn.time_distributed import Wrapper as Wrapper
 from trainkit.layers.spectral_normalization import SpectralNormalization as SpectralNormalization
+from trainkit.layers.ternary_dense import TernaryDense as TernaryDense

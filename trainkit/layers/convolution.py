@@ -6,13 +6,7 @@ from typing import Any
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError, ShapeError
-from trainkit.layers.base.arguments import (
-    format_of,
-    keep,
-    one_of,
-    sizes,
-    whole,
-)
+from trainkit.layers.base.arguments import format_of, keep, one_of, sizes, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import split_activation
@@ -114,10 +108,13 @@ class _Conv(_Windowed):
         kernel_regularizer, bias_regularizer: penalties on the weights.
         activity_regularizer: penalty on the output.
         kernel_constraint, bias_constraint: bounds on the weights.
+        lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
 
     Raises:
         ValueError: a setting is none of those above, or the channels do not fall into `groups`.
     """
+
+    _variants_in = "trainkit.layers.quantized.dense_variants"
 
     def __init__(
         self,
@@ -137,6 +134,8 @@ class _Conv(_Windowed):
         activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
+        lora_rank: int | None = None,
+        lora_alpha: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
@@ -159,6 +158,7 @@ class _Conv(_Windowed):
         shape = (*self.kernel_size, channels // self.groups, self.filters)
         self.kernel = self._weight("kernel", shape, "kernel")
         self.bias = self._bias_for(self.filters)
+        self._starts_lora()
 
     def call(self, inputs: Any) -> Any:
         bias = None if self.bias is None else self.bias.value()

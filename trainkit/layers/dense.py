@@ -13,6 +13,10 @@ from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.layers.fused_activation import dense
+from trainkit.layers.quantized.contractions import DENSE, EINSUM, leading_matrix
+from trainkit.layers.quantized.variants import HeldWeight
+
+_VARIANTS = "trainkit.layers.quantized.dense_variants"
 
 
 class Dense(Layer):
@@ -29,6 +33,8 @@ class Dense(Layer):
         kernel_regularizer, bias_regularizer: penalties on the weights.
         activity_regularizer: penalty on the output.
         kernel_constraint, bias_constraint: bounds on the weights.
+        lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
+        quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
 
     Raises:
         ValueError: units is no int above 0, or a name is that of nothing.
@@ -40,6 +46,9 @@ class Dense(Layer):
         >>> layer.kernel.shape, layer.bias.shape
         (TensorShape([3, 2]), TensorShape([2]))
     """
+
+    _variants_in = _VARIANTS
+    _kernel = HeldWeight("kernel")
 
     def __init__(
         self,
@@ -53,23 +62,28 @@ class Dense(Layer):
         activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
+        lora_rank: int | None = None,
+        lora_alpha: float | None = None,
+        quantization_config: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         keep(self, locals())
+        self.lora_alpha = lora_rank if lora_alpha is None else lora_alpha
         self.units = whole(self, "units", units)
         self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         features = input_shape[-1]
-        self.kernel = self.add_weight(
-            "kernel",
-            (features, self.units),
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        if self._builds_plain((features, self.units)):
+            self.kernel = self.add_weight(
+                "kernel",
+                (features, self.units),
+                initializer=self.kernel_initializer,
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            )
         self.bias = None
         if self.use_bias:
             self.bias = self.add_weight(
@@ -80,6 +94,11 @@ class Dense(Layer):
                 constraint=self.bias_constraint,
             )
         self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
+        self._starts_lora()
+
+    def kernel_matrix_shape(self) -> tuple[int, int]:
+        """How many inputs and outputs the kernel has."""
+        return DENSE.matrix(self, self.kernel.shape)
 
     def call(self, inputs: Any, training: Any = None) -> Any:
         return dense(inputs, self.kernel, self.bias, self.activation)
@@ -99,6 +118,9 @@ class EinsumDense(Layer):
         kernel_regularizer, bias_regularizer: penalties on the weights.
         activity_regularizer: penalty on the output.
         kernel_constraint, bias_constraint: bounds on the weights.
+        lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
+        gptq_unpacked_column_size: outputs of the kernel as a matrix, where a file says them.
+        quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
 
     Raises:
         ShapeError: the equation does not fit the input or `output_shape`.
@@ -107,6 +129,9 @@ class EinsumDense(Layer):
         >>> tk.layers.EinsumDense("abc,cd->abd", output_shape=(None, 8))(tk.ones((2, 5, 4))).shape
         TensorShape([2, 5, 8])
     """
+
+    _variants_in = _VARIANTS
+    _kernel = HeldWeight("kernel")
 
     def __init__(
         self,
@@ -121,6 +146,10 @@ class EinsumDense(Layer):
         activity_regularizer: Any = None,
         kernel_constraint: Any = None,
         bias_constraint: Any = None,
+        lora_rank: int | None = None,
+        lora_alpha: float | None = None,
+        gptq_unpacked_column_size: int | None = None,
+        quantization_config: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
@@ -130,21 +159,28 @@ class EinsumDense(Layer):
         )
         del arguments["output_shape"]
         keep(self, arguments)
+        self.lora_alpha = lora_rank if lora_alpha is None else lora_alpha
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "output_shape": list(self.partial_output_shape)}
+
+    def kernel_matrix_shape(self) -> tuple[int, int]:
+        """How many inputs and outputs the kernel has, as a matrix."""
+        return leading_matrix(self, EINSUM, self.kernel.shape)
 
     def build(self, input_shape: Any) -> None:
         kernel_shape, bias_shape = einsum_shapes(
             self.equation, self.bias_axes, input_shape, self.partial_output_shape
         )
-        self.kernel = self.add_weight(
-            "kernel",
-            kernel_shape,
-            initializer=self._initializer(),
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
+        self._input_rank = len(input_shape)
+        if self._builds_plain(kernel_shape):
+            self.kernel = self.add_weight(
+                "kernel",
+                kernel_shape,
+                initializer=self._initializer(),
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            )
         self.bias = None
         if bias_shape is not None:
             self.bias = self.add_weight(
@@ -154,6 +190,7 @@ class EinsumDense(Layer):
                 regularizer=self.bias_regularizer,
                 constraint=self.bias_constraint,
             )
+        self._starts_lora()
 
     def _initializer(self) -> Any:
         """The kernel's, which counts the axes that are summed over as inputs, others as outputs."""

@@ -7,6 +7,9 @@ from typing import Any
 from trainkit import ops
 from trainkit.layers.base.arguments import keep, whole
 from trainkit.layers.base.layer import Layer
+from trainkit.layers.quantized.variants import HeldWeight
+
+_VARIANTS = "trainkit.layers.quantized.embedding_variants"
 
 
 class Embedding(Layer):
@@ -23,6 +26,8 @@ class Embedding(Layer):
         embeddings_constraint: bounds on it.
         mask_zero: whether later layers skip steps whose index is 0.
         weights: the table itself, in a list, in place of an initializer.
+        lora_rank, lora_alpha: arguments of `enable_lora`, which is called when the layer is built.
+        quantization_config: a `QuantizationConfig`, for a quantized `dtype`.
 
     Raises:
         InvalidArgumentError: an index is outside the table.
@@ -33,6 +38,9 @@ class Embedding(Layer):
         TensorShape([1, 3, 4])
     """
 
+    _variants_in = _VARIANTS
+    _embeddings = HeldWeight("embeddings")
+
     def __init__(
         self,
         input_dim: int,
@@ -42,6 +50,9 @@ class Embedding(Layer):
         embeddings_constraint: Any = None,
         mask_zero: bool = False,
         weights: Any = None,
+        lora_rank: int | None = None,
+        lora_alpha: float | None = None,
+        quantization_config: Any = None,
         **kwargs: Any,
     ) -> None:
         kwargs.pop("input_length", None)
@@ -49,6 +60,7 @@ class Embedding(Layer):
         arguments = locals()
         del arguments["weights"]
         keep(self, arguments)
+        self.lora_alpha = lora_rank if lora_alpha is None else lora_alpha
         self.supports_masking = mask_zero
         self.autocast = False
         self.input_dim = whole(self, "input_dim", input_dim)
@@ -63,13 +75,15 @@ class Embedding(Layer):
         return config
 
     def build(self, input_shape: Any = None) -> None:
-        self.embeddings = self.add_weight(
-            "embeddings",
-            (self.input_dim, self.output_dim),
-            initializer=self.embeddings_initializer,
-            regularizer=self.embeddings_regularizer,
-            constraint=self.embeddings_constraint,
-        )
+        if self._builds_plain((self.input_dim, self.output_dim)):
+            self.embeddings = self.add_weight(
+                "embeddings",
+                (self.input_dim, self.output_dim),
+                initializer=self.embeddings_initializer,
+                regularizer=self.embeddings_regularizer,
+                constraint=self.embeddings_constraint,
+            )
+        self._starts_lora()
 
     def call(self, inputs: Any) -> Any:
         if not inputs.dtype.is_integer:
@@ -105,6 +119,8 @@ class ReversibleEmbedding(Embedding):
         TensorShape([1, 2, 10])
     """
 
+    _variants_in = _VARIANTS
+
     def __init__(
         self,
         input_dim: int,
@@ -133,7 +149,7 @@ class ReversibleEmbedding(Embedding):
 
     def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
-        if not self.tie_weights:
+        if not self.tie_weights and not self._is_quantized:
             self.reverse_embeddings = self.add_weight(
                 "reverse_embeddings",
                 (self.output_dim, self.input_dim),

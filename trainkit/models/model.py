@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import inspect
 import os
 import warnings
@@ -326,6 +327,68 @@ class Model(Looped):
                 changed then.
         """
         set_state_tree(self, state_tree)
+
+    def quantize(  # type: ignore[override]
+        self,
+        mode: Any = None,
+        config: Any = None,
+        filters: Any = None,
+        verbose: bool = True,
+        **kwargs: Any,
+    ) -> Any:
+        """Quantize all layers that can be; an error leaves the model as it was.
+
+        Args:
+            mode: `"int8"`, `"int4"`, `"float8"`, `"ternary"`, `"gptq"` or `"awq"`.
+            config: a `QuantizationConfig` in place of the mode's own; `"gptq"` and `"awq"` need
+                theirs, with data, and quantize the layers of the blocks that it or
+                `get_quantization_layer_structure` names.
+            filters: only layers in whose name this regular expression is found, or one of a list of
+                such, or for which this function of a layer is true.
+            verbose: whether the report is printed.
+            **kwargs: `type_check`, whether classes derived from layers are left alone.
+
+        Returns:
+            A `QuantizationReport`.
+
+        Raises:
+            ValueError: an argument is none that there is, or a layer is not built.
+        """
+        type_check = kwargs.pop("type_check", True)
+        if kwargs:
+            raise ValueError(
+                f"{type(self).__name__}.quantize has no arguments {', '.join(map(repr, kwargs))}"
+            )
+        config = self._resolved_quantization(mode, config)
+        self._check_quantize_args(config.mode, self.compute_dtype)
+        quantizing: Any = importlib.import_module("trainkit.models.quantizing")
+        report = quantizing.quantize_model(self, config, filters, verbose, type_check)
+        self._quantization_report = report
+        self._forget_steps()
+        return report
+
+    def get_quantization_layer_structure(self, mode: Any = None) -> Any:
+        """What modes that look at data calibrate; a class with blocks says it.
+
+        Args:
+            mode: of the quantization.
+
+        Returns:
+            `{"pre_block_layers": layers, "sequential_blocks": blocks}`, or `None`.
+        """
+        return None
+
+    def quantization_summary(self, verbose: bool = True) -> str:
+        """A text about the quantized layers: dtype policies, bytes, how much smaller they are.
+
+        Args:
+            verbose: whether it is printed.
+        """
+        quantizing: Any = importlib.import_module("trainkit.models.quantizing")
+        text: str = quantizing.summary_of_quantization(self)
+        if verbose:
+            print(text)
+        return text
 
     def to_json(self, **kwargs: Any) -> str:
         """How the model is made, without weights, as JSON; `kwargs` are those of `json.dumps`."""

@@ -96,6 +96,8 @@ def layout(model: Trackable, skipped: Iterable[Any] = ()) -> list[Saveable]:
 
 def overrides(part: Any, method: str) -> bool:
     """Whether the class of `part`, or a base of it outside of this package, has its own method."""
+    if getattr(type(part), "_stores_itself", False):
+        return True
     first = next((base for base in type(part).__mro__ if method in base.__dict__), None)
     return first is not None and not first.__module__.startswith("trainkit.")
 

@@ -14,8 +14,7 @@ import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
 from trainkit.core.dispatch import native
-from trainkit.kernels.jit import kernel_family
-from trainkit.kernels.jit.code_store import cache_root
+from trainkit.kernels.jit import generated, kernel_family
 
 _NUMBA = """
 import numba
@@ -73,7 +72,7 @@ def cache_folders() -> list[Path]:
     """Where compiled code lies: of the library's own kernels, of generated ones, and of graphs."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     package = Path(trainkit.__path__[0]) / "kernels" / "compiled" / "__pycache__"
-    own = cache_root()
+    own = generated.cache_folder()
     return [Path(named) if named else package, own / "generated", own / "machine"]
 
 

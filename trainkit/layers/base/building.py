@@ -42,7 +42,12 @@ def marking_built(build: Callable[..., None]) -> Callable[..., None]:
 
 def state_of(layer: Any) -> dict[str, Any]:
     """What `layer` is made of now."""
-    return {**layer.__dict__, "_own": list(layer._own), "_losses": list(layer._losses)}
+    return {
+        **layer.__dict__,
+        "_own": list(layer._own),
+        "_losses": list(layer._losses),
+        "__class__": type(layer),
+    }
 
 
 def state_of_all(layer: Any) -> list[tuple[Any, dict[str, Any]]]:
@@ -53,6 +58,8 @@ def state_of_all(layer: Any) -> list[tuple[Any, dict[str, Any]]]:
 def put_back(states: list[tuple[Any, dict[str, Any]]]) -> None:
     """Make layers what they were when `state_of_all` looked."""
     for layer, state in states:
+        state = dict(state)
+        object.__setattr__(layer, "__class__", state.pop("__class__"))
         layer.__dict__.clear()
         layer.__dict__.update(state)
 

@@ -15,6 +15,9 @@ from trainkit.core.registry import serialize_object
 # These come from Layer.get_config in a form of their own.
 _BASE = {"name", "trainable", "dtype", "activity_regularizer", "autocast", "weights"}
 
+# Arguments of Keras's layers whose configs leave them out where they are `None`.
+_IF_GIVEN = {"lora_rank", "lora_alpha", "gptq_unpacked_column_size"}
+
 
 @cache
 def _parameters(kind: Any) -> tuple[tuple[str, bool], ...]:
@@ -82,7 +85,9 @@ def arguments_of(target: Any, given: tuple[tuple[Any, ...], dict[str, Any]]) -> 
         if name in _BASE or name in theirs:
             continue
         if ours and hasattr(target, name):
-            config[name] = _plain(target, getattr(target, name))
+            value = getattr(target, name)
+            if value is not None or name not in _IF_GIVEN:
+                config[name] = _plain(target, value)
         elif name in bound:
             config[name] = _plain(target, bound[name])
     return config

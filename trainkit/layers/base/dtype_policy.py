@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from trainkit.core import dtypes
@@ -12,6 +12,10 @@ from trainkit.core.registry import Registry, deserialize_object, serialize_objec
 from trainkit.layers.base.autocast import to_input
 
 POLICIES = Registry("dtype_policies", "dtype policy")
+BY_NAME: list[Callable[[str], Any]] = []
+"""What knows policies of other kinds by their names; each gives one or `None`."""
+
+_NAMED_BY_DEFAULT = ("name", "source_name")
 _MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
@@ -26,7 +30,7 @@ class DTypePolicy:
     Attributes:
         variable_dtype: name of the dtype of weights.
         compute_dtype: name of the dtype of the arithmetic.
-        quantization_mode: `None`; layers are not quantized.
+        quantization_mode: how weights are kept in few bits; `None` for floats.
 
     Raises:
         TypeError: the name is no text.
@@ -38,7 +42,7 @@ class DTypePolicy:
         ('float16', 'float32')
     """
 
-    quantization_mode: None = None
+    quantization_mode: str | None = None
     name: str
     variable_dtype: str
     compute_dtype: str
@@ -62,6 +66,10 @@ class DTypePolicy:
     @property
     def _config_identity(self) -> tuple[str, str, str | None] | None:
         return ("keras", "DTypePolicy", None) if type(self) is DTypePolicy else None
+
+    def at(self, path: str | None) -> DTypePolicy:
+        """The policy of the layer with this path."""
+        return self
 
     def convert_input(self, x: Any, autocast: bool, dtype: Any) -> Any:
         """An argument of a layer call in the dtype in which the layer computes.
@@ -89,7 +97,7 @@ class DTypePolicy:
         return hash(self.name)
 
     def __repr__(self) -> str:
-        return f'<DTypePolicy "{self.name}">'
+        return f'<{type(self).__name__} "{self.name}">'
 
 
 class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
@@ -121,6 +129,11 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
     name = property(lambda self: f"map_{self.default_policy.name}")
     variable_dtype = property(lambda self: self.default_policy.variable_dtype)
     compute_dtype = property(lambda self: self.default_policy.compute_dtype)
+    quantization_mode = property(lambda self: self.default_policy.quantization_mode)
+
+    def at(self, path: str | None) -> DTypePolicy:
+        """The policy of the layer with this path; the default for one that has none yet."""
+        return self.default_policy if path is None else self[path]
 
     def __getitem__(self, key: str) -> DTypePolicy:
         if key in self._policies:
@@ -151,10 +164,14 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
         return len(self._policies)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            "default_policy": serialize_object(self._given),
-            "policy_map": serialize_object(self._policies),
-        }
+        described = serialize_object(self._policies)
+        if self._given is None:  # what is the default when it is read counts for all then
+            for policy in described.values():
+                policy["config"] = {
+                    key: None if key in _NAMED_BY_DEFAULT else value
+                    for key, value in policy["config"].items()
+                }
+        return {"default_policy": serialize_object(self._given), "policy_map": described}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> DTypePolicyMap:
@@ -231,7 +248,8 @@ def policy_of(dtype: Any) -> DTypePolicy:
         )
         return found
     if isinstance(dtype, str):
-        return DTypePolicy(dtype)
+        named = next((found for read in BY_NAME if (found := read(dtype)) is not None), None)
+        return DTypePolicy(dtype) if named is None else named
     try:
         return DTypePolicy(dtypes.as_dtype(dtype).name)
     except TypeError as error:

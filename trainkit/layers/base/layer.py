@@ -13,7 +13,7 @@ from trainkit.core.errors import ConfigError, InvalidArgumentError, UnknownArgum
 from trainkit.core.registry import Registry, deserialize_object, serialize_object
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
 from trainkit.core.values.python_values import short_text
-from trainkit.core.variable import Variable
+from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.layers.base import mask_propagation, tracking, weight_budget
 from trainkit.layers.base.autocast import first_input, symbol_in, to_input
 from trainkit.layers.base.building import (
@@ -39,12 +39,13 @@ from trainkit.layers.base.paths import current_path, path_in, scope
 from trainkit.layers.base.rematerialization import SCOPES, rematerialize
 from trainkit.layers.base.weight_arguments import check_options, placed, set_autocast
 from trainkit.layers.base.weights import check_unlocked
+from trainkit.layers.quantized.quantizable import Quantizable, read_config
 
 LAYERS = Registry("layers", "layer")
 _HELD = masks.HELD
 
 
-class Layer(SpecsByRunning):
+class Layer(Quantizable, SpecsByRunning):
     """A function with weights; the base of all layers and models.
 
     A subclass sets its settings in `__init__`, makes weights in `build(input_shape)` with
@@ -184,7 +185,7 @@ class Layer(SpecsByRunning):
             regularizer: function of the weight whose result counts as a loss.
             constraint: function that puts the weight back into bounds after each optimizer step.
             aggregation: how replicas of it would be joined; kept as its attribute.
-            overwrite_with_gradient: must be false.
+            overwrite_with_gradient: whether optimizers put the gradient in the place of its value.
             name: such as `"kernel"`.
 
         Raises:
@@ -200,9 +201,11 @@ class Layer(SpecsByRunning):
         weight_budget.spend(self, label, sizes, wanted)
         default = "glorot_uniform" if wanted.is_floating else "zeros"
         make = initializers.get(default if initializer is None else initializer)
-        check_options(self, aggregation, overwrite_with_gradient)
+        check_options(self, aggregation)
         variable = Variable(make(sizes, dtype=wanted.name), name=label, dtype=wanted)
         set_autocast(variable, self if autocast else None)
+        if overwrite_with_gradient:
+            OVERWRITTEN[id(variable)] = variable
         variable.path = path_in(self, label)
         variable._numbered = False
         variable.trainable = bool(trainable)
@@ -297,8 +300,10 @@ class Layer(SpecsByRunning):
         kept = state_of_all(self) if FRAME.entry is None else []
         try:
             with scope(self):
+                if "name" in self.__dict__:  # else `_prepare` says what is wrong
+                    self.__dict__["_path"] = current_path()  # a map of dtype policies asks for it
                 args, kwargs = self._prepare(args, kwargs)
-                self.__dict__.update(built=True, _path=current_path(), _locked=self._locks)
+                self.__dict__.update(built=True, _locked=self._locks)
                 y = self(*args, **kwargs)
                 if y is None:
                     self.__dict__["_gave_none"] = True
@@ -368,17 +373,17 @@ class Layer(SpecsByRunning):
     @property
     def dtype(self) -> str:
         """Name of the dtype in which weights are kept."""
-        return self.dtype_policy.variable_dtype
+        return self.variable_dtype
 
     @property
     def variable_dtype(self) -> str:
         """Name of the dtype in which weights are kept."""
-        return self.dtype_policy.variable_dtype
+        return self.dtype_policy.at(self._path).variable_dtype
 
     @property
     def compute_dtype(self) -> str:
         """Name of the dtype of the arithmetic, to which floating inputs are cast."""
-        return self.dtype_policy.compute_dtype
+        return self.dtype_policy.at(self._path).compute_dtype
 
     @property
     def input_dtype(self) -> str:
@@ -432,7 +437,7 @@ class Layer(SpecsByRunning):
             arguments where it takes several.
         """
         shapes: dict[str, Any] | None = self.__dict__.get("_build_shapes")
-        if not shapes:
+        if shapes is None:
             return None
         if len(shapes) == 1:
             return {"input_shape": next(iter(shapes.values()))}
@@ -478,6 +483,8 @@ def _argument(key: str, value: Any) -> Any:
     """An argument from a config: a layer or policy where a dict describes one."""
     if key == "dtype":
         return policy_of(value) if isinstance(value, dict) else value
+    if key == "quantization_config":
+        return read_config(value)
     if isinstance(value, dict | list):
         return deserialize_object(value)
     return value

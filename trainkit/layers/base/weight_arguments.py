@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trainkit.core import dtypes
-from trainkit.core.errors import InvalidArgumentError, UnimplementedError
+from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.variable import Variable
 from trainkit.layers.base.autocast import AutocastVariable
 
@@ -42,21 +42,15 @@ def placed(args: tuple[Any, ...], name: Any, *given: Any) -> tuple[Any, Any, Any
     return name, *values.values()
 
 
-def check_options(layer: Any, aggregation: Any, overwrite_with_gradient: bool) -> None:
+def check_options(layer: Any, aggregation: Any) -> None:
     """Refuse what no weight can do.
 
     Raises:
         InvalidArgumentError: `aggregation` is none of Keras's.
-        UnimplementedError: `overwrite_with_gradient` is true.
     """
     if aggregation not in _AGGREGATIONS:
         raise InvalidArgumentError(
             f"layer {layer.name!r}: aggregation must be one of {_AGGREGATIONS}, got {aggregation!r}"
-        )
-    if overwrite_with_gradient:
-        raise UnimplementedError(
-            f"layer {layer.name!r}: overwrite_with_gradient=True is not supported; assign the "
-            "gradient in a train_step of your own"
         )
 
 

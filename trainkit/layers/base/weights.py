@@ -10,7 +10,6 @@ from trainkit.core.errors import ShapeError
 from trainkit.core.trackable import Trackable, tracked
 from trainkit.core.variable import Variable
 from trainkit.layers.base import tracking
-from trainkit.layers.base.dtype_policy import policy_of
 from trainkit.layers.base.weight_arguments import follow_policy
 
 _UNCOPIED = ("_facts", "_losses", "_found", "_symbolic_call", "_pending_restore")
@@ -235,11 +234,12 @@ class WeightHolder(Trackable):
         if name in ("input_spec", "dtype_policy"):
             self.__dict__["_ready_shape"] = None
         if name == "dtype_policy":
-            value = policy_of(value)
+            value = self._taken_policy(value)
         Trackable.__setattr__(self, name, value)
         if name == "dtype_policy":
             for variable in self._own:
                 follow_policy(variable, self)
+            self._follow_quantization()
         if isinstance(old, Variable) and old is not value:
             self._own[:] = [v for v in self._own if v is not old]
         if isinstance(value, Variable) and not any(value is v for v in self._own):

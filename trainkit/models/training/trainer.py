@@ -95,6 +95,11 @@ class Trained(Layer):
         del state["_step_cache"]
         return state
 
+    def _forget_steps(self) -> None:
+        """Make the compiled steps anew when they are run next: the layers are others now."""
+        made = ("train_function", "test_function", "predict_function", "_facts_of_steps")
+        self.__dict__.update(dict.fromkeys(made), _steps_made={})
+
     # ------------------------------------------------------------------ compile
 
     def compile(

@@ -1,0 +1,115 @@
+"""`TernaryDense`: a dense layer that trains with weights out of -1, 0 and 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit import ops
+from trainkit.core.errors import InvalidArgumentError
+from trainkit.layers.base.arguments import keep, whole
+from trainkit.layers.base.input_spec import InputSpec
+from trainkit.layers.base.layer import Layer
+from trainkit.layers.quantized.variants import HeldWeight
+
+
+class TernaryDense(Layer):
+    """activation(scale * inputs @ sign(kernel where |kernel| > threshold) + bias).
+
+    The gradient of the signs is that of the identity. `quantize("ternary")` keeps the signs alone,
+    five in a byte; the outputs stay what they are.
+
+    Source: BitNet b1.58, arXiv:2402.17764, section 3.1.
+    Shapes: input (batch, ..., features), output (batch, ..., units), kernel (features, units), bias
+    (units,).
+
+    Args:
+        units: number of outputs.
+        threshold: weights up to it count as 0, and the scale is 1; `None` for half of the mean
+            magnitude, which the scale is then.
+        activation: function or its name; none by default.
+        use_bias: whether to add a bias.
+        kernel_initializer, bias_initializer: what the weights start with.
+        kernel_regularizer, bias_regularizer: penalties on the weights.
+        activity_regularizer: penalty on the output.
+        kernel_constraint, bias_constraint: bounds on the weights.
+
+    Raises:
+        ValueError: units is no int above 0, or threshold below 0.
+    """
+
+    _variants_in = "trainkit.layers.quantized.dense_variants"
+    _kernel = HeldWeight("kernel")
+    quantization_config = None
+
+    def __init__(
+        self,
+        units: int,
+        threshold: float | None = None,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        keep(self, locals())
+        self.units = whole(self, "units", units)
+        if threshold is not None and (not isinstance(threshold, int | float) or threshold < 0):
+            raise InvalidArgumentError(
+                f"TernaryDense {self.name!r}: threshold must be None or a float of 0 or more, got "
+                f"{threshold!r}"
+            )
+        self.input_spec = InputSpec(min_ndim=2)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        features = input_shape[-1]
+        if self._builds_plain((features, self.units)):
+            self.kernel = self.add_weight(
+                "kernel",
+                (features, self.units),
+                initializer=self.kernel_initializer,
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                "bias",
+                (self.units,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: features})
+
+    def _ternary_kernel(self) -> Any:
+        """The signs, whose gradient is that of the kernel."""
+        kernel = self.kernel.value()
+        signs, _ = ternary_kernel(kernel, self.threshold)
+        return ops.add(kernel, ops.stop_gradient(ops.subtract(signs, kernel)))
+
+    def call(self, inputs: Any) -> Any:
+        y = ops.matmul(inputs, self._ternary_kernel())
+        if self.threshold is None:
+            y = ops.multiply(y, ops.mean(ops.abs(self.kernel.value())))
+        return self.activation(y if self.bias is None else ops.add(y, self.bias.value()))
+
+
+def ternary_kernel(kernel: Any, threshold: float | None) -> tuple[Any, Any]:
+    """Signs of the weights above the threshold, 0 for others, and the scale.
+
+    Args:
+        kernel: floats.
+        threshold: `None` for half of the mean magnitude; the scale is that mean then, else 1.
+    """
+    size = ops.abs(kernel)
+    mean = ops.mean(size)
+    bound = ops.multiply(mean, 0.5) if threshold is None else threshold
+    signs = ops.multiply(ops.sign(kernel), ops.cast(ops.greater(size, bound), kernel.dtype))
+    return signs, (mean if threshold is None else ops.ones_like(mean))
