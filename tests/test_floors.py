@@ -39,6 +39,7 @@ FLOORS = {
     "datasets": 8,
     "applications": 9,
     "distillation": 9,
+    "distribution": 9,
     "wrappers": 9,
     # the doors: names only, which may lead from one to another
     "compat": 10,

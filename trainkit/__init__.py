@@ -72,6 +72,7 @@ _FAMILIES = {
     "datasets": "trainkit.datasets",
     "debugging": "trainkit.tf.debugging",
     "distillation": "trainkit.distillation",
+    "distribution": "trainkit.distribution",
     "dtypes": "trainkit.tf.dtypes",
     "eager": "trainkit.eager",
     "image": "trainkit.tf.image",

@@ -31,6 +31,7 @@ ROWS = {
 # Those that no row can be made for, with the reason.
 WITHOUT = {
     "CallbackList": "holds callbacks, is none",
+    "OrbaxCheckpoint": "is bound to JAX, and says what to use instead",
     "RemoteMonitor": "sends to a server: tests/callbacks has one on this machine",
 }
 # Public classes that users do not make themselves.

@@ -10,6 +10,7 @@ from trainkit.callbacks.lambda_callback import LambdaCallback as LambdaCallback
 from trainkit.callbacks.learning_rate import LearningRateScheduler as LearningRateScheduler
 from trainkit.callbacks.learning_rate import ReduceLROnPlateau as ReduceLROnPlateau
 from trainkit.callbacks.model_checkpoint import ModelCheckpoint as ModelCheckpoint
+from trainkit.callbacks.orbax_checkpoint import OrbaxCheckpoint as OrbaxCheckpoint
 from trainkit.callbacks.progress import ProgressBar as ProgressBar
 from trainkit.callbacks.remote_monitor import RemoteMonitor as RemoteMonitor
 from trainkit.callbacks.swap_ema_weights import SwapEMAWeights as SwapEMAWeights

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar, NoReturn
+
+from trainkit.core.errors import UnimplementedError
 
 _FITTING = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 
@@ -164,3 +166,21 @@ class control_dependencies:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *exc: object) -> None: ...
+
+
+# ------------------------------------------------------------------ names of other frameworks
+
+
+class BoundElsewhere:
+    """Base of classes that are bound to another framework: they exist, and can't be made here.
+
+    A subclass says in `instead`, in one sentence, what it needs and what does its work.
+
+    Raises:
+        UnimplementedError: always; the text is that sentence.
+    """
+
+    instead: ClassVar[str]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise UnimplementedError(f"{cls.__name__} {cls.instead}")

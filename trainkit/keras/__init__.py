@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainkit import constraints as constraints
     from trainkit import datasets as datasets
     from trainkit import distillation as distillation
+    from trainkit import distribution as distribution
     from trainkit import initializers as initializers
     from trainkit import layers as layers
     from trainkit import losses as losses
@@ -45,6 +46,7 @@ _FAMILIES = {
     "constraints": "trainkit.constraints",
     "datasets": "trainkit.datasets",
     "distillation": "trainkit.distillation",
+    "distribution": "trainkit.distribution",
     "initializers": "trainkit.initializers",
     "layers": "trainkit.layers",
     "losses": "trainkit.losses",

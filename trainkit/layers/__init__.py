@@ -92,6 +92,10 @@ from trainkit.layers.dropout import SpatialDropout2D as SpatialDropout2D
 from trainkit.layers.dropout import SpatialDropout3D as SpatialDropout3D
 from trainkit.layers.embedding import Embedding as Embedding
 from trainkit.layers.embedding import ReversibleEmbedding as ReversibleEmbedding
+from trainkit.layers.foreign import FlaxLayer as FlaxLayer
+from trainkit.layers.foreign import JaxLayer as JaxLayer
+from trainkit.layers.foreign import TFSMLayer as TFSMLayer
+from trainkit.layers.foreign import TorchModuleWrapper as TorchModuleWrapper
 from trainkit.layers.merging import Add as Add
 from trainkit.layers.merging import Average as Average
 from trainkit.layers.merging import Concatenate as Concatenate
