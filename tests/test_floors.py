@@ -61,6 +61,7 @@ CORE_ORDER = [
     "process/traceback_filter",
     "fingerprints",
     "cpu/openblas",
+    "cpu/processor",
     "cpu/blas_config",
     "user_frames",
     "errors",

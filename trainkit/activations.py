@@ -18,7 +18,12 @@ ACTIVATIONS = Registry("activations", "activation")
 
 
 def linear(x: Any) -> Any:
-    """`x` itself."""
+    """`x` itself.
+
+    Example:
+        >>> tk.activations.linear(tk.constant([-1.0, 1.0])).numpy()
+        array([-1.,  1.], dtype=float32)
+    """
     return x
 
 
@@ -35,6 +40,12 @@ def relu(
 
     Raises:
         InvalidArgumentError: the slope or the greatest result is negative.
+
+    Example:
+        >>> tk.activations.relu(tk.constant([-1.0, 1.0])).numpy()
+        array([0., 1.], dtype=float32)
+        >>> tk.activations.relu(tk.constant([-1.0, 9.0]), max_value=6.0).numpy()
+        array([0., 6.], dtype=float32)
     """
     if not negative_slope and not threshold:
         if max_value == 6:
@@ -58,12 +69,21 @@ def gelu(x: Any, approximate: bool = False) -> Any:
     """X times the probability that a standard normal draw is below x; by tanh if `approximate`.
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
+
+    Example:
+        >>> tk.activations.gelu(tk.constant([-1.0, 1.0])).numpy().round(4)
+        array([-0.1587,  0.8413], dtype=float32)
     """
     return ops.gelu(x, approximate=approximate)
 
 
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
-    """X where it is positive, `negative_slope * x` elsewhere."""
+    """X where it is positive, `negative_slope * x` elsewhere.
+
+    Example:
+        >>> tk.activations.leaky_relu(tk.constant([-1.0, 1.0]), negative_slope=0.5).numpy()
+        array([-0.5,  1. ], dtype=float32)
+    """
     return ops.leaky_relu(x, negative_slope)
 
 
@@ -71,127 +91,251 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
     """The value where it is positive, alpha * (exp(x) - 1) elsewhere.
 
     Source: Clevert et al. 2015, arXiv:1511.07289.
+
+    Example:
+        >>> tk.activations.elu(tk.constant([-1.0, 1.0])).numpy().round(4)
+        array([-0.6321,  1.    ], dtype=float32)
     """
     return ops.elu(x, alpha)
 
 
 def celu(x: Any, alpha: float = 1.0) -> Any:
-    """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)). Source: Barron 2017, arXiv:1704.07483."""
+    """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)). Source: Barron 2017, arXiv:1704.07483.
+
+    Example:
+        >>> tk.activations.celu(tk.constant([-1.0, 1.0])).numpy().round(4)
+        array([-0.6321,  1.    ], dtype=float32)
+    """
     return ops.celu(x, alpha)
 
 
 def selu(x: Any) -> Any:
-    """`elu` scaled so that activations keep mean 0 and variance 1. Source: arXiv:1706.02515."""
+    """`elu` scaled so that activations keep mean 0 and variance 1. Source: arXiv:1706.02515.
+
+    Example:
+        >>> tk.activations.selu(tk.constant([-1.0, 1.0])).numpy().round(4)
+        array([-1.1113,  1.0507], dtype=float32)
+    """
     return ops.selu(x)
 
 
 def relu6(x: Any) -> Any:
-    """min(max(x, 0), 6)."""
+    """min(max(x, 0), 6).
+
+    Example:
+        >>> tk.activations.relu6(tk.constant([-1.0, 9.0])).numpy()
+        array([0., 6.], dtype=float32)
+    """
     return ops.relu6(x)
 
 
 def exponential(x: Any) -> Any:
-    """exp(x)."""
+    """exp(x).
+
+    Example:
+        >>> tk.activations.exponential(tk.constant([0.0])).numpy()
+        array([1.], dtype=float32)
+    """
     return ops.exp(x)
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)).
+
+    Example:
+        >>> tk.activations.sigmoid(tk.constant([0.0])).numpy()
+        array([0.5], dtype=float32)
+    """
     return ops.sigmoid(x)
 
 
 def hard_sigmoid(x: Any) -> Any:
-    """X / 6 + 1 / 2, clipped to [0, 1]."""
+    """X / 6 + 1 / 2, clipped to [0, 1].
+
+    Example:
+        >>> tk.activations.hard_sigmoid(tk.constant([-9.0, 0.0, 9.0])).numpy()
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
     return ops.hard_sigmoid(x)
 
 
 def sparse_sigmoid(x: Any) -> Any:
-    """(x + 1) / 2, clipped to [0, 1]."""
+    """(x + 1) / 2, clipped to [0, 1].
+
+    Example:
+        >>> tk.activations.sparse_sigmoid(tk.constant([-2.0, 0.0, 2.0])).numpy()
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
     return ops.sparse_sigmoid(x)
 
 
 def log_sigmoid(x: Any) -> Any:
-    """log(1 / (1 + exp(-x)))."""
+    """log(1 / (1 + exp(-x))).
+
+    Example:
+        >>> tk.activations.log_sigmoid(tk.constant([0.0])).numpy().round(4)
+        array([-0.6931], dtype=float32)
+    """
     return ops.log_sigmoid(x)
 
 
 def silu(x: Any) -> Any:
-    """X * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941."""
+    """X * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
+
+    Example:
+        >>> tk.activations.silu(tk.constant([-1.0, 1.0])).numpy().round(4)
+        array([-0.2689,  0.7311], dtype=float32)
+    """
     return ops.silu(x)
 
 
 def hard_silu(x: Any) -> Any:
-    """X * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244."""
+    """X * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
+
+    Example:
+        >>> tk.activations.hard_silu(tk.constant([-9.0, 0.0, 9.0])).numpy() + 0.0
+        array([0., 0., 9.], dtype=float32)
+    """
     return ops.hard_silu(x)
 
 
 def mish(x: Any) -> Any:
-    """X * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681."""
+    """X * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
+
+    Example:
+        >>> tk.activations.mish(tk.constant([-1.0, 1.0])).numpy().round(4)
+        array([-0.3034,  0.8651], dtype=float32)
+    """
     return ops.mish(x)
 
 
 def tanh(x: Any) -> Any:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent.
+
+    Example:
+        >>> tk.activations.tanh(tk.constant([0.0])).numpy()
+        array([0.], dtype=float32)
+    """
     return ops.tanh(x)
 
 
 def hard_tanh(x: Any) -> Any:
-    """X clipped to [-1, 1]."""
+    """X clipped to [-1, 1].
+
+    Example:
+        >>> tk.activations.hard_tanh(tk.constant([-9.0, 0.5, 9.0])).numpy()
+        array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     return ops.hard_tanh(x)
 
 
 def tanh_shrink(x: Any) -> Any:
-    """X - tanh(x)."""
+    """X - tanh(x).
+
+    Example:
+        >>> tk.activations.tanh_shrink(tk.constant([0.0, 1.0])).numpy().round(4)
+        array([0.    , 0.2384], dtype=float32)
+    """
     return ops.tanh_shrink(x)
 
 
 def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
-    """0 where abs(x) <= threshold, x elsewhere."""
+    """0 where abs(x) <= threshold, x elsewhere.
+
+    Example:
+        >>> tk.activations.hard_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
+        array([-1.,  0.,  1.], dtype=float32)
+    """
     return ops.hard_shrink(x, threshold)
 
 
 def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
-    """X moved towards 0 by `threshold`, and no further than 0."""
+    """X moved towards 0 by `threshold`, and no further than 0.
+
+    Example:
+        >>> tk.activations.soft_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
+        array([-0.5,  0. ,  0.5], dtype=float32)
+    """
     return ops.soft_shrink(x, threshold)
 
 
 def threshold(x: Any, threshold: float, default_value: float) -> Any:
-    """X where it is above `threshold`, `default_value` elsewhere."""
+    """X where it is above `threshold`, `default_value` elsewhere.
+
+    Example:
+        >>> tk.activations.threshold(tk.constant([-1.0, 2.0]), 0.0, 9.0).numpy()
+        array([9., 2.], dtype=float32)
+    """
     return ops.threshold(x, threshold, default_value)
 
 
 def softplus(x: Any) -> Any:
-    """log(1 + exp(x))."""
+    """log(1 + exp(x)).
+
+    Example:
+        >>> tk.activations.softplus(tk.constant([0.0])).numpy().round(4)
+        array([0.6931], dtype=float32)
+    """
     return ops.softplus(x)
 
 
 def squareplus(x: Any, b: float = 4) -> Any:
-    """(x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687."""
+    """(x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
+
+    Example:
+        >>> tk.activations.squareplus(tk.constant([0.0])).numpy()
+        array([1.], dtype=float32)
+    """
     return ops.squareplus(x, b)
 
 
 def sparse_plus(x: Any) -> Any:
-    """0 below -1, x above 1, (x + 1)**2 / 4 between."""
+    """0 below -1, x above 1, (x + 1)**2 / 4 between.
+
+    Example:
+        >>> tk.activations.sparse_plus(tk.constant([-2.0, 0.0, 2.0])).numpy()
+        array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     return ops.sparse_plus(x)
 
 
 def softsign(x: Any) -> Any:
-    """X / (1 + abs(x))."""
+    """X / (1 + abs(x)).
+
+    Example:
+        >>> tk.activations.softsign(tk.constant([-1.0, 1.0])).numpy()
+        array([-0.5,  0.5], dtype=float32)
+    """
     return ops.softsign(x)
 
 
 def softmax(x: Any, axis: Any = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) along `axis`, an int or several."""
+    """exp(x) / sum(exp(x)) along `axis`, an int or several.
+
+    Example:
+        >>> tk.activations.softmax(tk.constant([[0.0, 0.0]])).numpy()
+        array([[0.5, 0.5]], dtype=float32)
+    """
     return powers_share(x, axis)
 
 
 def log_softmax(x: Any, axis: Any = -1) -> Tensor:
-    """log(softmax(x)) along `axis`."""
+    """log(softmax(x)) along `axis`.
+
+    Example:
+        >>> tk.activations.log_softmax(tk.constant([[0.0, 0.0]])).numpy().round(4)
+        array([[-0.6931, -0.6931]], dtype=float32)
+    """
     return ops.log_softmax(x, axis)
 
 
 def sparsemax(x: Any, axis: int = -1) -> Tensor:
-    """The probability vector nearest to x along `axis`. Source: Martins 2016, arXiv:1602.02068."""
+    """The probability vector nearest to x along `axis`. Source: Martins 2016, arXiv:1602.02068.
+
+    Example:
+        >>> tk.activations.sparsemax(tk.constant([[1.0, 0.5, 0.0]])).numpy()
+        array([[0.25, 0.  , 0.  ]], dtype=float32)
+    """
     return ops.sparsemax(x, axis)
 
 
@@ -199,6 +343,10 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     """First half times sigmoid of second half along `axis`.
 
     Source: Dauphin et al. 2016, arXiv:1612.08083.
+
+    Example:
+        >>> tk.activations.glu(tk.constant([4.0, 0.0])).numpy()
+        array([2.], dtype=float32)
     """
     return ops.glu(x, axis)
 
@@ -246,15 +394,29 @@ def get(identifier: Any) -> Any:
 
     Raises:
         ValueError: nothing goes by that name.
+
+    Example:
+        >>> tk.activations.get("relu").__name__
+        'relu'
     """
     return linear if identifier is None else ACTIVATIONS.get(identifier)
 
 
 def serialize(activation: Any) -> Any:
-    """The name of an activation, or the config of an object."""
+    """The name of an activation, or the config of an object.
+
+    Example:
+        >>> tk.activations.serialize(tk.activations.relu)
+        'relu'
+    """
     return serialize_object(activation)
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
-    """The activation that `serialize` described."""
+    """The activation that `serialize` described.
+
+    Example:
+        >>> tk.activations.deserialize("relu").__name__
+        'relu'
+    """
     return linear if config is None else ACTIVATIONS.deserialize(config, custom_objects)

@@ -17,6 +17,13 @@ class Constraint:
     """Base of all constraints: a subclass has `__call__(w)`, which gives the new value.
 
     This one changes nothing.
+
+    Example:
+        >>> class Rounded(tk.constraints.Constraint):
+        ...     def __call__(self, w):
+        ...         return tk.round(w)
+        >>> Rounded()(tk.constant([0.7, 1.2])).numpy()
+        array([1., 1.], dtype=float32)
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -49,6 +56,10 @@ class MaxNorm(Constraint):
         max_value: greatest length.
         axis: axis or axes along which the vectors lie: 0 for the inputs of a Dense kernel's units,
             [0, 1, 2] for those of a Conv2D kernel's.
+
+    Example:
+        >>> tk.constraints.MaxNorm(1.0)(tk.constant([3.0, 4.0])).numpy().round(4)
+        array([0.6, 0.8], dtype=float32)
     """
 
     def __init__(self, max_value: float = 2, axis: Any = 0) -> None:
@@ -65,7 +76,12 @@ class MaxNorm(Constraint):
 
 
 class NonNeg(Constraint):
-    """Set negative values to 0."""
+    """Set negative values to 0.
+
+    Example:
+        >>> tk.constraints.NonNeg()(tk.constant([-1.0, 2.0])).numpy() + 0.0
+        array([0., 2.], dtype=float32)
+    """
 
     def __call__(self, w: Any) -> Any:
         return ops.maximum(convert_to_tensor(w), 0.0)
@@ -76,6 +92,10 @@ class UnitNorm(Constraint):
 
     Args:
         axis: axis or axes along which the vectors lie.
+
+    Example:
+        >>> tk.constraints.UnitNorm()(tk.constant([3.0, 4.0])).numpy().round(4)
+        array([0.6, 0.8], dtype=float32)
     """
 
     def __init__(self, axis: Any = 0) -> None:
@@ -96,6 +116,10 @@ class MinMaxNorm(Constraint):
         min_value, max_value: bounds of the length.
         rate: share of the way, in (0, 1].
         axis: axis or axes along which the vectors lie.
+
+    Example:
+        >>> tk.constraints.MinMaxNorm(1.0, 2.0)(tk.constant([0.3, 0.4])).numpy().round(3)
+        array([0.6, 0.8], dtype=float32)
     """
 
     def __init__(
@@ -133,15 +157,30 @@ def get(identifier: Any) -> Any:
 
     Raises:
         ValueError: nothing goes by that name.
+
+    Example:
+        >>> type(tk.constraints.get("non_neg")).__name__
+        'NonNeg'
     """
     return CONSTRAINTS.get(identifier)
 
 
 def serialize(constraint: Any) -> Any:
-    """A constraint as a dict that `deserialize` reads."""
+    """A constraint as a dict that `deserialize` reads.
+
+    Example:
+        >>> tk.constraints.serialize(tk.constraints.NonNeg())["class_name"]
+        'NonNeg'
+    """
     return serialize_object(constraint)
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
-    """The constraint that `serialize` described."""
+    """The constraint that `serialize` described.
+
+    Example:
+        >>> config = tk.constraints.serialize(tk.constraints.NonNeg())
+        >>> tk.constraints.deserialize(config)(tk.constant([-1.0, 2.0])).numpy()
+        array([0., 2.], dtype=float32)
+    """
     return CONSTRAINTS.deserialize(config, custom_objects)

@@ -27,7 +27,15 @@ _TRUNCATED_STDDEV = 0.87962566103423978
 
 
 class Initializer:
-    """Base of all initializers: a subclass has `__call__(shape, dtype)` and `get_config`."""
+    """Base of all initializers: a subclass has `__call__(shape, dtype)` and `get_config`.
+
+    Example:
+        >>> class Halves(tk.initializers.Initializer):
+        ...     def __call__(self, shape, dtype=None):
+        ...         return tk.fill(shape, 0.5)
+        >>> tk.layers.Dense(1, kernel_initializer=Halves())(tk.ones((1, 4))).numpy()
+        array([[2.]], dtype=float32)
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -55,14 +63,24 @@ class Initializer:
 
 
 class Zeros(Initializer):
-    """All zeros."""
+    """All zeros.
+
+    Example:
+        >>> tk.initializers.Zeros()((2,)).numpy()
+        array([0., 0.], dtype=float32)
+    """
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         return ops.zeros(shape, dtype or dtypes.floatx())
 
 
 class Ones(Initializer):
-    """All ones."""
+    """All ones.
+
+    Example:
+        >>> tk.initializers.Ones()((2,)).numpy()
+        array([1., 1.], dtype=float32)
+    """
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
         return ops.ones(shape, dtype or dtypes.floatx())
@@ -73,6 +91,10 @@ class Constant(Initializer):
 
     Args:
         value: the number or array.
+
+    Example:
+        >>> tk.initializers.Constant(3.0)((2,)).numpy()
+        array([3., 3.], dtype=float32)
     """
 
     def __init__(self, value: Any = 0.0) -> None:
@@ -90,6 +112,11 @@ class Identity(Initializer):
 
     Raises:
         ShapeError: when called with a shape that is no matrix's.
+
+    Example:
+        >>> tk.initializers.Identity(gain=2.0)((2, 2)).numpy()
+        array([[2., 0.],
+               [0., 2.]], dtype=float32)
     """
 
     def __init__(self, gain: float = 1.0) -> None:
@@ -112,6 +139,10 @@ class RandomInitializer(Initializer):
 
     Args:
         seed: an int; `None` for one derived from `set_seed`; or a generator, which moves on.
+
+    Example:
+        >>> isinstance(tk.initializers.RandomNormal(), tk.initializers.RandomInitializer)
+        True
     """
 
     def __init__(self, seed: Any = None) -> None:
@@ -133,6 +164,10 @@ class RandomNormal(RandomInitializer):
     Args:
         mean, stddev: of the distribution.
         seed: see `RandomInitializer`.
+
+    Example:
+        >>> tk.initializers.RandomNormal(stddev=0.1, seed=1)((3, 4)).shape
+        TensorShape([3, 4])
     """
 
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: Any = None) -> None:
@@ -153,6 +188,11 @@ class TruncatedNormal(RandomNormal):
     Args:
         mean, stddev: of the distribution before it is cut.
         seed: see `RandomInitializer`.
+
+    Example:
+        >>> x = tk.initializers.TruncatedNormal(stddev=1.0, seed=1)((100,))
+        >>> bool(tk.reduce_max(tk.abs(x)) <= 2.0)
+        True
     """
 
     def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
@@ -165,6 +205,11 @@ class RandomUniform(RandomInitializer):
     Args:
         minval, maxval: the bounds.
         seed: see `RandomInitializer`.
+
+    Example:
+        >>> x = tk.initializers.RandomUniform(0.0, 1.0, seed=1)((3, 4))
+        >>> bool(tk.reduce_min(x) >= 0.0)
+        True
     """
 
     def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: Any = None) -> None:
@@ -194,6 +239,10 @@ class VarianceScaling(RandomInitializer):
 
     Raises:
         ValueError: an argument is none of these.
+
+    Example:
+        >>> tk.initializers.VarianceScaling(2.0, mode="fan_out", seed=1)((3, 4)).shape
+        TensorShape([3, 4])
     """
 
     def __init__(
@@ -260,6 +309,10 @@ def fans(shape: Any, input_axes: Any = None, output_axes: Any = None) -> tuple[i
         shape: of the weights.
         input_axes: the axes that count the inputs, if they are others.
         output_axes: those that count the outputs; both are given or neither.
+
+    Example:
+        >>> tk.initializers.fans((3, 3, 8, 16))
+        (72, 144)
     """
     shape = tuple(shape)
     if input_axes is not None and output_axes is not None:
@@ -285,13 +338,24 @@ class _Preset(VarianceScaling):
 # Source: Glorot and Bengio 2010, "Understanding the difficulty of training deep feedforward
 # networks".
 class GlorotUniform(_Preset):
-    """Uniform, variance 2 / (inputs + outputs)."""
+    """Uniform, variance 2 / (inputs + outputs).
+
+    Example:
+        >>> x = tk.initializers.GlorotUniform(seed=1)((3, 3))
+        >>> bool(tk.reduce_max(tk.abs(x)) <= 1.0)
+        True
+    """
 
     preset = (1.0, "fan_avg", "uniform")
 
 
 class GlorotNormal(_Preset):
-    """Truncated normal, variance 2 / (inputs + outputs)."""
+    """Truncated normal, variance 2 / (inputs + outputs).
+
+    Example:
+        >>> tk.initializers.GlorotNormal(seed=1)((3, 4)).shape
+        TensorShape([3, 4])
+    """
 
     preset = (1.0, "fan_avg", "truncated_normal")
 
@@ -300,6 +364,10 @@ class HeNormal(_Preset):
     """Truncated normal, variance 2 / inputs.
 
     Source: He et al. 2015, arXiv:1502.01852.
+
+    Example:
+        >>> tk.initializers.HeNormal(seed=1)((3, 4)).shape
+        TensorShape([3, 4])
     """
 
     preset = (2.0, "fan_in", "truncated_normal")
@@ -309,6 +377,10 @@ class HeUniform(_Preset):
     """Uniform, variance 2 / inputs.
 
     Source: He et al. 2015, arXiv:1502.01852.
+
+    Example:
+        >>> tk.initializers.HeUniform(seed=1)((3, 4)).shape
+        TensorShape([3, 4])
     """
 
     preset = (2.0, "fan_in", "uniform")
@@ -318,6 +390,10 @@ class LecunNormal(_Preset):
     """Truncated normal, variance 1 / inputs.
 
     Source: Klambauer et al. 2017, arXiv:1706.02515.
+
+    Example:
+        >>> tk.initializers.LecunNormal(seed=1)((3, 4)).shape
+        TensorShape([3, 4])
     """
 
     preset = (1.0, "fan_in", "truncated_normal")
@@ -327,6 +403,10 @@ class LecunUniform(_Preset):
     """Uniform, variance 1 / inputs.
 
     Source: LeCun et al. 1998, "Efficient backprop".
+
+    Example:
+        >>> tk.initializers.LecunUniform(seed=1)((3, 4)).shape
+        TensorShape([3, 4])
     """
 
     preset = (1.0, "fan_in", "uniform")
@@ -340,6 +420,13 @@ class Orthogonal(RandomInitializer):
     Args:
         gain: factor.
         seed: see `RandomInitializer`.
+
+    Example:
+        >>> q = tk.initializers.Orthogonal(seed=1)((3, 3))
+        >>> tk.matmul(q, q, transpose_a=True).numpy().round(3) + 0.0
+        array([[1., 0., 0.],
+               [0., 1., 0.],
+               [0., 0., 1.]], dtype=float32)
     """
 
     def __init__(self, gain: float = 1.0, seed: Any = None) -> None:
@@ -378,6 +465,10 @@ class STFT(Initializer):
 
     Raises:
         ValueError: an argument is none of these.
+
+    Example:
+        >>> tk.initializers.STFT("real")((8, 1, 5)).shape
+        TensorShape([8, 1, 5])
     """
 
     def __init__(
@@ -480,6 +571,10 @@ def get(identifier: Any) -> Any:
 
     Raises:
         ValueError: nothing goes by that name.
+
+    Example:
+        >>> type(tk.initializers.get("he_normal")).__name__
+        'HeNormal'
     """
     if is_tensor(identifier) or isinstance(identifier, np.ndarray):
         return _Given(identifier)
@@ -487,10 +582,21 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(initializer: Any) -> Any:
-    """An initializer as a dict that `deserialize` reads."""
+    """An initializer as a dict that `deserialize` reads.
+
+    Example:
+        >>> tk.initializers.serialize(tk.initializers.Constant(3.0))["config"]
+        {'value': 3.0}
+    """
     return serialize_object(initializer)
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
-    """The initializer that `serialize` described."""
+    """The initializer that `serialize` described.
+
+    Example:
+        >>> config = tk.initializers.serialize(tk.initializers.Constant(3.0))
+        >>> tk.initializers.deserialize(config).value
+        3.0
+    """
     return INITIALIZERS.deserialize(config, custom_objects)

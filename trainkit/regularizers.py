@@ -13,7 +13,17 @@ REGULARIZERS = Registry("regularizers", "regularizer")
 
 
 class Regularizer:
-    """Base of all regularizers: a subclass has `__call__(x)`, giving a scalar, and `get_config`."""
+    """Base of all regularizers: a subclass has `__call__(x)`, giving a scalar, and `get_config`.
+
+    Example:
+        >>> class Largest(tk.regularizers.Regularizer):
+        ...     def __call__(self, x):
+        ...         return tk.reduce_max(tk.abs(x))
+        >>> layer = tk.layers.Dense(1, kernel_initializer="ones", kernel_regularizer=Largest())
+        >>> y = layer(tk.ones((1, 2)))
+        >>> float(layer.losses[0])
+        1.0
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -59,6 +69,10 @@ class L1(Regularizer):
 
     Raises:
         ValueError: it is no such number.
+
+    Example:
+        >>> float(tk.regularizers.L1(0.5)(tk.constant([1.0, -2.0])))
+        1.5
     """
 
     def __init__(self, l1: float = 0.01) -> None:
@@ -79,6 +93,10 @@ class L2(Regularizer):
 
     Raises:
         ValueError: it is no such number.
+
+    Example:
+        >>> float(tk.regularizers.L2(0.5)(tk.constant([1.0, -2.0])))
+        2.5
     """
 
     def __init__(self, l2: float = 0.01) -> None:
@@ -99,6 +117,10 @@ class L1L2(Regularizer):
 
     Raises:
         ValueError: one is no such number.
+
+    Example:
+        >>> float(tk.regularizers.L1L2(l1=0.5, l2=0.5)(tk.constant([1.0, -2.0])))
+        4.0
     """
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
@@ -127,6 +149,10 @@ class OrthogonalRegularizer(Regularizer):
     Raises:
         ValueError: the mode is neither.
         ShapeError: when called with what is no matrix.
+
+    Example:
+        >>> float(tk.regularizers.OrthogonalRegularizer(0.5)(tk.constant([[1.0, 0.0], [0.0, 1.0]])))
+        0.0
     """
 
     def __init__(self, factor: float = 0.01, mode: str = "rows") -> None:
@@ -166,15 +192,30 @@ def get(identifier: Any) -> Any:
 
     Raises:
         ValueError: nothing goes by that name.
+
+    Example:
+        >>> type(tk.regularizers.get("l2")).__name__
+        'L2'
     """
     return REGULARIZERS.get(identifier)
 
 
 def serialize(regularizer: Any) -> Any:
-    """A regularizer as a dict that `deserialize` reads."""
+    """A regularizer as a dict that `deserialize` reads.
+
+    Example:
+        >>> tk.regularizers.serialize(tk.regularizers.L2(0.5))["class_name"]
+        'L2'
+    """
     return serialize_object(regularizer)
 
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
-    """The regularizer that `serialize` described."""
+    """The regularizer that `serialize` described.
+
+    Example:
+        >>> config = tk.regularizers.serialize(tk.regularizers.L2(0.5))
+        >>> float(tk.regularizers.deserialize(config)(tk.constant([1.0, 1.0])))
+        1.0
+    """
     return REGULARIZERS.deserialize(config, custom_objects)

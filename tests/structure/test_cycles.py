@@ -28,16 +28,6 @@ LATE: dict[str, dict[str, str]] = {
         "trainkit.graph.tracing.retracing": START_UP,
         "trainkit.graph.tracing.verify": START_UP,
     },
-    "trainkit.kernels.attention.attention_tuned": {
-        "trainkit.kernels.attention.attention_compiled": START_UP
-    },
-    "trainkit.kernels.convolution.conv_tuned": {
-        "trainkit.kernels.convolution.conv_microkernels": START_UP
-    },
-    "trainkit.kernels.elementwise.parallel_ufuncs": {
-        "trainkit.kernels.jit.numpy_inner_loops": START_UP,
-        "trainkit.kernels.threads.thread_pool": START_UP,
-    },
     "trainkit.optimizers.base.step_plan": {"trainkit.optimizers.base.update_cuda": START_UP},
     "trainkit.ops.sampling.random": {"trainkit.ops.sampling.distributions": START_UP},
     "trainkit.profiler.profiling": {
@@ -54,6 +44,7 @@ STRANGERS = {
     "sklearn": OPTIONAL,
     "google": START_UP,
     "h5py": START_UP,
+    "hashlib": START_UP,
     "llvmlite": START_UP,
     "malt": START_UP,
     "matplotlib": OPTIONAL,
@@ -71,6 +62,7 @@ STRANGERS = {
     "multiprocessing": NEVER_USED,
     "secrets": NEVER_USED,
     "shutil": NEVER_USED,
+    "tempfile": NEVER_USED,
     "urllib": NEVER_USED,
 }
 

@@ -340,6 +340,12 @@ def latest_checkpoint(
 
     Raises:
         InvalidArgumentError: `latest_filename` was given.
+
+    Example:
+        >>> checkpoint = tk.train.Checkpoint(w=tk.Variable(1.0))
+        >>> path = tk.checkpoints.CheckpointManager(checkpoint, "run").save()
+        >>> tk.checkpoints.latest_checkpoint("run") == path
+        True
     """
     if latest_filename is not None:
         raise InvalidArgumentError(

@@ -73,6 +73,19 @@ class CheckpointManager:
 
     Raises:
         InvalidArgumentError: a setting is out of its range or lacks another one.
+
+    Example:
+        >>> w = tk.Variable(1.0)
+        >>> checkpoint = tk.train.Checkpoint(w=w)
+        >>> manager = tk.checkpoints.CheckpointManager(checkpoint, "run", max_to_keep=2)
+        >>> paths = [manager.save() for _ in range(3)]
+        >>> len(manager.checkpoints)
+        2
+        >>> w = w.assign(0.0)
+        >>> manager.restore_or_initialize() == paths[-1]
+        True
+        >>> float(w)
+        1.0
     """
 
     def __init__(

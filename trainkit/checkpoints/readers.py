@@ -71,6 +71,11 @@ def load_checkpoint(ckpt_dir_or_file: PathLike) -> CheckpointReader:
     Raises:
         NotFoundError: there is no checkpoint.
         CheckpointError: it is damaged.
+
+    Example:
+        >>> path = tk.train.Checkpoint(w=tk.Variable([1.0, 2.0])).save("run/ckpt")
+        >>> tk.train.load_checkpoint(path).get_tensor("w")
+        array([1., 2.], dtype=float32)
     """
     return CheckpointReader(_file_of(ckpt_dir_or_file))
 
@@ -81,6 +86,11 @@ def list_variables(ckpt_dir_or_file: PathLike) -> list[tuple[str, list[int]]]:
     Raises:
         NotFoundError: there is no checkpoint.
         CheckpointError: it is damaged.
+
+    Example:
+        >>> path = tk.train.Checkpoint(w=tk.Variable([1.0, 2.0])).save("run/ckpt")
+        >>> [shape for name, shape in tk.train.list_variables(path) if name.startswith("w")]
+        [[2]]
     """
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
 
@@ -91,6 +101,11 @@ def load_variable(ckpt_dir_or_file: PathLike, name: str) -> Any:
     Raises:
         NotFoundError: there is no checkpoint, or no array of that name in it.
         CheckpointError: it is damaged.
+
+    Example:
+        >>> path = tk.train.Checkpoint(w=tk.Variable([1.0, 2.0])).save("run/ckpt")
+        >>> tk.train.load_variable(path, "w")
+        array([1., 2.], dtype=float32)
     """
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name)
 
@@ -118,6 +133,11 @@ def get_checkpoint_state(
 
     Raises:
         InvalidArgumentError: `latest_filename` is given.
+
+    Example:
+        >>> path = tk.train.CheckpointManager(tk.train.Checkpoint(w=tk.Variable(1.0)), "run").save()
+        >>> tk.train.get_checkpoint_state("run").model_checkpoint_path == path
+        True
     """
     latest = latest_checkpoint(checkpoint_dir, latest_filename)
     if latest is None:
@@ -142,6 +162,11 @@ def checkpoints_iterator(
         min_interval_secs: least time between two checkpoints, in seconds.
         timeout: longest wait for one, in seconds; forever by default.
         timeout_fn: called after a timeout; the iteration ends when it gives True, or without it.
+
+    Example:
+        >>> path = tk.train.CheckpointManager(tk.train.Checkpoint(w=tk.Variable(1.0)), "run").save()
+        >>> next(tk.train.checkpoints_iterator("run", timeout=0)) == path
+        True
     """
     seen: str | None = None
     while True:

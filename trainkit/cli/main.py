@@ -16,6 +16,10 @@ COMMANDS = {
         "trainkit.cli.ckpt",
         "look into checkpoints and files of weights, verify and convert them",
     ),
+    "kernels": (
+        "trainkit.cli.kernels",
+        "build the library of compiled kernels that a package brings along",
+    ),
     "doctor": (
         "trainkit.cli.doctor",
         "find what is wrong with this installation, or slows it down, and how to mend it",

@@ -91,7 +91,12 @@ class Dataset(BatchChain):
     def counter(
         start: Any = 0, step: Any = 1, dtype: Any = "int64", name: str | None = None
     ) -> Dataset:
-        """start, start + step, start + 2 step and so on without end, as scalars of `dtype`."""
+        """start, start + step, start + 2 step and so on without end, as scalars of `dtype`.
+
+        Example:
+            >>> [int(x) for x in tk.data.experimental.Counter(5, 2).take(3)]
+            [5, 7, 9]
+        """
         first, by = (np.asarray(structure.leaf_array(x))[()] for x in (start, step))
         return Dataset(endless.CounterNode(first, by, as_dtype(dtype)))
 
@@ -107,6 +112,10 @@ class Dataset(BatchChain):
             seed: of the numbers; by default from the seed that `tk.random.set_seed` set.
             rerandomize_each_iteration: whether each pass has numbers of its own.
             name: not kept.
+
+        Example:
+            >>> len(list(tk.data.experimental.RandomDataset(seed=1).take(3)))
+            3
         """
         seed = None if seed is None else whole_number(seed, "Dataset.random: seed")
         return Dataset(endless.RandomNode(seed, bool(rerandomize_each_iteration)))
@@ -190,6 +199,11 @@ class Dataset(BatchChain):
             DataLossError: the files are damaged.
             TypeError: the elements are not like `element_spec`.
             UnimplementedError: `reader_func` is given.
+
+        Example:
+            >>> tk.data.experimental.save(tk.data.Dataset.range(3), "stored")
+            >>> [int(x) for x in tk.data.experimental.load("stored")]
+            [0, 1, 2]
         """
         if reader_func is not None:
             raise UnimplementedError("load: reader_func is not supported")
@@ -222,7 +236,14 @@ class Dataset(BatchChain):
     def choose_from_datasets(
         datasets: Any, choice_dataset: Dataset, stop_on_empty_dataset: bool = True
     ) -> Dataset:
-        """At each step the next element of the data set whose number `choice_dataset` gives."""
+        """At each step the next element of the data set whose number `choice_dataset` gives.
+
+        Example:
+            >>> a, b = tk.data.Dataset.range(3), tk.data.Dataset.range(10, 13)
+            >>> choice = tk.data.Dataset.from_tensor_slices(np.array([0, 1, 0], np.int64))
+            >>> [int(x) for x in tk.data.experimental.choose_from_datasets([a, b], choice)]
+            [0, 10, 1]
+        """
         nodes = [node_of(d) for d in datasets]
         choice = node_of(choice_dataset)
         return Dataset(combining.ChooseNode(nodes, choice, None, 0, stop_on_empty_dataset))
@@ -247,6 +268,12 @@ class Dataset(BatchChain):
 
         Raises:
             InvalidArgumentError: there are not as many weights as data sets.
+
+        Example:
+            >>> a, b = tk.data.Dataset.range(3), tk.data.Dataset.range(10, 13)
+            >>> mixed = tk.data.experimental.sample_from_datasets([a, b], seed=1)
+            >>> sorted(int(x) for x in mixed)
+            [0, 1, 2, 10, 11, 12]
         """
         nodes = [node_of(d) for d in datasets]
         if isinstance(weights, Dataset):

@@ -25,6 +25,13 @@ class DatasetIterator(Trackable):
 
     Args:
         dataset: a `Dataset`.
+
+    Example:
+        >>> iterator = iter(tk.data.Dataset.range(3))
+        >>> type(iterator) is tk.data.DatasetIterator
+        True
+        >>> int(next(iterator)), int(iterator.get_next())
+        (0, 1)
     """
 
     _untracked = frozenset({"dataset"})

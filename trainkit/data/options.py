@@ -55,7 +55,14 @@ class OptimizationOptions(Settings):
 
 
 class ThreadingOptions(Settings):
-    """How many threads TensorFlow gives to a pipeline; here tk.config.threading says it."""
+    """How many threads TensorFlow gives to a pipeline; here tk.config.threading says it.
+
+    Example:
+        >>> options = tk.data.Options()
+        >>> options.threading.private_threadpool_size = 2
+        >>> options.threading.private_threadpool_size
+        2
+    """
 
     _names = ("max_intra_op_parallelism", "private_threadpool_size")
 
@@ -79,6 +86,13 @@ class Options(Settings):
         dataset_name, experimental_external_state_policy, experimental_slack,
             experimental_symbolic_checkpoint, experimental_threading, experimental_warm_start,
             framework_type: as in TensorFlow.
+
+    Example:
+        >>> options = tk.data.Options()
+        >>> options.deterministic = True
+        >>> dataset = tk.data.Dataset.range(3).with_options(options)
+        >>> [int(x) for x in dataset]
+        [0, 1, 2]
     """
 
     _names = ("autotune", "dataset_name", "deterministic", "experimental_deterministic",

@@ -210,6 +210,10 @@ class DatasetSpec:
 
     Attributes:
         element_spec: the spec of their elements.
+
+    Example:
+        >>> tk.data.DatasetSpec(tk.TensorSpec([], tk.int64)).element_spec.dtype.name
+        'int64'
     """
 
     def __init__(self, element_spec: Any) -> None:

@@ -50,6 +50,11 @@ def pr_curve(
     Raises:
         ValueError: the shapes differ, a prediction is not from 0 to 1, there are fewer than 2
             thresholds, or there is no step.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.pr_curve("digits", [0, 1, 1], [0.2, 0.4, 0.9], step=0))
+        True
     """
     if DEFAULTS.writer is None:
         return False

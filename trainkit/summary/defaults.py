@@ -29,6 +29,11 @@ def record_if(condition: Any) -> Iterator[None]:
     Args:
         condition: a bool, a tensor of one bool, or a function without arguments that gives either
             and is called for each summary.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default(), tk.summary.record_if(False):
+        ...     bool(tk.summary.scalar("loss", 0.5, step=0))
+        False
     """
     before = DEFAULTS.condition
     DEFAULTS.condition = condition
@@ -39,7 +44,12 @@ def record_if(condition: Any) -> Iterator[None]:
 
 
 def should_record_summaries() -> bool:
-    """Whether a summary would be recorded now: there is a default writer and `record_if` agrees."""
+    """Whether a summary would be recorded now: there is a default writer and `record_if` agrees.
+
+    Example:
+        >>> tk.summary.should_record_summaries()
+        False
+    """
     return current_writer() is not None
 
 
@@ -53,12 +63,27 @@ def current_writer() -> "SummaryWriter | None":
 
 
 def get_step() -> Any:
-    """The default step of this thread's summaries as it was set, or None."""
+    """The default step of this thread's summaries as it was set, or None.
+
+    Example:
+        >>> tk.summary.experimental.set_step(5)
+        >>> tk.summary.experimental.get_step()
+        5
+        >>> tk.summary.experimental.set_step(None)
+    """
     return DEFAULTS.step
 
 
 def set_step(step: Any) -> None:
-    """Set the default step of this thread's summaries: an int, a variable that counts, or None."""
+    """Set the default step of this thread's summaries: an int, a variable that counts, or None.
+
+    Example:
+        >>> tk.summary.experimental.set_step(5)
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.scalar("loss", 0.5))
+        True
+        >>> tk.summary.experimental.set_step(None)
+    """
     DEFAULTS.step = step
 
 

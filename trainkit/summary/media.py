@@ -37,6 +37,11 @@ def image(
 
     Raises:
         ValueError: data has another shape or dtype, `max_outputs` is below 1, or there is no step.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.image("digit", tk.zeros((1, 8, 8, 1)), step=0))
+        True
     """
     return record(_fill_image, name, data, step, max_outputs, description)
 
@@ -92,6 +97,11 @@ def audio(
     Raises:
         ValueError: data has another shape or dtype, `sample_rate` or `max_outputs` is below 1, the
             encoding is another, or there is no step.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.audio("tone", tk.zeros((1, 800, 1)), 8000, step=0))
+        True
     """
     if encoding not in (None, "wav"):
         raise ValueError(f"summary {name!r}: encoding is {encoding!r}, expected 'wav' or None.")
@@ -141,6 +151,11 @@ def text(name: str, data: Any, step: Any = None, description: str | None = None)
 
     Raises:
         ValueError: data is not of strings, or there is no step.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.text("notes", "**rate** 0.1", step=0))
+        True
     """
     return record(_fill_text, name, data, step, description)
 

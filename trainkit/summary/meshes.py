@@ -42,6 +42,12 @@ def mesh(
 
     Raises:
         ValueError: a shape is another, or there is no step.
+
+    Example:
+        >>> points = [[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.mesh("triangle", points, faces=[[[0, 1, 2]]], step=0))
+        True
     """
     given = zip(_PARTS, (vertices, faces, colors), strict=True)
     parts = [(part, data) for part, data in given if data is not None]

@@ -27,6 +27,11 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
 
     Raises:
         ValueError: data is not one real number, or there is no step.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.scalar("loss", 0.5, step=0))
+        True
     """
     return record(_fill_scalar, name, data, step, description)
 
@@ -65,6 +70,11 @@ def histogram(
 
     Raises:
         ValueError: data is not of real numbers, `buckets` is below 1, or there is no step.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.histogram("weights", [0.1, 0.5, 0.9], step=0))
+        True
     """
     count = BUCKETS if buckets is None else buckets
     return record(_fill_histogram, name, data, step, count, description)
@@ -151,6 +161,11 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None) -> bool
 
     Raises:
         ValueError: the dtype cannot be stored, or there is no step.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     bool(tk.summary.write("raw", tk.constant([1.0, 2.0]), step=0))
+        True
     """
     return record(_fill_tensor, tag, tensor, step, metadata)
 

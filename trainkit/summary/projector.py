@@ -47,6 +47,12 @@ def embedding(
     Raises:
         ValueError: a shape does not fit, the sprites are too many for one picture of 8192 pixels,
             or there is no step.
+
+    Example:
+        >>> vectors, names = [[0.0, 1.0], [1.0, 0.0]], ["cat", "dog"]
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     tk.summary.embedding("words", vectors, step=0, metadata=names)
+        True
     """
     lines = None if metadata is None else _lines(name, metadata, metadata_header)
     pictures = None if sprites is None else as_array(sprites)

@@ -44,6 +44,12 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
     Raises:
         ValueError: `profiler` is True and `profiler_outdir` is missing.
         FailedPreconditionError: a profile runs already.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     tk.summary.trace_on()
+        ...     y = tk.function(lambda x: x + 1.0)(tk.constant(1.0))
+        ...     tk.summary.trace_export("step", step=0)
     """
     if profiler and profiler_outdir is None:
         raise ValueError("summary.trace_on: profiler=True needs profiler_outdir, a folder")
@@ -59,7 +65,12 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: Any = 
 
 
 def trace_off() -> None:
-    """Stop collecting, and forget what was collected."""
+    """Stop collecting, and forget what was collected.
+
+    Example:
+        >>> tk.summary.trace_on()
+        >>> tk.summary.trace_off()
+    """
     _stop(save=False)
 
 
@@ -90,6 +101,12 @@ def trace_export(name: str, step: Any = None, profiler_outdir: Any = None) -> No
     Raises:
         ValueError: `trace_on` was not called, or no function was traced since, or there is no
             default writer, or no step, or the profile goes elsewhere.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     tk.summary.trace_on()
+        ...     y = tk.function(lambda x: x + 1.0)(tk.constant(1.0))
+        ...     tk.summary.trace_export("step", step=0)
     """
     graphs = _TRACING.graphs
     if profiler_outdir is not None and os.fsdecode(profiler_outdir) != _TRACING.profiles:

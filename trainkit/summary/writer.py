@@ -18,7 +18,14 @@ Fill = Callable[..., None]
 
 
 class SummaryWriter:
-    """Writes summaries to an event file that TensorBoard shows. Made by `create_file_writer`."""
+    """Writes summaries to an event file that TensorBoard shows. Made by `create_file_writer`.
+
+    Example:
+        >>> writer = tk.summary.create_file_writer("logs")
+        >>> isinstance(writer, tk.summary.SummaryWriter)
+        True
+        >>> writer.close()
+    """
 
     def __init__(
         self,
@@ -227,12 +234,24 @@ def create_file_writer(
 
 
 def create_noop_writer() -> _NoopWriter:
-    """Make a writer that records nothing, for the processes that should not."""
+    """Make a writer that records nothing, for the processes that should not.
+
+    Example:
+        >>> with tk.summary.create_noop_writer().as_default():
+        ...     bool(tk.summary.scalar("loss", 0.5, step=0))
+        False
+    """
     return _NoopWriter()
 
 
 def flush(writer: SummaryWriter | None = None) -> None:
-    """Write what waits in the queue of `writer`, or of the default writer if there is one."""
+    """Write what waits in the queue of `writer`, or of the default writer if there is one.
+
+    Example:
+        >>> with tk.summary.create_file_writer("logs").as_default():
+        ...     recorded = tk.summary.scalar("loss", 0.5, step=0)
+        ...     tk.summary.flush()
+    """
     chosen = DEFAULTS.writer if writer is None else writer
     if chosen is not None:
         chosen.flush()

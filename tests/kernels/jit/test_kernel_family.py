@@ -106,12 +106,43 @@ def test_small_work_counts_for_kernels_that_wake_no_threads(built):
     assert [alone.find((1,), 1e-5) for _ in range(4)][-1]() == (1,)
 
 
-def test_what_another_process_compiled_does_not_move_the_call_at_which_it_is_used(built):
-    assert family("eager").find((1,), THIRD)() == (1,)
-    later = family("hot")
-    calls = [later.find((1,), THIRD) for _ in range(4)]
-    assert calls[:3] == [None, None, None]
-    assert calls[3]() == (1,)
+@pytest.fixture
+def at_hand(monkeypatch):
+    """Builds as if an earlier process had left the kernel of key (1,) on disk."""
+    kernel = Compiled((1,))
+    monkeypatch.setattr(
+        kernel_family, "kernel_at_hand", lambda module, name, key: kernel if key == (1,) else None
+    )
+    return kernel
+
+
+def test_a_kernel_that_is_compiled_already_is_used_from_the_first_call(built, at_hand):
+    hot = family("hot")
+    assert hot.find((1,), THIRD) is at_hand
+    assert hot.find((2,), THIRD / 30) is None
+    assert hot.find((1,), 1e-6) is at_hand
+    assert built == []
+
+
+def test_a_checkpoint_says_that_a_kernel_was_used_from_the_first_call(built, at_hand, monkeypatch):
+    first = family("hot")
+    first.find((1,), THIRD)
+    saved = kernel_family.KernelChoice().state_arrays()
+    first.forget()
+    monkeypatch.setattr(kernel_family, "kernel_at_hand", lambda *facts: None)
+    kernel_family.KernelChoice().load_state_arrays(saved)
+    assert first.find((1,), THIRD)() == (1,)  # compiled now, for that call
+    assert built == [(1,)]
+
+
+def test_a_run_that_had_not_come_to_a_kernel_goes_on_without_it_for_as_long(built, monkeypatch):
+    first = family("hot")
+    first.find((1,), THIRD)
+    saved = kernel_family.KernelChoice().state_arrays()
+    first.forget()
+    kernel_family.KernelChoice().load_state_arrays(saved)
+    monkeypatch.setattr(kernel_family, "kernel_at_hand", lambda *facts: Compiled((1,)))
+    assert [first.find((1,), THIRD) is None for _ in range(4)] == [True, True, False, False]
 
 
 def test_a_restored_run_changes_to_the_compiled_kernel_where_the_first_one_did(built):

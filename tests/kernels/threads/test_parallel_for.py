@@ -74,7 +74,7 @@ print(hashlib.sha1(softmax_tuned.softmax(x, -1).tobytes()).hexdigest())
 
 
 def test_who_compiles_a_kernel_gets_the_bits_of_who_loads_it_from_disk(tmp_path):
-    facts = {"TRAINKIT_JIT": "eager", "NUMBA_CACHE_DIR": str(tmp_path)}
+    facts = {"TRAINKIT_JIT": "eager", "TRAINKIT_CACHE": str(tmp_path), "TRAINKIT_KERNELS": "0"}
     bits = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM],

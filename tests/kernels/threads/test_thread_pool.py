@@ -47,6 +47,33 @@ def test_helpers_help(run):
     assert len(here) == 2
 
 
+def test_who_waits_for_a_helper_sleeps_and_is_woken(run):
+    """The caller's part is short, the helper's long, so the caller has to wait for it to leave."""
+    main, done = threading.get_ident(), []
+    for _ in range(20):
+        met = threading.Barrier(2)
+
+        def work(part, parts, met=met):
+            met.wait(timeout=30)
+            if threading.get_ident() != main:
+                threading.Event().wait(0.005)
+            done.append(part)
+
+        run(work, 2)
+        assert len(done) % 2 == 0  # nobody has come back before all parts were done
+    assert len(done) == 40
+
+
+def test_helpers_are_not_woken_more_often_than_they_slept(run):
+    """Else they would look for work long after a burst of calls, once for each of them."""
+    for _ in range(500):
+        run(lambda part, parts: None, 4)
+    pool = thread_pool.thread_pool()
+    count = ctypes.c_int()
+    ctypes.CDLL(None).sem_getvalue(ctypes.c_void_p(pool._semaphores[0]), ctypes.byref(count))
+    assert count.value < pool.most
+
+
 def test_several_callers_at_once(run):
     done = [[] for _ in range(4)]
 

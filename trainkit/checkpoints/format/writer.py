@@ -55,6 +55,11 @@ class CheckpointOptions:
 
     Raises:
         InvalidArgumentError: a setting is not one of these.
+
+    Example:
+        >>> options = tk.checkpoints.CheckpointOptions(compression="gzip")
+        >>> tk.train.Checkpoint(w=tk.Variable(tk.zeros((100,)))).save("run/ckpt", options=options)
+        'run/ckpt-1'
     """
 
     compression: str | None = None

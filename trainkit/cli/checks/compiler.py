@@ -14,7 +14,8 @@ import trainkit
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
 from trainkit.core.dispatch import native
-from trainkit.kernels.jit import generated, kernel_family
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.code_store import cache_root
 
 _NUMBA = """
 import numba
@@ -72,7 +73,7 @@ def cache_folders() -> list[Path]:
     """Where compiled code lies: of the library's own kernels, of generated ones, and of graphs."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     package = Path(trainkit.__path__[0]) / "kernels" / "compiled" / "__pycache__"
-    own = generated.cache_folder()
+    own = cache_root()
     return [Path(named) if named else package, own / "generated", own / "machine"]
 
 

@@ -16,6 +16,7 @@ MEANINGS = {
     "TRAINKIT_DATA": "folder of your own copies of data sets",
     "TRAINKIT_JIT": '"0" compiles no kernels, "eager" compiles each at its first call',
     "TRAINKIT_KEEP_MEMORY": '"0" gives freed memory back at once',
+    "TRAINKIT_KERNELS": "0: no kernels that came compiled with the package",
     "TRAINKIT_NATIVE": '"0" leaves the compiled half of the eager path alone',
     "CUDA_VISIBLE_DEVICES": "which GPUs there are",
     "CUPY_ACCELERATORS": "how CuPy computes reductions",

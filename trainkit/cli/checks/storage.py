@@ -13,7 +13,7 @@ from typing import Any
 from trainkit.cli.checks.compiler import why_not_writable
 from trainkit.cli.checks.finding import Finding
 from trainkit.cli.checks.probe import failure_of, probed
-from trainkit.kernels.jit import generated
+from trainkit.kernels.jit.code_store import cache_root
 
 _HDF5 = """
 import h5py, os, tempfile
@@ -114,7 +114,7 @@ def check_disk() -> Iterator[Finding]:
     places = {
         "the current folder": Path.cwd(),
         "the folder for temporary files": Path(tempfile.gettempdir()),
-        "the cache": generated.cache_folder(),
+        "the cache": cache_root(),
     }
     seen: dict[Any, str] = {}
     for name, folder in places.items():

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
 import threading
 from functools import lru_cache
 from typing import Any
 
-from trainkit.kernels.jit import numpy_inner_loops
-from trainkit.kernels.jit.generated import cache_folder
+from trainkit.kernels.jit import llvm_target, numpy_inner_loops
+from trainkit.kernels.jit.code_store import read_code, write_code
+from trainkit.kernels.jit.digests import digest_of
+from trainkit.kernels.jit.object_loader import linker
 
-_FORMAT = 1
+_FORMAT = 2
 """Changed when files that were kept before no longer serve."""
-_DIGEST_BYTES = 32
 _LOCK = threading.Lock()
 
 
@@ -25,17 +23,10 @@ class Machine:
         import llvmlite
         import llvmlite.binding as llvm
 
-        self._llvm = llvm
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        processor = llvm.get_host_cpu_name()
-        features = llvm.get_host_cpu_features().flatten()
-        target = llvm.Target.from_default_triple()
-        self._target = target.create_target_machine(cpu=processor, features=features, opt=3)
-        self._facts = f"{_FORMAT}\n{llvmlite.__version__}\n{target.triple}\n{processor}\n{features}"
-        self._engine = numpy_inner_loops.forever(
-            llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._target)
-        )
+        self._llvm, self._linker = llvm, linker()
+        self._target = llvm_target.target_machine()
+        facts = (str(_FORMAT), llvmlite.__version__, self._target.triple, *llvm_target.processor())
+        self._facts = "\n".join(facts)
         self._made: dict[str, Any] = {}
 
     def function(self, text: str, symbols: dict[str, int]) -> Any:
@@ -45,15 +36,16 @@ class Machine:
             text: a module; its functions and objects from outside are named in `symbols`.
             symbols: their addresses in this process.
         """
-        digest = hashlib.sha256(f"{self._facts}\n{text}".encode()).hexdigest()[:40]
+        digest = digest_of(self._facts, text)[:40]
         with _LOCK:
             found = self._made.get(digest)
             if found is None:
-                code = _read(digest)
+                code = read_code(digest)
                 if code is None:
                     code = self._compiled(text, f"run_{digest}")
-                    _write(digest, code)
-                found = self._made[digest] = self._loaded(code, f"run_{digest}", symbols)
+                    write_code(digest, code)
+                self._linker.symbols(symbols)
+                found = self._made[digest] = self._linker.loaded(code, f"run_{digest}")
         return found
 
     def _compiled(self, text: str, name: str) -> bytes:
@@ -70,16 +62,6 @@ class Machine:
         code: bytes = self._target.emit_object(module)
         return code
 
-    def _loaded(self, code: bytes, name: str, symbols: dict[str, int]) -> Any:
-        for symbol, address in symbols.items():
-            self._llvm.add_symbol(symbol, address)
-        self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(code))
-        self._engine.finalize_object()
-        address = self._engine.get_function_address(name)
-        if not address:
-            raise RuntimeError("the compiled code has no entry")
-        return numpy_inner_loops.built_in(address)
-
 
 @lru_cache(maxsize=1)
 def machine() -> Machine:
@@ -91,34 +73,3 @@ def machine() -> Machine:
     if not numpy_inner_loops.available():
         raise RuntimeError("this interpreter's objects have a layout that is not known")
     return Machine()
-
-
-# ------------------------------------------------------------------ on disk
-
-
-def _path(digest: str) -> Any:
-    return cache_folder() / "machine" / f"{digest}.o"
-
-
-def _read(digest: str) -> bytes | None:
-    """Object code that an earlier process has kept, `None` where there is none, or it is torn."""
-    try:
-        data = _path(digest).read_bytes()
-    except OSError:
-        return None
-    code = data[_DIGEST_BYTES:]
-    whole = hashlib.sha256(code).digest() == data[:_DIGEST_BYTES]
-    return code if whole and code else None
-
-
-def _write(digest: str, code: bytes) -> None:
-    """Keep object code; a folder that can't be written to only costs time."""
-    path = _path(digest)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(code).digest() + code)
-        os.replace(temporary, path)
-    except OSError:
-        return

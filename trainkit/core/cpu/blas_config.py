@@ -13,6 +13,7 @@ import sys
 
 from trainkit.core.cpu import openblas
 from trainkit.core.cpu.cpu_count import bound_cores, usable_cores
+from trainkit.core.cpu.processor import processor_facts
 
 # OpenBLAS's threads wait for work in a busy loop for two to the power of this many clock ticks. Its
 # own 26 is 25 ms, in which they take a core from compiled kernels (a step of a small convolutional
@@ -92,14 +93,7 @@ def has_avx512() -> bool:
 
 
 def _processor_flags() -> set[str]:
-    try:
-        with open("/proc/cpuinfo") as file:
-            for line in file:
-                if line.startswith("flags"):
-                    return set(line.split(":", 1)[1].split())
-    except OSError:
-        pass
-    return set()
+    return set(processor_facts()[1])
 
 
 CHOICE = choose_kernels()

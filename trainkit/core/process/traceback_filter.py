@@ -19,20 +19,37 @@ def enable_traceback_filtering() -> None:
 
     It is off at the start. Errors themselves, and what `traceback` and debuggers make of them, stay
     as they are: only `sys.excepthook` is replaced.
+
+    Example:
+        >>> tk.debugging.enable_traceback_filtering()
+        >>> tk.debugging.is_traceback_filtering_enabled()
+        True
+        >>> tk.debugging.disable_traceback_filtering()
     """
     if _Hook.before is None:
         _Hook.before, sys.excepthook = sys.excepthook, _shown
 
 
 def disable_traceback_filtering() -> None:
-    """Let Python print tracebacks with all their frames, as it does at the start."""
+    """Let Python print tracebacks with all their frames, as it does at the start.
+
+    Example:
+        >>> tk.debugging.disable_traceback_filtering()
+        >>> tk.debugging.is_traceback_filtering_enabled()
+        False
+    """
     if _Hook.before is not None and sys.excepthook is _shown:
         sys.excepthook = _Hook.before
     _Hook.before = None
 
 
 def is_traceback_filtering_enabled() -> bool:
-    """Whether frames of this package are left out of tracebacks that Python prints."""
+    """Whether frames of this package are left out of tracebacks that Python prints.
+
+    Example:
+        >>> tk.debugging.is_traceback_filtering_enabled()
+        False
+    """
     return _Hook.before is not None
 
 

@@ -57,6 +57,11 @@ class CsvDataset(Dataset):
     Raises:
         InvalidArgumentError: an argument is none of these; when iterated, a row does not fit.
         NotFoundError: when iterated, a file does not exist.
+
+    Example:
+        >>> tk.io.write_file("data.csv", chr(10).join(["1,a", "2,b"]))
+        >>> [(int(n), w.numpy()) for n, w in tk.data.experimental.CsvDataset("data.csv", [0, ""])]
+        [(1, b'a'), (2, b'b')]
     """
 
     def __init__(
@@ -161,6 +166,13 @@ def make_csv_dataset(
     Raises:
         ValueError: names are missing, double or unknown.
         NotFoundError: no file matches.
+
+    Example:
+        >>> tk.io.write_file("data.csv", chr(10).join(["n,w", "1,a", "2,b"]))
+        >>> make = tk.data.experimental.make_csv_dataset
+        >>> batches = make("data.csv", 2, shuffle=False, num_epochs=1)
+        >>> [batch["n"].numpy() for batch in batches]
+        [array([1, 2], dtype=int32)]
     """
     names = [path.decode() for path in matching(file_pattern)]
     if not names:

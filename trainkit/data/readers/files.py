@@ -111,6 +111,11 @@ class TextLineDataset(Dataset):
     Raises:
         InvalidArgumentError: an argument is none of these.
         NotFoundError: when iterated, a file does not exist.
+
+    Example:
+        >>> tk.io.write_file("lines.txt", chr(10).join(["one", "two"]))
+        >>> [x.numpy() for x in tk.data.TextLineDataset("lines.txt")]
+        [b'one', b'two']
     """
 
     def __init__(
@@ -139,6 +144,12 @@ class TFRecordDataset(Dataset):
         InvalidArgumentError: an argument is none of these.
         NotFoundError: when iterated, a file does not exist.
         DataLossError: when iterated, a file is damaged.
+
+    Example:
+        >>> with tk.io.TFRecordWriter("data.tfrecord") as file:
+        ...     file.write(b"record")
+        >>> [x.numpy() for x in tk.data.TFRecordDataset("data.tfrecord")]
+        [b'record']
     """
 
     def __init__(
@@ -170,6 +181,11 @@ class FixedLengthRecordDataset(Dataset):
         InvalidArgumentError: an argument is none of these; when iterated, a file does not hold a
             whole number of records.
         NotFoundError: when iterated, a file does not exist.
+
+    Example:
+        >>> tk.io.write_file("data.bin", "aabbcc")
+        >>> [x.numpy() for x in tk.data.FixedLengthRecordDataset("data.bin", 2)]
+        [b'aa', b'bb', b'cc']
     """
 
     def __init__(

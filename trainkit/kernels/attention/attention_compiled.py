@@ -15,31 +15,15 @@ from numba import boolean, float32, uint8
 from trainkit.kernels.convolution.conv_microkernels import turn_square
 from trainkit.kernels.jit.builders import by_parts
 from trainkit.kernels.jit.options import compiled
-from trainkit.kernels.matmul.matmul_compiled import WIDE, add_product, product_tiling
+from trainkit.kernels.jit.register_tiles import product_columns, product_tiling
+from trainkit.kernels.matmul.matmul_compiled import add_product
 from trainkit.kernels.softmax.softmax_columns import column_gradients, column_softmax
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 _HEADS, _MASK, _ROOM = float32[:, :, :, ::1], uint8[:, :, :, ::1], float32[:, :, ::1]
-_BLOCK, _BYTES = WIDE, 4
+_BLOCK, _BYTES = product_columns(), 4
 _, _VECTORS, _LANES = product_tiling()
 _NOTHING = np.float32(-np.inf)
-
-
-def room_shape(parts: int, sources: int, size: int) -> tuple[tuple[int, int, int], int]:
-    """The shape of the room for `parts`, and how many of its last rows are zeros.
-
-    Args:
-        parts: how many.
-        sources: how many keys.
-        size: the larger one of those of keys and values.
-    """
-    zeros = -(-size // _BLOCK)
-    return (parts, 2 * sources + size + zeros, _BLOCK), zeros
-
-
-def block_size() -> int:
-    """How many queries a block has."""
-    return _BLOCK
 
 
 @compiled(parallel=False)

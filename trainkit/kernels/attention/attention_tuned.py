@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.kernels.attention.attention_room import room_shape
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.threads import pools
@@ -55,8 +56,6 @@ def _turned(mask: Array | None, sources: int) -> Array:
 
 def _work(products: int, k: Array, v: Array) -> tuple[int, int, Array]:
     """`pool`, `parts`, and room for the parts."""
-    from trainkit.kernels.attention.attention_compiled import room_shape
-
     pool, parts = shared(_NANOSECONDS * products)
     parts = min(parts, _PARTS_EACH * pools.planned_threads())
     shape, zeros = room_shape(parts, k.shape[1], max(k.shape[3], v.shape[3]))

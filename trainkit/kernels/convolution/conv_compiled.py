@@ -16,11 +16,11 @@ from trainkit.kernels.convolution.conv_microkernels import (
     clear_floats,
     copy_floats,
     pixel_tile,
-    tiling,
     turn_square,
     weight_tile,
 )
 from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads.parallel_for import (
     POOL,
     WITHOUT_POOL,

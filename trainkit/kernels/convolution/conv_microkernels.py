@@ -10,9 +10,7 @@ Source: Goto and van de Geijn 2008, "Anatomy of high-performance matrix multipli
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -23,22 +21,6 @@ from trainkit.kernels.jit.simd import (
     Tile,
     literal,
 )
-
-
-@lru_cache
-def tiling(sixteens: int) -> tuple[int, int, int]:
-    """(rows, vectors, lanes) of a tile for rows of 16, 32, 48 or 64 numbers.
-
-    As many sums as registers allow, with some left for weights: with fewer than 8 vectors of sums
-    the processor would wait for each product before it can add the next. Where the registers do
-    not suffice for wider rows these are cut to 16 numbers.
-    """
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
-        return {1: 12, 2: 12, 3: 8, 4: 6}[sixteens], sixteens, 16
-    if features.get("avx"):
-        return 6, 2, 8  # 16 registers
-    return 6, 4, 4
 
 
 @intrinsic(prefer_literal=True)

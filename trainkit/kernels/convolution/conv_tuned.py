@@ -12,6 +12,7 @@ from trainkit.kernels.convolution import conv_layout, depthwise_tuned
 from trainkit.kernels.convolution.conv_layout import Geometry, PixelPlan
 from trainkit.kernels.convolution.sliding_windows import Windows
 from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads import pools
 from trainkit.kernels.threads.thread_pool import shared
 
@@ -97,8 +98,6 @@ def _geometry(
     w: Windows, batch: int, channels: int, filters: int, groups: int, sixteens: int, cores: int
 ) -> Geometry:
     """The convolution with three spatial axes."""
-    from trainkit.kernels.convolution.conv_microkernels import tiling
-
     rows, vectors, lanes = tiling(sixteens)
     return Geometry(
         batch,

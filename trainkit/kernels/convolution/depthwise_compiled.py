@@ -12,13 +12,13 @@ import numpy as np
 from numba import float32, int64, prange, void
 from numba.core.types import UniTuple
 
-from trainkit.kernels.convolution.conv_microkernels import tiling
 from trainkit.kernels.convolution.depthwise_microkernels import (
     kernel_gradient_tile,
     line_tile,
     seen_by,
 )
 from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.threads.parallel_for import (
     POOL,
     WITHOUT_POOL,

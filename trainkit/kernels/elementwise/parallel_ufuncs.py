@@ -17,6 +17,12 @@ import numpy as np
 
 from trainkit.core.dispatch.eager import WIDE
 from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.digests import digest_of
+from trainkit.kernels.jit.kernel_library import address_of
+from trainkit.kernels.jit.numpy_inner_loops import DATA, available, built_in, loop_of
+from trainkit.kernels.jit.object_loader import linker
+from trainkit.kernels.threads.pool_code import library_prefix, pool_text
+from trainkit.kernels.threads.thread_pool import thread_pool
 
 Array = Any
 
@@ -169,9 +175,7 @@ class _Wide:
         self, ufunc: Any, dtype: Any, size: int, numbers: int, count: int, result: Any
     ) -> bytes:
         """What the machine code is given for such a call."""
-        from trainkit.kernels.jit import numpy_inner_loops
-
-        loop, data = numpy_inner_loops.loop_of(ufunc, (dtype,) * count + (result,))
+        loop, data = loop_of(ufunc, (dtype,) * count + (result,))
         parts = max(2, min(64, math.ceil(size / _PART)))
         steps = [0 if numbers >> i & 1 else dtype.itemsize for i in range(count)]
         words = [loop, data or 0, size, parts, count + 1, *steps, result.itemsize]
@@ -197,17 +201,32 @@ def begin() -> None:
         threading.Thread(target=prepare, name="trainkit-compile").start()
 
 
+def _text() -> str:
+    """The module of the function `wide`."""
+    return _TEXT.format(unit=_UNIT, last=_UNIT - 1, head=_BYTES_HEAD, field=DATA)
+
+
+def _library_name(text: str) -> str:
+    return f"wide_{digest_of(text)[:24]}"
+
+
+def library_ufuncs() -> str:
+    """The module as a part of a library, by names that belong to one text."""
+    text = _text()
+    pool = f"@{library_prefix(pool_text())}run"
+    return text.replace("@pool_run", pool).replace("@wide", f"@{_library_name(text)}")
+
+
 def prepare() -> bool:
     """Split large operations from now on; False where that can't be done here."""
     if WIDE:
         return True
-    from trainkit.kernels.jit import numpy_inner_loops
-    from trainkit.kernels.threads.thread_pool import thread_pool
-
     helpers = thread_pool()
-    if helpers is None or not numpy_inner_loops.available():
+    if helpers is None or not available():
         return False
-    text = _TEXT.format(unit=_UNIT, last=_UNIT - 1, head=_BYTES_HEAD, field=numpy_inner_loops.DATA)
-    code = helpers.python_function(text, "wide")
-    WIDE.append(_Wide(code))
+    address = address_of(_library_name(_text()))
+    if address is None:
+        linker().symbols({"pool_run": helpers.run_address})
+        address = linker().module(_text())("wide")
+    WIDE.append(_Wide(built_in(address)))
     return True

@@ -35,16 +35,17 @@ def part(part, parts, {names}, result):
 """
 
 
-def by_parts(*kinds: Any, exact: bool = False) -> Callable[[Body], Builder]:
+def by_parts(*kinds: Any, exact: bool = False, apart: bool = False) -> Callable[[Body], Builder]:
     """Make a body `(part, parts, ...)` the builder of a kernel `run(pool, parts, ...)`.
 
     Args:
         *kinds: Numba's types of what follows `parts`.
         exact: floating-point arithmetic in the order in which it is written.
+        apart: the arrays that are given do not overlap.
     """
 
     def builder_of(body: Body) -> Builder:
-        part = compiled(parallel=False, exact=exact)(body)
+        part = compiled(parallel=False, exact=exact, apart=apart)(body)
         return _builder(body, part, list(inspect.signature(body).parameters)[2:], kinds)
 
     return builder_of

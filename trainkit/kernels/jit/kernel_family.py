@@ -27,6 +27,7 @@ import numpy as np
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
+from trainkit.kernels.jit.kernel_code import kept_kernel, kernel_at_hand
 from trainkit.kernels.threads import pools
 
 Kernel = Callable[..., Any]
@@ -140,10 +141,16 @@ class Family:
             return None
         spent = self._spent.get(key)
         if spent is None:
+            spent = _RESTORED.pop(f"{self.name}{key!r}", None)
+            if spent is None or spent >= SWITCH_SECONDS or self.exact:
+                kernel = kernel_at_hand(self.file, self.builder, key)
+                if kernel is not None:
+                    self._spent[key], self._ready[key] = SWITCH_SECONDS, kernel
+                    return kernel
             if _State.mode == "eager":
                 self._compile(key)
                 return self._take(key)
-            spent = _RESTORED.pop(f"{self.name}{key!r}", 0.0)
+            spent = spent or 0.0
         spent += seconds
         self._spent[key] = spent
         if spent >= START_SECONDS and key not in self._threads:
@@ -172,7 +179,9 @@ class Family:
             pools.configure_threads()
             with slow_work(f"compiling the kernel {self.name!r}"):
                 module = importlib.import_module(f"trainkit.kernels.{self.file}")
-                self._built[key] = _guarded(getattr(module, self.builder)(*key))
+                kernel = getattr(module, self.builder)(*key)
+                kept = kept_kernel(kernel, self.file, self.builder, key)
+            self._built[key] = _guarded(kernel) if kept is None else kept
         except Exception as error:  # without it everything still works, only slower
             warnings.warn(
                 f"the kernel {self.name}{key} can't be compiled, the plain version goes on: "

@@ -39,6 +39,8 @@ TYPE = HEAD - 8
 DATA, RANK, SIZES, STRIDES = HEAD, HEAD + 8, HEAD + 16, HEAD + 24
 DESCR, FLAGS = HEAD + 40, HEAD + 48
 """Places of the fields in `PyArrayObject`."""
+KIND, ORDER, ITEM_SIZE = HEAD + 8, HEAD + 10, HEAD + 24
+"""Places of the fields in `PyArray_Descr`."""
 
 
 @lru_cache(maxsize=1)
@@ -66,6 +68,16 @@ def _array_as_expected() -> bool:
         and tuple(strides) == array.strides
         and flags == array.flags.num
         and read(at + DESCR).value == id(array.dtype)
+        and all(map(_dtype_as_expected, map(np.dtype, ("f4", "i8", "u1", "?", ">f4"))))
+    )
+
+
+def _dtype_as_expected(dtype: np.dtype[Any]) -> bool:
+    at = id(dtype)
+    return (
+        ctypes.string_at(at + KIND, 1) == dtype.kind.encode()
+        and ctypes.string_at(at + ORDER, 1) == dtype.byteorder.encode()
+        and ctypes.c_int64.from_address(at + ITEM_SIZE).value == dtype.itemsize
     )
 
 

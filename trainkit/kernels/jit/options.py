@@ -5,26 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+from numba.core.compiler import Compiler
+
+from trainkit.kernels.threads.parallel_for import WITHOUT_POOL
 
 REORDERED = frozenset({"reassoc", "contract", "arcp", "nsz", "afn"})
 """What LLVM may do to floating-point arithmetic; it may not take NaN and inf for impossible, as
 that would hide a run that diverges."""
 
 
-def compiled(parallel: bool = True, exact: bool = False) -> Any:
+class _ArraysApart(Compiler):
+    """Promises LLVM that given arrays do not overlap, as Numba does for `prange` alone."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *facts: Any) -> None:
+        arguments, result, flags, names = facts
+        flags = flags.copy()
+        flags.noalias = True
+        super().__init__(typing, target, library, arguments, result, flags, names)
+
+
+def compiled(parallel: bool = True, exact: bool = False, apart: bool = False) -> Any:
     """Numba's decorator.
 
     Args:
         parallel: `prange` spreads over the cores.
         exact: floating-point arithmetic in the order in which it is written.
+        apart: the arrays that are given do not overlap.
     """
     return numba.njit(
         parallel=parallel,
         fastmath=False if exact else set(REORDERED),
         error_model="numpy",
         boundscheck=False,
-        cache=True,
+        cache=WITHOUT_POOL,
         nogil=True,
+        pipeline_class=_ArraysApart if apart else Compiler,
     )
 
 

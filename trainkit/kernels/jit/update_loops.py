@@ -5,44 +5,45 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import from_dtype, int64
 
-from trainkit.kernels.jit.array_addresses import data_offset
-from trainkit.kernels.jit.generated import compiled_function
+from trainkit.kernels.jit.builders import by_parts
+from trainkit.kernels.jit.object_addresses import numbers_at
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 
-def update(source: str, name: str, dtype: str, buffers: int, scalars: int, parallel: bool) -> Any:
-    """The function `name` of `source`, compiled.
+def update(source: str, dtype: str, buffers: int, scalars: int) -> Any:
+    """The function `loop(part, parts, b0, ..., s0, ...)` of `source`, as a kernel.
 
     Args:
-        source: text of a module.
-        name: the function in it.
-        dtype: that of all arguments.
-        buffers: how many arrays it takes first.
+        source: text of a function.
+        dtype: that of all arrays and numbers.
+        buffers: how many flat arrays it takes.
         scalars: how many numbers it takes then.
-        parallel: `prange` spreads over the cores.
     """
-    loop = compiled_function(source, name, parallel)
-    arrays = [np.ones(1, dtype) for _ in range(buffers)]
-    loop(*arrays, *[np.dtype(dtype).type(1)] * scalars)
-    return loop
+    real = from_dtype(np.dtype(dtype))
+    return _kernel(source, dtype, [real[::1]] * buffers + [real] * scalars)
 
 
-def joint_update(
-    source: str, name: str, dtype: str, buffers: int, scalars: int, parallel: bool
-) -> Any:
-    """The function `name` of `source`, which takes the addresses of arrays, compiled.
+def joint_update(source: str, dtype: str, scalars: int) -> Any:
+    """The function `loop(part, parts, items, offset, sizes, s0, ...)` of `source`, as a kernel.
 
     Args:
-        source: text of a module.
-        name: the function in it.
+        source: text of a function.
         dtype: that of the numbers in the arrays, and of the numbers that follow.
-        buffers: how many arrays there are for a weight.
         scalars: how many numbers it takes.
-        parallel: `prange` spreads over the cores.
     """
-    loop = compiled_function(source, name, parallel)
-    arrays = [np.ones(1, dtype) for _ in range(buffers)]
-    items = np.array([[id(x) for x in arrays]], np.int64)
-    sizes = np.ones(1, np.int64)
-    loop(items, data_offset(), sizes, 1, *[np.dtype(dtype).type(1)] * scalars)
-    return loop
+    real = from_dtype(np.dtype(dtype))
+    return _kernel(source, dtype, [int64[:, ::1], int64, int64[::1], *[real] * scalars])
+
+
+def _kernel(source: str, dtype: str, kinds: list[Any]) -> Any:
+    scope: dict[str, Any] = {
+        "np": np,
+        "real": np.dtype(dtype).type,
+        "chunk_range": chunk_range,
+        "numbers_at": numbers_at,
+        "__name__": __name__,
+    }
+    exec(compile(source, __file__, "exec"), scope)
+    return by_parts(*kinds, exact=True)(scope["loop"])()

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from llvmlite import binding
 from numba.core import types
 from numba.extending import intrinsic
 
 from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.register_tiles import product_tiling
 from trainkit.kernels.jit.simd import Loop, Tile, literal
-
-
-@lru_cache
-def product_tiling() -> tuple[int, int, int]:
-    """(rows, vectors, lanes) of a tile of `product_tile`; its rows divide 8."""
-    features = binding.get_host_cpu_features()
-    if features.get("avx512f"):
-        return 8, 2, 16
-    return (4, 3, 8) if features.get("avx") else (4, 2, 4)
-
 
 _ROWS, _VECTORS, _LANES = product_tiling()
 WIDE = _VECTORS * _LANES

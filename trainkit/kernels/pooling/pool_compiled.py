@@ -9,8 +9,8 @@ import numpy as np
 from numba import float32, int64
 from numba.core.types import UniTuple
 
-from trainkit.kernels.convolution.conv_microkernels import tiling
 from trainkit.kernels.jit.builders import MATRIX, by_parts
+from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.pooling.max_pool_gradient import give_to_first
 from trainkit.kernels.threads.parallel_for import chunk_range
 

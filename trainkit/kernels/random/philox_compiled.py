@@ -1,19 +1,16 @@
 """Philox4x64-10, and the product of dropout.
 
-Each kernel is there for one core, which also serves arrays that are not worth waking others, and
-for all of them; Numba tells cached functions apart by their text, so each has its own.
 Source: Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
-from numba import boolean, float32, prange, uint64, void
+from numba import boolean, float32, uint64
 
-from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.builders import VECTOR, by_parts
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 _WORD = np.uint64
 _ZERO, _ONE, _HALF = _WORD(0), _WORD(1), _WORD(32)
@@ -27,9 +24,9 @@ _STEPS = [
 ]
 (_K0, _L0), (_K1, _L1), (_K2, _L2), (_K3, _L3), (_K4, _L4) = _STEPS[:5]
 (_K5, _L5), (_K6, _L6), (_K7, _L7), (_K8, _L8), (_K9, _L9) = _STEPS[5:]
-_FLAGS, _FLOATS, _WORDS = boolean[::1], float32[::1], uint64[::1]
+_FLAGS, _WORDS = boolean[::1], uint64[::1]
 _BLOCKS = 64
-"""Blocks of four words that a core takes at a time."""
+"""Blocks of four words that are made at a time."""
 
 
 @numba.njit(inline="always")
@@ -72,56 +69,20 @@ def _fill(low, high, key, block, count, words):
         words[4 * i + 3] = c3
 
 
-@compiled(parallel=False, exact=True)
-def _words_piece(low, high, key, words, piece):
-    first = piece * _BLOCKS
-    count = min(_BLOCKS, words.size // 4 - first)
-    _fill(low, high, key, first, count, words[4 * first :])
+@by_parts(uint64, uint64, uint64, _WORDS, exact=True)
+def words(part, parts, low, high, key, words):
+    """The stream from block (low, high) on; whole blocks."""
+    pieces = (words.size // 4 + _BLOCKS - 1) // _BLOCKS
+    first, last = chunk_range(part, parts, pieces, 1)
+    for piece in range(first, last):
+        start = np.int64(piece) * _BLOCKS
+        count = min(_BLOCKS, words.size // 4 - start)
+        _fill(low, high, key, start, count, words[4 * start :])
 
 
-def words() -> Any:
-    """`run(low, high, key, words)`: the stream from block (low, high) on; whole blocks."""
-
-    @compiled(parallel=False, exact=True)
-    def run(low, high, key, words):
-        for piece in range((words.size + 4 * _BLOCKS - 1) // (4 * _BLOCKS)):
-            _words_piece(low, high, key, words, piece)
-
-    run.compile(void(uint64, uint64, uint64, _WORDS))
-    return run
-
-
-def words_by_all() -> Any:
-    """`words` on all cores."""
-
-    @compiled(exact=True)
-    def run(low, high, key, words):
-        for piece in prange((words.size + 4 * _BLOCKS - 1) // (4 * _BLOCKS)):
-            _words_piece(low, high, key, words, np.int64(piece))
-
-    run.compile(void(uint64, uint64, uint64, _WORDS))
-    return run
-
-
-def dropped() -> Any:
-    """`run(x, kept, scale, result)`: x times `scale` where it is kept, else times 0."""
-
-    @compiled(parallel=False, exact=True)
-    def run(x, kept, scale, result):
-        for i in range(x.size):
-            result[i] = x[i] * (scale if kept[i] else np.float32(0))
-
-    run.compile(void(_FLOATS, _FLAGS, float32, _FLOATS))
-    return run
-
-
-def dropped_by_all() -> Any:
-    """`dropped` on all cores."""
-
-    @compiled(exact=True)
-    def run(x, kept, scale, result):
-        for i in prange(x.size):
-            result[i] = x[i] * (scale if kept[i] else np.float32(0))
-
-    run.compile(void(_FLOATS, _FLAGS, float32, _FLOATS))
-    return run
+@by_parts(VECTOR, _FLAGS, float32, VECTOR, exact=True)
+def dropped(part, parts, x, kept, scale, result):
+    """The product of x and `scale` where it is kept, else of x and 0."""
+    first, last = chunk_range(part, parts, x.size, 16)
+    for i in range(first, last):
+        result[i] = x[i] * (scale if kept[i] else np.float32(0))

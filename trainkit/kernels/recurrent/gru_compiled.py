@@ -2,271 +2,256 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import float32, prange, void
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
-from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.matmul.matmul_compiled import add_product
-from trainkit.kernels.recurrent.lstm_compiled import CUBE, MATRIX
-
-_ROW = float32[::1]
+from trainkit.kernels.threads.parallel_for import chunk_range
 
 
-def gru(units: int) -> Any:
-    """`run(projected, kernel, bias, hidden, gates, state, z)`: the reset gate after the product.
+@by_parts(CUBE, MATRIX, VECTOR, *[CUBE] * 4, apart=True)
+def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
+    """A GRU whose reset gate multiplies after the product.
 
     `bias` is that of the state's product; `state`, (workers, samples, units), holds the first h,
     the samples being a multiple of 8; `z`, (workers, samples, 3 units), is room.
     """
+    units = state.shape[2]
     width = 3 * units
-
-    @compiled()
-    def run(projected, kernel, bias, hidden, gates, state, z):
-        batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-        for number in prange(state.shape[0]):
-            worker = np.int64(number)
-            here = min(samples, batch - worker * samples)
-            before, sums = state[worker].ctypes.data, z[worker].ctypes.data
-            for t in range(steps):
-                add_product(
-                    before,
-                    4 * units,
-                    4,
-                    kernel.ctypes.data,
-                    4 * width,
-                    units,
-                    bias.ctypes.data,
-                    0,
-                    here,
-                    sums,
-                    4 * width,
-                    width,
-                )
-                for q in range(here):
-                    n = worker * samples + q
-                    for u in range(units):
-                        share = z[worker, q, 2 * units + u]
-                        gates[n, t, 3 * units + u] = share
-                        update = sigmoid(projected[n, t, u] + z[worker, q, u])
-                        reset = sigmoid(projected[n, t, units + u] + z[worker, q, units + u])
-                        new = tanh(projected[n, t, 2 * units + u] + reset * share)
-                        h = new + update * (state[worker, q, u] - new)
-                        state[worker, q, u] = h
-                        hidden[n, t, u] = h
-                        gates[n, t, u] = update
-                        gates[n, t, units + u] = reset
-                        gates[n, t, 2 * units + u] = new
-
-    run.compile(void(CUBE, MATRIX, _ROW, *[CUBE] * 4))
-    return run
+    batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
+    first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
+    for number in range(first_worker, last_worker):
+        worker = np.int64(number)
+        here = min(samples, batch - worker * samples)
+        before, sums = state[worker].ctypes.data, z[worker].ctypes.data
+        for t in range(steps):
+            add_product(
+                before,
+                4 * units,
+                4,
+                kernel.ctypes.data,
+                4 * width,
+                units,
+                bias.ctypes.data,
+                0,
+                here,
+                sums,
+                4 * width,
+                width,
+            )
+            for q in range(here):
+                n = worker * samples + q
+                for u in range(units):
+                    share = z[worker, q, 2 * units + u]
+                    gates[n, t, 3 * units + u] = share
+                    update = sigmoid(projected[n, t, u] + z[worker, q, u])
+                    reset = sigmoid(projected[n, t, units + u] + z[worker, q, units + u])
+                    new = tanh(projected[n, t, 2 * units + u] + reset * share)
+                    h = new + update * (state[worker, q, u] - new)
+                    state[worker, q, u] = h
+                    hidden[n, t, u] = h
+                    gates[n, t, u] = update
+                    gates[n, t, units + u] = reset
+                    gates[n, t, 2 * units + u] = new
 
 
-def gru_reset_before(units: int) -> Any:
-    """`run(projected, kernel, hidden, gates, state, z, kept)`: the reset gate before the product.
+@by_parts(CUBE, MATRIX, *[CUBE] * 5, apart=True)
+def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, kept):
+    """A GRU whose reset gate multiplies before the product.
 
     `kept`, (workers, samples, units), is room, too.
     """
+    units = state.shape[2]
     width = 3 * units
-
-    @compiled()
-    def run(projected, kernel, hidden, gates, state, z, kept):
-        batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-        for number in prange(state.shape[0]):
-            worker = np.int64(number)
-            here = min(samples, batch - worker * samples)
-            before, sums = state[worker].ctypes.data, z[worker].ctypes.data
-            for t in range(steps):
-                given = projected[worker * samples, t].ctypes.data
-                add_product(
-                    before,
-                    4 * units,
-                    4,
-                    kernel.ctypes.data,
-                    4 * width,
-                    units,
-                    given,
-                    4 * steps * width,
-                    here,
-                    sums,
-                    4 * width,
-                    2 * units,
-                )
-                for q in range(here):
-                    n = worker * samples + q
-                    for u in range(units):
-                        update = sigmoid(z[worker, q, u])
-                        reset = sigmoid(z[worker, q, units + u])
-                        share = reset * state[worker, q, u]
-                        z[worker, q, u] = update
-                        kept[worker, q, u] = share
-                        gates[n, t, u] = update
-                        gates[n, t, units + u] = reset
-                        gates[n, t, 3 * units + u] = share
-                add_product(
-                    kept[worker].ctypes.data,
-                    4 * units,
-                    4,
-                    kernel.ctypes.data + 8 * units,
-                    4 * width,
-                    units,
-                    given + 8 * units,
-                    4 * steps * width,
-                    here,
-                    sums + 8 * units,
-                    4 * width,
-                    units,
-                )
-                for q in range(here):
-                    n = worker * samples + q
-                    for u in range(units):
-                        new = tanh(z[worker, q, 2 * units + u])
-                        h = new + z[worker, q, u] * (state[worker, q, u] - new)
-                        state[worker, q, u] = h
-                        hidden[n, t, u] = h
-                        gates[n, t, 2 * units + u] = new
-
-    run.compile(void(CUBE, MATRIX, *[CUBE] * 5))
-    return run
+    batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
+    first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
+    for number in range(first_worker, last_worker):
+        worker = np.int64(number)
+        here = min(samples, batch - worker * samples)
+        before, sums = state[worker].ctypes.data, z[worker].ctypes.data
+        for t in range(steps):
+            given = projected[worker * samples, t].ctypes.data
+            add_product(
+                before,
+                4 * units,
+                4,
+                kernel.ctypes.data,
+                4 * width,
+                units,
+                given,
+                4 * steps * width,
+                here,
+                sums,
+                4 * width,
+                2 * units,
+            )
+            for q in range(here):
+                n = worker * samples + q
+                for u in range(units):
+                    update = sigmoid(z[worker, q, u])
+                    reset = sigmoid(z[worker, q, units + u])
+                    share = reset * state[worker, q, u]
+                    z[worker, q, u] = update
+                    kept[worker, q, u] = share
+                    gates[n, t, u] = update
+                    gates[n, t, units + u] = reset
+                    gates[n, t, 3 * units + u] = share
+            add_product(
+                kept[worker].ctypes.data,
+                4 * units,
+                4,
+                kernel.ctypes.data + 8 * units,
+                4 * width,
+                units,
+                given + 8 * units,
+                4 * steps * width,
+                here,
+                sums + 8 * units,
+                4 * width,
+                units,
+            )
+            for q in range(here):
+                n = worker * samples + q
+                for u in range(units):
+                    new = tanh(z[worker, q, 2 * units + u])
+                    h = new + z[worker, q, u] * (state[worker, q, u] - new)
+                    state[worker, q, u] = h
+                    hidden[n, t, u] = h
+                    gates[n, t, 2 * units + u] = new
 
 
-def gru_gradient(units: int) -> Any:
-    """`run(by_hidden, first, turned, hidden, gates, grads, shares, dh, z, room)`.
+@by_parts(CUBE, MATRIX, MATRIX, *[CUBE] * 7, apart=True)
+def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, shares, dh, z, room):
+    """Gradients of `gru`.
 
     `first` is h before the first step, `turned` the recurrent kernel with its axes swapped.
     `grads` are gradients by the projected inputs, `shares` by the state's share of the candidate.
     `dh`, (workers, samples, units), is in the end the gradient by the first h; `z`, three times as
     wide, and `room` are room.
     """
+    units = dh.shape[2]
     width = 3 * units
-
-    @compiled()
-    def run(by_hidden, first, turned, hidden, gates, grads, shares, dh, z, room):
-        batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
-        one = np.float32(1)
-        for number in prange(dh.shape[0]):
-            worker = np.int64(number)
-            here = min(samples, batch - worker * samples)
-            back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
-            for after in range(steps):
-                t = steps - 1 - after
-                for q in range(here):
-                    n = worker * samples + q
-                    if t:
-                        for u in range(units):
-                            room[worker, q, u] = hidden[n, t - 1, u]
-                    else:
-                        for u in range(units):
-                            room[worker, q, u] = first[n, u]
+    batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
+    one = np.float32(1)
+    first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
+    for number in range(first_worker, last_worker):
+        worker = np.int64(number)
+        here = min(samples, batch - worker * samples)
+        back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
+        for after in range(steps):
+            t = steps - 1 - after
+            for q in range(here):
+                n = worker * samples + q
+                if t:
                     for u in range(units):
-                        dh[worker, q, u] += by_hidden[n, t, u]
+                        room[worker, q, u] = hidden[n, t - 1, u]
+                else:
                     for u in range(units):
-                        update, reset = gates[n, t, u], gates[n, t, units + u]
-                        new, share = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
-                        by_h, earlier = dh[worker, q, u], room[worker, q, u]
-                        by_new = by_h * (one - update) * (one - new * new)
-                        z[worker, q, u] = by_h * (earlier - new) * update * (one - update)
-                        z[worker, q, units + u] = by_new * share * reset * (one - reset)
-                        z[worker, q, 2 * units + u] = by_new * reset
-                        room[worker, q, u] = by_new
-                        dh[worker, q, u] = by_h * update
-                    for u in range(2 * units):
-                        grads[n, t, u] = z[worker, q, u]
-                    for u in range(units):
-                        grads[n, t, 2 * units + u] = room[worker, q, u]
-                    for u in range(units):
-                        shares[n, t, u] = z[worker, q, 2 * units + u]
-                add_product(
-                    grad,
-                    4 * width,
-                    4,
-                    turned.ctypes.data,
-                    4 * units,
-                    width,
-                    back,
-                    4 * units,
-                    here,
-                    back,
-                    4 * units,
-                    units,
-                )
-
-    run.compile(void(CUBE, MATRIX, MATRIX, *[CUBE] * 7))
-    return run
+                        room[worker, q, u] = first[n, u]
+                for u in range(units):
+                    dh[worker, q, u] += by_hidden[n, t, u]
+                for u in range(units):
+                    update, reset = gates[n, t, u], gates[n, t, units + u]
+                    new, share = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
+                    by_h, earlier = dh[worker, q, u], room[worker, q, u]
+                    by_new = by_h * (one - update) * (one - new * new)
+                    z[worker, q, u] = by_h * (earlier - new) * update * (one - update)
+                    z[worker, q, units + u] = by_new * share * reset * (one - reset)
+                    z[worker, q, 2 * units + u] = by_new * reset
+                    room[worker, q, u] = by_new
+                    dh[worker, q, u] = by_h * update
+                for u in range(2 * units):
+                    grads[n, t, u] = z[worker, q, u]
+                for u in range(units):
+                    grads[n, t, 2 * units + u] = room[worker, q, u]
+                for u in range(units):
+                    shares[n, t, u] = z[worker, q, 2 * units + u]
+            add_product(
+                grad,
+                4 * width,
+                4,
+                turned.ctypes.data,
+                4 * units,
+                width,
+                back,
+                4 * units,
+                here,
+                back,
+                4 * units,
+                units,
+            )
 
 
-def gru_reset_before_gradient(units: int) -> Any:
-    """`run(by_hidden, first, turned, hidden, gates, grads, dh, z, room, kept, none)`.
+@by_parts(CUBE, MATRIX, MATRIX, *[CUBE] * 7, VECTOR, apart=True)
+def gru_reset_before_gradient(
+    part, parts, by_hidden, first, turned, hidden, gates, grads, dh, z, room, kept, none
+):
+    """Gradients of `gru_reset_before`.
 
     `kept` is room, too; `none` are as many zeros as units.
     """
+    units = dh.shape[2]
     width = 3 * units
-
-    @compiled()
-    def run(by_hidden, first, turned, hidden, gates, grads, dh, z, room, kept, none):
-        batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
-        one = np.float32(1)
-        for number in prange(dh.shape[0]):
-            worker = np.int64(number)
-            here = min(samples, batch - worker * samples)
-            back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
-            for after in range(steps):
-                t = steps - 1 - after
-                for q in range(here):
-                    n = worker * samples + q
-                    if t:
-                        for u in range(units):
-                            room[worker, q, u] = hidden[n, t - 1, u]
-                    else:
-                        for u in range(units):
-                            room[worker, q, u] = first[n, u]
+    batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
+    one = np.float32(1)
+    first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
+    for number in range(first_worker, last_worker):
+        worker = np.int64(number)
+        here = min(samples, batch - worker * samples)
+        back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
+        for after in range(steps):
+            t = steps - 1 - after
+            for q in range(here):
+                n = worker * samples + q
+                if t:
                     for u in range(units):
-                        dh[worker, q, u] += by_hidden[n, t, u]
+                        room[worker, q, u] = hidden[n, t - 1, u]
+                else:
                     for u in range(units):
-                        update, new = gates[n, t, u], gates[n, t, 2 * units + u]
-                        by_h, earlier = dh[worker, q, u], room[worker, q, u]
-                        z[worker, q, u] = by_h * (earlier - new) * update * (one - update)
-                        z[worker, q, 2 * units + u] = by_h * (one - update) * (one - new * new)
-                        dh[worker, q, u] = by_h * update
-                add_product(
-                    grad + 8 * units,
-                    4 * width,
-                    4,
-                    turned.ctypes.data + 8 * units * units,
-                    4 * units,
-                    units,
-                    none.ctypes.data,
-                    0,
-                    here,
-                    kept[worker].ctypes.data,
-                    4 * units,
-                    units,
-                )
-                for q in range(here):
-                    n = worker * samples + q
-                    for u in range(units):
-                        reset, by_share = gates[n, t, units + u], kept[worker, q, u]
-                        by_reset = by_share * room[worker, q, u]
-                        z[worker, q, units + u] = by_reset * reset * (one - reset)
-                        dh[worker, q, u] += by_share * reset
-                    for u in range(width):
-                        grads[n, t, u] = z[worker, q, u]
-                add_product(
-                    grad,
-                    4 * width,
-                    4,
-                    turned.ctypes.data,
-                    4 * units,
-                    2 * units,
-                    back,
-                    4 * units,
-                    here,
-                    back,
-                    4 * units,
-                    units,
-                )
-
-    run.compile(void(CUBE, MATRIX, MATRIX, *[CUBE] * 7, _ROW))
-    return run
+                        room[worker, q, u] = first[n, u]
+                for u in range(units):
+                    dh[worker, q, u] += by_hidden[n, t, u]
+                for u in range(units):
+                    update, new = gates[n, t, u], gates[n, t, 2 * units + u]
+                    by_h, earlier = dh[worker, q, u], room[worker, q, u]
+                    z[worker, q, u] = by_h * (earlier - new) * update * (one - update)
+                    z[worker, q, 2 * units + u] = by_h * (one - update) * (one - new * new)
+                    dh[worker, q, u] = by_h * update
+            add_product(
+                grad + 8 * units,
+                4 * width,
+                4,
+                turned.ctypes.data + 8 * units * units,
+                4 * units,
+                units,
+                none.ctypes.data,
+                0,
+                here,
+                kept[worker].ctypes.data,
+                4 * units,
+                units,
+            )
+            for q in range(here):
+                n = worker * samples + q
+                for u in range(units):
+                    reset, by_share = gates[n, t, units + u], kept[worker, q, u]
+                    by_reset = by_share * room[worker, q, u]
+                    z[worker, q, units + u] = by_reset * reset * (one - reset)
+                    dh[worker, q, u] += by_share * reset
+                for u in range(width):
+                    grads[n, t, u] = z[worker, q, u]
+            add_product(
+                grad,
+                4 * width,
+                4,
+                turned.ctypes.data,
+                4 * units,
+                2 * units,
+                back,
+                4 * units,
+                here,
+                back,
+                4 * units,
+                units,
+            )

@@ -1,145 +1,137 @@
 """LSTM over whole sequences: each worker takes some samples through all steps, without a pause.
 
-What a worker keeps from step to step lies in arrays that the caller gives: Numba promises LLVM
-that the arrays given to a parallel loop do not overlap, but not that those made inside it do not,
-and then it would make no vectors of the loops over units.
+What a worker keeps from step to step lies in arrays that the caller gives: LLVM is promised that
+arrays which are given do not overlap, but not that those made inside do not, and then it would make
+no vectors of the loops over units.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import float32, prange, void
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
-from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
 from trainkit.kernels.matmul.matmul_compiled import add_product
+from trainkit.kernels.threads.parallel_for import chunk_range
 
-CUBE, MATRIX = float32[:, :, ::1], float32[:, ::1]
 
-
-def lstm(units: int) -> Any:
-    """`run(projected, kernel, hidden, memory, gates, state, cell, z)`.
+@by_parts(CUBE, MATRIX, *[CUBE] * 6, apart=True)
+def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
+    """Hidden states, memory and gates of all steps.
 
     `state` and `cell`, (workers, samples, units), hold the first h and c, the samples being a
     multiple of 8; `z`, (workers, samples, 4 units), is room.
     """
+    units = state.shape[2]
     width = 4 * units
-
-    @compiled()
-    def run(projected, kernel, hidden, memory, gates, state, cell, z):
-        batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
-        for number in prange(state.shape[0]):
-            worker = np.int64(number)
-            here = min(samples, batch - worker * samples)
-            before, sums = state[worker].ctypes.data, z[worker].ctypes.data
-            for t in range(steps):
-                add_product(
-                    before,
-                    4 * units,
-                    4,
-                    kernel.ctypes.data,
-                    4 * width,
-                    units,
-                    projected[worker * samples, t].ctypes.data,
-                    4 * steps * width,
-                    here,
-                    sums,
-                    4 * width,
-                    width,
-                )
-                for q in range(here):
-                    n = worker * samples + q
-                    for u in range(units):
-                        i = sigmoid(z[worker, q, u])
-                        f = sigmoid(z[worker, q, units + u])
-                        g = tanh(z[worker, q, 2 * units + u])
-                        o = sigmoid(z[worker, q, 3 * units + u])
-                        c = f * cell[worker, q, u] + i * g
-                        h = o * tanh(c)
-                        cell[worker, q, u] = c
-                        state[worker, q, u] = h
-                        memory[n, t, u] = c
-                        hidden[n, t, u] = h
-                        gates[n, t, u] = i
-                        gates[n, t, units + u] = f
-                        gates[n, t, 2 * units + u] = g
-                        gates[n, t, 3 * units + u] = o
-
-    run.compile(void(CUBE, MATRIX, *[CUBE] * 6))
-    return run
+    batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
+    first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
+    for number in range(first_worker, last_worker):
+        worker = np.int64(number)
+        here = min(samples, batch - worker * samples)
+        before, sums = state[worker].ctypes.data, z[worker].ctypes.data
+        for t in range(steps):
+            add_product(
+                before,
+                4 * units,
+                4,
+                kernel.ctypes.data,
+                4 * width,
+                units,
+                projected[worker * samples, t].ctypes.data,
+                4 * steps * width,
+                here,
+                sums,
+                4 * width,
+                width,
+            )
+            for q in range(here):
+                n = worker * samples + q
+                for u in range(units):
+                    i = sigmoid(z[worker, q, u])
+                    f = sigmoid(z[worker, q, units + u])
+                    g = tanh(z[worker, q, 2 * units + u])
+                    o = sigmoid(z[worker, q, 3 * units + u])
+                    c = f * cell[worker, q, u] + i * g
+                    h = o * tanh(c)
+                    cell[worker, q, u] = c
+                    state[worker, q, u] = h
+                    memory[n, t, u] = c
+                    hidden[n, t, u] = h
+                    gates[n, t, u] = i
+                    gates[n, t, units + u] = f
+                    gates[n, t, 2 * units + u] = g
+                    gates[n, t, 3 * units + u] = o
 
 
-def lstm_gradient(units: int) -> Any:
-    """`run(by_hidden, by_memory, first, turned, memory, gates, grads, dh, dc, z, room, none)`.
+@by_parts(CUBE, CUBE, MATRIX, MATRIX, *[CUBE] * 7, VECTOR, apart=True)
+def lstm_gradient(
+    part, parts, by_hidden, by_memory, first, turned, memory, gates, grads, dh, dc, z, room, none
+):
+    """Gradients of `lstm`.
 
     `by_memory` may have no samples: then nothing comes back through c but what is in `dc`. `first`
     is c before the first step, `turned` the recurrent kernel with its axes swapped. `dh` and `dc`,
     (workers, samples, units), are zeros, in the end gradients by the first h and c; `z`, four
     times as wide, and `room` are room; `none` are as many zeros as units.
     """
+    units = dh.shape[2]
     width = 4 * units
-
-    @compiled()
-    def run(by_hidden, by_memory, first, turned, memory, gates, grads, dh, dc, z, room, none):
-        batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
-        one = np.float32(1)
-        for number in prange(dh.shape[0]):
-            worker = np.int64(number)
-            here = min(samples, batch - worker * samples)
-            back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
+    batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
+    one = np.float32(1)
+    first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
+    for number in range(first_worker, last_worker):
+        worker = np.int64(number)
+        here = min(samples, batch - worker * samples)
+        back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
+        for q in range(here):
+            n = worker * samples + q
+            for u in range(units):
+                dh[worker, q, u] = by_hidden[n, steps - 1, u]
+        for after in range(steps):
+            t = steps - 1 - after
             for q in range(here):
                 n = worker * samples + q
-                for u in range(units):
-                    dh[worker, q, u] = by_hidden[n, steps - 1, u]
-            for after in range(steps):
-                t = steps - 1 - after
-                for q in range(here):
-                    n = worker * samples + q
-                    if by_memory.shape[0]:
-                        for u in range(units):
-                            dc[worker, q, u] += by_memory[n, t, u]
-                    if t:
-                        for u in range(units):
-                            room[worker, q, u] = memory[n, t - 1, u]
-                    else:
-                        for u in range(units):
-                            room[worker, q, u] = first[n, u]
+                if by_memory.shape[0]:
                     for u in range(units):
-                        i, f = gates[n, t, u], gates[n, t, units + u]
-                        g, o = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
-                        squashed, by_h = tanh(memory[n, t, u]), dh[worker, q, u]
-                        by_c = dc[worker, q, u] + by_h * o * (one - squashed * squashed)
-                        by_i = by_c * g * i * (one - i)
-                        by_f = by_c * room[worker, q, u] * f * (one - f)
-                        by_g = by_c * i * (one - g * g)
-                        by_o = by_h * squashed * o * (one - o)
-                        dc[worker, q, u] = by_c * f
-                        z[worker, q, u] = by_i
-                        z[worker, q, units + u] = by_f
-                        z[worker, q, 2 * units + u] = by_g
-                        z[worker, q, 3 * units + u] = by_o
-                    for u in range(width):
-                        grads[n, t, u] = z[worker, q, u]
-                given, apart = none.ctypes.data, 0
+                        dc[worker, q, u] += by_memory[n, t, u]
                 if t:
-                    given = by_hidden[worker * samples, t - 1].ctypes.data
-                    apart = 4 * steps * units
-                add_product(
-                    grad,
-                    4 * width,
-                    4,
-                    turned.ctypes.data,
-                    4 * units,
-                    width,
-                    given,
-                    apart,
-                    here,
-                    back,
-                    4 * units,
-                    units,
-                )
-
-    run.compile(void(CUBE, CUBE, MATRIX, MATRIX, *[CUBE] * 7, float32[::1]))
-    return run
+                    for u in range(units):
+                        room[worker, q, u] = memory[n, t - 1, u]
+                else:
+                    for u in range(units):
+                        room[worker, q, u] = first[n, u]
+                for u in range(units):
+                    i, f = gates[n, t, u], gates[n, t, units + u]
+                    g, o = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
+                    squashed, by_h = tanh(memory[n, t, u]), dh[worker, q, u]
+                    by_c = dc[worker, q, u] + by_h * o * (one - squashed * squashed)
+                    by_i = by_c * g * i * (one - i)
+                    by_f = by_c * room[worker, q, u] * f * (one - f)
+                    by_g = by_c * i * (one - g * g)
+                    by_o = by_h * squashed * o * (one - o)
+                    dc[worker, q, u] = by_c * f
+                    z[worker, q, u] = by_i
+                    z[worker, q, units + u] = by_f
+                    z[worker, q, 2 * units + u] = by_g
+                    z[worker, q, 3 * units + u] = by_o
+                for u in range(width):
+                    grads[n, t, u] = z[worker, q, u]
+            given, apart = none.ctypes.data, 0
+            if t:
+                given = by_hidden[worker * samples, t - 1].ctypes.data
+                apart = 4 * steps * units
+            add_product(
+                grad,
+                4 * width,
+                4,
+                turned.ctypes.data,
+                4 * units,
+                width,
+                given,
+                apart,
+                here,
+                back,
+                4 * units,
+                units,
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.kernel_family import owned
 from trainkit.kernels.recurrent.recurrent_reference import before, rows
 from trainkit.kernels.reductions.reductions_tuned import leading_sum
+from trainkit.kernels.threads.thread_pool import shared
 
 Array = Any
 
@@ -34,18 +36,25 @@ SAMPLES = 8
 """How many samples a worker takes, a multiple of 8. More of them gain a tenth at most."""
 STEP_SECONDS = 3e-5
 """What the calls of NumPy take for one step, whatever its size."""
+_NANOSECONDS = 0.03
+"""What a compiled kernel takes on one core for a product and its sum."""
 
 
 def _found(
     family: kernel_family.Family, steps: int, batch: int, kernel: Array, *arrays: Array
 ) -> Any:
+    """The kernel `run(...)` with its pool and parts, or `None`."""
     if kernel.nbytes > LARGEST_KERNEL_BYTES:
         return None
     if any(a.dtype is not _F32 or not a.size for a in (kernel, *arrays)):
         return None
     flops = 2 * batch * steps * kernel.size
     seconds = steps * STEP_SECONDS + flops / kernel_family.FLOPS_PER_SECOND
-    return family.find((kernel.shape[0],), seconds)
+    run = family.find((), seconds)
+    if run is None:
+        return None
+    pool, parts = shared(_NANOSECONDS * batch * steps * kernel.size)
+    return functools.partial(run, pool, min(parts, -(-batch // SAMPLES)))
 
 
 def _room(batch: int, *sizes: int) -> list[Array]:

@@ -16,7 +16,14 @@ from trainkit.ops.math.elementwise import cast
 
 
 class AutocastVariable(Variable):
-    """A weight that layer calls read in the compute dtype of its layer, and all others as it is."""
+    """A weight that layer calls read in the compute dtype of its layer, and all others as it is.
+
+    Example:
+        >>> layer = tk.layers.Dense(2, dtype="mixed_bfloat16")
+        >>> y = layer(tk.ones((1, 3)))
+        >>> layer.kernel.dtype.name, y.dtype.name
+        ('float32', 'bfloat16')
+    """
 
     compute_dtype: DType
 

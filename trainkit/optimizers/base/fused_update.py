@@ -1,6 +1,7 @@
 """An update program as one compiled loop: every element is read once, updated, and written once.
 
-One call of the loop serves all weights, and each core takes an equal part of their elements.
+One call of the loop serves all weights, and whoever of the thread pool is free takes a part of
+their elements.
 
 The loop does the same float operations in the same order as the program's NumPy steps, so both give
 the same bits. It is compiled once a program has done enough work for that to pay.
@@ -17,7 +18,7 @@ import numpy as np
 
 from trainkit.kernels.jit import kernel_family
 from trainkit.kernels.jit.array_addresses import data_offset
-from trainkit.kernels.threads.pools import compute_threads
+from trainkit.kernels.threads.thread_pool import shared
 from trainkit.optimizers.base.update_calls import MOST, array_calls, number_calls
 from trainkit.optimizers.base.update_program import UpdateProgram
 from trainkit.optimizers.base.update_statements import INFIX, statements
@@ -43,6 +44,8 @@ FIRST = [(0,) * rank for rank in range(65)]
 
 _SECONDS_PER_STEP, _SECONDS_PER_ELEMENT = 4e-7, 8e-11
 """What one NumPy step of a program costs."""
+_NANOSECONDS = 0.15
+"""What the loop takes on one core for an element of each buffer, in memory."""
 
 
 def is_exact(program: UpdateProgram) -> bool:
@@ -51,45 +54,37 @@ def is_exact(program: UpdateProgram) -> bool:
 
 
 def loop_source(program: UpdateProgram) -> str:
-    """The text of a module with `loop(b0, ..., s0, ..., h0, ...)`: buffers, scalars, hoisted."""
+    """The text of `loop(part, parts, b0, ..., s0, ..., h0, ...)`: buffers, scalars, hoisted."""
     numbers, body = statements(program)
-    arguments = [f"b{i}" for i in range(program.n_buffers)] + numbers
-    lines = ["import numpy as np", "from numba import prange", f"real = np.{program.dtype.name}"]
-    lines += ["", f"def loop({', '.join(arguments)}):", "    for i in prange(b0.size):"]
+    arguments = ["part", "parts", *(f"b{i}" for i in range(program.n_buffers)), *numbers]
+    lines = [f"def loop({', '.join(arguments)}):"]
+    lines.append("    first, last = chunk_range(part, parts, b0.size, 16)")
+    lines.append("    for i in range(first, last):")
     return "\n".join(lines + [f"        {line}" for line in body]) + "\n"
 
 
 _JOINT = """\
-import numpy as np
-from numba import prange
-from trainkit.kernels.jit.object_addresses import numbers_at
-
-real = np.{dtype}
-
-
 def loop({arguments}):
     total = 0
     for k in range(sizes.size):
         total += sizes[k]
-    for number in prange(workers):
-        worker = np.int64(number)
-        first, last = total * worker // workers, total * (worker + 1) // workers
-        start = 0
-        for k in range(sizes.size):
-            low, high = max(first, start) - start, min(last, start + sizes[k]) - start
-            start += sizes[k]
-            if low < high:
+    first, last = total * part // parts, total * (part + 1) // parts
+    start = 0
+    for k in range(sizes.size):
+        low, high = max(first, start) - start, min(last, start + sizes[k]) - start
+        start += sizes[k]
+        if low < high:
 {views}
-                for i in range(b0.size):
+            for i in range(b0.size):
 {body}
 """
 
 
 def joint_source(program: UpdateProgram) -> str:
-    """The text of a module with `loop(items, offset, sizes, workers, s0, ..., h0, ...)`.
+    """The text of `loop(part, parts, items, offset, sizes, s0, ..., h0, ...)`.
 
-    `items` (weights, buffers) are the addresses of flat arrays, `sizes` their sizes. Each worker
-    takes an equal part of all elements, as if the arrays stood behind one another.
+    `items` (weights, buffers) are the addresses of flat arrays, `sizes` their sizes. A part is as
+    many elements as any other, as if the arrays stood behind one another.
     """
     numbers, body = statements(program)
     size = program.dtype.itemsize
@@ -98,10 +93,9 @@ def joint_source(program: UpdateProgram) -> str:
         for i in range(program.n_buffers)
     ]
     return _JOINT.format(
-        dtype=program.dtype.name,
-        arguments=", ".join(["items", "offset", "sizes", "workers", *numbers]),
-        views="\n".join(" " * 16 + line for line in views),
-        body="\n".join(" " * 20 + line for line in body),
+        arguments=", ".join(["part", "parts", "items", "offset", "sizes", *numbers]),
+        views="\n".join(" " * 12 + line for line in views),
+        body="\n".join(" " * 16 + line for line in body),
     )
 
 
@@ -120,15 +114,19 @@ class FusedUpdate:
     def __init__(self, program: UpdateProgram) -> None:
         self.program = program
         self._real = program.dtype.type
-        self._keys: list[kernel_family.Key] = []
+        self._key: kernel_family.Key | None = None
         self._joint_key: kernel_family.Key | None = None
         if is_exact(program):
             hoisted = sum(x.is_scalar for x in program.order)
-            counts = (program.n_buffers, program.n_scalars + hoisted)
-            facts = ("loop", program.dtype.name, *counts)
-            self._keys = [(loop_source(program), *facts, wide) for wide in (False, True)]
+            dtype, scalars = program.dtype.name, program.n_scalars + hoisted
+            self._key = (loop_source(program), dtype, program.n_buffers, scalars)
             if program.n_buffers <= MOST_JOINT and data_offset() is not None:
-                self._joint_key = (joint_source(program), *facts, True)
+                self._joint_key = (joint_source(program), dtype, scalars)
+
+    def kernels(self) -> list[tuple[kernel_family.Family, kernel_family.Key]]:
+        """The loops that may be compiled, each with what it is compiled for."""
+        found = [(UPDATES, self._key), (JOINT_UPDATES, self._joint_key)]
+        return [(family, key) for family, key in found if key is not None]
 
     def run(self, buffers: Sequence[Any], scalars: Sequence[Any]) -> None:
         """Update the buffers in place, as `UpdateProgram.run` does."""
@@ -143,46 +141,40 @@ class FusedUpdate:
             if loop is not None:
                 self._run_joint(loop, members, scalars)
             else:
-                self._run_each(members, sizes, scalars, (None, None))
+                self._run_each(members, sizes, scalars, None)
         else:
-            self._run_each(members, sizes, scalars, self._loops(sizes, total))
+            self._run_each(members, sizes, scalars, self._loop(sizes, total))
 
     def _seconds(self, count: int, total: int) -> float:
         """What the steps take for so many weights of so many elements in all."""
         each = _SECONDS_PER_STEP * count + _SECONDS_PER_ELEMENT * total
         return len(self.program.steps) * each
 
-    def _loops(self, sizes: list[int], total: int) -> tuple[Any, Any]:
-        """The loops for weights below `WIDE` and for the others, `None` where steps are to do it.
+    def _loop(self, sizes: list[int], total: int) -> Any:
+        """The loop for one weight, `None` where steps are to do it.
 
-        The weights of a kind count together, by what the steps take for them.
+        All weights count together, but for single numbers, which need no loop.
         """
-        if not self._keys:
-            return None, None
-        wide = [size for size in sizes if size >= WIDE] if total >= WIDE else []
-        most, ones = sum(wide), sizes.count(1)  # numbers need no loop
-        narrow = len(sizes) - len(wide) - ones
-        return self._loop(False, narrow, total - most - ones), self._loop(True, len(wide), most)
-
-    def _loop(self, wide: bool, count: int, total: int) -> Any:
-        return UPDATES.find(self._keys[wide], self._seconds(count, total)) if count else None
+        ones = sizes.count(1)
+        if self._key is None or ones == len(sizes):
+            return None
+        return UPDATES.find(self._key, self._seconds(len(sizes) - ones, total - ones))
 
     def _run_each(
         self,
         members: Sequence[Sequence[Any]],
         sizes: list[int],
         scalars: Sequence[Any],
-        loops: tuple[Any, Any],
+        loop: Any,
     ) -> None:
-        """Weight by weight: by the loop for its size, if there is one."""
+        """Weight by weight: by the loop, if there is one."""
         numbers = self.numbers(scalars)
         for buffers, size in zip(members, sizes, strict=True):
             if size == 1:
                 self.of_number(FIRST[buffers[0].ndim], *buffers, *numbers)
                 continue
-            loop = loops[size >= WIDE]
             if loop is not None:
-                loop(*map(_FLAT, buffers), *numbers)
+                loop(*self._shared(size), *map(_FLAT, buffers), *numbers)
             elif size <= MOST:
                 self._of_arrays(*buffers, *numbers)
             else:
@@ -200,7 +192,14 @@ class FusedUpdate:
     def _run_joint(self, loop: Any, members: Any, scalars: Sequence[Any]) -> None:
         items = np.array([[id(x) for x in buffers] for buffers in members], np.int64)
         sizes = np.array([buffers[0].size for buffers in members], np.int64)
-        loop(items, data_offset(), sizes, compute_threads(), *self.numbers(scalars))
+        given = items, data_offset(), sizes, *self.numbers(scalars)
+        loop(*self._shared(int(sizes.sum())), *given)
+
+    def _shared(self, size: int) -> tuple[int, int]:
+        """The pool and the parts for so many elements."""
+        if size < WIDE:
+            return 0, 1
+        return shared(_NANOSECONDS * self.program.n_buffers * size)
 
     def numbers(self, scalars: Sequence[Any]) -> list[Any]:
         """Scalars and what is computed from them, in the program's type."""

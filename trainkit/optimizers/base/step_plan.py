@@ -175,6 +175,10 @@ class Programs:
         made = self._programs[state.key] = FusedUpdate(program)
         return made
 
+    def loops(self) -> list[FusedUpdate]:
+        """Those that were made for the CPU."""
+        return [made for made in self._programs.values() if made is not None]
+
     def plan_of(self, states: list[SlotState], n_scalars: int) -> StepPlan:
         """The plan of a step over `states`: that of the last one, if these are the same."""
         if self.plan is None or not self.plan.is_over(states):

@@ -1,0 +1,121 @@
+"""Object code on disk: whole or not there, of bounded size, and of nobody else's making."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from trainkit.kernels.jit import code_store
+from trainkit.kernels.jit.code_store import has_code, read_code, write_code
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """An empty cache, and an empty folder for what is temporary."""
+    monkeypatch.setenv("TRAINKIT_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "cache" / "machine"
+
+
+def test_what_is_written_is_read(cache):
+    assert read_code("a") is None
+    assert not has_code("a")
+    assert write_code("a", b"code") == cache / "a.o"
+    assert read_code("a") == b"code"
+    assert has_code("a")
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", b"\0" * 40])
+def test_a_damaged_file_is_none(cache, damage):
+    write_code("a", b"code")
+    (cache / "a.o").write_bytes(damage)
+    assert read_code("a") is None
+    write_code("a", b"code")
+    assert read_code("a") == b"code"
+
+
+def test_no_half_of_a_file_is_left_where_writing_fails(cache, monkeypatch):
+    def fails(*paths):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fails)
+    assert write_code("a", b"code") is None
+    monkeypatch.undo()
+    assert list(cache.iterdir()) == []
+
+
+def test_a_folder_that_is_read_only_leaves_a_temporary_one(cache, tmp_path, monkeypatch):
+    real = Path.mkdir
+
+    def refuses(path, *args, **kwargs):
+        if path.is_relative_to(tmp_path / "cache"):
+            raise PermissionError("read-only file system")
+        real(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "mkdir", refuses)
+    written = write_code("a", b"code")
+    assert written.is_relative_to(tmp_path / "temporary")
+    assert written.parent.parent.stat().st_mode & 0o777 == 0o700
+    assert read_code("a") == b"code"
+
+
+def test_a_temporary_folder_that_others_may_write_to_is_left_alone(cache, tmp_path, monkeypatch):
+    folder = tmp_path / "temporary" / f"trainkit-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    cache.parent.write_text("a file where the folder should be")
+    assert write_code("a", b"code") is None
+    assert list(folder.iterdir()) == []
+
+
+def test_code_of_another_user_is_not_loaded(cache, monkeypatch):
+    write_code("a", b"code")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    found = os.stat(cache / "a.o")
+    assert found.st_uid == os.getuid()
+    if os.getuid():  # what root has written serves everybody
+        monkeypatch.setattr(code_store, "cache_root", lambda: cache.parent)
+        monkeypatch.delenv("TRAINKIT_CACHE")
+        assert read_code("a") is None
+
+
+def test_code_of_another_user_is_loaded_from_a_folder_of_his_that_is_named(cache, monkeypatch):
+    write_code("a", b"code")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert read_code("a") == b"code"
+
+
+def test_what_has_served_nobody_for_longest_is_deleted(cache, monkeypatch):
+    monkeypatch.setattr(code_store, "MOST_BYTES", 1200)
+    for i, name in enumerate("abcd"):
+        write_code(name, bytes(200))
+        os.utime(cache / f"{name}.o", (1000 + i, 1000 + i))
+    assert read_code("a") == bytes(200)  # its date is today's now
+    write_code("e", bytes(200))
+    assert sorted(path.stem for path in cache.iterdir()) == ["a", "d", "e"]
+
+
+def test_what_is_just_written_stays_however_large(cache, monkeypatch):
+    monkeypatch.setattr(code_store, "MOST_BYTES", 10)
+    write_code("a", bytes(200))
+    write_code("b", bytes(200))
+    assert [path.stem for path in cache.iterdir()] == ["b"]
+
+
+PROGRAM = """
+from trainkit.kernels.jit.code_store import read_code, write_code
+for i in range(200):
+    name = f"{i:03}"
+    write_code(name, name.encode() * 5000)
+    assert read_code(name) == name.encode() * 5000
+"""
+
+
+def test_two_processes_fill_one_cache(cache):
+    workers = [subprocess.Popen([sys.executable, "-c", PROGRAM]) for _ in range(2)]
+    assert [worker.wait(60) for worker in workers] == [0, 0]
+    assert sorted(path.name for path in cache.iterdir()) == [f"{i:03}.o" for i in range(200)]

@@ -1,0 +1,180 @@
+"""Kernels as object code: found by their text, called without Numba, safe with wrong arguments."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numba import boolean, float32, float64, int64, uint8, uint64, void
+from numba.core.types import Array, UniTuple
+
+from trainkit.kernels.jit import kernel_code, kernel_family, source_digest
+from trainkit.kernels.jit.object_code import can_be_kept, object_code
+from trainkit.kernels.jit.object_loader import linker
+from trainkit.kernels.jit.options import compiled
+
+_ALL = (
+    float32[:, ::1],
+    Array(uint8, 1, "C", readonly=True),
+    int64,
+    uint64,
+    float32,
+    float64,
+    boolean,
+    UniTuple(int64, 3),
+    boolean[::1],
+    float64[::1],
+)
+
+
+def _note(x, given, i, u, f, d, b, three, flags, result):
+    result[0] = x[1, 2] + given[0]
+    result[1] = i
+    result[2] = np.float64(u >> np.uint64(32))
+    result[3] = f
+    result[4] = d
+    result[5] = 1 if b else 0
+    result[6] = three[0] + 10 * three[1] + 100 * three[2]
+    result[7] = x.shape[0] * 10 + x.shape[1] + (100 if flags[0] else 0)
+    room = np.empty(7, np.float64)
+    for k in range(7):
+        room[k] = result[k]
+    result[8] = room.sum()
+
+
+@pytest.fixture(scope="module")
+def note():
+    run = compiled(parallel=False, exact=True)(_note)
+    run.compile(void(*_ALL))
+    if not can_be_kept(run):
+        pytest.skip("kernels are Numba's own here")
+    return linker().loaded(object_code(run, "note_of_test"), "note_of_test")
+
+
+def arguments():
+    return [
+        np.arange(12, dtype="float32").reshape(3, 4),
+        np.frombuffer(b"\x05\x06", np.uint8),
+        -7,
+        np.uint64((3 << 32) + 1),
+        np.float32(1.1),
+        2.3,
+        True,
+        (1, np.int64(2), 3),
+        np.array([True]),
+        np.zeros(9),
+    ]
+
+
+def test_arguments_of_every_kind_arrive(note):
+    given = arguments()
+    note(*given)
+    wanted = [6 + 5, -7, 3, np.float64(np.float32(1.1)), 2.3, 1, 321, 134]
+    np.testing.assert_array_equal(given[-1], [*wanted, sum(wanted[:7])])
+
+
+def _read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (0, np.zeros((3, 4))),
+        (0, np.zeros(12, "float32")),
+        (0, np.zeros((4, 3), "float32").T),
+        (0, np.zeros((3, 4), "int32")),
+        (0, np.zeros((3, 4), ">f4")),
+        (0, _read_only(np.zeros((3, 4), "float32"))),
+        (0, np.ma.zeros((3, 4), "float32")),
+        (0, [[1.0]]),
+        (0, None),
+        (1, np.zeros(2, "int8")),
+        (2, 1.5),
+        (2, "1"),
+        (2, 1 << 70),
+        (4, "1"),
+        (7, (1, 2)),
+        (7, [1, 2, 3]),
+        (7, (1, 2, "3")),
+        (8, np.zeros(1, "uint8")),
+    ],
+)
+def test_what_does_not_fit_raises_and_nothing_is_written(note, place, wrong):
+    given = arguments()
+    given[place] = wrong
+    with pytest.raises((TypeError, OverflowError, SystemError)):
+        note(*given)
+    np.testing.assert_array_equal(given[-1], np.zeros(9))
+
+
+def test_the_number_of_arguments_is_checked(note):
+    with pytest.raises(TypeError, match="compiled for"):
+        note(*arguments()[:-1])
+
+
+def test_a_changed_file_or_import_is_other_text(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    files = {
+        "a/x.py": "from trainkit.kernels.a.y import (\n    f,\n)\n"
+        "from trainkit.kernels.a import z\n",
+        "a/y.py": "1\n",
+        "a/z.py": "2\n",
+        "a/w.py": "3\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(source_digest, "_FOLDER", tmp_path)
+
+    def digest():
+        source_digest._source.cache_clear()
+        source_digest.source_digest.cache_clear()
+        return source_digest.source_digest("a.x")
+
+    before = digest()
+    for name, changes in [("a/w.py", False), ("a/z.py", True), ("a/y.py", True), ("a/x.py", True)]:
+        (tmp_path / name).write_text(files[name] + "# more\n")
+        assert (digest() != before) == changes
+        (tmp_path / name).write_text(files[name])
+    assert digest() == before
+    source_digest._source.cache_clear()
+    source_digest.source_digest.cache_clear()
+
+
+def test_text_that_can_not_be_read_is_no_failure(monkeypatch, kernels):
+    def gone(module):
+        raise OSError("in an archive")
+
+    monkeypatch.setattr(kernel_code, "source_digest", gone)
+    kernels("eager")
+    family = kernel_family.Family("png_again", "coding.png_rows_compiled", "png_rows", exact=True)
+    assert kernel_code.kernel_at_hand("coding.png_rows_compiled", "png_rows", ()) is None
+    assert family.find((), 1.0) is not None
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from trainkit.kernels.softmax import softmax_tuned
+x = np.random.default_rng(0).standard_normal((70, 3000)).astype("float32")
+assert softmax_tuned.softmax(x, -1) is not None
+print("numba" in sys.modules)
+"""
+
+
+def test_a_kernel_on_disk_is_used_at_the_first_call_without_numba(tmp_path):
+    facts = {"TRAINKIT_CACHE": str(tmp_path), "TRAINKIT_KERNELS": "0"}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, **facts, "TRAINKIT_JIT": mode},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for mode in ("eager", "1")
+    ]
+    assert said == ["True", "False"]

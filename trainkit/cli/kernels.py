@@ -1,0 +1,119 @@
+"""The `kernels` command: builds the library of compiled kernels that a package brings along."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import trainkit as tk
+from trainkit import kernels as families
+from trainkit.kernels.jit import kernel_family, target
+from trainkit.kernels.jit.library_builder import Kernel, NoLinker, build_each, build_library
+from trainkit.optimizers.base.optimizer import Optimizer
+
+_SIXTEENS = (1, 2, 3, 4)
+_WINDOWS, _STRIDES = (3, 5), (1, 2)
+_OF_THE_MACHINE = "native"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--output", type=Path, help="folder, by default that of this package")
+    parser.add_argument(
+        "--levels",
+        default=_OF_THE_MACHINE,
+        help=f"instruction sets, of {', '.join(target.LEVELS)}; by default that of this machine",
+    )
+    parser.add_argument("--only", default="", help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build, and say what was made."""
+    if args.only:
+        return _build(args.only, args.output)
+    levels = [target.level()] if args.levels == _OF_THE_MACHINE else args.levels.split(",")
+    unknown = [level for level in levels if level not in target.LEVELS]
+    if unknown:
+        known = ", ".join(target.LEVELS)
+        raise ValueError(
+            f"kernels can be built for {known}, not for {unknown[0] or 'this machine'}"
+        )
+    output = [] if args.output is None else ["--output", str(args.output)]
+    return build_each(["-m", "trainkit", "kernels", *output, "--only"], levels)
+
+
+def _build(level: str, folder: Path | None) -> int:
+    try:
+        made = build_library(level, usual_kernels(), folder, lambda text: print(text, flush=True))
+    except (NoLinker, subprocess.CalledProcessError) as error:
+        print(f"trainkit kernels: {error}", file=sys.stderr)
+        return 1
+    print(f"{made}: {os.path.getsize(made) / 1e6:.1f} MB")
+    return 0
+
+
+def usual_kernels() -> Iterator[Kernel]:
+    """The kernels that every user may need: all but those for unusual windows and update rules."""
+    root = Path(families.__path__[0])
+    for path in sorted([*root.glob("*/*_tuned.py"), *root.glob("*/png_rows.py")]):
+        importlib.import_module(f"{families.__name__}.{path.parent.name}.{path.stem}")
+    known = [f for f in kernel_family._State.families if f.file != "jit.update_loops"]
+    for family in known:
+        for key in _KEYS.get(family.name, lambda: iter([()]))():
+            yield family.file, family.builder, key
+    yield from _updates()
+
+
+def _by_channels() -> Iterator[tuple[int, ...]]:
+    return ((n, each) for n in _SIXTEENS for each in (0, 1))
+
+
+def _depthwise(back: bool) -> Iterator[tuple[int, ...]]:
+    for window in _WINDOWS:
+        for stride in _STRIDES:
+            for pixels in (7, 8):
+                yield pixels, window, stride, 1, 0, 1
+                if back:
+                    yield pixels * stride if pixels == 7 else 8, window, stride, 1, 1, 1
+
+
+_KEYS: dict[str, Any] = {
+    "conv_pixels": _by_channels,
+    "conv_weights": _by_channels,
+    "depthwise_lines": lambda: dict.fromkeys(_depthwise(back=True)),
+    "depthwise_taps": lambda: (
+        (p, w, s, d, each) for p, w, s, d, _, each in _depthwise(back=False)
+    ),
+}
+"""The keys that are usual in each family; where it is not named its builder takes no arguments."""
+
+
+def _optimizers() -> list[Optimizer]:
+    named = tk.keras.optimizers
+    return [
+        named.SGD(0.1),
+        named.SGD(0.1, momentum=0.9),
+        named.SGD(0.1, momentum=0.9, nesterov=True),
+        named.Adam(),
+        named.AdamW(),
+        named.RMSprop(),
+        named.Adagrad(),
+    ]
+
+
+def _updates() -> Iterator[Kernel]:
+    """The loops of the usual optimizers, for float32."""
+    for optimizer in _optimizers():
+        weight = tk.Variable(np.ones((4, 4), np.float32))
+        optimizer.apply_gradients([(tk.ones((4, 4)), weight)])
+        for loop in optimizer._programs.loops():
+            for family, key in loop.kernels():
+                yield family.file, family.builder, key

@@ -1,0 +1,90 @@
+"""Where a kernel's machine code comes from: the library, the disk, or Numba.
+
+What Numba compiles is kept as object code of its own, behind a function of Python, so a process
+that finds it imports no compiler. It is found by a digest of the kernel's text, of what that text
+imports, and of the processor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from trainkit.kernels.jit import target
+from trainkit.kernels.jit.code_store import read_code, write_code
+from trainkit.kernels.jit.digests import digest_of
+from trainkit.kernels.jit.kernel_library import shipped_kernel
+from trainkit.kernels.jit.numpy_inner_loops import available
+from trainkit.kernels.jit.source_digest import source_digest
+
+FORMAT = 1
+"""Changed when code that was compiled before no longer serves."""
+
+
+def function_name(module: str, builder: str, key: tuple[Any, ...]) -> str | None:
+    """What the function of a kernel is called: a digest of all that it is compiled from.
+
+    `None` where the text of the package can't be read, as in an archive.
+
+    Args:
+        module: the module below `kernels` that holds the builder.
+        builder: the name of the function that compiles it.
+        key: the arguments of that function.
+    """
+    try:
+        facts = str(FORMAT), source_digest(module), builder, repr(key)
+    except OSError:
+        return None
+    return f"k{digest_of(*facts)[:32]}"
+
+
+def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...]) -> Any:
+    """A kernel that is compiled already, `None` where there is none."""
+    name = function_name(module, builder, key)
+    if name is None:
+        return None
+    found = shipped_kernel(name)
+    if found is not None:
+        return found
+    code = read_code(_file_name(name)) if available() else None
+    return None if code is None else _loaded(code, name)
+
+
+def kept_kernel(kernel: Any, module: str, builder: str, key: tuple[Any, ...]) -> Any:
+    """What Numba has compiled, as a kernel that is kept on disk for later processes.
+
+    `None` where it can only be used as it is.
+    """
+    object_code = importlib.import_module("trainkit.kernels.jit.object_code")
+    if not object_code.can_be_kept(kernel):
+        return None
+    name = function_name(module, builder, key)
+    if name is None:
+        name = f"k{id(kernel):x}"
+        return _loaded(object_code.object_code(kernel, name), name)
+    code = object_code.object_code(kernel, name)
+    write_code(_file_name(name), code)
+    return _loaded(code, name)
+
+
+def _loaded(code: bytes, name: str) -> Any:
+    return importlib.import_module("trainkit.kernels.jit.object_loader").linker().loaded(code, name)
+
+
+def _file_name(name: str) -> str:
+    return digest_of(name, *map(_version, ("numba", "llvmlite")), target.identity())[:40]
+
+
+@lru_cache(maxsize=4)
+def _version(package: str) -> bytes:
+    """What a package says of its version in a file of its own, read without importing it."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        return b""
+    try:
+        return Path(found.origin).with_name("_version.py").read_bytes()
+    except OSError:
+        return b""

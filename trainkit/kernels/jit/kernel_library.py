@@ -1,0 +1,57 @@
+"""The kernels that come compiled: a shared library for each usual instruction set.
+
+A kernel's name in it is a digest of the text that it is compiled from, so one that does not belong
+to the text that lies here is not found, and is compiled instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.jit import target
+from trainkit.kernels.jit.numpy_inner_loops import available, built_in
+from trainkit.kernels.jit.python_entry import ARRAY_TYPE
+
+FOLDER = Path(__file__).parents[1]
+
+
+def library_path(level: str) -> Path:
+    """Where the library for an instruction set lies."""
+    return FOLDER / f"kernels-{level}.so"
+
+
+@lru_cache(maxsize=1)
+def kernel_library() -> Any:
+    """The library for this processor, `None` where there is none.
+
+    `TRAINKIT_KERNELS=0` leaves it alone.
+    """
+    level = target.level()
+    if not level or os.environ.get("TRAINKIT_KERNELS") == "0" or not library_path(level).exists():
+        return None
+    if not available():
+        return None
+    try:
+        found = ctypes.PyDLL(str(library_path(level)))
+        ctypes.c_void_p.in_dll(found, ARRAY_TYPE).value = id(np.ndarray)
+    except (OSError, ValueError):  # of another system, or of an older build
+        return None
+    return found
+
+
+def address_of(name: str) -> int | None:
+    """Address of a function of the library, `None` where it has none of that name."""
+    function = getattr(kernel_library(), name, None)
+    return None if function is None else ctypes.cast(function, ctypes.c_void_p).value
+
+
+def shipped_kernel(name: str) -> Any:
+    """The built-in function of that name in the library, or `None`."""
+    address = address_of(name)
+    return None if address is None else built_in(address)

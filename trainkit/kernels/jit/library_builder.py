@@ -1,0 +1,132 @@
+"""Builds the shared libraries of compiled kernels that packages bring along.
+
+A child process compiles for each instruction set: which one is meant is said by Numba's variables,
+which are read once. What it compiles is kept, so building again compiles what has changed alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from trainkit.kernels.elementwise.parallel_ufuncs import library_ufuncs
+from trainkit.kernels.jit.code_store import read_code, write_code
+from trainkit.kernels.jit.digests import digest_of
+from trainkit.kernels.jit.kernel_code import function_name
+from trainkit.kernels.jit.kernel_library import library_path
+from trainkit.kernels.jit.llvm_target import processor, target_machine
+from trainkit.kernels.jit.object_code import object_code
+from trainkit.kernels.jit.python_entry import ARRAY_TYPE
+from trainkit.kernels.jit.target import LEVELS
+from trainkit.kernels.threads.pool_code import library_text
+
+Kernel = tuple[str, str, tuple[Any, ...]]
+"""The module below `kernels`, the builder in it, and its arguments."""
+
+_WIDE = "-prefer-256-bit"
+"""LLVM takes half of the registers of AVX-512 by itself."""
+
+
+class NoLinker(Exception):
+    """There is no C compiler here that could make a library."""
+
+
+def environment(level: str) -> dict[str, str]:
+    """The variables of a process that compiles for an instruction set."""
+    features = [f"+{name}" for name in sorted(LEVELS[level])]
+    features += [_WIDE] if level == "x86-64-v4" else []
+    name = "generic" if level == "aarch64" else level
+    said = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ",".join(features)}
+    return {**os.environ, **said, "TRAINKIT_KERNELS": "0"}
+
+
+def linker_command() -> list[str]:
+    """The C compiler, which calls the linker.
+
+    Raises:
+        NoLinker: there is none.
+    """
+    named = os.environ.get("CC", "").split()
+    found = named or [path for path in map(shutil.which, ("cc", "gcc", "clang")) if path][:1]
+    if not found:
+        raise NoLinker("no C compiler was found, so kernels are compiled when they are needed")
+    return found
+
+
+def build_library(
+    level: str, kernels: Iterable[Kernel], folder: Path | None, say: Callable[[str], None]
+) -> Path:
+    """Compile kernels for what Numba's variables say, and link them.
+
+    Args:
+        level: the instruction set, after which the library is called.
+        kernels: which ones.
+        folder: where the library is put; by default where this package looks for it.
+        say: takes a line for each kernel that is compiled.
+
+    Raises:
+        NoLinker: there is no C compiler.
+        CalledProcessError: it has failed.
+    """
+    command = linker_command()
+    place = library_path(level)
+    place = place if folder is None else folder / place.name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
+        objects = []
+        for i, code in enumerate(_codes(kernels, say)):
+            objects.append(str(Path(temporary) / f"{i}.o"))
+            Path(objects[-1]).write_bytes(code)
+        made = str(Path(temporary) / place.name)
+        subprocess.run([*command, "-shared", "-s", "-o", made, *objects], check=True)
+        os.replace(made, place)
+    return place
+
+
+def _codes(kernels: Iterable[Kernel], say: Callable[[str], None]) -> Iterable[bytes]:
+    texts = [f"@{ARRAY_TYPE} = global ptr null\n", library_text(), library_ufuncs()]
+    for text in texts:
+        yield _code_of_text(text)
+    for kernel in kernels:
+        yield _code_of(kernel, say)
+
+
+def _code_of_text(text: str) -> bytes:
+    import llvmlite.binding as llvm
+
+    code: bytes = target_machine(for_library=True).emit_object(llvm.parse_assembly(text))
+    return code
+
+
+def _code_of(kernel: Kernel, say: Callable[[str], None]) -> bytes:
+    module, builder, key = kernel
+    name = function_name(module, builder, key)
+    assert name is not None
+    digest = digest_of("library", name, *processor())[:40]
+    code = read_code(digest)
+    if code is None:
+        say(f"{builder}{key if len(repr(key)) < 40 else ''}")
+        made = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
+        code = object_code(made, name, for_library=True)
+        write_code(digest, code)
+    return code
+
+
+def build_each(command: Sequence[str], levels: Iterable[str]) -> int:
+    """Run a command of this Python once for each level, with the level as its last argument.
+
+    Returns:
+        The first exit status that is not 0.
+    """
+    for level in levels:
+        done = subprocess.run([sys.executable, *command, level], env=environment(level))
+        if done.returncode:
+            return done.returncode
+    return 0

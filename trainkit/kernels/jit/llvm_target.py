@@ -1,0 +1,33 @@
+"""LLVM, set up for the processor that code is compiled for."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import Any
+
+
+def processor() -> tuple[str, str]:
+    """LLVM's name of the processor and its features: this one's, or what Numba's variables say."""
+    import llvmlite.binding as llvm
+
+    name = os.environ.get("NUMBA_CPU_NAME") or llvm.get_host_cpu_name()
+    said = os.environ.get("NUMBA_CPU_FEATURES")
+    return name, llvm.get_host_cpu_features().flatten() if said is None else said
+
+
+@lru_cache(maxsize=2)
+def target_machine(for_library: bool = False) -> Any:
+    """What writes code.
+
+    Args:
+        for_library: the code becomes part of a shared library, not of this process.
+    """
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    name, features = processor()
+    kinds = {"reloc": "pic", "codemodel": "default"} if for_library else {}
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=name, features=features, opt=3, **kinds)

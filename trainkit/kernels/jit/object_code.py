@@ -1,0 +1,53 @@
+"""From a function that Numba has compiled to object code that can be kept and needs no Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core.dispatcher import Dispatcher
+
+from trainkit.kernels.jit.llvm_target import target_machine
+from trainkit.kernels.jit.numpy_inner_loops import available
+from trainkit.kernels.jit.python_entry import MEMORY, EntryText
+from trainkit.kernels.threads.parallel_for import WITHOUT_POOL
+
+
+def can_be_kept(kernel: Any) -> bool:
+    """Whether a kernel can have code of its own here: not where Numba's threads share it out."""
+    return isinstance(kernel, Dispatcher) and available() and not WITHOUT_POOL
+
+
+def object_code(kernel: Any, name: str, for_library: bool = False) -> bytes:
+    """The code of a compiled kernel, behind a built-in function of Python.
+
+    Args:
+        kernel: Numba's dispatcher, compiled for one signature whose result is none.
+        name: of the function; all else in the code is its own.
+        for_library: it becomes part of a shared library.
+    """
+    (made,) = kernel.overloads.values()
+    machine = target_machine(for_library)
+    module = llvm.parse_assembly(made.library.get_llvm_str())
+    native = made.fndesc.llvm_func_name
+    parameters = [str(argument.type) for argument in module.get_function(native).arguments]
+    entry = EntryText(name, native, parameters[2:], made.signature.args)
+    for thing in (*module.functions, *module.global_variables):
+        if not thing.is_declaration:
+            thing.linkage = "internal"
+    module.get_function(native).linkage = "external"
+    module.link_in(llvm.parse_assembly(entry.text))
+    for function in (native, *MEMORY):
+        module.get_function(function).linkage = "internal"
+    _drop_unused(module, machine)
+    module.verify()
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def _drop_unused(module: Any, machine: Any) -> None:
+    """Delete what is not reached from the entry: the ways into the code that Numba has made."""
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)

@@ -1,0 +1,78 @@
+"""Object code made part of this process."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.jit.numpy_inner_loops import built_in, forever, python_function
+from trainkit.kernels.jit.python_entry import ARRAY_TYPE, CALLED, TYPE_ERROR
+
+_LOADING = threading.Lock()
+
+
+class Linker:
+    """LLVM's linker, which finds what code refers to in this process."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self._llvm = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        target = llvm.Target.from_default_triple().create_target_machine(opt=2)
+        self._target = target
+        self._engine = forever(llvm.create_mcjit_compiler(llvm.parse_assembly(""), target))
+        self._array_type = forever(ctypes.c_void_p(id(np.ndarray)))
+        error = ctypes.c_void_p.in_dll(ctypes.pythonapi, TYPE_ERROR)
+        self.symbols({name: python_function(name) for name in CALLED})
+        self.symbols(
+            {
+                ARRAY_TYPE: ctypes.addressof(self._array_type),
+                TYPE_ERROR: ctypes.addressof(error),
+            }
+        )
+
+    def symbols(self, addresses: dict[str, int]) -> None:
+        """Let code refer to the functions and the memory at these addresses."""
+        for name, address in addresses.items():
+            self._llvm.add_symbol(name, address)
+
+    def module(self, text: str) -> Callable[[str], int]:
+        """Addresses of the functions and the memory of a module in LLVM's language, by name."""
+        llvm = self._llvm
+        with _LOADING:
+            code = self._target.emit_object(llvm.parse_assembly(text))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+
+        def address(name: str) -> int:
+            function: int = self._engine.get_function_address(name)
+            return function or int(self._engine.get_global_value_address(name))
+
+        return address
+
+    def loaded(self, code: bytes, name: str) -> Any:
+        """The built-in function `name` of object code, which stays as long as the process.
+
+        Raises:
+            RuntimeError: the code does not define it.
+        """
+        with _LOADING:
+            self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+            address = self._engine.get_function_address(name)
+        if not address:
+            raise RuntimeError(f"the compiled code has no function {name}")
+        return built_in(address)
+
+
+@lru_cache(maxsize=1)
+def linker() -> Linker:
+    """The one of this process."""
+    return Linker()

@@ -1,0 +1,36 @@
+"""How many sums stay in registers: the shapes of tiles, for the processor that is compiled for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from trainkit.kernels.jit.target import vector_lanes
+
+
+@lru_cache
+def tiling(sixteens: int) -> tuple[int, int, int]:
+    """(rows, vectors, lanes) of a tile of convolutions, for rows of 16, 32, 48 or 64 numbers.
+
+    As many sums as registers allow, with some left for weights: with fewer than 8 vectors of sums
+    the processor would wait for each product before it can add the next. Where the registers do
+    not suffice for wider rows these are cut to 16 numbers.
+    """
+    lanes = vector_lanes()
+    if lanes == 16:
+        return {1: 12, 2: 12, 3: 8, 4: 6}[sixteens], sixteens, 16
+    return (6, 2, 8) if lanes == 8 else (6, 4, 4)  # 16 registers, or 32 of half the size
+
+
+@lru_cache
+def product_tiling() -> tuple[int, int, int]:
+    """(rows, vectors, lanes) of a tile of matrix products; its rows divide 8."""
+    lanes = vector_lanes()
+    if lanes == 16:
+        return 8, 2, 16
+    return (4, 3, 8) if lanes == 8 else (4, 2, 4)
+
+
+def product_columns() -> int:
+    """Columns of a tile of matrix products."""
+    _, vectors, lanes = product_tiling()
+    return vectors * lanes

@@ -1,0 +1,48 @@
+"""What a kernel is compiled from, as a number: its file, and those that the file imports."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from trainkit.kernels.jit.digests import digest_of
+
+_FOLDER = Path(__file__).parents[1]
+_IMPORTED = re.compile(
+    r"^from trainkit\.kernels\.([\w.]+) import (?:\(([^)]*)\)|([^(\n]*))", re.MULTILINE
+)
+
+
+def _path(module: str) -> Path:
+    return _FOLDER.joinpath(*module.split(".")).with_suffix(".py")
+
+
+@lru_cache(maxsize=256)
+def _source(module: str) -> tuple[bytes, tuple[str, ...]]:
+    """The text of a module below `kernels`, and the modules there that it imports."""
+    text = _path(module).read_bytes()
+    found: list[str] = []
+    for name, *lists in _IMPORTED.findall(text.decode()):
+        if _path(name).exists():
+            found.append(name)
+        else:  # a folder, of which modules are named
+            found += [f"{name}.{word}" for word in re.findall(r"\w+", "".join(lists))]
+    return text, tuple(found)
+
+
+@lru_cache(maxsize=256)
+def source_digest(module: str) -> str:
+    """A digest of all that a module below `kernels` is made of.
+
+    Raises:
+        OSError: a file can't be read, as where the package lies in an archive.
+    """
+    found: dict[str, bytes] = {}
+    left = [module]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found[name], imported = _source(name)
+            left += imported
+    return digest_of(*(part for name in sorted(found) for part in (name, found[name])))
