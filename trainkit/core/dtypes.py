@@ -311,3 +311,11 @@ def result_type(*values: Any) -> DType:
     'float32'
     """
     return _BY_NAME[_result_name(*map(node_of, values))]
+
+
+PROTO_NUMBERS = {
+    "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7,
+    "complex64": 8, "int64": 9, "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18,
+    "float16": 19, "uint32": 22, "uint64": 23,
+}  # fmt: skip
+"""TensorFlow's numbers of element types in messages (DataType in types.proto)."""

@@ -6,17 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from trainkit.core.dtypes import as_dtype
+from trainkit.core.dtypes import PROTO_NUMBERS, as_dtype
 from trainkit.core.errors import DataLossError, InvalidArgumentError
 from trainkit.core.values.text_arrays import text_array
 
-# TensorFlow's numbers of element types (DataType in types.proto), and the field for single values
-_NUMBERS = {
-    "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7,
-    "complex64": 8, "int64": 9, "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18,
-    "float16": 19, "uint32": 22, "uint64": 23,
-}  # fmt: skip
-_NAMES = {number: name for name, number in _NUMBERS.items()}
+_NAMES = {number: name for name, number in PROTO_NUMBERS.items()}
 _FIELDS = {
     "float32": "float_val", "float64": "double_val", "int32": "int_val", "uint8": "int_val",
     "int16": "int_val", "int8": "int_val", "uint16": "int_val", "int64": "int64_val",
@@ -30,7 +24,7 @@ def packed(array: Any) -> bytes:
     from tensorboardX.proto.tensor_pb2 import TensorProto
 
     name = as_dtype(array.dtype).name
-    message = TensorProto(dtype=_NUMBERS[name])
+    message = TensorProto(dtype=PROTO_NUMBERS[name])
     message.tensor_shape.SetInParent()  # a tensor without axes still has a known shape
     for size in array.shape:
         message.tensor_shape.dim.add().size = size

@@ -5,25 +5,10 @@ from typing import Any
 
 import numpy as np
 
-# tensorboardX's and TensorFlow's numbers of element types (DataType in types.proto)
-DATA_TYPES = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "complex64": 8,
-    "int64": 9,
-    "bool": 10,
-    "bfloat16": 14,
-    "uint16": 17,
-    "complex128": 18,
-    "float16": 19,
-    "uint32": 22,
-    "uint64": 23,
-}
-STRING_TYPE = 7
+from trainkit.core.dtypes import PROTO_NUMBERS
+
+STRING_TYPE = PROTO_NUMBERS["string"]
+_HELD = [name for name in PROTO_NUMBERS if name != "string"]
 
 
 def set_metadata(
@@ -42,12 +27,12 @@ def set_numbers(value: Any, array: np.ndarray) -> None:
     Raises:
         ValueError: the dtype cannot be stored.
     """
-    if array.dtype.name not in DATA_TYPES:
+    if array.dtype.name not in _HELD:
         raise ValueError(
             f"summary {value.tag!r}: data has dtype {array.dtype}, expected one of "
-            f"{', '.join(DATA_TYPES)}."
+            f"{', '.join(_HELD)}."
         )
-    _set_shape(value.tensor, DATA_TYPES[array.dtype.name], array.shape)
+    _set_shape(value.tensor, PROTO_NUMBERS[array.dtype.name], array.shape)
     value.tensor.tensor_content = array.tobytes()
 
 

@@ -89,7 +89,8 @@ class BatchStage(Piped):
             raise StopIteration
         return leaves
 
-    def _stacked(self) -> Leaves:
+    def _elements(self) -> list[Leaves]:
+        """The next elements, as many as a batch has, or as are left."""
         elements = []
         for _ in range(self.size):
             try:
@@ -98,7 +99,10 @@ class BatchStage(Piped):
                 break
         if not elements:
             raise StopIteration
-        return stack_elements(elements, "batch")
+        return elements
+
+    def _stacked(self) -> Leaves:
+        return stack_elements(self._elements(), "batch")
 
     def skip(self, count: int) -> int:
         passed = self.source.skip(count * self.size)
@@ -185,15 +189,7 @@ class PaddedBatchStage(BatchStage):
         self.give = self._padded
 
     def _padded(self) -> Leaves:
-        elements = []
-        for _ in range(self.size):
-            try:
-                elements.append(self.source.next())
-            except StopIteration:
-                break
-        if not elements:
-            raise StopIteration
-        columns = list(zip(*elements, strict=True))
+        columns = list(zip(*self._elements(), strict=True))
         targets = self.node._targets(len(columns))
         fills = self.node.fills(len(columns))
         return [

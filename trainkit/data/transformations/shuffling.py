@@ -99,23 +99,15 @@ class _ShuffleStage(Stage):
         return ((words * sizes.astype(np.uint64)) >> np.uint64(32)).tolist()
 
 
-class PermutedStage(_ShuffleStage):
-    """All rows in random order: the buffer holds the whole source."""
+class _RowsStage(_ShuffleStage):
+    """Shuffles the numbers of rows; `_indices(size)` gives the next of them."""
 
     in_blocks = True
+    _indices: Any
 
     def __init__(self, node: ShuffleNode, rows: Rows) -> None:
         super().__init__(node)
         self.rows = rows
-        self.position = 0
-        self.order: Any = None
-
-    def _indices(self, size: int) -> Any:
-        if self.order is None:
-            self.order = np.argsort(self.bits(0, self.rows.count))
-        indices = self.order[self.position : self.position + size]
-        self.position += len(indices)
-        return indices
 
     def next(self) -> Leaves:
         indices = self._indices(1)
@@ -126,6 +118,22 @@ class PermutedStage(_ShuffleStage):
     def block(self, size: int) -> Leaves | None:
         indices = self._indices(size)
         return self.rows.gather(indices) if len(indices) else None
+
+
+class PermutedStage(_RowsStage):
+    """All rows in random order: the buffer holds the whole source."""
+
+    def __init__(self, node: ShuffleNode, rows: Rows) -> None:
+        super().__init__(node, rows)
+        self.position = 0
+        self.order: Any = None
+
+    def _indices(self, size: int) -> Any:
+        if self.order is None:
+            self.order = np.argsort(self.bits(0, self.rows.count))
+        indices = self.order[self.position : self.position + size]
+        self.position += len(indices)
+        return indices
 
     def skip(self, count: int) -> int:
         done = min(count, self.rows.count - self.position)
@@ -140,18 +148,15 @@ class PermutedStage(_ShuffleStage):
         self.position, self.order = int(state["position"]), None
 
 
-class RowShuffleStage(_ShuffleStage):
+class RowShuffleStage(_RowsStage):
     """Rows through a buffer smaller than the source; the buffer holds positions only.
 
     The order is worked out a few thousand positions ahead. `window` begins at element `drawn`, and
     the state is the buffer as it was there.
     """
 
-    in_blocks = True
-
     def __init__(self, node: ShuffleNode, rows: Rows) -> None:
-        super().__init__(node)
-        self.rows = rows
+        super().__init__(node, rows)
         self._restart(list(range(min(node.buffer_size, rows.count))), 0, 0)
 
     def _restart(self, buffer: list[int], drawn: int, used: int) -> None:
@@ -195,16 +200,6 @@ class RowShuffleStage(_ShuffleStage):
             wanted -= len(part)
             parts.append(part)
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-    def next(self) -> Leaves:
-        indices = self._indices(1)
-        if not len(indices):
-            raise StopIteration
-        return self.rows.row(int(indices[0]))
-
-    def block(self, size: int) -> Leaves | None:
-        indices = self._indices(size)
-        return self.rows.gather(indices) if len(indices) else None
 
     def skip(self, count: int) -> int:
         return len(self._indices(count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainkit.core.dtypes import PROTO_NUMBERS
 from trainkit.core.values.python_values import short_text
 from trainkit.graph.ir.graph import (
     ABOVE,
@@ -66,25 +67,6 @@ def dot(graph: Graph) -> str:
     return "\n".join([*lines, "}"])
 
 
-_ENUM = {
-    "float32": 1,
-    "float64": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 5,
-    "int8": 6,
-    "complex64": 8,
-    "int64": 9,
-    "bool": 10,
-    "bfloat16": 14,
-    "uint16": 17,
-    "complex128": 18,
-    "float16": 19,
-    "uint32": 22,
-    "uint64": 23,
-}
-
-
 def graph_def(graph: Graph) -> Any:
     """The graph as tensorboardX's `GraphDef`; nodes of branches have their node as a scope."""
     from tensorboardX.proto.graph_pb2 import GraphDef
@@ -101,7 +83,9 @@ def _fill(definition: Any, graph: Graph, scope: str) -> None:
         for x in node.inputs:
             if isinstance(x, GraphTensor):
                 made.input.append(scope + x.node.name + (f":{x.index}" if x.index else ""))
-        made.attr["T"].type = _ENUM.get(node.outputs[0].dtype.name, 0) if node.outputs else 0
+        made.attr["T"].type = (
+            PROTO_NUMBERS.get(node.outputs[0].dtype.name, 0) if node.outputs else 0
+        )
         for y in node.outputs:
             shape = made.attr["_output_shapes"].list.shape.add()
             for n in y.shape:

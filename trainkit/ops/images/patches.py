@@ -288,6 +288,9 @@ def _check_fit(op: str, counts: Any, window: Sizes, wanted: Sizes, padding: str)
 # ------------------------------------------------------------------ crop and pad
 
 
+_ENDS = (("top", "bottom", "height"), ("left", "right", "width"))
+
+
 def _two_of_three(
     op: str, sides: tuple[str, str, str], before: Any, after: Any, target: Any
 ) -> None:
@@ -327,6 +330,15 @@ def _margins(
     return int(before), int(after), int(target)
 
 
+def _both_margins(
+    op: str, x: Tensor, rows: tuple[Any, Any, Any], columns: tuple[Any, Any, Any], grow: bool
+) -> list[tuple[int, int, int]]:
+    """`_margins` of the height and of the width of a batch of images."""
+    word = "padding" if grow else "cropping"
+    given = zip(spatial(x, op), _ENDS, (rows, columns), strict=True)
+    return [_margins(op, _names(word, *ends), n, *values, grow) for n, ends, values in given]
+
+
 def _names(kind: str, low: str, high: str, size: str) -> tuple[str, str, str]:
     return f"{low}_{kind}", f"{high}_{kind}", f"target_{size}"
 
@@ -341,9 +353,7 @@ def _framed_later(given: dict[str, Any], op: str, word: str, grow: bool) -> Any:
     dims = tuple(as_tensor(given["images"]).shape)
     first = is_channels_first(given["data_format"], op)
     known = dims[-2:] if first else dims[-3:-1]
-    for n, ends in zip(
-        known, (("top", "bottom", "height"), ("left", "right", "width")), strict=True
-    ):
+    for n, ends in zip(known, _ENDS, strict=True):
         names = _names(word, *ends)
         values = [given[name] for name in names]
         if n is not None:
@@ -392,15 +402,10 @@ def crop_images(
         ValueError: not two of three are given, or one is negative.
         ShapeError: the rank is another one, or height or width are not known.
     """
-    op = "crop_images"
-    x, restore = batched(images, data_format, op)
-    height, width = spatial(x, op)
-    rows, columns = (
-        _names("cropping", "top", "bottom", "height"),
-        _names("cropping", "left", "right", "width"),
-    )
-    top, _, h = _margins(op, rows, height, top_cropping, bottom_cropping, target_height, False)
-    left, _, w = _margins(op, columns, width, left_cropping, right_cropping, target_width, False)
+    x, restore = batched(images, data_format, "crop_images")
+    rows = top_cropping, bottom_cropping, target_height
+    columns = left_cropping, right_cropping, target_width
+    (top, _, h), (left, _, w) = _both_margins("crop_images", x, rows, columns, grow=False)
     return restore(get_item(x, (slice(None), slice(top, top + h), slice(left, left + w))))
 
 
@@ -435,13 +440,8 @@ def pad_images(
         ValueError: not two of three are given, or one is negative.
         ShapeError: the rank is another one, or height or width are not known.
     """
-    op = "pad_images"
-    x, restore = batched(images, data_format, op)
-    height, width = spatial(x, op)
-    rows, columns = (
-        _names("padding", "top", "bottom", "height"),
-        _names("padding", "left", "right", "width"),
-    )
-    top, bottom, _ = _margins(op, rows, height, top_padding, bottom_padding, target_height, True)
-    left, right, _ = _margins(op, columns, width, left_padding, right_padding, target_width, True)
+    x, restore = batched(images, data_format, "pad_images")
+    rows = top_padding, bottom_padding, target_height
+    columns = left_padding, right_padding, target_width
+    (top, bottom, _), (left, right, _) = _both_margins("pad_images", x, rows, columns, grow=True)
     return restore(pad(x, ((0, 0), (top, bottom), (left, right), (0, 0))))
