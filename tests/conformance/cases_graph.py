@@ -7,7 +7,7 @@ from tests.conformance.table import case, normal, positive
 from trainkit import ops
 from trainkit.core.dtypes import int64
 from trainkit.core.shapes import Spec
-from trainkit.graph.control_flow import tensor_array, while_loop
+from trainkit.graph.control_flow import tensor_array_elements, while_loop
 from trainkit.graph.ir.graph import replay
 from trainkit.graph.tracing.function import function
 from trainkit.ops.core.dynamic_shapes import Call, with_values
@@ -92,18 +92,24 @@ CASES = [
     case("optimization_barrier", lambda x: optimization_barrier(x, tk.zeros(2)) * x, normal(3)),
     case(
         "tensor_array_write",
-        lambda b, v: tensor_array._write(b, INDEX, v, grows=False),
+        lambda b, v: tensor_array_elements.written(b, INDEX, v, grows=False),
         normal(3, 2),
         normal(2),
     ),
-    case("tensor_array_read", lambda b: tensor_array._read(b, INDEX), normal(3, 2)),
+    case("tensor_array_read", lambda b: tensor_array_elements.element_at(b, INDEX), normal(3, 2)),
     case(
         "tensor_array_without",
-        lambda g: tensor_array._without(g, INDEX, normal(2, 2)),
+        lambda g: tensor_array_elements.without(g, INDEX, normal(2, 2)),
         normal(3, 2),
     ),
     case(
-        "tensor_array_padded", lambda g: tensor_array._padded(g, INDEX, normal(3, 2)), normal(2, 2)
+        "tensor_array_padded",
+        lambda g: tensor_array_elements.padded(g, INDEX, normal(3, 2)),
+        normal(2, 2),
     ),
-    case("tensor_array_placed", lambda g: tensor_array._placed(g, INDEX, normal(3, 2)), normal(2)),
+    case(
+        "tensor_array_placed",
+        lambda g: tensor_array_elements.placed(g, INDEX, normal(3, 2)),
+        normal(2),
+    ),
 ]

@@ -17,7 +17,7 @@ LATE: dict[str, dict[str, str]] = {
     "trainkit.autodiff.custom_vjp": {
         "trainkit.autodiff.custom_vjp_check": "only whoever checks a rule needs it"
     },
-    "trainkit.autodiff.tape": {"trainkit.ops.core.vmap": START_UP},
+    "trainkit.autodiff.jacobians": {"trainkit.ops.core.vmap": START_UP},
     "trainkit.checkpoints.format.writer": {"trainkit.checkpoints.format.validation": START_UP},
     "trainkit.graph.autograph.convert": {"trainkit.graph.autograph.prepare": START_UP},
     "trainkit.graph.runtime.tiers": {

@@ -22,16 +22,14 @@ from trainkit.autodiff.backward import (
     backward_pass,
     backward_pass_on_arrays,
     entries_of,
-    module_of,
     one_for,
-    rows_of_zeros,
-    unit_seeds,
     zeros_like,
 )
+from trainkit.autodiff.jacobians import Jacobians
 from trainkit.core import nest
 from trainkit.core.dispatch import native, trace_state
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap
+from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
 from trainkit.core.user_frames import user_line
 from trainkit.core.variable import Variable
 
@@ -70,7 +68,7 @@ def _checked_unconnected(value: Any) -> str:
     return str(found)
 
 
-class GradientTape:
+class GradientTape(Jacobians):
     """Records the operations of a block, so that their gradients can be asked for.
 
     Reading a trainable variable inside the block watches it; tensors are watched by `watch`. A tape
@@ -269,7 +267,7 @@ class GradientTape:
         targets = (
             [target]
             if type(target) is Tensor
-            else [self._as_target(t) for t in nest.flatten(target)]
+            else [self.as_target(t) for t in nest.flatten(target)]
         )
         grads = self._seeds(targets, output_gradients)
         # A list of variables and tensors alone is flat as it is.
@@ -338,7 +336,12 @@ class GradientTape:
                 self._note_again(self._reads.setdefault(id(v), (v, []))[1], snapshot)
 
     @staticmethod
-    def _as_target(target: Any) -> Tensor:
+    def as_target(target: Any) -> Tensor:
+        """The tensor that a target stands for.
+
+        Raises:
+            ValueError: it is none.
+        """
         if isinstance(target, Variable):
             return target.value()
         if not isinstance(target, Tensor):
@@ -427,114 +430,6 @@ class GradientTape:
                 else:
                     needed.add(output)
         return needed
-
-    # ------------------------------------------------------------------ jacobians
-
-    def jacobian(
-        self,
-        target: Any,
-        sources: Any,
-        unconnected_gradients: str = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
-        """The derivative of every element of `target` by every element of each of `sources`.
-
-        Args:
-            target: tensor of shape (...t).
-            sources: tensors or variables of shapes (...s), nested as you like.
-            unconnected_gradients: `"none"` or `"zero"`.
-            parallel_iterations: a hint of TensorFlow's that changes no result.
-            experimental_use_pfor: likewise.
-
-        Returns:
-            A nest like `sources` of tensors (...t, ...s).
-
-        Raises:
-            RuntimeError: the tape is not persistent and has given its gradient.
-        """
-        target = self._as_target(target)
-        flat = nest.flatten(sources)
-        count = target.shape.num_elements()
-        if count is None:
-            raise InvalidArgumentError(
-                f"GradientTape.jacobian: the target has shape {target.shape}; all its sizes must "
-                "be known while the function is traced"
-            )
-        stacks = self._stacked_rows(target, flat, unit_seeds(target, count), unconnected_gradients)
-        results: list[Any] = []
-        for stack, source in zip(stacks, flat, strict=True):
-            if stack is None:
-                results.append(None)
-                continue
-            dims = tuple(target.shape) + tuple(source.shape)
-            results.append(PRIMITIVES["reshape"].op(stack, shape=dims))
-        return nest.pack(sources, results)
-
-    def batch_jacobian(
-        self,
-        target: Any,
-        source: Any,
-        unconnected_gradients: str = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
-        """The jacobian of each batch entry of `target` by the same entry of `source`.
-
-        Args:
-            target: tensor (batch, ...t).
-            source: tensor or variable (batch, ...s); entry i of the target depends on entry i of it
-                alone.
-            unconnected_gradients: `"none"` or `"zero"`, which changes no result either.
-            parallel_iterations: a hint of TensorFlow's that changes no result.
-            experimental_use_pfor: a hint of TensorFlow's that changes no result.
-
-        Returns:
-            A tensor (batch, ...t, ...s); zeros, as TensorFlow gives, where the target does not
-            depend on the source.
-
-        Raises:
-            RuntimeError: the tape is not persistent and has given its gradient.
-            InvalidArgumentError: the batch sizes differ.
-        """
-        target = self._as_target(target)
-        if len(target.shape) == 0 or len(source.shape) == 0 or target.shape[0] != source.shape[0]:
-            raise InvalidArgumentError(
-                f"GradientTape.batch_jacobian: the target has shape {target.shape}, the source "
-                f"{source.shape}; their first axes, the batch, must be equal"
-            )
-        reshape = PRIMITIVES["reshape"].op
-        batch, inner = target.shape[0], tuple(target.shape[1:])
-        count = 1
-        for n in inner:
-            count *= n
-        xp = module_of(target)
-        units = xp.eye(count, dtype=target.dtype.dtype)[:, None, :]
-        seeds = xp.broadcast_to(units, (count, batch, count)).reshape((count, *target.shape))
-        (stack,) = self._stacked_rows(target, [source], wrap(seeds), unconnected_gradients)
-        if stack is None:
-            stack = rows_of_zeros(source.value() if isinstance(source, Variable) else source, count)
-        axes = (1, 0, *range(2, len(stack.shape)))
-        moved = PRIMITIVES["transpose"].op(stack, axes=axes)
-        return reshape(moved, shape=(batch, *inner, *tuple(source.shape[1:])))
-
-    def _stacked_rows(
-        self, target: Tensor, flat: list[Any], seeds: Tensor, unconnected: str
-    ) -> list[Any]:
-        """Gradients by each of `flat` for all output gradients in `seeds` (n, ...) in one pass.
-
-        Returns:
-            For each source a tensor (n, ...), or `None`.
-        """
-        from trainkit.ops.core.vmap import BatchedTensor, unbatched
-
-        count = seeds.shape[0]
-        if not count:  # no rows; which sources the target depends on counts all the same
-            found = self.gradient(target, flat, None, unconnected)
-            return [None if g is None else rows_of_zeros(g, 0) for g in found]
-        units = BatchedTensor(seeds)
-        found = self.gradient(target, flat, units, unconnected)
-        return [None if g is None else unbatched(g, units.level, count) for g in found]
 
 
 class _Pause:

@@ -102,7 +102,6 @@ from trainkit.ops.math.differences import trapezoid as trapezoid
 from trainkit.ops.math.elementwise import absolute as abs  # noqa: F401  (another name)
 from trainkit.ops.math.elementwise import absolute as absolute
 from trainkit.ops.math.elementwise import add as add
-from trainkit.ops.math.elementwise import clip as clip
 from trainkit.ops.math.elementwise import divide as divide
 from trainkit.ops.math.elementwise import divide as true_divide  # noqa: F401  (another name)
 from trainkit.ops.math.elementwise import divide_no_nan as divide_no_nan
@@ -212,6 +211,7 @@ from trainkit.ops.math.trigonometry import sin as sin
 from trainkit.ops.math.trigonometry import sinc as sinc
 from trainkit.ops.math.trigonometry import sinh as sinh
 from trainkit.ops.math.trigonometry import tan as tan
+from trainkit.ops.math.value_limits import clip as clip
 from trainkit.ops.signal.window_functions import bartlett as bartlett
 from trainkit.ops.signal.window_functions import blackman as blackman
 from trainkit.ops.signal.window_functions import geomspace as geomspace

@@ -7,7 +7,13 @@ from typing import Any
 
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor
 from trainkit.graph.control_flow.cond import cond_primitive
-from trainkit.graph.control_flow.tensor_array import _padded, _placed, _read, _without, _write
+from trainkit.graph.control_flow.tensor_array_elements import (
+    element_at,
+    padded,
+    placed,
+    without,
+    written,
+)
 from trainkit.graph.control_flow.while_loop import cut_to_sizes, scan_primitive, while_primitive
 from trainkit.graph.ir.graph import Graph, replay
 from trainkit.ops.core.vmap import ItemStack, as_items, is_symbol, stacks_of
@@ -108,8 +114,8 @@ def _cut_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
     return primitive.op(x.stacked, every, dims=(count, *settings["dims"]))
 
 
-_write.batch_by(behind_rows(0, shared=1))
-_read.batch_by(behind_rows(0, shared=1, rows=False))
-_placed.batch_by(behind_rows(2, shared=1))
-for _like in (_without, _padded):
+written.batch_by(behind_rows(0, shared=1))
+element_at.batch_by(behind_rows(0, shared=1, rows=False))
+placed.batch_by(behind_rows(2, shared=1))
+for _like in (without, padded):
     _like.batch_by(behind_rows(0, 2, shared=1))

@@ -14,133 +14,13 @@ import numpy as np
 
 from trainkit.core import dtypes, nest
 from trainkit.core.dispatch import trace_state
-from trainkit.core.dispatch.facets import GRADIENT_STEP, INDEXING, SHAPE
-from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.dtypes import DType
-from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError, OutOfRangeError
-from trainkit.core.shapes import Spec, TensorShape
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
+from trainkit.core.shapes import TensorShape
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor, wrap_on_device
+from trainkit.graph.control_flow.tensor_array_elements import element_at, written
 from trainkit.ops.arrays.broadcasting import broadcast_to
-
-
-def _write_rule(buffer: Any, index: Any, value: Any, grows: bool) -> Spec:
-    first = None if grows else buffer.shape[0]
-    dims = tuple(value.shape)
-    if len(buffer.shape) != len(dims) + 1:
-        raise InvalidArgumentError(
-            f"TensorArray.write: elements have shape {tuple(buffer.shape)[1:]}, the value has "
-            f"{dims}; all have one shape, with infer_shape=False as well"
-        )
-    return Spec((first, *dims), buffer.dtype)
-
-
-@primitive(
-    _write_rule, name="tensor_array_write", semantics=INDEXING, rows=lambda settings: "written"
-)
-def _write(xp: Any, buffer: Any, index: Any, value: Any, grows: bool) -> Any:
-    """`buffer` with `value` at the position `index`; with `grows` it becomes as long as needed.
-
-    A buffer without elements takes their sizes from `value`.
-    """
-    i, n = int(index), buffer.shape[0]
-    if i < 0 or (i >= n and not grows):
-        raise OutOfRangeError(
-            f"TensorArray.write: index {i} is not in [0, {n}); make the array longer, or with "
-            "dynamic_size=True"
-        )
-    if buffer.size and buffer.shape[1:] != value.shape:
-        raise InvalidArgumentError(
-            f"TensorArray.write: elements have shape {buffer.shape[1:]}, the value at {i} has "
-            f"{value.shape}; all have one shape, with infer_shape=False as well"
-        )
-    out = xp.zeros((max(n, i + 1), *value.shape), buffer.dtype)
-    if buffer.size:
-        out[:n] = buffer
-    out[i] = value
-    return out
-
-
-_write.gradients(
-    lambda g, y, buffer, index, value, grows: _without(  # type: ignore[has-type]
-        g, index, buffer
-    ),
-    None,
-    lambda g, y, buffer, index, value, grows: PRIMITIVES["tensor_array_read"].op(g, index),
-)
-
-
-@primitive(
-    lambda g, index, like: Spec(like.shape, g.dtype),
-    name="tensor_array_without",
-    semantics=INDEXING,
-    reads={2: SHAPE},
-    export=GRADIENT_STEP,
-)
-def _without(xp: Any, g: Any, index: Any, like: Any) -> Any:
-    """The first rows of `g`, as many as `like` has, with zeros at the position `index`."""
-    if not like.size:
-        return xp.zeros(like.shape, g.dtype)
-    out = g[: like.shape[0]].copy()
-    if int(index) < len(out):
-        out[int(index)] = 0
-    return out
-
-
-_without.gradients(lambda g, y, gy, index, like: _padded(g, index, gy), None, None)  # type: ignore[has-type]
-
-
-@primitive(
-    lambda g, index, like: Spec(like.shape, g.dtype),
-    name="tensor_array_padded",
-    semantics=INDEXING,
-    reads={2: SHAPE},
-    export=GRADIENT_STEP,
-)
-def _padded(xp: Any, g: Any, index: Any, like: Any) -> Any:
-    """The rows of `g` in the shape of `like`, with zeros at `index` and after the last."""
-    out = xp.zeros(like.shape, g.dtype)
-    if g.size:
-        out[: len(g)] = g
-        if int(index) < len(out):
-            out[int(index)] = 0
-    return out
-
-
-_padded.gradients(lambda g, y, gy, index, like: _without(g, index, gy), None, None)
-
-
-@primitive(
-    lambda buffer, index: Spec(tuple(buffer.shape)[1:], buffer.dtype),
-    name="tensor_array_read",
-    semantics=INDEXING,
-)
-def _read(xp: Any, buffer: Any, index: Any) -> Any:
-    """The value at the position `index`."""
-    i = int(index)
-    if not 0 <= i < buffer.shape[0]:
-        raise OutOfRangeError(f"TensorArray.read: index {i} is not in [0, {buffer.shape[0]})")
-    return xp.asarray(buffer[i])
-
-
-_read.gradients(lambda g, y, buffer, index: _placed(g, index, buffer), None)  # type: ignore[has-type]
-
-
-@primitive(
-    lambda g, index, like: Spec(like.shape, g.dtype),
-    name="tensor_array_placed",
-    semantics=INDEXING,
-    reads={2: SHAPE},
-    export=GRADIENT_STEP,
-)
-def _placed(xp: Any, g: Any, index: Any, like: Any) -> Any:
-    """Zeros in the shape of `like` with `g` at the position `index`."""
-    out = xp.zeros(like.shape, g.dtype)
-    out[int(index)] = g
-    return out
-
-
-_placed.gradients(lambda g, y, value, index, like: _read(g, index), None, None)
 
 
 class TensorArray(tuple):
@@ -247,7 +127,7 @@ class TensorArray(tuple):
         ready = self if self else self.filled(tuple(0 if n is None else n for n in value.shape))
         index = index if is_tensor(index) else convert_to_tensor(int(index))
         grows = self._dynamic
-        array = type(self)._of(_write(ready[0], _value(index), value, grows=grows))
+        array = type(self)._of(written(ready[0], _value(index), value, grows=grows))
         if self._clears and not trace_state.THREAD.traces:
             self._read_before.discard(int(index))
             array.__dict__["_read_before"] = self._read_before
@@ -278,7 +158,7 @@ class TensorArray(tuple):
         """
         index = index if is_tensor(index) else convert_to_tensor(int(index))
         self._check_kept("read", index)
-        result: Tensor = _read(self._buffer("read"), _value(index))
+        result: Tensor = element_at(self._buffer("read"), _value(index))
         if self._clears and not trace_state.THREAD.traces:
             self._read_before.add(int(index))
         return result

@@ -15,10 +15,7 @@ from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.shapes import TensorShape
-from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.core.user_frames import user_line
-from trainkit.core.values.python_values import short_text
 from trainkit.graph.autograph.convert import converted, with_reason
 from trainkit.graph.autograph.source_map import in_user_terms, placed
 from trainkit.graph.ir.graph import Graph, GraphTensor
@@ -26,7 +23,6 @@ from trainkit.graph.tracing.concrete import AnyRankFunction, ConcreteFunction
 from trainkit.graph.tracing.signature import (
     Arguments,
     Differs,
-    is_spec,
     is_tensor_like,
     joined,
     key_of,
@@ -41,6 +37,7 @@ from trainkit.graph.tracing.traced_arguments import (
     has_no_rank,
     short_key,
     shown_argument,
+    signed,
     tensors_in,
 )
 from trainkit.graph.tracing.variable_creation import hearing_of_variables
@@ -199,52 +196,10 @@ class Function:
         return key
 
     def _signed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Arguments converted to the input signature.
-
-        Raises:
-            TypeError: they don't fit it.
-        """
+        """Arguments converted to the input signature."""
         assert self.input_signature is not None
-        specs = self.input_signature
-        given = [*args, *kwargs.values()]
-        if len(given) < len(specs):
-            raise TypeError(
-                f"{self._name}: the input signature has {len(specs)} arguments, {len(given)} "
-                "were given"
-            )
         names = self._arguments.names
-        ready = [
-            self._fitted(x, spec, names[min(i, len(names) - 1)])
-            for i, (x, spec) in enumerate(zip(given, specs, strict=False))
-        ]
-        return (*ready, *given[len(specs) :]), {}
-
-    def _fitted(self, x: Any, spec: Any, name: str) -> Any:
-        """One argument as its part of the input signature asks for it, nested like that."""
-        if nest.is_nested(spec):
-            try:
-                # the leaves of the signature may stand for lists
-                return nest.map_structure(lambda s, v: self._fitted(v, s, name), spec, x)
-            except ValueError:
-                raise TypeError(
-                    f"{self._name}: the input signature asks for {name!r} nested as {spec!r}, "
-                    f"given is {short_text(x)}"
-                ) from None
-        try:
-            known = is_spec(x) or isinstance(x, Tensor)
-            tensor = x if known else convert_to_tensor(x, dtype_hint=spec.dtype)
-        except ValueError as error:
-            raise TypeError(f"{self._name}: {name!r}: {error}") from None
-        fits = TensorShape(spec.shape).is_compatible_with(tensor.shape)
-        if tensor.dtype != spec.dtype or not fits:
-            raise TypeError(
-                f"{self._name}: the input signature asks for {name!r} of shape "
-                f"{spec.shape} and dtype "
-                f"{spec.dtype.name}, given is shape {tensor.shape} and dtype "
-                f"{tensor.dtype.name}; convert it, "
-                "or widen the signature with None"
-            )
-        return tensor
+        return signed(self._name, names, self.input_signature, args, kwargs), {}
 
     # ------------------------------------------------------------------ tracing
 

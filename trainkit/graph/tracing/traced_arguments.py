@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from trainkit.core import nest
 from trainkit.core.shapes import TensorShape
 from trainkit.core.tensor import Tensor, convert_to_tensor, is_tensor
+from trainkit.core.values.python_values import short_text
 from trainkit.graph.ir.graph import Graph
 from trainkit.graph.tracing.signature import (
     VALUES,
@@ -101,3 +103,49 @@ def shown_argument(x: Any) -> Any:
     """An argument as a signature keeps it: objects without keeping them alive."""
     kept = is_tensor(x) or isinstance(x, VALUES)
     return x if kept else ById(x)
+
+
+def signed(
+    function: str, names: Sequence[str], specs: tuple[Any, ...], args: Any, kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Arguments of a function converted to its input signature.
+
+    Raises:
+        TypeError: they don't fit it.
+    """
+    given = [*args, *kwargs.values()]
+    if len(given) < len(specs):
+        raise TypeError(
+            f"{function}: the input signature has {len(specs)} arguments, {len(given)} were given"
+        )
+    ready = [
+        _fitted(function, x, spec, names[min(i, len(names) - 1)])
+        for i, (x, spec) in enumerate(zip(given, specs, strict=False))
+    ]
+    return *ready, *given[len(specs) :]
+
+
+def _fitted(function: str, x: Any, spec: Any, name: str) -> Any:
+    """One argument as its part of the input signature asks for it, nested like that."""
+    if nest.is_nested(spec):
+        try:
+            # the leaves of the signature may stand for lists
+            return nest.map_structure(lambda s, v: _fitted(function, v, s, name), spec, x)
+        except ValueError:
+            raise TypeError(
+                f"{function}: the input signature asks for {name!r} nested as {spec!r}, given is "
+                f"{short_text(x)}"
+            ) from None
+    try:
+        known = is_spec(x) or isinstance(x, Tensor)
+        tensor = x if known else convert_to_tensor(x, dtype_hint=spec.dtype)
+    except ValueError as error:
+        raise TypeError(f"{function}: {name!r}: {error}") from None
+    alike = TensorShape(spec.shape).is_compatible_with(tensor.shape)
+    if tensor.dtype != spec.dtype or not alike:
+        raise TypeError(
+            f"{function}: the input signature asks for {name!r} of shape {spec.shape} and dtype "
+            f"{spec.dtype.name}, given is shape {tensor.shape} and dtype {tensor.dtype.name}; "
+            "convert it, or widen the signature with None"
+        )
+    return tensor

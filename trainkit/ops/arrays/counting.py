@@ -18,20 +18,13 @@ from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.axis_numbers import plain, reduced
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 from trainkit.ops.indexing.scattering import scatter
-from trainkit.ops.math.elementwise import (
-    cast,
-    clip,
-    divide,
-    equal,
-    maximum,
-    not_equal,
-    subtract,
-)
+from trainkit.ops.math.elementwise import cast, divide, equal, maximum, not_equal, subtract
 from trainkit.ops.math.max_and_argmax import max as max_
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as sum_
 from trainkit.ops.math.rounding import floor
 from trainkit.ops.math.statistics import bincount as bincount_
+from trainkit.ops.math.value_limits import clip
 
 
 def count_nonzero(

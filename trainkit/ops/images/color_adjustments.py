@@ -17,17 +17,10 @@ from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.concat_and_split import concatenate
 from trainkit.ops.images.color_spaces import hsv_to_rgb, rgb_to_hsv
 from trainkit.ops.linear_algebra.matmul import matmul
-from trainkit.ops.math.elementwise import (
-    add,
-    cast,
-    clip,
-    divide,
-    multiply,
-    power,
-    subtract,
-)
+from trainkit.ops.math.elementwise import add, cast, divide, multiply, power, subtract
 from trainkit.ops.math.reductions import mean as mean_
 from trainkit.ops.math.rounding import floor_divide, mod, saturate_cast
+from trainkit.ops.math.value_limits import clip
 
 
 def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: Any = None) -> Tensor:

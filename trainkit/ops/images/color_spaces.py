@@ -16,7 +16,6 @@ from trainkit.ops.math.elementwise import (
     absolute,
     add,
     cast,
-    clip,
     divide,
     equal,
     greater,
@@ -27,6 +26,7 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.rounding import mod
+from trainkit.ops.math.value_limits import clip
 
 
 def _channels(x: Tensor, op: str) -> list[Tensor]:

@@ -26,7 +26,6 @@ from trainkit.ops.indexing.gathering import take
 from trainkit.ops.math.elementwise import (
     add,
     cast,
-    clip,
     divide,
     greater_equal,
     less_equal,
@@ -36,6 +35,7 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.rounding import ceil, floor
+from trainkit.ops.math.value_limits import clip
 
 
 class ResizeMethod:

@@ -32,7 +32,6 @@ from trainkit.ops.math.elementwise import (
     absolute,
     add,
     cast,
-    clip,
     divide,
     greater_equal,
     less,
@@ -44,6 +43,7 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.rounding import floor, mod, saturate_cast
 from trainkit.ops.math.rounding import round as round_
+from trainkit.ops.math.value_limits import clip
 
 _MODES = ("constant", "nearest", "wrap", "mirror", "reflect")
 

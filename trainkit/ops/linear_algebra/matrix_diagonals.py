@@ -18,12 +18,8 @@ from trainkit.ops.arrays.ranges import arange
 from trainkit.ops.arrays.shaping import reshape
 from trainkit.ops.core.dynamic_shapes import like, needs_values
 from trainkit.ops.indexing.gathering import take
-from trainkit.ops.math.elementwise import (
-    clip,
-    equal,
-    multiply,
-    where,
-)
+from trainkit.ops.math.elementwise import equal, multiply, where
+from trainkit.ops.math.value_limits import clip
 
 
 def diag(diagonal: Any, name: Any = None, k: int = 0) -> Tensor:

@@ -19,7 +19,6 @@ from trainkit.ops.convolutional.pooling import as_floats
 from trainkit.ops.math.elementwise import (
     add,
     cast,
-    clip,
     divide,
     log,
     multiply,
@@ -30,6 +29,7 @@ from trainkit.ops.math.elementwise import (
 from trainkit.ops.math.max_and_argmax import max as largest
 from trainkit.ops.math.reductions import mean
 from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.math.value_limits import clip
 from trainkit.ops.neural.activations import sigmoid, softplus
 from trainkit.ops.neural.softmax_cross_entropy import (
     pair_of_floats,

@@ -11,7 +11,6 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.tensor import Tensor
 from trainkit.ops.math.elementwise import (
     add,
-    clip,
     divide,
     greater,
     greater_equal,
@@ -23,6 +22,7 @@ from trainkit.ops.math.elementwise import (
     where,
 )
 from trainkit.ops.math.rounding import floor
+from trainkit.ops.math.value_limits import clip
 
 # name: bits of the mantissa, exponent of the least normal number, greatest number
 FLOAT8 = {"float8_e4m3fn": (3, -6, 448.0), "float8_e5m2": (2, -14, 57344.0)}

@@ -17,7 +17,6 @@ from trainkit.ops.math.elementwise import (
     absolute,
     add,
     cast,
-    clip,
     divide,
     maximum,
     multiply,
@@ -28,6 +27,7 @@ from trainkit.ops.math.elementwise import (
 )
 from trainkit.ops.math.reductions import mean, var
 from trainkit.ops.math.reductions import sum as total
+from trainkit.ops.math.value_limits import clip
 from trainkit.ops.neural.fused_normalization import fused_normalization
 
 Axes = tuple[int, ...]

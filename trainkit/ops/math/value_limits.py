@@ -1,0 +1,90 @@
+"""Values limited to a range: `clip`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    ELEMENTWISE,
+)
+from trainkit.core.dispatch.primitive import primitive
+from trainkit.core.shapes import Spec
+from trainkit.core.tensor import Tensor, convert_to_tensor
+from trainkit.kernels.elementwise import elementwise_tuned
+from trainkit.ops.math.elementwise import (
+    cast,
+    greater,
+    greater_equal,
+    keep_where,
+    less,
+    less_equal,
+    logical_and,
+    maximum,
+    promoted,
+)
+
+
+def _clip_rule(x: Spec, *, x_min: Any, x_max: Any) -> Spec:
+    return Spec(x.shape, x.dtype)
+
+
+@primitive(
+    _clip_rule,
+    name="clip",
+    semantics=ELEMENTWISE,
+    tuned=elementwise_tuned.clip.facet(
+        lambda x, *, x_min, x_max: elementwise_tuned.clip(x, x_min, x_max)
+    ),
+)
+def _clip(xp: ArrayModule, x: Array, *, x_min: float, x_max: float) -> Array:
+    """Values below the number x_min become x_min, those above x_max become x_max."""
+    return xp.minimum(xp.maximum(x, x_min), x_max)
+
+
+def _clip_gradient(g: Tensor, y: Tensor, x: Tensor, *, x_min: float, x_max: float) -> Tensor:
+    inside = logical_and(greater_equal(x, x_min), less_equal(x, x_max))
+    return keep_where(g, inside)  # type: ignore[no-any-return]
+
+
+_clip.gradients(_clip_gradient)
+
+
+@primitive(shapes.broadcast, semantics=ELEMENTWISE)
+def clip_by_tensors(xp: ArrayModule, x: Array, x_min: Array, x_max: Array) -> Array:
+    """Values below x_min become x_min, those above x_max become x_max; all three broadcast."""
+    return xp.minimum(xp.maximum(x, x_min), x_max)
+
+
+clip_by_tensors.gradients(
+    lambda g, y, x, low, high: keep_where(
+        g, logical_and(greater_equal(x, low), less_equal(x, high))
+    ),
+    lambda g, y, x, low, high: keep_where(g, logical_and(less(x, low), less_equal(low, high))),
+    lambda g, y, x, low, high: keep_where(g, greater(maximum(x, low), high)),
+)
+
+
+def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
+    """Limit the values of `x` to the range from `x_min` to `x_max`.
+
+    No gradient passes outside the range.
+
+    Args:
+        x: tensor of any shape.
+        x_min: number, or tensor whose shape broadcasts with that of `x`.
+        x_max: likewise.
+
+    Returns:
+        A tensor of the promoted dtype.
+    """
+    x = x if isinstance(x, Tensor) else convert_to_tensor(x)
+    weak = (int, float)
+    if type(x_min) in weak and type(x_max) in weak:
+        if type(x) is not Tensor or x._array.dtype.kind != "f":
+            x = cast(x, dtypes.result_type(x.dtype, x_min, x_max))
+            if x.dtype is dtypes.bfloat16:  # which NumPy widens beside a Python number
+                return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
+        return _clip(x, x_min=x_min, x_max=x_max)  # type: ignore[no-any-return]
+    return clip_by_tensors(*promoted(x, x_min, x_max))  # type: ignore[no-any-return]
