@@ -1,11 +1,25 @@
-"""Builds the compiled half of the eager path where there is a C compiler; without one all works."""
+"""Builds what is compiled: the eager path's half in C, and kernels. Without a compiler all works.
 
+Kernels are built for the instruction set of the machine that builds; `TRAINKIT_BUILD_KERNELS` names
+others, as for a wheel that serves many machines, or `0` for none:
+
+    TRAINKIT_BUILD_KERNELS=x86-64-v3,x86-64-v4 python -m build
+"""
+
+import os
+import pathlib
+import subprocess
 import sys
+from typing import ClassVar
 
 import numpy
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
+
+ROOT = pathlib.Path(__file__).parent
+LEVELS = os.environ.get("TRAINKIT_BUILD_KERNELS", "native")
 
 
 class BuildWhereItCanBe(build_ext):
@@ -20,6 +34,48 @@ class BuildWhereItCanBe(build_ext):
             )
 
 
+class BuildKernels(Command):
+    """Compiles the kernels that every user needs; where that fails they are compiled when used."""
+
+    user_options: ClassVar[list] = []
+
+    def initialize_options(self) -> None:
+        self.build_lib = None
+        self.editable_mode = False
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def run(self) -> None:
+        if LEVELS == "0":
+            return
+        base = ROOT if self.editable_mode else pathlib.Path(self.build_lib)
+        folder = base.absolute() / "trainkit" / "kernels"
+        command = [sys.executable, "-m", "trainkit", "kernels", "--levels", LEVELS]
+        paths = [str(ROOT.absolute()), *sys.path]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        done = subprocess.run([*command, "--output", str(folder)], env=environment)
+        if done.returncode:
+            print(
+                "trainkit: no kernels come compiled, they are when they are used", file=sys.stderr
+            )
+
+    def get_source_files(self) -> list[str]:
+        return []
+
+    def get_outputs(self) -> list[str]:
+        return []
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
+class BuildAll(build):
+    """Builds kernels last."""
+
+    sub_commands: ClassVar[list] = [*build.sub_commands, ("build_kernels", None)]
+
+
 native = Extension(
     "trainkit.core.dispatch._native",
     ["trainkit/core/dispatch/_native.pyx"],
@@ -29,4 +85,7 @@ native = Extension(
 extensions = cythonize([native])
 for extension in extensions:  # setuptools then does not miss it in an editable installation
     extension.optional = True
-setup(ext_modules=extensions, cmdclass={"build_ext": BuildWhereItCanBe})
+setup(
+    ext_modules=extensions,
+    cmdclass={"build_ext": BuildWhereItCanBe, "build_kernels": BuildKernels, "build": BuildAll},
+)

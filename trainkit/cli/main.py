@@ -20,6 +20,10 @@ COMMANDS = {
         "trainkit.cli.kernels",
         "build the library of compiled kernels that a package brings along",
     ),
+    "warm": (
+        "trainkit.cli.warm",
+        "compile what a program needs, or every program, before it is needed",
+    ),
     "doctor": (
         "trainkit.cli.doctor",
         "find what is wrong with this installation, or slows it down, and how to mend it",

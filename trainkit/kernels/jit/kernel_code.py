@@ -53,14 +53,15 @@ def kernel_at_hand(module: str, builder: str, key: tuple[Any, ...]) -> Any:
     return None if code is None else _loaded(code, name)
 
 
-def kept_kernel(kernel: Any, module: str, builder: str, key: tuple[Any, ...]) -> Any:
-    """What Numba has compiled, as a kernel that is kept on disk for later processes.
+def compiled_kernel(module: str, builder: str, key: tuple[Any, ...]) -> Any:
+    """A kernel that Numba compiles now, kept on disk for later processes.
 
-    `None` where it can only be used as it is.
+    It is Numba's own where it can only be used as that is.
     """
+    kernel = getattr(importlib.import_module(f"trainkit.kernels.{module}"), builder)(*key)
     object_code = importlib.import_module("trainkit.kernels.jit.object_code")
     if not object_code.can_be_kept(kernel):
-        return None
+        return kernel
     name = function_name(module, builder, key)
     if name is None:
         name = f"k{id(kernel):x}"

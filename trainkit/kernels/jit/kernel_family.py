@@ -15,11 +15,11 @@ call, anything else does as said above.
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
 import warnings
 from collections.abc import Callable
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ import numpy as np
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
-from trainkit.kernels.jit.kernel_code import kept_kernel, kernel_at_hand
+from trainkit.kernels.jit.kernel_code import compiled_kernel, kernel_at_hand
 from trainkit.kernels.threads import pools
 
 Kernel = Callable[..., Any]
@@ -178,10 +178,8 @@ class Family:
         try:
             pools.configure_threads()
             with slow_work(f"compiling the kernel {self.name!r}"):
-                module = importlib.import_module(f"trainkit.kernels.{self.file}")
-                kernel = getattr(module, self.builder)(*key)
-                kept = kept_kernel(kernel, self.file, self.builder, key)
-            self._built[key] = _guarded(kernel) if kept is None else kept
+                kernel = compiled_kernel(self.file, self.builder, key)
+            self._built[key] = _guarded(kernel)
         except Exception as error:  # without it everything still works, only slower
             warnings.warn(
                 f"the kernel {self.name}{key} can't be compiled, the plain version goes on: "
@@ -239,6 +237,8 @@ _LAUNCH, _BEGINNING = threading.Lock(), threading.Lock()
 
 def _guarded(kernel: Any) -> Kernel:
     """`kernel` behind a lock where Numba's threads can serve only one caller at a time."""
+    if isinstance(kernel, BuiltinFunctionType):  # a kernel of ours, for the thread pool
+        return kernel
     import numba
 
     kernel.disable_compile()

@@ -1,0 +1,146 @@
+"""What compiles before anybody waits: `kernels` builds a library, `warm` fills a cache."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from trainkit.cli import kernels, main
+from trainkit.kernels.jit import kernel_family, kernel_library, library_builder, target
+
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))) or not target.level(),
+    reason="no C compiler, or no instruction set that libraries are built for",
+)
+
+USE = """
+import sys
+import numpy as np
+from trainkit.kernels.softmax import softmax_tuned
+from trainkit.kernels.threads.thread_pool import thread_pool
+x = np.random.default_rng(0).standard_normal((600, 300)).astype("float32")
+y = softmax_tuned.softmax(x, -1)
+assert y is not None, "the plain version ran"
+wanted = np.exp(x - x.max(-1, keepdims=True))
+np.testing.assert_allclose(y, wanted / wanted.sum(-1, keepdims=True), rtol=1e-5, atol=1e-7)
+print(sorted({"numba", "llvmlite"} & set(sys.modules)), thread_pool() is not None)
+"""
+
+BUILD = """
+import pathlib, sys
+from trainkit.kernels.jit.library_builder import build_library
+some = [("softmax.softmax_compiled", "softmax", ())]
+print(build_library(sys.argv[1], some, pathlib.Path(sys.argv[2]), lambda text: None))
+"""
+
+POINT = """
+import pathlib, sys
+from trainkit.kernels.jit import kernel_library
+kernel_library.FOLDER = pathlib.Path(sys.argv[1])
+"""
+
+
+def outcome(*command, **variables):
+    done = subprocess.run(
+        [sys.executable, *map(str, command)],
+        env={**os.environ, **variables, "TRAINKIT_JIT": variables.get("mode", "1")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", [name for name in target.LEVELS if name != "aarch64"])
+def test_a_library_serves_the_first_call_without_a_compiler(level, tmp_path):
+    if not target.LEVELS[level] <= target.features():
+        pytest.skip(f"this processor has no {level}")
+    as_level = library_builder.environment(level)
+    cache = {"TRAINKIT_CACHE": str(tmp_path / "cache")}
+    made = outcome("-c", BUILD, level, tmp_path, **{**as_level, **cache})
+    assert made.endswith(f"kernels-{level}.so")
+    use = {**as_level, "TRAINKIT_KERNELS": "1", "TRAINKIT_CACHE": str(tmp_path / "empty")}
+    said = outcome("-c", POINT + USE, tmp_path, **use)
+    assert said.startswith("[] ")
+    assert not (tmp_path / "empty").exists()
+
+
+@needs_compiler
+def test_a_library_of_other_text_is_left_alone(tmp_path):
+    level = target.level()
+    cache = {"TRAINKIT_CACHE": str(tmp_path / "cache"), "TRAINKIT_KERNELS": "1"}
+    outcome("-c", BUILD, level, tmp_path, **{**library_builder.environment(level), **cache})
+    other = POINT + "from trainkit.kernels.jit import kernel_code\nkernel_code.FORMAT = 'other'\n"
+    said = outcome("-c", other + USE, tmp_path, **cache, mode="eager")
+    assert said.startswith("['llvmlite', 'numba'] ")
+
+
+def test_a_file_that_is_no_library_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_library, "FOLDER", tmp_path)
+    monkeypatch.delenv("TRAINKIT_KERNELS", raising=False)
+    (tmp_path / f"kernels-{target.level()}.so").write_bytes(b"not a library")
+    assert kernel_library.kernel_library.__wrapped__() is None
+
+
+def test_a_variable_leaves_the_library_alone(monkeypatch):
+    monkeypatch.setenv("TRAINKIT_KERNELS", "0")
+    assert kernel_library.kernel_library.__wrapped__() is None
+
+
+def test_an_unknown_level_is_named(capsys):
+    assert main.main(["kernels", "--levels", "x86-64-v9"]) == 1
+    assert "not for x86-64-v9" in capsys.readouterr().err
+
+
+def test_without_a_c_compiler_that_is_said(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main.main(["kernels", "--only", "x86-64-v3", "--output", str(tmp_path)]) == 1
+    assert "no C compiler" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_usual_kernels_are_those_of_all_families_and_of_the_usual_optimizers():
+    usual = list(kernels.usual_kernels())
+    families = {(family.file, family.builder) for family in kernel_family._State.families}
+    ours = {pair for pair in families if not pair[0].startswith("convolution.conv_compiled")}
+    named = {(module, builder) for module, builder, _ in usual}
+    assert {pair for pair in ours if pair[1] != "build"} <= named | {("convolution", "")}
+    assert len(set(usual)) == len(usual)
+    assert ("convolution.conv_compiled", "pixels", (2, 0)) in usual
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import trainkit as tk
+
+@tk.function
+def step(x):
+    return tk.nn.softmax(x * 2.0 + 1.0)
+
+print(sys.argv[1:], step(tk.constant(np.ones((300, 300), "float32"))).shape)
+sys.exit(3)
+"""
+
+
+def test_a_program_is_run_with_all_that_it_uses_compiled(tmp_path):
+    (tmp_path / "program.py").write_text(SCRIPT)
+    cache = {"TRAINKIT_CACHE": str(tmp_path / "cache"), "TRAINKIT_KERNELS": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "trainkit", "warm", str(tmp_path / "program.py"), "--epochs", "1"],
+        env={**os.environ, "TRAINKIT_JIT": "1", **cache},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 3
+    first, last = done.stdout.strip().splitlines()
+    assert first == "['--epochs', '1'] (300, 300)"
+    assert "were added to" in last
+    assert not last.startswith("0 ")
+    assert "numba" not in outcome("-c", USE, **cache)

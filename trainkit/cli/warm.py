@@ -1,0 +1,51 @@
+"""The `warm` command: compiles what programs will need, so that none of them has to wait for it."""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+import sys
+
+from trainkit.cli.kernels import usual_kernels
+from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit.code_store import code_folders
+from trainkit.kernels.jit.kernel_code import compiled_kernel, kernel_at_hand
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "script",
+        nargs="?",
+        help="a program to run, with every kernel and graph that it uses compiled; without one "
+        "the kernels that every user needs are compiled, as far as they did not come compiled",
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the program")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fill the cache, and say where it is."""
+    before = _files()
+    status = 0 if args.script is None else _run(args.script, args.arguments)
+    if args.script is None:
+        for module, builder, key in usual_kernels():
+            if kernel_at_hand(module, builder, key) is None:
+                compiled_kernel(module, builder, key)
+    made = len(_files() - before)
+    print(f"{made} compiled kernels and graphs were added to {code_folders()[0]}")
+    return status
+
+
+def _run(script: str, arguments: list[str]) -> int:
+    """Run a program with all that it uses compiled at once; its exit status."""
+    kernel_family.set_mode("eager")
+    sys.argv = [script, *arguments]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _files() -> set[str]:
+    return {path.name for folder in code_folders() for path in folder.glob("*.o")}
