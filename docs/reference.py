@@ -40,6 +40,8 @@ DOORS = {
     "tk.visualization": "Images with boxes and masks",
     "tk.distillation": "Distillation",
     "tk.wrappers": "Models for scikit-learn",
+    "tk.quantizers": "Quantizers",
+    "tk.distribution": "Distribution",
     "tk.data": "Data pipelines",
     "tk.data.experimental": "Data pipelines: experimental names",
     "tk.records": "Records",
@@ -137,12 +139,21 @@ def public_names(door: str) -> list[str]:
 def signature(value: Any) -> str:
     """The arguments with their defaults, a line each where one line is too long for all."""
     try:
-        found = inspect.signature(value)
+        found = _own_signature(value)
     except (TypeError, ValueError):
         return "(...)"
     parts = list(_arguments([p for name, p in found.parameters.items() if name != "self"]))
     line = f"({', '.join(parts)})"
     return line if len(line) <= 80 else "(\n    " + ",\n    ".join(parts) + ",\n)"
+
+
+def _own_signature(value: Any) -> inspect.Signature:
+    """That of an operation is its body's, without the array module, the first argument there."""
+    body = getattr(getattr(value, "primitive", None), "kernel", None)
+    if not inspect.isfunction(body) or inspect.isclass(value):
+        return inspect.signature(value)
+    parameters = list(inspect.signature(body).parameters.values())
+    return inspect.Signature(parameters[1:] if parameters[0].name == "xp" else parameters)
 
 
 def _arguments(parameters: list[inspect.Parameter]) -> Iterator[str]:

@@ -35,6 +35,11 @@ class TernaryDense(Layer):
 
     Raises:
         ValueError: units is no int above 0, or threshold below 0.
+
+    Example:
+        >>> layer = tk.layers.TernaryDense(4)
+        >>> layer(tk.ones((2, 3))).shape
+        TensorShape([2, 4])
     """
 
     _variants_in = "trainkit.layers.quantized.dense_variants"

@@ -129,6 +129,10 @@ def truediv(x: Any, y: Any, name: Any = None) -> Tensor:
         x: tensor of numbers.
         y: tensor that broadcasts with `x`.
         name: not kept.
+
+    Example:
+        >>> tk.math.truediv([1, 3], [2, 2]).numpy()
+        array([0.5, 1.5])
     """
     left = x if isinstance(x, Tensor) or not isinstance(y, Tensor) else None
     if left is None and isinstance(y, Tensor):
@@ -145,6 +149,10 @@ def reciprocal_no_nan(x: Any, name: Any = None) -> Tensor:
     Args:
         x: tensor of floats or complex numbers.
         name: not kept.
+
+    Example:
+        >>> tk.math.reciprocal_no_nan([2.0, 0.0]).numpy()
+        array([0.5, 0. ], dtype=float32)
     """
     x = convert_to_tensor(x)
     return ops.divide_no_nan(ops.ones_like(x), x)
@@ -156,6 +164,10 @@ def rint(x: Any, name: Any = None) -> Tensor:
     Args:
         x: tensor of floats.
         name: not kept.
+
+    Example:
+        >>> tk.math.rint([0.5, 1.5, 1.7]).numpy()
+        array([0., 2., 2.], dtype=float32)
     """
     return ops.round(x)
 
@@ -176,6 +188,13 @@ def reduce_sum(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> x = tk.constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> tk.math.reduce_sum(x, axis=0).numpy()
+        array([4., 6.], dtype=float32)
+        >>> tk.math.reduce_sum(x, axis=1, keepdims=True).shape
+        TensorShape([2, 1])
     """
     x = input_tensor
     if type(x) is Tensor and x._array.dtype.kind == "f":
@@ -199,6 +218,10 @@ def reduce_prod(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> float(tk.math.reduce_prod([2.0, 3.0, 4.0]))
+        24.0
     """
     return reduced(_reduce_prod, as_tensor(input_tensor), axis, keepdims)
 
@@ -217,6 +240,10 @@ def reduce_mean(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> tk.math.reduce_mean([[1.0, 5.0], [2.0, 4.0]], axis=1).numpy()
+        array([3., 3.], dtype=float32)
     """
     x = input_tensor
     if type(x) is Tensor and x._array.dtype.kind == "f":
@@ -242,6 +269,10 @@ def reduce_max(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> tk.math.reduce_max([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
+        array([2., 5.], dtype=float32)
     """
     x = as_tensor(input_tensor)
     start = None if all(x.shape) else -np.inf if x.dtype.is_floating else x.dtype.limits[0]
@@ -258,6 +289,10 @@ def reduce_min(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> tk.math.reduce_min([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
+        array([1., 3.], dtype=float32)
     """
     x = as_tensor(input_tensor)
     start = None if all(x.shape) else np.inf if x.dtype.is_floating else x.dtype.limits[1]
@@ -274,6 +309,10 @@ def reduce_all(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> tk.math.reduce_all([[True, True], [True, False]], axis=1).numpy()
+        array([ True, False])
     """
     return reduced(ops.all, input_tensor, axis, keepdims)
 
@@ -288,6 +327,10 @@ def reduce_any(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> tk.math.reduce_any([[False, False], [True, False]], axis=1).numpy()
+        array([False,  True])
     """
     return reduced(ops.any, input_tensor, axis, keepdims)
 
@@ -302,6 +345,10 @@ def reduce_logsumexp(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> tk.math.reduce_logsumexp([0.0, 0.0]).numpy().round(4)
+        np.float32(0.6931)
     """
     return reduced(ops.logsumexp, input_tensor, axis, keepdims)
 
@@ -316,6 +363,10 @@ def reduce_variance(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> float(tk.math.reduce_variance([1.0, 3.0]))
+        1.0
     """
     return reduced(ops.var, input_tensor, axis, keepdims)
 
@@ -330,6 +381,10 @@ def reduce_std(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> float(tk.math.reduce_std([1.0, 3.0]))
+        1.0
     """
     return reduced(ops.std, input_tensor, axis, keepdims)
 
@@ -341,6 +396,10 @@ def log_softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
         logits: tensor of floats.
         axis: int.
         name: not kept.
+
+    Example:
+        >>> tk.math.log_softmax([0.0, 0.0]).numpy().round(4)
+        array([-0.6931, -0.6931], dtype=float32)
     """
     return ops.log_softmax(logits, axis=axis)
 
@@ -352,6 +411,10 @@ def softmax(logits: Any, axis: int = -1, name: Any = None) -> Tensor:
         logits: tensor of floats.
         axis: int.
         name: not kept.
+
+    Example:
+        >>> tk.math.softmax([[0.0, 0.0]]).numpy()
+        array([[0.5, 0.5]], dtype=float32)
     """
     return _powers_share(logits, axis=axis)
 
@@ -363,6 +426,10 @@ def scalar_mul(scalar: Any, x: Any, name: Any = None) -> Tensor:
         scalar: number, or scalar tensor.
         x: tensor.
         name: not kept.
+
+    Example:
+        >>> tk.math.scalar_mul(2.0, [1.0, 2.0]).numpy()
+        array([2., 4.], dtype=float32)
     """
     return ops.multiply(scalar, x)
 
@@ -373,6 +440,10 @@ def angle(input: Any, name: Any = None) -> Tensor:
     Args:
         input: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> tk.math.angle([1.0 + 0.0j, -1.0 + 0.0j]).numpy().round(4)
+        array([0.    , 3.1416])
     """
     return ops.angle(input)
 
@@ -383,6 +454,10 @@ def conj(x: Any, name: Any = None) -> Tensor:
     Args:
         x: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> tk.math.conj([1.0 + 2.0j]).numpy()
+        array([1.-2.j])
     """
     return ops.conj(x)
 
@@ -393,6 +468,10 @@ def imag(input: Any, name: Any = None) -> Tensor:
     Args:
         input: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> tk.math.imag([1.0 + 2.0j]).numpy()
+        array([2.])
     """
     return ops.imag(input)
 
@@ -403,6 +482,10 @@ def real(input: Any, name: Any = None) -> Tensor:
     Args:
         input: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> tk.math.real([1.0 + 2.0j]).numpy()
+        array([1.])
     """
     return ops.real(input)
 
@@ -414,6 +497,10 @@ def atan2(y: Any, x: Any, name: Any = None) -> Tensor:
         y: tensor of floats.
         x: tensor that broadcasts with `y`.
         name: not kept.
+
+    Example:
+        >>> tk.math.atan2([0.0, 1.0], [1.0, 0.0]).numpy().round(4)
+        array([0.    , 1.5708], dtype=float32)
     """
     return ops.arctan2(y, x)
 
@@ -424,6 +511,10 @@ def round(x: Any, name: Any = None) -> Tensor:
     Args:
         x: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> tk.math.round([0.5, 1.5, 1.7]).numpy()
+        array([0., 2., 2.], dtype=float32)
     """
     return ops.round(x)
 
@@ -435,6 +526,10 @@ def pow(x: Any, y: Any, name: Any = None) -> Tensor:
         x: tensor of numbers.
         y: tensor that broadcasts with `x`.
         name: not kept.
+
+    Example:
+        >>> tk.math.pow([2.0, 3.0], 2.0).numpy()
+        array([4., 9.], dtype=float32)
     """
     return ops.power(x, y)
 
@@ -445,6 +540,10 @@ def softplus(features: Any, name: Any = None) -> Tensor:
     Args:
         features: tensor of floats.
         name: not kept.
+
+    Example:
+        >>> tk.math.softplus([0.0]).numpy().round(4)
+        array([0.6931], dtype=float32)
     """
     return ops.softplus(features)
 
@@ -455,6 +554,10 @@ def softsign(features: Any, name: Any = None) -> Tensor:
     Args:
         features: tensor of floats.
         name: not kept.
+
+    Example:
+        >>> tk.math.softsign([-1.0, 1.0]).numpy()
+        array([-0.5,  0.5], dtype=float32)
     """
     return ops.softsign(features)
 

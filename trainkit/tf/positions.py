@@ -175,6 +175,10 @@ def in_top_k(targets: Any, predictions: Any, k: int, name: Any = None) -> Tensor
         predictions: floats (batch, classes).
         k: how many count as best.
         name: not kept.
+
+    Example:
+        >>> tk.math.in_top_k([2, 0], [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]], k=2).numpy()
+        array([ True, False])
     """
     return _in_top_k(targets, predictions, k)
 
@@ -187,6 +191,10 @@ def argmax(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         axis: int, or a scalar tensor.
         output_type: int32 or int64.
         name: not kept.
+
+    Example:
+        >>> tk.math.argmax([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
+        array([1, 0])
     """
     return ops.cast(reduced(ops.argmax, input, axis, False), output_type)
 
@@ -199,6 +207,10 @@ def argmin(input: Any, axis: Any = 0, output_type: Any = "int64", name: Any = No
         axis: int, or a scalar tensor.
         output_type: int32 or int64.
         name: not kept.
+
+    Example:
+        >>> tk.math.argmin([[1.0, 3.0, 2.0], [9.0, 0.0, 1.0]], axis=1).numpy()
+        array([0, 1])
     """
     return ops.cast(reduced(ops.argmin, input, axis, False), output_type)
 
@@ -222,6 +234,11 @@ def top_k(
         sorted: the greatest first; in any order otherwise.
         index_type: int32 or int64.
         name: not kept.
+
+    Example:
+        >>> values, positions = tk.math.top_k([1.0, 9.0, 5.0], k=2)
+        >>> values.numpy(), positions.numpy()
+        (array([9., 5.], dtype=float32), array([1, 2], dtype=int32))
     """
     found = ops.top_k(input, plain(k), sorted)
     return (

@@ -175,7 +175,7 @@ def test_ufuncs_take_python_numbers_as_they_are():
     name = "plus_for_this_test"
     op = ufunc(name, np.add, shapes.broadcast, "a + b")
     try:
-        assert op.__doc__ == "a + b"
+        assert op.__doc__.startswith("a + b\n\n    Args:")
         assert op(tk.constant([1], tk.int8), 1).dtype == tk.int8
         assert op(1, 2).numpy() == 3
         assert (op(True, tk.constant([1])).dtype, op(tk.constant([1]), 1.5).dtype) == (

@@ -473,15 +473,32 @@ def primitive(
     return declare
 
 
+_UFUNC_ARGS = {
+    1: "x: a tensor, or what becomes one.",
+    2: "x1: a tensor, a Python number, or what becomes a tensor.\n"
+    "        x2: the same; the shapes are broadcast, and the dtypes promoted.",
+}
+
+
 def ufunc(
-    name: str, function: np.ufunc, shape_rule: Rule, doc: str, **facets: Any
+    name: str,
+    function: np.ufunc,
+    shape_rule: Rule,
+    doc: str,
+    example: tuple[str, str] | None = None,
+    **facets: Any,
 ) -> Operation[...]:
     """Declare an element-wise operation whose kernel is a NumPy ufunc.
 
     CuPy's serves GPU arrays by itself. A ufunc of two inputs takes Python numbers as they are:
-    they are weak. More is said of it by `facets`, as in `primitive`.
+    they are weak. `doc` says in a line what it computes, and `example` is an expression with what
+    it gives; the docstring has both. More is said of it by `facets`, as in `primitive`.
     """
     prim = Primitive(name, function, shape_rule)
     if facets:
         prim.facets.declare(**facets)
-    return _register(prim, callable_for(prim, function.nin, False), doc)
+    text = f"{doc}\n\n    Args:\n        {_UFUNC_ARGS[function.nin]}\n"
+    if example is not None:
+        shown = example[1].replace("\n", "\n        ")
+        text += f"\n    Example:\n        >>> {example[0]}\n        {shown}\n"
+    return _register(prim, callable_for(prim, function.nin, False), text)

@@ -38,6 +38,10 @@ def count_nonzero(
         keepdims: keep the reduced axes with size 1.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> int(tk.math.count_nonzero([[0, 1], [2, 3]]))
+        3
     """
     counted = cast(not_equal(input, 0), dtype)
     return cast(reduced(sum_, counted, axis, keepdims), dtype)
@@ -78,6 +82,10 @@ def bincount(
     Raises:
         ValueError: another `axis`.
         ShapeError: `axis` is -1 and `arr` has neither one nor two axes.
+
+    Example:
+        >>> tk.math.bincount([1, 1, 3]).numpy()
+        array([0, 2, 0, 1], dtype=int32)
     """
     if axis not in (None, 0, -1):
         raise ValueError(f"bincount: axis {axis} is not supported; use None, 0 or -1")
@@ -99,6 +107,10 @@ def zero_fraction(value: Any, name: Any = None) -> Tensor:
     Args:
         value: tensor of any shape.
         name: not kept.
+
+    Example:
+        >>> float(tk.math.zero_fraction([0.0, 1.0, 2.0, 0.0]))
+        0.5
     """
     return mean(cast(equal(value, 0), dtypes.float32))
 
@@ -172,6 +184,11 @@ def confusion_matrix(
         weights: (n,), by default 1 each.
         dtype: of the result.
         name: not kept.
+
+    Example:
+        >>> tk.math.confusion_matrix([0, 1, 1], [0, 1, 0]).numpy()
+        array([[1, 0],
+               [1, 1]], dtype=int32)
     """
     labels, predictions = convert_to_tensor(labels), convert_to_tensor(predictions)
     if num_classes is None:

@@ -127,6 +127,10 @@ def is_non_decreasing(x: Any, name: Any = None) -> Tensor:
     Args:
         x: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> bool(tk.math.is_non_decreasing([1, 1, 2]))
+        True
     """
     flat = reshape(x, (-1,))
     return all_(less_equal(flat[:-1], flat[1:]))
@@ -138,6 +142,10 @@ def is_strictly_increasing(x: Any, name: Any = None) -> Tensor:
     Args:
         x: tensor of numbers.
         name: not kept.
+
+    Example:
+        >>> bool(tk.math.is_strictly_increasing([1, 1, 2]))
+        False
     """
     flat = reshape(x, (-1,))
     return all_(less(flat[:-1], flat[1:]))
@@ -152,6 +160,10 @@ def invert_permutation(x: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a number is missing or out of range, or `x` is no vector of integers.
+
+    Example:
+        >>> tk.math.invert_permutation([2, 0, 1]).numpy()
+        array([1, 2, 0], dtype=int32)
     """
     x = convert_to_tensor(x)
     if len(x.shape) != 1 or not x.dtype.is_integer:

@@ -32,6 +32,12 @@ def cumsum(
         exclusive: leave out the element itself.
         reverse: from the end to the start.
         name: not kept.
+
+    Example:
+        >>> tk.math.cumsum([1.0, 2.0, 3.0]).numpy()
+        array([1., 3., 6.], dtype=float32)
+        >>> tk.math.cumsum([1.0, 2.0, 3.0], exclusive=True, reverse=True).numpy()
+        array([5., 3., 0.], dtype=float32)
     """
     x = as_tensor(x)
     return _cumulative(cumsum_, x, plain(axis), exclusive, reverse, 0)
@@ -49,6 +55,10 @@ def cumprod(
         exclusive: leave out the element itself.
         reverse: from the end to the start.
         name: not kept.
+
+    Example:
+        >>> tk.math.cumprod([1.0, 2.0, 3.0]).numpy()
+        array([1., 2., 6.], dtype=float32)
     """
     x = as_tensor(x)
     return _cumulative(cumprod_, x, plain(axis), exclusive, reverse, 1)
@@ -66,6 +76,10 @@ def cumulative_logsumexp(
         exclusive: leave out the element itself.
         reverse: from the end to the start.
         name: not kept.
+
+    Example:
+        >>> tk.math.cumulative_logsumexp([0.0, 0.0, 0.0]).numpy().round(4)
+        array([0.    , 0.6931, 1.0986], dtype=float32)
     """
     x = as_tensor(x)
     least = float(x.dtype.min)

@@ -88,6 +88,10 @@ def reduce_euclidean_norm(
         axis: int, ints, or a tensor of them; by default all.
         keepdims: keep the reduced axes with size 1.
         name: not kept.
+
+    Example:
+        >>> float(tk.math.reduce_euclidean_norm([3.0, 4.0]))
+        5.0
     """
     return sqrt(reduced(sum_, square(as_tensor(input_tensor)), axis, keepdims))  # type: ignore[no-any-return]
 
@@ -103,6 +107,10 @@ def l2_normalize(
         epsilon: keeps the divisor from 0.
         name: not kept.
         dim: an older name of `axis`.
+
+    Example:
+        >>> tk.math.l2_normalize([3.0, 4.0]).numpy().round(4)
+        array([0.6, 0.8], dtype=float32)
     """
     x, axis = as_tensor(x), dim if axis is None else axis
     if x.dtype.is_complex:

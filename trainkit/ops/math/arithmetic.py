@@ -37,6 +37,10 @@ def multiply_no_nan(x: Any, y: Any, name: Any = None) -> Tensor:
         x: tensor of numbers.
         y: tensor that broadcasts with `x`.
         name: not kept.
+
+    Example:
+        >>> tk.math.multiply_no_nan([1.0, float("nan")], [2.0, 0.0]).numpy()
+        array([2., 0.], dtype=float32)
     """
     y = convert_to_tensor(y)
     safe = where(equal(y, 0), zeros_like(y), x)
@@ -50,6 +54,10 @@ def squared_difference(x: Any, y: Any, name: Any = None) -> Tensor:
         x: tensor of numbers.
         y: tensor that broadcasts with `x`.
         name: not kept.
+
+    Example:
+        >>> tk.math.squared_difference([1.0, 5.0], [3.0, 5.0]).numpy()
+        array([4., 0.], dtype=float32)
     """
     difference = subtract(x, y)
     if difference.dtype.is_complex:
@@ -66,6 +74,10 @@ def add_n(inputs: Any, name: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: the list is empty, or shapes differ.
+
+    Example:
+        >>> tk.math.add_n([[1.0, 2.0], [3.0, 4.0]]).numpy()
+        array([4., 6.], dtype=float32)
     """
     items = list(inputs) if isinstance(inputs, list | tuple) else [inputs]
     if not items:
@@ -86,6 +98,10 @@ def lbeta(x: Any, name: Any = None) -> Tensor:
     Args:
         x: floats (..., n).
         name: not kept.
+
+    Example:
+        >>> round(float(tk.math.lbeta([1.0, 2.0])), 4)
+        -0.6931
     """
     x = as_tensor(x)
     return subtract(sum_(lgamma(x), axis=-1), lgamma(sum_(x, axis=-1)))  # type: ignore[no-any-return]
@@ -101,6 +117,10 @@ def polyval(coeffs: Any, x: Any, name: Any = None) -> Tensor:
 
     Raises:
         ValueError: `coeffs` is no list.
+
+    Example:
+        >>> float(tk.math.polyval([1.0, 2.0, 3.0], 2.0))
+        11.0
     """
     if not isinstance(coeffs, list | tuple):
         raise ValueError(f"polyval: coeffs must be a list, got {type(coeffs).__name__}")

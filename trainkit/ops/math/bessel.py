@@ -98,7 +98,12 @@ def _wide(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def i0e(xp: ArrayModule, x: Array) -> Array:
-    """exp(-|x|) I0(x), which never overflows."""
+    """exp(-|x|) I0(x), which never overflows.
+
+    Example:
+        >>> tk.math.bessel_i0e([0.0]).numpy()
+        array([1.], dtype=float32)
+    """
     return _scaled_i0(xp, xp.abs(_wide(xp, x))).astype(x.dtype)
 
 
@@ -109,7 +114,12 @@ def i0e(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def i1e(xp: ArrayModule, x: Array) -> Array:
-    """exp(-|x|) I1(x), which never overflows."""
+    """exp(-|x|) I1(x), which never overflows.
+
+    Example:
+        >>> tk.math.bessel_i1e([0.0]).numpy()
+        array([0.], dtype=float32)
+    """
     return _scaled_i1(xp, _wide(xp, x)).astype(x.dtype)
 
 
@@ -120,7 +130,12 @@ def i1e(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def i0(xp: ArrayModule, x: Array) -> Array:
-    """Modified Bessel function of the first kind, order 0."""
+    """Modified Bessel function of the first kind, order 0.
+
+    Example:
+        >>> tk.math.bessel_i0([0.0]).numpy()
+        array([1.], dtype=float32)
+    """
     size = xp.abs(_wide(xp, x))
     return (_scaled_i0(xp, size) * xp.exp(size)).astype(x.dtype)
 
@@ -132,7 +147,12 @@ def i0(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def i1(xp: ArrayModule, x: Array) -> Array:
-    """Modified Bessel function of the first kind, order 1."""
+    """Modified Bessel function of the first kind, order 1.
+
+    Example:
+        >>> tk.math.bessel_i1([0.0]).numpy()
+        array([0.], dtype=float32)
+    """
     wide = _wide(xp, x)
     return (_scaled_i1(xp, wide) * xp.exp(xp.abs(wide))).astype(x.dtype)
 

@@ -114,6 +114,7 @@ add = ufunc(
     np.add,
     shapes.broadcast,
     "Sum x1 + x2, element by element.",
+    example=("tk.math.add([1.0, 2.0], 3.0).numpy()", "array([4., 5.], dtype=float32)"),
     recompute="cheap",
     simplify=Unit(0, (0, 1), integers=True),
     graph_name="AddV2",
@@ -126,6 +127,7 @@ subtract = ufunc(
     np.subtract,
     shapes.broadcast,
     "Difference x1 - x2.",
+    example=("tk.math.subtract([5.0, 1.0], 2.0).numpy()", "array([ 3., -1.], dtype=float32)"),
     recompute="cheap",
     simplify=Unit(0, (1,)),
     graph_name="Sub",
@@ -137,6 +139,7 @@ multiply = ufunc(
     np.multiply,
     shapes.broadcast,
     "Product x1 * x2.",
+    example=("tk.math.multiply([1.0, 2.0], 3.0).numpy()", "array([3., 6.], dtype=float32)"),
     recompute="cheap",
     simplify=Unit(1, (0, 1)),
     graph_name="Mul",
@@ -148,6 +151,7 @@ divide = ufunc(
     np.true_divide,
     shapes.floating_broadcast,
     "Quotient x1 / x2; integers give the default float.",
+    example=("tk.ops.divide([1.0, 3.0], 2.0).numpy()", "array([0.5, 1.5], dtype=float32)"),
     simplify=Unit(1, (1,)),
     graph_name="RealDiv",
 )
@@ -159,7 +163,12 @@ divide.gradients(
 
 @primitive(shapes.floating_broadcast, semantics=ELEMENTWISE)
 def divide_no_nan(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Quotient x1 / x2, and 0 where x2 is 0."""
+    """Quotient x1 / x2, and 0 where x2 is 0.
+
+    Example:
+        >>> tk.math.divide_no_nan([1.0, 1.0], [2.0, 0.0]).numpy()
+        array([0.5, 0. ], dtype=float32)
+    """
     return xp.where(x2 == 0, 0, x1 / xp.where(x2 == 0, 1, x2))
 
 
@@ -173,6 +182,7 @@ negative: Any = ufunc(
     np.negative,
     shapes.unchanged,
     "The value with its sign changed.",
+    example=("tk.math.negative([1.0, -2.0]).numpy()", "array([-1.,  2.], dtype=float32)"),
     recompute="cheap",
     simplify=INVOLUTION,
     graph_name="Neg",
@@ -185,10 +195,23 @@ def number_like(x: Spec, **settings: Any) -> Spec:
     return Spec(x.shape, dtypes.int32 if x.dtype.is_bool else x.dtype)
 
 
-square = ufunc("square", np.square, number_like, "Square x * x.", recompute="cheap")
+square = ufunc(
+    "square",
+    np.square,
+    number_like,
+    "Square x * x.",
+    example=("tk.math.square([2.0, -3.0]).numpy()", "array([4., 9.], dtype=float32)"),
+    recompute="cheap",
+)
 square.gradients(lambda g, y, x: along(g, multiply(x, 2)))
 
-_power = ufunc("power", np.power, shapes.broadcast, "x1 to the power x2.")
+_power = ufunc(
+    "power",
+    np.power,
+    shapes.broadcast,
+    "x1 to the power x2.",
+    example=("tk.ops.power([2.0, 3.0], 2.0).numpy()", "array([4., 9.], dtype=float32)"),
+)
 
 
 def _power_by_base(g: Tensor, y: Tensor, a: Any, b: Any) -> Tensor:
@@ -235,13 +258,24 @@ _PRODUCTS: dict[float, Any] = {2: square, 3: lambda x: multiply(square(x), x)}
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def reciprocal(xp: ArrayModule, x: Array) -> Array:
-    """Reciprocal 1 / x; integers give the default float."""
+    """Reciprocal 1 / x; integers give the default float.
+
+    Example:
+        >>> tk.math.reciprocal([2.0, 4.0]).numpy()
+        array([0.5 , 0.25], dtype=float32)
+    """
     return 1 / x
 
 
 reciprocal.gradients(lambda g, y, x: negative(along(g, square(y))))
 
-sqrt = ufunc("sqrt", np.sqrt, shapes.floating, "Square root; NaN for negative values.")
+sqrt = ufunc(
+    "sqrt",
+    np.sqrt,
+    shapes.floating,
+    "Square root; NaN for negative values.",
+    example=("tk.math.sqrt([4.0, 9.0]).numpy()", "array([2., 3.], dtype=float32)"),
+)
 # Where nothing comes from above nothing goes on, also where the slope is infinite or NaN: so a
 # `where` around a root keeps its gradient.
 sqrt.gradients(lambda g, y, x: _if_any(divide(multiply(g, 0.5), conjugated(y)), g))
@@ -249,7 +283,12 @@ sqrt.gradients(lambda g, y, x: _if_any(divide(multiply(g, 0.5), conjugated(y)), 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def rsqrt(xp: ArrayModule, x: Array) -> Array:
-    """Reciprocal square root 1 / sqrt(x)."""
+    """Reciprocal square root 1 / sqrt(x).
+
+    Example:
+        >>> tk.math.rsqrt([4.0, 0.25]).numpy()
+        array([0.5, 2. ], dtype=float32)
+    """
     return 1 / xp.sqrt(x)
 
 
@@ -260,7 +299,13 @@ def _magnitude_rule(x: Spec) -> Spec:
     return Spec(x.shape, x.dtype.real_dtype)
 
 
-absolute = ufunc("absolute", np.absolute, _magnitude_rule, "Magnitude |x|.")
+absolute = ufunc(
+    "absolute",
+    np.absolute,
+    _magnitude_rule,
+    "Magnitude |x|.",
+    example=("tk.math.abs([-1.0, 2.0]).numpy()", "array([1., 2.], dtype=float32)"),
+)
 
 
 def _absolute_gradient(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
@@ -286,7 +331,11 @@ def fabs(x: Any) -> Tensor:
 
 
 sign = ufunc(
-    "sign", np.sign, shapes.unchanged, "-1, 0 or 1 by the sign of x; x / |x| for complex values."
+    "sign",
+    np.sign,
+    shapes.unchanged,
+    "-1, 0 or 1 by the sign of x; x / |x| for complex values.",
+    example=("tk.math.sign([-2.0, 0.0, 3.0]).numpy()", "array([-1.,  0.,  1.], dtype=float32)"),
 )
 
 
@@ -303,58 +352,160 @@ sign.gradients(_sign_gradient)
 
 # ------------------------------------------------------------------ exponentials
 
-exp = ufunc("exp", np.exp, shapes.floating, "Exponential e**x.")
+exp = ufunc(
+    "exp",
+    np.exp,
+    shapes.floating,
+    "Exponential e**x.",
+    example=("tk.math.exp([0.0, 1.0]).numpy().round(4)", "array([1.    , 2.7183], dtype=float32)"),
+)
 exp.gradients(lambda g, y, x: along(g, y))
 
-expm1 = ufunc("expm1", np.expm1, shapes.floating, "e**x - 1, exact for small x.")
+expm1 = ufunc(
+    "expm1",
+    np.expm1,
+    shapes.floating,
+    "e**x - 1, exact for small x.",
+    example=(
+        "tk.math.expm1([0.0, 1.0]).numpy().round(4)",
+        "array([0.    , 1.7183], dtype=float32)",
+    ),
+)
 expm1.gradients(lambda g, y, x: along(g, add(y, 1)))
 
-log = ufunc("log", np.log, shapes.floating, "Natural logarithm.")
+log = ufunc(
+    "log",
+    np.log,
+    shapes.floating,
+    "Natural logarithm.",
+    example=("tk.math.log([1.0, 10.0]).numpy().round(4)", "array([0.    , 2.3026], dtype=float32)"),
+)
 log.gradients(lambda g, y, x: divide(g, conjugated(x)))
 
-log1p = ufunc("log1p", np.log1p, shapes.floating, "log(1 + x), exact for small x.")
+log1p = ufunc(
+    "log1p",
+    np.log1p,
+    shapes.floating,
+    "log(1 + x), exact for small x.",
+    example=(
+        "tk.math.log1p([0.0, 1.0]).numpy().round(4)",
+        "array([0.    , 0.6931], dtype=float32)",
+    ),
+)
 log1p.gradients(lambda g, y, x: divide(g, conjugated(add(x, 1))))
 
-tanh = ufunc("tanh", np.tanh, shapes.floating, "Hyperbolic tangent.")
+tanh = ufunc(
+    "tanh",
+    np.tanh,
+    shapes.floating,
+    "Hyperbolic tangent.",
+    example=("tk.math.tanh([0.0, 1.0]).numpy().round(4)", "array([0.    , 0.7616], dtype=float32)"),
+)
 tanh.gradients(lambda g, y, x: along(g, subtract(1, square(y))))
 
 # ------------------------------------------------------------------ comparison
 
 equal = ufunc(
-    "equal", np.equal, shapes.broadcast_bool, "Whether x1 == x2.", recompute="cheap", text="alone"
+    "equal",
+    np.equal,
+    shapes.broadcast_bool,
+    "Whether x1 == x2.",
+    example=("tk.math.equal([1, 2], [1, 3]).numpy()", "array([ True, False])"),
+    recompute="cheap",
+    text="alone",
 )
 not_equal = ufunc(
     "not_equal",
     np.not_equal,
     shapes.broadcast_bool,
     "Whether x1 != x2.",
+    example=("tk.math.not_equal([1, 2], [1, 3]).numpy()", "array([False,  True])"),
     recompute="cheap",
     text="alone",
 )
-less = ufunc("less", np.less, shapes.broadcast_bool, "Whether x1 < x2.", recompute="cheap")
+less = ufunc(
+    "less",
+    np.less,
+    shapes.broadcast_bool,
+    "Whether x1 < x2.",
+    example=("tk.math.less([1, 2], [2, 2]).numpy()", "array([ True, False])"),
+    recompute="cheap",
+)
 less_equal = ufunc(
-    "less_equal", np.less_equal, shapes.broadcast_bool, "Whether x1 <= x2.", recompute="cheap"
+    "less_equal",
+    np.less_equal,
+    shapes.broadcast_bool,
+    "Whether x1 <= x2.",
+    example=("tk.math.less_equal([1, 3], [1, 2]).numpy()", "array([ True, False])"),
+    recompute="cheap",
 )
-greater = ufunc("greater", np.greater, shapes.broadcast_bool, "Whether x1 > x2.", recompute="cheap")
+greater = ufunc(
+    "greater",
+    np.greater,
+    shapes.broadcast_bool,
+    "Whether x1 > x2.",
+    example=("tk.math.greater([1, 2], [1, 1]).numpy()", "array([False,  True])"),
+    recompute="cheap",
+)
 greater_equal = ufunc(
-    "greater_equal", np.greater_equal, shapes.broadcast_bool, "Whether x1 >= x2.", recompute="cheap"
+    "greater_equal",
+    np.greater_equal,
+    shapes.broadcast_bool,
+    "Whether x1 >= x2.",
+    example=("tk.math.greater_equal([1, 0], [1, 1]).numpy()", "array([ True, False])"),
+    recompute="cheap",
 )
-logical_and = ufunc("logical_and", np.logical_and, shapes.broadcast_bool, "Whether both are true.")
-logical_or = ufunc("logical_or", np.logical_or, shapes.broadcast_bool, "Whether one is true.")
+logical_and = ufunc(
+    "logical_and",
+    np.logical_and,
+    shapes.broadcast_bool,
+    "Whether both are true.",
+    example=("tk.math.logical_and([True, True], [True, False]).numpy()", "array([ True, False])"),
+)
+logical_or = ufunc(
+    "logical_or",
+    np.logical_or,
+    shapes.broadcast_bool,
+    "Whether one is true.",
+    example=("tk.math.logical_or([True, False], [False, False]).numpy()", "array([ True, False])"),
+)
 logical_xor = ufunc(
-    "logical_xor", np.logical_xor, shapes.broadcast_bool, "Whether exactly one is true."
+    "logical_xor",
+    np.logical_xor,
+    shapes.broadcast_bool,
+    "Whether exactly one is true.",
+    example=("tk.math.logical_xor([True, True], [True, False]).numpy()", "array([False,  True])"),
 )
 logical_not = ufunc(
     "logical_not",
     np.logical_not,
     shapes.unchanged_bool,
     "Whether x is false.",
+    example=("tk.math.logical_not([True, False]).numpy()", "array([False,  True])"),
     recompute="cheap",
     simplify=INVOLUTION,
 )
-isfinite = ufunc("isfinite", np.isfinite, shapes.unchanged_bool, "Whether x is a finite number.")
-isinf = ufunc("isinf", np.isinf, shapes.unchanged_bool, "Whether x is infinite.")
-isnan = ufunc("isnan", np.isnan, shapes.unchanged_bool, "Whether x is not a number.")
+isfinite = ufunc(
+    "isfinite",
+    np.isfinite,
+    shapes.unchanged_bool,
+    "Whether x is a finite number.",
+    example=('tk.math.is_finite([1.0, float("inf")]).numpy()', "array([ True, False])"),
+)
+isinf = ufunc(
+    "isinf",
+    np.isinf,
+    shapes.unchanged_bool,
+    "Whether x is infinite.",
+    example=('tk.math.is_inf([1.0, float("inf")]).numpy()', "array([False,  True])"),
+)
+isnan = ufunc(
+    "isnan",
+    np.isnan,
+    shapes.unchanged_bool,
+    "Whether x is not a number.",
+    example=('tk.math.is_nan([1.0, float("nan")]).numpy()', "array([False,  True])"),
+)
 
 # ------------------------------------------------------------------ choice
 
@@ -377,12 +528,24 @@ def _if_any(slope: Any, g: Any) -> Any:
     return keep_where(slope, not_equal(g, 0))
 
 
-maximum = ufunc("maximum", np.maximum, shapes.broadcast, "The greater of x1 and x2; NaN wins.")
+maximum = ufunc(
+    "maximum",
+    np.maximum,
+    shapes.broadcast,
+    "The greater of x1 and x2; NaN wins.",
+    example=("tk.math.maximum([1.0, 5.0], [2.0, 3.0]).numpy()", "array([2., 5.], dtype=float32)"),
+)
 maximum.gradients(
     lambda g, y, a, b: keep_where(g, greater_equal(a, b)),
     lambda g, y, a, b: keep_where(g, logical_not(greater_equal(a, b))),
 )
-minimum = ufunc("minimum", np.minimum, shapes.broadcast, "The lesser of x1 and x2; NaN wins.")
+minimum = ufunc(
+    "minimum",
+    np.minimum,
+    shapes.broadcast,
+    "The lesser of x1 and x2; NaN wins.",
+    example=("tk.math.minimum([1.0, 5.0], [2.0, 3.0]).numpy()", "array([1., 3.], dtype=float32)"),
+)
 minimum.gradients(
     lambda g, y, a, b: keep_where(g, less_equal(a, b)),
     lambda g, y, a, b: keep_where(g, logical_not(less_equal(a, b))),
@@ -467,12 +630,24 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
     return _where(cast(condition, "bool"), one, two)
 
 
-fmax = ufunc("fmax", np.fmax, shapes.broadcast, "The greater of x1 and x2; NaN loses.")
+fmax = ufunc(
+    "fmax",
+    np.fmax,
+    shapes.broadcast,
+    "The greater of x1 and x2; NaN loses.",
+    example=('tk.ops.fmax([1.0, float("nan")], 2.0).numpy()', "array([2., 2.], dtype=float32)"),
+)
 fmax.gradients(
     lambda g, y, a, b: keep_where(g, _wins(greater_equal(a, b), a, b)),
     lambda g, y, a, b: keep_where(g, logical_not(_wins(greater_equal(a, b), a, b))),
 )
-fmin = ufunc("fmin", np.fmin, shapes.broadcast, "The lesser of x1 and x2; NaN loses.")
+fmin = ufunc(
+    "fmin",
+    np.fmin,
+    shapes.broadcast,
+    "The lesser of x1 and x2; NaN loses.",
+    example=('tk.ops.fmin([1.0, float("nan")], 2.0).numpy()', "array([1., 2.], dtype=float32)"),
+)
 fmin.gradients(
     lambda g, y, a, b: keep_where(g, _wins(less_equal(a, b), a, b)),
     lambda g, y, a, b: keep_where(g, logical_not(_wins(less_equal(a, b), a, b))),

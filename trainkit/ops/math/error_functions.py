@@ -145,7 +145,12 @@ def erf(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def erfc(xp: ArrayModule, x: Array) -> Array:
-    """Complement 1 - erf(x), exact in its tail."""
+    """Complement 1 - erf(x), exact in its tail.
+
+    Example:
+        >>> tk.math.erfc([0.0, 1.0]).numpy().round(4)
+        array([1.    , 0.1573], dtype=float32)
+    """
     wide = x.astype(xp.float64)
     size = xp.abs(wide)
     centre = 1 - wide * _ratio(_ERF_TOP, _ERF_BOTTOM, xp.minimum(size * size, 0.25))
@@ -197,7 +202,12 @@ def _normal_quantile(xp: ArrayModule, q: Array, p: Array) -> Array:
     export=NO_LAYER,
 )
 def erfinv(xp: ArrayModule, x: Array) -> Array:
-    """Inverse of erf: infinite at -1 and 1, NaN beyond."""
+    """Inverse of erf: infinite at -1 and 1, NaN beyond.
+
+    Example:
+        >>> tk.math.erfinv([0.0, 0.5]).numpy().round(4)
+        array([0.    , 0.4769], dtype=float32)
+    """
     wide = x.astype(xp.float64)
     value = _normal_quantile(xp, wide / 2, (1 - xp.abs(wide)) / 2)
     return (value * math.sqrt(0.5)).astype(x.dtype)
@@ -210,7 +220,12 @@ def erfinv(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def erfcinv(xp: ArrayModule, x: Array) -> Array:
-    """Inverse of erfc: infinite at 0 and 2, NaN beyond."""
+    """Inverse of erfc: infinite at 0 and 2, NaN beyond.
+
+    Example:
+        >>> tk.math.erfcinv([1.0]).numpy().round(4) + 0.0
+        array([0.], dtype=float32)
+    """
     wide = x.astype(xp.float64)
     value = _normal_quantile(xp, (1 - wide) / 2, xp.minimum(wide, 2 - wide) / 2)
     return (value * math.sqrt(0.5)).astype(x.dtype)
@@ -223,7 +238,12 @@ def erfcinv(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def ndtri(xp: ArrayModule, x: Array) -> Array:
-    """The point below which the normal distribution has the share x; NaN outside of [0, 1]."""
+    """The point below which the normal distribution has the share x; NaN outside of [0, 1].
+
+    Example:
+        >>> tk.math.ndtri([0.5]).numpy().round(4) + 0.0
+        array([0.], dtype=float32)
+    """
     wide = x.astype(xp.float64)
     return _normal_quantile(xp, wide - 0.5, xp.minimum(wide, 1 - wide)).astype(x.dtype)
 

@@ -39,17 +39,39 @@ from trainkit.ops.math.reductions import (
     spread,
 )
 
-exp2 = ufunc("exp2", np.exp2, shapes.floating, "Power 2**x.")
+exp2 = ufunc(
+    "exp2",
+    np.exp2,
+    shapes.floating,
+    "Power 2**x.",
+    example=("tk.ops.exp2([3.0]).numpy()", "array([8.], dtype=float32)"),
+)
 exp2.gradients(lambda g, y, x: along(g, multiply(y, math.log(2))))
 
-log2 = ufunc("log2", np.log2, shapes.floating, "Logarithm to the base 2.")
+log2 = ufunc(
+    "log2",
+    np.log2,
+    shapes.floating,
+    "Logarithm to the base 2.",
+    example=("tk.ops.log2([8.0]).numpy()", "array([3.], dtype=float32)"),
+)
 log2.gradients(lambda g, y, x: divide(multiply(g, 1 / math.log(2)), conjugated(x)))
 
-log10 = ufunc("log10", np.log10, shapes.floating, "Logarithm to the base 10.")
+log10 = ufunc(
+    "log10",
+    np.log10,
+    shapes.floating,
+    "Logarithm to the base 10.",
+    example=("tk.ops.log10([100.0]).numpy()", "array([2.0000002], dtype=float32)"),
+)
 log10.gradients(lambda g, y, x: divide(multiply(g, 1 / math.log(10)), conjugated(x)))
 
 logaddexp = ufunc(
-    "logaddexp", np.logaddexp, shapes.floating_broadcast, "log(exp(x1) + exp(x2)), no overflow."
+    "logaddexp",
+    np.logaddexp,
+    shapes.floating_broadcast,
+    "log(exp(x1) + exp(x2)), no overflow.",
+    example=("tk.ops.logaddexp([0.0], [0.0]).numpy().round(4)", "array([0.6931], dtype=float32)"),
 )
 logaddexp.gradients(
     lambda g, y, a, b: multiply(g, exp(subtract(a, y))),
@@ -57,18 +79,32 @@ logaddexp.gradients(
 )
 
 logaddexp2 = ufunc(
-    "logaddexp2", np.logaddexp2, shapes.floating_broadcast, "log2(2**x1 + 2**x2), no overflow."
+    "logaddexp2",
+    np.logaddexp2,
+    shapes.floating_broadcast,
+    "log2(2**x1 + 2**x2), no overflow.",
+    example=("tk.ops.logaddexp2([0.0], [0.0]).numpy()", "array([1.], dtype=float32)"),
 )
 logaddexp2.gradients(
     lambda g, y, a, b: multiply(g, exp2(subtract(a, y))),
     lambda g, y, a, b: multiply(g, exp2(subtract(b, y))),
 )
 
-cbrt = ufunc("cbrt", np.cbrt, shapes.floating, "Cube root, negative for negative values.")
+cbrt = ufunc(
+    "cbrt",
+    np.cbrt,
+    shapes.floating,
+    "Cube root, negative for negative values.",
+    example=("tk.ops.cbrt([8.0]).numpy()", "array([2.], dtype=float32)"),
+)
 cbrt.gradients(lambda g, y, x: divide(g, multiply(square(y), 3)))
 
 hypot = ufunc(
-    "hypot", np.hypot, shapes.floating_broadcast, "Length sqrt(x1**2 + x2**2), no overflow."
+    "hypot",
+    np.hypot,
+    shapes.floating_broadcast,
+    "Length sqrt(x1**2 + x2**2), no overflow.",
+    example=("tk.ops.hypot([3.0], [4.0]).numpy()", "array([5.], dtype=float32)"),
 )
 hypot.gradients(
     lambda g, y, a, b: multiply(g, divide_no_nan(a, y)),
@@ -104,19 +140,34 @@ def ldexp(x1: Any, x2: Any) -> Tensor:
 
 @primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
 def xlogy(xp: ArrayModule, x: Array, y: Array) -> Array:
-    """Product x * log(y), and 0 where x is 0 whatever y is."""
+    """Product x * log(y), and 0 where x is 0 whatever y is.
+
+    Example:
+        >>> tk.math.xlogy([0.0, 1.0], [0.0, 1.0]).numpy()
+        array([0., 0.], dtype=float32)
+    """
     return xp.where(x == 0, 0, x * xp.log(xp.where(x == 0, 1, y)))
 
 
 @primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
 def xlog1py(xp: ArrayModule, x: Array, y: Array) -> Array:
-    """Product x * log(1 + y), and 0 where x is 0 whatever y is."""
+    """Product x * log(1 + y), and 0 where x is 0 whatever y is.
+
+    Example:
+        >>> tk.math.xlog1py([0.0, 1.0], [-1.0, 0.0]).numpy()
+        array([0., 0.], dtype=float32)
+    """
     return xp.where(x == 0, 0, x * xp.log1p(xp.where(x == 0, 0, y)))
 
 
 @primitive(shapes.floating_broadcast, semantics=ELEMENTWISE, export=NO_LAYER)
 def xdivy(xp: ArrayModule, x: Array, y: Array) -> Array:
-    """Quotient x / y, and 0 where x is 0 whatever y is."""
+    """Quotient x / y, and 0 where x is 0 whatever y is.
+
+    Example:
+        >>> tk.math.xdivy([0.0, 1.0], [0.0, 2.0]).numpy()
+        array([0. , 0.5], dtype=float32)
+    """
     return xp.where(x == 0, 0, x / xp.where(x == 0, 1, y))
 
 

@@ -48,7 +48,12 @@ def _positive_lgamma(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def lgamma(xp: ArrayModule, x: Array) -> Array:
-    """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers."""
+    """Logarithm of |gamma(x)|; infinite at 0 and the negative whole numbers.
+
+    Example:
+        >>> tk.math.lgamma([1.0, 4.0]).numpy().round(4)
+        array([0.    , 1.7918], dtype=float32)
+    """
     wide = x.astype(xp.float64)
     upper = xp.where(wide < 0.5, 1 - wide, wide)
     value = _positive_lgamma(xp, xp.minimum(upper, 1e300))
@@ -66,7 +71,12 @@ def lgamma(xp: ArrayModule, x: Array) -> Array:
     export=NO_LAYER,
 )
 def digamma(xp: ArrayModule, x: Array) -> Array:
-    """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers."""
+    """Derivative of log(gamma(x)); NaN at 0 and the negative whole numbers.
+
+    Example:
+        >>> round(float(tk.math.digamma(1.0)), 4)
+        -0.5772
+    """
     wide = x.astype(xp.float64)
     high = xp.where(wide < 0.5, 1 - wide, wide)
     steps = 0 * high
@@ -94,6 +104,10 @@ def zeta(xp: ArrayModule, x: Array, q: Array) -> Array:
     """Hurwitz's zeta function: the sum of (q + k)**-x over k = 0, 1, ..., for x > 1 and q > 0.
 
     Infinite at x = 1, NaN elsewhere outside of that range.
+
+    Example:
+        >>> round(float(tk.math.zeta(2.0, 1.0)), 4)
+        1.6449
     """
     s, a = xp.broadcast_arrays(x.astype(xp.float64), q.astype(xp.float64))
     total = 0 * (s + a)
@@ -120,7 +134,12 @@ zeta.gradients(None, lambda g, y, x, q: negative(multiply(g, multiply(x, zeta(ad
     export=NO_LAYER,
 )
 def polygamma(xp: ArrayModule, a: Array, x: Array) -> Array:
-    """Derivative number a of digamma(x), for whole a >= 0; x > 0 unless a is 0."""
+    """Derivative number a of digamma(x), for whole a >= 0; x > 0 unless a is 0.
+
+    Example:
+        >>> round(float(tk.math.polygamma(1.0, 1.0)), 4)
+        1.6449
+    """
     order, wide = xp.broadcast_arrays(a.astype(xp.float64), x.astype(xp.float64))
     factorial = xp.exp(_positive_lgamma(xp, order + 1))
     sign = 2 * (order % 2) - 1

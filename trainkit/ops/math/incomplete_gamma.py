@@ -98,6 +98,10 @@ def igamma(xp: ArrayModule, a: Array, x: Array) -> Array:
 
     P(a, x) = integral from 0 to x of t**(a - 1) exp(-t) dt / gamma(a); NaN outside of that range.
     There is a gradient by `x`, none by `a`.
+
+    Example:
+        >>> round(float(tk.math.igamma(1.0, 1.0)), 4)
+        0.6321
     """
     return _igamma(xp, a, x, False)
 
@@ -112,6 +116,10 @@ def igammac(xp: ArrayModule, a: Array, x: Array) -> Array:
     """The upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x).
 
     There is a gradient by `x`, none by `a`.
+
+    Example:
+        >>> round(float(tk.math.igammac(1.0, 1.0)), 4)
+        0.3679
     """
     return _igamma(xp, a, x, True)
 
@@ -158,6 +166,10 @@ def betainc(xp: ArrayModule, a: Array, b: Array, x: Array) -> Array:
 
     I(x; a, b) = integral from 0 to x of t**(a - 1) (1 - t)**(b - 1) dt / beta(a, b); NaN outside of
     that range. There is a gradient by `x`, none by `a` and `b`.
+
+    Example:
+        >>> round(float(tk.math.betainc(1.0, 1.0, 0.25)), 4)
+        0.25
     """
     a64, b64, x64 = xp.broadcast_arrays(*(v.astype(np.float64) for v in (a, b, x)))
     valid = (a64 > 0) & (b64 > 0) & (x64 >= 0) & (x64 <= 1)

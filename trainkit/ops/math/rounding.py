@@ -27,13 +27,23 @@ from trainkit.ops.math.elementwise import (
 
 @primitive(shapes.floating, semantics=ELEMENTWISE, no_gradient=FLAT)
 def floor(xp: ArrayModule, x: Array) -> Array:
-    """The greatest whole number not above x, as a float. It has no gradient."""
+    """The greatest whole number not above x, as a float. It has no gradient.
+
+    Example:
+        >>> tk.math.floor([0.5, -0.5]).numpy()
+        array([ 0., -1.], dtype=float32)
+    """
     return xp.floor(x)
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE, no_gradient=FLAT)
 def ceil(xp: ArrayModule, x: Array) -> Array:
-    """The least whole number not below x, as a float. It has no gradient."""
+    """The least whole number not below x, as a float. It has no gradient.
+
+    Example:
+        >>> tk.math.ceil([0.5, 1.0]).numpy()
+        array([1., 1.], dtype=float32)
+    """
     return xp.ceil(x)
 
 
@@ -42,6 +52,7 @@ trunc = ufunc(
     np.trunc,
     shapes.unchanged,
     "The whole number next to x on the side of 0.",
+    example=("tk.ops.trunc([-1.7, 1.7]).numpy()", "array([-1.,  1.], dtype=float32)"),
     no_gradient=FLAT,
 )
 _rint = ufunc(
@@ -49,6 +60,7 @@ _rint = ufunc(
     np.rint,
     shapes.unchanged,
     "The nearest whole number; halves go to even.",
+    example=("tk.math.round([0.5, 1.5, 1.7]).numpy()", "array([0., 2., 2.], dtype=float32)"),
     no_gradient=FLAT,
 )
 
@@ -104,7 +116,12 @@ def _division_rule(a: Any, b: Any) -> Spec:
     no_gradient=FLAT,
 )
 def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU."""
+    """Greatest whole number not above x1 / x2; an integer divided by 0 raises on the CPU.
+
+    Example:
+        >>> tk.math.floordiv([5, -5], 2).numpy()
+        array([ 2, -3], dtype=int32)
+    """
     return _divided(xp, xp.floor_divide, x1, x2, "floor_divide")
 
 
@@ -115,7 +132,12 @@ def floor_divide(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
 )
 def mod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Rest of x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU."""
+    """Rest of x1 / x2 with the sign of x2; an integer divided by 0 raises on the CPU.
+
+    Example:
+        >>> tk.math.mod([5, -5], 3).numpy()
+        array([2, 1], dtype=int32)
+    """
     return _divided(xp, xp.remainder, x1, x2, "mod")
 
 
@@ -148,6 +170,7 @@ gcd = ufunc(
     np.gcd,
     shapes.broadcast,
     "Greatest common divisor of two integers.",
+    example=("tk.ops.gcd([4], [6]).numpy()", "array([2], dtype=int32)"),
     export=NO_LAYER,
     no_gradient=INTEGERS,
 )
@@ -156,6 +179,7 @@ lcm = ufunc(
     np.lcm,
     shapes.broadcast,
     "Least common multiple of two integers.",
+    example=("tk.ops.lcm([4], [6]).numpy()", "array([12], dtype=int32)"),
     export=NO_LAYER,
     no_gradient=INTEGERS,
 )
@@ -167,10 +191,18 @@ signbit = ufunc(
     np.signbit,
     shapes.unchanged_bool,
     "Whether the sign is minus, also that of -0.0.",
+    example=("tk.ops.signbit([-1.0, 0.0]).numpy()", "array([ True, False])"),
     export=NO_LAYER,
 )
 copysign = ufunc(
-    "copysign", np.copysign, shapes.floating_broadcast, "Magnitude of x1 with the sign of x2."
+    "copysign",
+    np.copysign,
+    shapes.floating_broadcast,
+    "Magnitude of x1 with the sign of x2.",
+    example=(
+        "tk.ops.copysign([1.0, 2.0], [-1.0, 1.0]).numpy()",
+        "array([-1.,  2.], dtype=float32)",
+    ),
 )
 copysign.gradients(
     lambda g, y, a, b: multiply(g, multiply(copysign(1.0, a), copysign(1.0, b))), None
@@ -181,6 +213,10 @@ heaviside = ufunc(
     np.heaviside,
     shapes.floating_broadcast,
     "0 below 0, 1 above it, and x2 at 0.",
+    example=(
+        "tk.ops.heaviside([-1.0, 0.0, 2.0], 0.5).numpy()",
+        "array([0. , 0.5, 1. ], dtype=float32)",
+    ),
     export=NO_LAYER,
 )
 heaviside.gradients(None, lambda g, y, a, b: where(equal(a, 0), g, 0))
@@ -190,6 +226,7 @@ nextafter = ufunc(
     np.nextafter,
     shapes.floating_broadcast,
     "The float next to x1 towards x2.",
+    example=("bool(tk.math.nextafter(1.0, 2.0) > 1.0)", "True"),
     export=NO_LAYER,
     no_gradient=FLAT,
 )

@@ -42,6 +42,10 @@ def segment_sum(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
         name: not kept.
+
+    Example:
+        >>> tk.math.segment_sum([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
+        array([6., 2.], dtype=float32)
     """
     return segment_sum_(data, segment_ids, _count_of(segment_ids, None))
 
@@ -54,6 +58,10 @@ def segment_mean(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
         name: not kept.
+
+    Example:
+        >>> tk.math.segment_mean([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
+        array([3., 2.], dtype=float32)
     """
     return unsorted_segment_mean(data, segment_ids, _count_of(segment_ids, None))
 
@@ -66,6 +74,10 @@ def segment_max(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
         name: not kept.
+
+    Example:
+        >>> tk.math.segment_max([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
+        array([5., 2.], dtype=float32)
     """
     return _zero_where_empty(
         segment_max_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
@@ -80,6 +92,10 @@ def segment_min(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
         name: not kept.
+
+    Example:
+        >>> tk.math.segment_min([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
+        array([1., 2.], dtype=float32)
     """
     return _zero_where_empty(
         segment_min_(data, segment_ids, _count_of(segment_ids, None)), segment_ids
@@ -94,6 +110,10 @@ def segment_prod(data: Any, segment_ids: Any, name: Any = None) -> Tensor:
         data: tensor (n, ...).
         segment_ids: ints (n,), which ascend.
         name: not kept.
+
+    Example:
+        >>> tk.math.segment_prod([2.0, 5.0, 3.0], [0, 0, 1]).numpy()
+        array([10.,  3.], dtype=float32)
     """
     return segment_prod_(data, segment_ids, _count_of(segment_ids, None))
 
@@ -120,6 +140,10 @@ def unsorted_segment_sum(
         segment_ids: ints in [0, num_segments), of any shape.
         num_segments: rows of the result.
         name: not kept.
+
+    Example:
+        >>> tk.math.unsorted_segment_sum([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
+        array([5., 3.], dtype=float32)
     """
     return segment_sum_(data, segment_ids, _count_of(segment_ids, num_segments))
 
@@ -135,6 +159,10 @@ def unsorted_segment_mean(
         segment_ids: ints in [0, num_segments), of any shape.
         num_segments: rows of the result.
         name: not kept.
+
+    Example:
+        >>> tk.math.unsorted_segment_mean([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
+        array([5. , 1.5], dtype=float32)
     """
     x = convert_to_tensor(data)
     count = _count_of(segment_ids, num_segments)
@@ -154,6 +182,10 @@ def unsorted_segment_max(
         segment_ids: ints in [0, num_segments), of any shape.
         num_segments: rows of the result.
         name: not kept.
+
+    Example:
+        >>> tk.math.unsorted_segment_max([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
+        array([5., 2.], dtype=float32)
     """
     return segment_max_(data, segment_ids, _count_of(segment_ids, num_segments))
 
@@ -169,6 +201,10 @@ def unsorted_segment_min(
         segment_ids: ints in [0, num_segments), of any shape.
         num_segments: rows of the result.
         name: not kept.
+
+    Example:
+        >>> tk.math.unsorted_segment_min([1.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
+        array([5., 1.], dtype=float32)
     """
     return segment_min_(data, segment_ids, _count_of(segment_ids, num_segments))
 
@@ -184,6 +220,10 @@ def unsorted_segment_prod(
         segment_ids: ints in [0, num_segments), of any shape.
         num_segments: rows of the result.
         name: not kept.
+
+    Example:
+        >>> tk.math.unsorted_segment_prod([3.0, 5.0, 2.0], [1, 0, 1], 2).numpy()
+        array([5., 6.], dtype=float32)
     """
     return segment_prod_(data, segment_ids, _count_of(segment_ids, num_segments))
 
@@ -198,6 +238,10 @@ def unsorted_segment_sqrt_n(
         segment_ids: ints in [0, num_segments), of any shape.
         num_segments: rows of the result.
         name: not kept.
+
+    Example:
+        >>> tk.math.unsorted_segment_sqrt_n([1.0, 5.0, 3.0, 4.0, 0.0], [1, 0, 1, 1, 1], 2).numpy()
+        array([5., 4.], dtype=float32)
     """
     x, ids, count = convert_to_tensor(data), convert_to_tensor(segment_ids), plain(num_segments)
     sums = segment_sum_(x, ids, count)

@@ -132,7 +132,12 @@ sigmoid.gradients(lambda g, y, x: along(g, multiply(y, subtract(1, y))))
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def log_sigmoid(xp: ArrayModule, x: Array) -> Array:
-    """Logarithm of the logistic function, -log(1 + exp(-x)), without overflow."""
+    """Logarithm of the logistic function, -log(1 + exp(-x)), without overflow.
+
+    Example:
+        >>> tk.math.log_sigmoid([0.0]).numpy().round(4)
+        array([-0.6931], dtype=float32)
+    """
     return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
 
 
