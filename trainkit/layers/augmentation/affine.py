@@ -11,6 +11,7 @@ from trainkit.core.tensor import is_tensor
 from trainkit.layers.augmentation.bounds import limits
 from trainkit.layers.augmentation.image_layer import ImageFrame, MovingLayer
 from trainkit.ops.images.box_formats import around, corner_points
+from trainkit.ops.images.resampling import axis_transform
 
 
 class AffineLayer(MovingLayer):
@@ -27,16 +28,18 @@ class AffineLayer(MovingLayer):
 
     def _moved(self, images: Any, transformation: Any, interpolation: str) -> Any:
         numbers = self._numbers(transformation, *self._size_in(ops.shape(images)))
+        read = {
+            "interpolation": interpolation,
+            "fill_mode": self.fill_mode,
+            "fill_value": self.fill_value,
+            "data_format": self.data_format,
+        }
+        a0, a1, a2, b0, b1, b2 = numbers
+        if not is_tensor(a1) and not is_tensor(b0) and a1 == b0 == 0:
+            return axis_transform(images, a0, a2, b1, b2, **read)
         zero = ops.zeros_like(next(n for n in numbers if is_tensor(n)))
         columns = [zero + n for n in numbers] + [zero, zero]
-        return ops.image.affine_transform(
-            images,
-            ops.stack(columns, axis=1),
-            interpolation=interpolation,
-            fill_mode=self.fill_mode,
-            fill_value=self.fill_value,
-            data_format=self.data_format,
-        )
+        return ops.image.affine_transform(images, ops.stack(columns, axis=1), **read)
 
     def _moved_boxes(self, boxes: Any, transformation: Any, height: Any, width: Any) -> Any:
         numbers = self._numbers(transformation, height, width)

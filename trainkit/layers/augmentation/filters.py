@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
 
-# A pixel counts five times as much as each of its neighbours.
-_SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
-
 
 class RandomSharpness(RandomImageLayer):
     """Images sharper or smoother: x + (1 - 2 f) (smoothed x - x).
+
+    Smoothed, a pixel is a mean in which it counts five times as much as each of its neighbours.
 
     0 smooths an image, 1/2 leaves it, and 1 sharpens it. Shapes: see `ImageLayer`; labels, boxes
     and masks stay.
@@ -53,15 +50,19 @@ class RandomSharpness(RandomImageLayer):
 
     def _changed(self, images: Any, transformation: Any) -> Any:
         factor = ops.reshape(ops.cast(transformation["factor"], images.dtype), (-1, 1, 1, 1))
-        channels = images.shape[self._channel_axis]
-        kernel = np.tile(_SMOOTH[:, :, None, None], (1, 1, channels, 1))
-        smooth = ops.depthwise_conv(
-            images,
-            ops.convert_to_tensor(kernel, images.dtype),
-            padding="same",
-            data_format=self.data_format,
-        )
+        smooth = (self._around(images) + images * 4.0) / 13.0
         return clipped(images + (1.0 - 2.0 * factor) * (smooth - images), self.value_range)
+
+    def _around(self, images: Any) -> Any:
+        """Sums over each pixel and its eight neighbours, with zeros around the images."""
+        for axis in (4 + self._height_axis, 5 + self._height_axis):
+            ends = [(int(i == axis), int(i == axis)) for i in range(4)]
+            padded, size = ops.pad(images, ends), ops.shape(images)[axis]
+            rows = [
+                padded[(slice(None),) * axis + (slice(start, size + start),)] for start in range(3)
+            ]
+            images = rows[0] + rows[1] + rows[2]
+        return images
 
 
 class RandomGaussianBlur(RandomImageLayer):

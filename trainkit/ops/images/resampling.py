@@ -5,7 +5,6 @@ Each place is a weighted sum of the pixels around it. Gradients reach the images
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,7 +76,7 @@ def interpolated(
     Args:
         rows: values (product of `sizes`, channels), for several grids one after the other.
         sizes: of the grid.
-        places: coordinates along each axis, tensors of one shape.
+        places: coordinates along each axis, tensors whose shapes broadcast.
         order: 0 for the nearest value, 1 for linear interpolation.
         mode: what is outside of the grid.
         fill_value: the value outside, in mode `"constant"`.
@@ -86,45 +85,56 @@ def interpolated(
     Returns:
         A tensor (*places, channels).
     """
-    ends: list[list[tuple[Tensor, Any]]] = []
-    for place in places:
-        if order == 0:
-            ends.append([(_nearest(place), None)])
-        else:
-            low = floor(place)
-            part = subtract(place, low)
-            ends.append([(low, subtract(1.0, part)), (add(low, 1.0), part)])
+    # Each corner so far: the number of its row, whether it is inside, and its shares.
+    corners: list[tuple[Any, Any, list[Tensor]]] = [(base, None, [])]
+    for place, size in zip(places, sizes, strict=True):
+        ends = _ends(place, size, order, mode)
+        corners = [
+            (
+                step if number is None else add(multiply(number, size), step),
+                here if inside is None else logical_and(inside, here),
+                shares if share is None else [*shares, share],
+            )
+            for number, inside, shares in corners
+            for step, here, share in ends
+        ]
     total: Any = None
-    for corner in itertools.product(*ends):
-        value = _corner(rows, sizes, [p for p, _ in corner], mode, fill_value, base)
-        for _, share in corner:
-            if share is not None:
-                value = multiply(value, expand_dims(cast(share, value.dtype), -1))
+    for number, inside, shares in corners:
+        value = take(rows, number, axis=0)
+        if inside is not None:
+            fill = cast(as_tensor(fill_value), value.dtype)
+            value = where(expand_dims(inside, -1), value, fill)
+        for share in shares:
+            value = multiply(value, expand_dims(cast(share, value.dtype), -1))
         total = value if total is None else add(total, value)
     return total  # type: ignore[no-any-return]
+
+
+def _ends(place: Tensor, size: int, order: int, mode: str) -> list[tuple[Tensor, Any, Any]]:
+    """The whole positions on both sides of a place, or the nearest one.
+
+    Returns:
+        For each the position in [0, size), whether it is inside (`None` in modes without an
+        outside), and its share (`None` for all).
+    """
+    if order == 0:
+        whole = [(_nearest(place), None)]
+    else:
+        low = floor(place)
+        part = subtract(place, low)
+        whole = [(low, subtract(1.0, part)), (add(low, 1.0), part)]
+    ends = []
+    for position, share in whole:
+        inside = None
+        if mode == "constant":
+            inside = logical_and(greater_equal(position, 0), less(position, size))
+        ends.append((cast(_folded(position, size, mode), dtypes.int32), inside, share))
+    return ends
 
 
 def _nearest(place: Tensor) -> Tensor:
     """The nearest whole position; halves go away from 0, as in C."""
     return multiply(sign(place), floor(add(absolute(place), 0.5)))  # type: ignore[no-any-return]
-
-
-def _corner(
-    rows: Tensor, sizes: Sequence[int], whole: list[Tensor], mode: str, fill: Any, base: Any
-) -> Tensor:
-    """The values at whole positions."""
-    number: Any = base
-    inside: Any = None
-    for position, size in zip(whole, sizes, strict=True):
-        if mode == "constant":
-            here = logical_and(greater_equal(position, 0), less(position, size))
-            inside = here if inside is None else logical_and(inside, here)
-        step = cast(_folded(position, size, mode), dtypes.int32)
-        number = step if number is None else add(multiply(number, size), step)
-    found = take(rows, number, axis=0)
-    if inside is None:
-        return found
-    return where(expand_dims(inside, -1), found, cast(as_tensor(fill), found.dtype))  # type: ignore[no-any-return]
 
 
 def _finished(y: Tensor, dtype: Any) -> Tensor:
@@ -197,7 +207,7 @@ def _grid(height: int, width: int, dtype: Any) -> tuple[Tensor, Tensor]:
 def sampled(
     x: Tensor, rows: Tensor, columns: Tensor, interpolation: str, mode: str, fill_value: Any
 ) -> Tensor:
-    """A batch of images at places (batch, height, width), in the dtype of the images."""
+    """A batch of images at places that broadcast to (batch, height, width), in their dtype."""
     height, width = spatial(x, "affine_transform")
     channels = x.shape[-1]
     flat = reshape(computed(x), (-1, channels))
@@ -272,6 +282,43 @@ def affine_transform(
     height, width = spatial(x, "affine_transform")
     rows, columns = _projected(_transforms(transform, x, "affine_transform"), height, width)
     return restore(sampled(x, rows, columns, interpolation, fill_mode, fill_value))
+
+
+@sizes_later("image.axis_transform", later_like)
+def axis_transform(
+    images: Any,
+    scale_x: Any,
+    shift_x: Any,
+    scale_y: Any,
+    shift_y: Any,
+    interpolation: str = "bilinear",
+    fill_mode: str = "constant",
+    fill_value: Any = 0,
+    data_format: str | None = None,
+) -> Tensor:
+    """Images scaled and moved along their axes; `affine_transform` without turns, in less time.
+
+    The new pixel (x, y) is read at (scale_x x + shift_x, scale_y y + shift_y), with numbers or
+    tensors (batch,). All else is as in `affine_transform`.
+    """
+    x, restore = batched(images, data_format, "axis_transform")
+    height, width = spatial(x, "axis_transform")
+    rows, columns = _grid(height, width, "float32")
+
+    def line(places: Tensor, scale: Any, shift: Any) -> Tensor:
+        scale, shift = (reshape(cast(n, places.dtype), (-1, 1, 1)) for n in (scale, shift))
+        return add(multiply(scale, places), shift)  # type: ignore[no-any-return]
+
+    return restore(
+        sampled(
+            x,
+            line(rows, scale_y, shift_y),
+            line(columns, scale_x, shift_x),
+            interpolation,
+            fill_mode,
+            fill_value,
+        )
+    )
 
 
 def _points(points: Any, name: str) -> Tensor:
