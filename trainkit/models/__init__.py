@@ -1,6 +1,7 @@
 """Models: layers with a training loop, and how they are saved."""
 
 from trainkit.layers.base.keras_tensor import Input as Input
+from trainkit.models import feature_space as feature_space
 from trainkit.models.cloning import clone_model as clone_model
 from trainkit.models.model import Model as Model
 from trainkit.models.saving import load_model as load_model

@@ -194,17 +194,18 @@ def _config_text(model: Model) -> bytes:
 
 def _saved_assets(model: Model, folder: str) -> dict[str, Path]:
     """The files that parts of the model write, by the names of members."""
-    for path, part in _with_assets(model, "save_assets"):
-        place = os.path.join(folder, path)
+    for paths, part in _with_assets(model, "save_assets"):
+        place = os.path.join(folder, paths[0])
         os.makedirs(place, exist_ok=True)
         part.save_assets(place)
     files = [path for path in Path(folder).rglob("*") if path.is_file()]
     return {ASSETS + path.relative_to(folder).as_posix(): path for path in sorted(files)}
 
 
-def _with_assets(model: Model, method: str) -> list[tuple[str, Any]]:
+def _with_assets(model: Model, method: str) -> list[tuple[list[str], Any]]:
+    """The parts that have a method, each behind all paths that lead to it, its own first."""
     return [
-        (item.path, item.part)
+        ([item.path, *item.others], item.part)
         for item in layout(model)
         if callable(getattr(item.part, method, None))
     ]
@@ -285,7 +286,7 @@ def _made(config: dict[str, Any], archive: Archive) -> Any:
         raise CheckpointError(
             f"{archive.name}: no model can be made from its config: {type(error).__name__} {error}"
         ) from error
-    if not isinstance(model, Looped):
+    if not isinstance(model, Looped) and not getattr(type(model), "_saved_alone", False):
         raise CheckpointError(f"{archive.name} holds no model, its config describes {model!r}")
     return model
 
@@ -311,9 +312,10 @@ def _take_assets(model: Model, archive: Archive) -> None:
     with tempfile.TemporaryDirectory() as folder:
         if not archive.unpack_assets(folder):
             return
-        for path, part in _with_assets(model, "load_assets"):
-            place = os.path.join(folder, path)
-            if os.path.isdir(place):
+        for paths, part in _with_assets(model, "load_assets"):
+            places = [os.path.join(folder, path) for path in paths]
+            place = next(filter(os.path.isdir, places), None)
+            if place is not None:
                 part.load_assets(place)
 
 

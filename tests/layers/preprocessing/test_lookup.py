@@ -188,7 +188,7 @@ def test_data_sets_are_mapped():
     ("call", "words"),
     [
         (lambda: L.StringLookup(vocabulary=["a", "a"]), "each token once"),
-        (lambda: L.StringLookup(vocabulary=["a", "[UNK]"]), "only at its start"),
+        (lambda: L.StringLookup(vocabulary=["a", "[UNK]"], invert=True), "only at its start"),
         (lambda: L.StringLookup(2, vocabulary=["a", "b"]), "has room for 1"),
         (lambda: L.StringLookup(1), "leaves no room"),
         (lambda: L.StringLookup(num_oov_indices=-1), "num_oov_indices"),

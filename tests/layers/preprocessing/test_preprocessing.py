@@ -170,3 +170,111 @@ def test_spectral_normalization_brings_the_largest_singular_value_to_one():
     np.testing.assert_allclose(singular[0], 1, rtol=1e-3)
     with pytest.raises(InvalidArgumentError, match="neither a kernel nor embeddings"):
         layers.SpectralNormalization(layers.ReLU())(np.ones((2, 6), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "shape", "given"),
+    [
+        ("int", (None, 4, 3), (2, 4, 3)),
+        ("count", (None, 3, 3), (2, 4, 3)),
+        ("multi_hot", (None, 3, 3), (2, 4, 3)),
+        ("one_hot", (None, 4, 3, 3), (2, 4, 3)),
+        ("one_hot", (None, 4, 3), (2, 4, 1)),
+    ],
+)
+def test_bins_of_more_axes_are_counted_along_the_second(mode, shape, given):
+    layer = layers.Discretization([0.0, 1.0], output_mode=mode)
+    y = layer(np.random.default_rng(0).normal(size=given))
+    assert (None, *y.shape[1:]) == shape
+    assert layer.compute_output_shape((None, *given[1:])) == shape
+    symbol = layer(tk.keras.Input(given[1:]))
+    assert tuple(symbol.shape) == shape
+    assert symbol.dtype == y.dtype
+
+
+def test_learned_bins_are_in_the_config():
+    layer = layers.Discretization(num_bins=3)
+    assert layer.get_config()["bin_boundaries"] is None
+    layer.adapt(np.arange(30.0))
+    again = layers.Discretization.from_config(layer.get_config())
+    assert again.bin_boundaries == layer.bin_boundaries
+    assert again.num_bins == 3
+
+
+def test_layers_learn_from_lists_of_batches():
+    x = np.random.default_rng(0).normal(3, 2, (32, 4)).astype("float32")
+    whole, parts, labelled = (layers.Normalization() for _ in range(3))
+    whole.adapt(x)
+    parts.adapt([x[:8], x[8:16], x[16:]])
+    labelled.adapt([(x[:8], 0), (x[8:], 1)])
+    for other in (parts, labelled):
+        np.testing.assert_allclose(other.mean, whole.mean, rtol=1e-5)
+        np.testing.assert_allclose(other.variance, whole.variance, rtol=1e-4)
+    with pytest.raises(TypeError, match="batches that are arrays or tensors, got list"):
+        layers.Normalization().adapt(iter([[1.0, 2.0]]))
+
+
+def test_one_mean_serves_inputs_of_all_ranks():
+    layer = layers.Normalization()
+    layer.adapt(np.arange(24.0).reshape(2, 4, 3))
+    assert layer(np.zeros((5, 6, 4, 3), "float32")).shape == (5, 6, 4, 3)
+    with pytest.raises(ShapeError, match="3"):
+        layer(np.zeros((5, 4), "float32"))
+    given = layers.Normalization(mean=5.0, variance=1.0)
+    given.build((3, 7))
+    assert given.mean.shape == (1, 7)
+
+
+def test_unknown_integers_are_shared_out_by_a_hash():
+    layer = layers.IntegerLookup(vocabulary=[10], num_oov_indices=4, oov_method="farmhash")
+    assert layer([100, 200, 300, 400]).numpy().tolist() == [3, 1, 3, 1]
+    remainders = layers.IntegerLookup(vocabulary=[10], num_oov_indices=4)
+    assert remainders([100, 201, 302, 403]).numpy().tolist() == [0, 1, 2, 3]
+    again = layers.IntegerLookup.from_config(layer.get_config())
+    assert again([100, 200]).numpy().tolist() == [3, 1]
+    for settings in ({"oov_method": "other"}, {"salt": 3}):
+        with pytest.raises(InvalidArgumentError):
+            layers.IntegerLookup(**settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tokens", "unknown", "settings"),
+    [
+        (layers.StringLookup, ["a"], list("uvwxyz"), {}),
+        (layers.IntegerLookup, [1], [100, 300, 700, 1100], {"oov_method": "farmhash"}),
+    ],
+)
+def test_a_salt_changes_the_hash(kind, tokens, unknown, settings):
+    plain = kind(vocabulary=tokens, num_oov_indices=8, **settings)
+    salted = kind(vocabulary=tokens, num_oov_indices=8, salt=[137, 42], **settings)
+    assert plain(unknown).numpy().tolist() != salted(unknown).numpy().tolist()
+    again = kind.from_config(salted.get_config())
+    assert again(unknown).numpy().tolist() == salted(unknown).numpy().tolist()
+    with pytest.raises(InvalidArgumentError, match="salt must be"):
+        kind(salt="a", **settings)
+
+
+def test_unknown_tokens_may_share_a_name_with_a_known_one():
+    layer = layers.IntegerLookup(vocabulary=[1, 2, 3], oov_token=1, mask_token=0)
+    assert layer([0, 1, 3, 9]).numpy().tolist() == [0, 2, 4, 1]
+    with pytest.raises(InvalidArgumentError, match=r"see \[1\]"):
+        layers.IntegerLookup(vocabulary=[2, 1], oov_token=1, invert=True)
+    with pytest.raises(InvalidArgumentError, match=r"see \[0\]"):
+        layers.IntegerLookup(vocabulary=[2, 0], mask_token=0)
+
+
+def test_vocabularies_that_keras_has_learned_are_read(tmp_path):
+    (tmp_path / "vocabulary.txt").write_text("[UNK]\na\nc\nb")
+    config = layers.StringLookup().get_config()
+    config |= {"vocabulary": None, "vocabulary_size": 4, "oov_method": "floormod"}
+    layer = layers.StringLookup.from_config(config)
+    layer.load_assets(str(tmp_path))
+    assert layer.get_vocabulary() == ["[UNK]", "a", "c", "b"]
+    (tmp_path / "vocabulary.txt").write_text("\n[UNK]\nhello\n")
+    text = layers.TextVectorization.from_config(
+        {**layers.TextVectorization().get_config(), "vocabulary_size": 3}
+    )
+    text.load_assets(str(tmp_path))
+    assert text.get_vocabulary() == ["", "[UNK]", "hello"]
+    text.load_assets(str(tmp_path / "elsewhere"))
+    assert text.get_vocabulary() == ["", "[UNK]", "hello"]

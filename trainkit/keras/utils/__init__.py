@@ -41,6 +41,7 @@ from trainkit.keras.utils import legacy as legacy
 from trainkit.models.attribute_dict import Config as Config
 from trainkit.models.diagrams import model_to_dot as model_to_dot
 from trainkit.models.diagrams import plot_model as plot_model
+from trainkit.models.feature_space import FeatureSpace as FeatureSpace
 from trainkit.models.functional import source_inputs as get_source_inputs
 from trainkit.models.training.data_adapters import pack as pack_x_y_sample_weight
 from trainkit.models.training.data_adapters import unpack as unpack_x_y_sample_weight

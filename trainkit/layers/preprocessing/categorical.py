@@ -11,6 +11,7 @@ from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.layers.base.arguments import one_of, whole
 from trainkit.layers.base.config import without_trainable
+from trainkit.layers.base.keras_tensor import KerasTensor
 from trainkit.layers.base.layer import Layer
 
 
@@ -18,7 +19,8 @@ def encoded(indices: Any, mode: str, depth: int, dtype: str, weights: Any = None
     """Indices as vectors.
 
     Args:
-        indices: ints in [0, depth), (...,) for `"one_hot"`, (..., tokens) for the others.
+        indices: ints in [0, depth), (...,) for `"one_hot"`; for the others (tokens,), or with the
+            tokens of an example along axis 1.
         mode: `"int"` for the indices themselves, `"one_hot"`, `"multi_hot"` (1 where the index
             occurs), or `"count"` (how often it does).
         depth: length of the vectors.
@@ -34,11 +36,22 @@ def encoded(indices: Any, mode: str, depth: int, dtype: str, weights: Any = None
             indices = ops.squeeze(indices, -1)
         return ops.one_hot(indices, depth, dtype=dtype)
     hot = ops.one_hot(indices, depth, dtype=dtype)
+    tokens = min(len(indices.shape) - 1, 1)
     if mode == "multi_hot":
-        return ops.max(hot, axis=-2)
+        return ops.max(hot, axis=tokens)
     if weights is not None:
         hot = ops.multiply(hot, ops.expand_dims(ops.cast(weights, dtype), -1))
-    return ops.sum(hot, axis=-2)
+    return ops.sum(hot, axis=tokens)
+
+
+def encoded_shape(shape: Any, mode: str, depth: int) -> tuple[int | None, ...]:
+    """The shape of what `encoded` gives for indices of a shape."""
+    sizes = tuple(shape)
+    if mode == "int":
+        return sizes
+    if mode == "one_hot":
+        return (sizes[:-1] if len(sizes) > 1 and sizes[-1] == 1 else sizes) + (depth,)
+    return (sizes[0], *sizes[2:], depth) if len(sizes) > 1 else (depth,)
 
 
 class CategoryEncoding(Layer):
@@ -134,14 +147,36 @@ class Discretization(Layer):
         self.output_mode = one_of(self, "output_mode", output_mode, modes)
         self.sparse = one_of(self, "sparse", bool(sparse), (False,))
         self._given = bin_boundaries is not None
-        self.bin_boundaries = [float(b) for b in np.sort(bin_boundaries)] if self._given else []
+        self.bin_boundaries: list[float] | None = None
+        if self._given:
+            self.bin_boundaries = [float(b) for b in np.sort(bin_boundaries)]
         self._summary: Any = None
+        self.built = True
+
+    @property
+    def output_dtype(self) -> str:
+        """The element type of the output."""
+        return "int32" if self.output_mode == "int" else str(self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        if not self._given:
-            config["bin_boundaries"] = None
-        return without_trainable(config)
+        return without_trainable(super().get_config())
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        learned = config.get("bin_boundaries")
+        if learned is None or config.get("num_bins") is None:
+            return super().from_config(config)
+        layer = super().from_config({**config, "bin_boundaries": None})
+        layer.bin_boundaries = [float(b) for b in learned]
+        return layer
+
+    def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
+        known = self.bin_boundaries
+        depth = self.num_bins if known is None else len(known) + 1
+        return encoded_shape(input_shape, self.output_mode, int(depth or 0))
+
+    def compute_output_spec(self, inputs: Any) -> Any:
+        return KerasTensor(self.compute_output_shape(inputs.shape), self.output_dtype)
 
     def adapt(self, data: Any, steps: int | None = None) -> None:
         """Choose boundaries so that each bin gets nearly the same share of `data`.
@@ -176,27 +211,36 @@ class Discretization(Layer):
         ]
 
     def call(self, inputs: Any) -> Any:
-        if not self._given and not self.bin_boundaries:
+        if self.bin_boundaries is None:
             raise InvalidArgumentError("this layer has no bins yet: call adapt(data) first")
         indices = ops.digitize(inputs, list(self.bin_boundaries))
         depth = len(self.bin_boundaries) + 1
         return encoded(indices, self.output_mode, depth, self.compute_dtype)
 
     def state_arrays(self) -> dict[str, Any]:
-        return {} if self._given else {"bin_boundaries": np.asarray(self.bin_boundaries)}
+        return {} if self._given else {"bin_boundaries": np.asarray(self.bin_boundaries or [])}
 
     def load_state_arrays(self, arrays: dict[str, Any]) -> None:
         if set(arrays) != {"bin_boundaries"}:
             raise ValueError(f"Discretization stores bin_boundaries, the file has {sorted(arrays)}")
-        self.bin_boundaries = [float(b) for b in arrays["bin_boundaries"]]
+        self.bin_boundaries = [float(b) for b in arrays["bin_boundaries"]] or None
 
 
 def batches_of(data: Any, steps: int | None) -> Any:
-    """The batches of `data`: itself if it is an array, else its items, without labels."""
-    if hasattr(data, "shape") or isinstance(data, list | tuple):
+    """The batches of `data`: itself if it is an array or a list of values, else its items.
+
+    Of items that are tuples the first part counts: labels are left out.
+    """
+    if hasattr(data, "shape") or (isinstance(data, list | tuple) and not _lists_batches(data)):
         return [data]
     items = (item[0] if isinstance(item, tuple) else item for item in data)
     return items if steps is None else (item for _, item in zip(range(steps), items, strict=False))
+
+
+def _lists_batches(data: Any) -> bool:
+    first = next(iter(data), None)
+    first = first[0] if isinstance(first, tuple) and first else first
+    return len(getattr(first, "shape", ())) > 0
 
 
 def _summary_of(values: Any, epsilon: float) -> Any:

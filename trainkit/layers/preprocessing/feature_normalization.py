@@ -80,7 +80,10 @@ class Normalization(Layer):
             for value in self._given:
                 np.broadcast_shapes(value.shape, sizes)
         axes = {i: input_shape[i] for i in kept if i}
-        self.input_spec = InputSpec(ndim=rank, axes=axes) if kept else None
+        if self.axis == (-1,):  # serves inputs of any rank whose last size is this one
+            self.input_spec = InputSpec(min_ndim=1, axes={-1: input_shape[-1]})
+        else:
+            self.input_spec = InputSpec(ndim=rank, axes=axes) if kept else None
 
     @property
     def mean(self) -> Any:
@@ -101,7 +104,8 @@ class Normalization(Layer):
         if value.size not in (1, math.prod(sizes)):
             value = np.broadcast_to(value, sizes)
         shape = self._broadcast if value.size > 1 else (1,) * len(self._broadcast)
-        return ops.cast(ops.reshape(value, shape), self.compute_dtype)
+        full = np.broadcast_to(value.reshape(shape), self._broadcast)
+        return ops.cast(full, self.compute_dtype)
 
     def adapt(self, data: Any, steps: int | None = None) -> None:
         """Learn mean and variance from `data`; what was learned before is forgotten.
@@ -119,6 +123,11 @@ class Normalization(Layer):
             )
         total, mean, variance = 0, np.float64(0.0), np.float64(0.0)
         for item in batches_of(data, steps):
+            if item is not data and not hasattr(item, "shape"):
+                raise TypeError(
+                    f"Normalization {self.name!r}: adapt takes batches that are arrays or tensors, "
+                    f"got {type(item).__name__}"
+                )
             batch = np.asarray(item, np.float64)
             if not self.built:
                 self.build((None, *batch.shape[1:]))

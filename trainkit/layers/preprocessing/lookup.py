@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from trainkit import ops
 from trainkit.core.dtypes import as_dtype
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.core.fingerprints import fingerprint64
+from trainkit.core.fingerprints import fingerprint64, siphash
 from trainkit.core.shapes import Spec
 from trainkit.core.string_tensor import string_results
 from trainkit.core.tensor import convert_to_tensor
@@ -22,8 +23,7 @@ from trainkit.layers.preprocessing.categorical import batches_of, encoded
 from trainkit.ops.core.dynamic_shapes import Bound, like, needs_values
 
 MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
-
-
+VOCABULARY_FILE = "vocabulary.txt"
 _OLDER_MODES = {"binary": "multi_hot", "tf-idf": "tf_idf"}
 
 
@@ -50,6 +50,7 @@ class Lookup(Layer):
     """What `StringLookup` and `IntegerLookup` share; the arguments are described there."""
 
     token_dtype = "string"
+    _noted: frozenset[str] = frozenset({"vocabulary_size"})  # Keras writes it, and nobody needs it
 
     def __init__(
         self,
@@ -63,9 +64,11 @@ class Lookup(Layer):
         output_mode: str,
         sparse: bool,
         pad_to_max_tokens: bool,
+        salt: Any = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.salt = self._checked_salt(salt)
         self._wanted = None if kwargs.get("dtype") is None else self.compute_dtype
         self.output_mode = one_of(self, "output_mode", mode_of(output_mode), MODES)
         self.num_oov_indices = whole(self, "num_oov_indices", num_oov_indices, 0)
@@ -86,6 +89,22 @@ class Lookup(Layer):
             self.set_vocabulary(vocabulary, idf_weights)
         elif idf_weights is not None:
             raise InvalidArgumentError(f"{self._who()}: idf_weights go with a vocabulary")
+
+    def _checked_salt(self, salt: Any) -> list[int] | None:
+        if salt is None:
+            return None
+        salts = list(salt) if isinstance(salt, list | tuple) else [salt, salt]
+        if len(salts) != 2 or not all(type(s) is int for s in salts):
+            raise InvalidArgumentError(
+                f"{self._who()}: salt must be an int or two of them, got {salt!r}"
+            )
+        return salts
+
+    def _hash_of_text(self, text: bytes) -> int:
+        """A hash that is the same everywhere, or with a salt one that nobody foresees."""
+        if self.salt is None:
+            return fingerprint64(text)
+        return siphash(text, key=(self.salt[0], self.salt[1]))
 
     def _who(self) -> str:
         return f"{type(self).__name__} {self.name!r}"
@@ -127,10 +146,12 @@ class Lookup(Layer):
             tokens = tokens[len(special) :]
             weights = None if weights is None else weights[len(special) :]
         twice = [t for t, n in collections.Counter(tokens).items() if n > 1]
-        if twice or set(tokens) & set(special):
+        reserved = {self.mask_token} | ({self.oov_token} if self.invert else set())
+        inside = [token for token in tokens if token is not None and token in reserved]
+        if twice or inside:
             raise InvalidArgumentError(
                 f"{self._who()}: the vocabulary must have each token once, and the special ones "
-                f"{special} only at its start; see {twice[:5] or special}"
+                f"{special} only at its start; see {twice[:5] or inside}"
             )
         room = self._room()
         if room is not None and len(tokens) > room:
@@ -269,9 +290,29 @@ class Lookup(Layer):
         weights[: len(self._weights)] = self._weights
         return ops.multiply(vectors, ops.cast(weights, dtype))
 
+    def load_assets(self, folder: str) -> None:
+        """Take the vocabulary from a file of Keras's, which keeps one that was learned there.
+
+        Args:
+            folder: of the file `vocabulary.txt`.
+
+        Raises:
+            InvalidArgumentError: weights of tokens would be needed, too.
+        """
+        path = os.path.join(folder, VOCABULARY_FILE)
+        if self._tokens or not os.path.isfile(path):
+            return
+        with open(path, encoding="utf-8") as file:
+            self.set_vocabulary(file.read().rstrip("\n").split("\n"))
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        kept = {name: value for name, value in config.items() if name not in cls._noted}
+        return super().from_config(kept)
+
     def get_config(self) -> dict[str, Any]:
         names = ("max_tokens", "num_oov_indices", "mask_token", "oov_token", "invert",
-                 "output_mode", "sparse", "pad_to_max_tokens")  # fmt: skip
+                 "output_mode", "sparse", "pad_to_max_tokens", "salt")  # fmt: skip
         weights = None
         if self._weights is not None:
             weights = self._weights[len(self._special()) :].tolist()
@@ -311,6 +352,7 @@ class StringLookup(Lookup):
         pad_to_max_tokens: whether vectors have `max_tokens` places, not as many as are in use.
         sparse: must be false: there are only dense tensors.
         encoding: of texts; UTF-8 is the only one.
+        salt: one int or two, the key of the hash that shares unknown texts out.
 
     Raises:
         InvalidArgumentError: a setting is none of these, or the vocabulary has a token twice.
@@ -320,6 +362,8 @@ class StringLookup(Lookup):
         >>> layer(["dog", "cat", "cow"]).numpy()
         array([2, 1, 0])
     """
+
+    _noted = frozenset({"vocabulary_size", "oov_method", "vocabulary_dtype"})
 
     def __init__(
         self,
@@ -334,12 +378,13 @@ class StringLookup(Lookup):
         pad_to_max_tokens: bool = False,
         sparse: bool = False,
         encoding: str = "utf-8",
+        salt: Any = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
             max_tokens, num_oov_indices, mask_token, oov_token, vocabulary, idf_weights, invert,
-            output_mode, sparse, pad_to_max_tokens, name=name, **kwargs,
+            output_mode, sparse, pad_to_max_tokens, salt, name=name, **kwargs,
         )  # fmt: skip
         self.encoding = one_of(self, "encoding", encoding, ("utf-8",))
 
@@ -350,7 +395,7 @@ class StringLookup(Lookup):
         return token.decode()
 
     def _hash(self, token: Any) -> int:
-        return fingerprint64(token)
+        return self._hash_of_text(token)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "encoding": self.encoding}
@@ -373,6 +418,9 @@ class IntegerLookup(Lookup):
         output_mode: the same.
         sparse: must be false.
         pad_to_max_tokens: the same.
+        oov_method: how several numbers are shared out among unknown integers: `"floormod"`, by the
+            remainder of a division, or `"farmhash"`, by a hash of their digits.
+        salt: as there; for `oov_method="farmhash"`.
 
     Example:
         >>> layer = tk.layers.IntegerLookup(vocabulary=[12, 36])
@@ -395,13 +443,18 @@ class IntegerLookup(Lookup):
         output_mode: str = "int",
         sparse: bool = False,
         pad_to_max_tokens: bool = False,
+        oov_method: str = "floormod",
+        salt: Any = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
             max_tokens, num_oov_indices, mask_token, oov_token, vocabulary, idf_weights, invert,
-            output_mode, sparse, pad_to_max_tokens, name=name, **kwargs,
+            output_mode, sparse, pad_to_max_tokens, salt, name=name, **kwargs,
         )  # fmt: skip
+        self.oov_method = one_of(self, "oov_method", oov_method, ("floormod", "farmhash"))
+        if salt is not None and oov_method != "farmhash":
+            raise InvalidArgumentError(f"{self._who()}: salt goes with oov_method='farmhash'")
         self.token_dtype = one_of(
             self, "vocabulary_dtype", as_dtype(vocabulary_dtype).name, ("int64", "int32")
         )
@@ -413,10 +466,14 @@ class IntegerLookup(Lookup):
         return int(token)
 
     def _hash(self, token: Any) -> int:
-        return int(token)
+        return self._hash_of_text(b"%d" % token) if self.oov_method == "farmhash" else int(token)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "vocabulary_dtype": self.token_dtype}
+        return {
+            **super().get_config(),
+            "vocabulary_dtype": self.token_dtype,
+            "oov_method": self.oov_method,
+        }
 
 
 def tokens_in(rows: Iterable[Any]) -> int:

@@ -209,6 +209,15 @@ class TextVectorization(Layer):
     def call(self, inputs: Any) -> Any:
         return self.lookup._encoded(_numbered(inputs, self))
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        kept = {name: value for name, value in config.items() if name != "vocabulary_size"}
+        return super().from_config(kept)
+
+    def load_assets(self, folder: str) -> None:
+        """Take the vocabulary from a file of Keras's; see `StringLookup`."""
+        self.lookup.load_assets(folder)
+
     def get_config(self) -> dict[str, Any]:
         inner = self.lookup.get_config()
         kept = ("max_tokens", "pad_to_max_tokens", "sparse", "vocabulary", "idf_weights")
