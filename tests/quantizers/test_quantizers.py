@@ -262,3 +262,21 @@ def test_calibration_data_is_in_no_copy_of_a_config():
     for twin in (copy.deepcopy(config), type(config).from_config(config.get_config())):
         assert twin.dataset is twin.tokenizer is twin.quantization_layer_structure is None
         assert twin.weight_bits == 4
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("shift", [-40.0, -2.0, 0.0, 2.0, 40.0])
+def test_numbers_of_one_sign_come_back(signed, bits, shift):
+    """Their zero points lie outside of the range, and may not fit into a byte."""
+    x = tk.constant(RNG.uniform(-1, 1, (5, 16)).astype("float32") + shift)
+    scale, zero, most = zero_points.compute_quantization_parameters(
+        x, bits=bits, per_channel=True, group_size=8, signed=signed
+    )
+    groups = np.arange(16) // 8
+    lowest = -(2 ** (bits - 1)) if signed else 0
+    shifts = np.repeat(zero.numpy().astype("float32"), 8, axis=1)
+    steps = np.repeat(scale.numpy(), 8, axis=1)
+    integers = np.clip(np.rint(x.numpy() / steps + shifts), lowest, lowest + float(most))
+    back = zero_points.dequantize_with_sz_map(integers, scale, zero, groups)
+    assert np.all(np.abs(back - x) <= 1.01 * steps)

@@ -34,7 +34,8 @@ def compute_quantization_parameters(
         signed: integers from `-2**(bits - 1)` on, int8; otherwise from 0 on, uint8.
 
     Returns:
-        Scales and zero points, shape (out_features, groups), and the greatest unsigned integer.
+        Scales and zero points, shape (out_features, groups), and the greatest unsigned integer. A
+        range whose zero point would not fit into its dtype is widened to hold 0.
 
     Raises:
         ValueError: there is nothing in `x`, or it is no matrix.
@@ -59,14 +60,15 @@ def compute_quantization_parameters(
     alike = ops.equal(least, most)
     least = ops.where(alike, ops.subtract(least, 1), least)
     most = ops.where(alike, ops.add(most, 1), most)
-    greatest = 2**bits - 1
-    scale = ops.divide(ops.add(ops.subtract(most, least), epsilon), greatest)
-    scale = ops.where(ops.less_equal(scale, 0), _LEAST_SCALE, scale)
-    lowest = -(2 ** (bits - 1)) if signed else 0
+    greatest, lowest = 2**bits - 1, -(2 ** (bits - 1)) if signed else 0
+    scale, zero = _lines(least, most, greatest, lowest, epsilon)
     if symmetric:
         zero = ops.full_like(scale, 2 ** (bits - 1) + lowest)
-    else:
-        zero = ops.add(ops.round(ops.divide(ops.negative(least), scale)), lowest)
+    else:  # a zero point that its dtype can't hold: the range has to reach to 0
+        far = ops.logical_or(zero < lowest, zero > (lowest + greatest if signed else 255))
+        least = ops.where(far, ops.minimum(least, 0.0), least)
+        most = ops.where(far, ops.maximum(most, 0.0), most)
+        scale, zero = _lines(least, most, greatest, lowest, epsilon)
     if signed:
         zero = ops.clip(zero, lowest, lowest + greatest)
     shape = (rows, groups) if groups > 1 else (-1, 1)
@@ -75,6 +77,13 @@ def compute_quantization_parameters(
         scale, zero = ops.tile(scale, (rows, 1)), ops.tile(zero, (rows, 1))
     kind = "int8" if signed else "uint8"
     return scale, ops.cast(zero, kind), ops.cast(greatest, compute_dtype)
+
+
+def _lines(least: Any, most: Any, greatest: int, lowest: int, epsilon: float) -> tuple[Any, Any]:
+    """The scale of a range, and the integer that stands for 0."""
+    scale = ops.divide(ops.add(ops.subtract(most, least), epsilon), greatest)
+    scale = ops.where(ops.less_equal(scale, 0), _LEAST_SCALE, scale)
+    return scale, ops.add(ops.round(ops.divide(ops.negative(least), scale)), lowest)
 
 
 def _ranges(x: Any, per_channel: bool, group_size: int) -> tuple[Any, Any, int]:

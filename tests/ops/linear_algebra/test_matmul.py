@@ -112,3 +112,17 @@ def test_int8_with_bools_stays_int8(op):
     small, bools = np.ones(3, "int8"), np.array([True, False, True])
     assert op(small, small).dtype == op(small, bools).dtype == op(bools, small).dtype == "int8"
     assert int(op(small, bools)) == 2
+
+
+@pytest.mark.parametrize("inner", [0, 1, 1024, 1025, 3000])
+@pytest.mark.parametrize("lowest", [-128, 127])  # all alike give the greatest sums
+@pytest.mark.parametrize("shape", [(2,), (3, 2)])
+def test_sums_of_int8_products_are_exact_whatever_their_number(inner, lowest, shape):
+    rng = np.random.default_rng(0)
+    a = np.where(rng.random((*shape, inner)) < 0.9, lowest, rng.integers(-128, 128)).astype("int8")
+    b = np.full((inner, 5), lowest, np.int8)
+    wanted = a.astype("int64") @ b.astype("int64")
+    got = ops.matmul(a, b)
+    assert got.dtype == "int32"
+    np.testing.assert_array_equal(got, wanted.astype("int32"))
+    np.testing.assert_array_equal(ops.einsum("...i,ij->...j", a, b), wanted.astype("int32"))

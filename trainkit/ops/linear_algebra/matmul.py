@@ -38,6 +38,9 @@ from trainkit.ops.math.elementwise import along, conjugated
 
 SHORT_FLOATS = frozenset(d.dtype for d in (dtypes.float16, dtypes.bfloat16))
 _INT8 = np.dtype(np.int8)
+_EXACT_SUMS = 1 << 10
+"""So many products of two int8 numbers are at most 2**24, up to which float32 has all integers."""
+
 _BY_DOT = frozenset(np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64))
 
 
@@ -69,7 +72,7 @@ def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
         wide = _matmul(np, x1.astype(np.float32), x2.astype(np.float32))
         return wide.astype(dtype)
     if dtype is _INT8 or dtype == _INT8:
-        return _matmul(xp, x1.astype(np.int32), x2.astype(np.int32))
+        return _int8_product(xp, x1, x2)
     return _matmul(xp, x1, x2)
 
 
@@ -82,6 +85,20 @@ def product(a: Array, b: Array) -> Array:
     if 1 < a.size <= MOST_BY_DOT >= b.size and a.flags.forc and b.flags.forc:
         return a.dot(b)
     return np.matmul(a, b)
+
+
+def _int8_product(xp: ArrayModule, a: Array, b: Array) -> Array:
+    """The product as int32, by BLAS in float32: sums of so few products are exact there."""
+    if min(a.ndim, b.ndim) < 2:
+        return _matmul(xp, a.astype(np.int32), b.astype(np.int32))
+    total: Any = None
+    for start in range(0, max(a.shape[-1], 1), _EXACT_SUMS):
+        end = start + _EXACT_SUMS
+        part = _matmul(
+            xp, a[..., start:end].astype(np.float32), b[..., start:end, :].astype(np.float32)
+        ).astype(np.int32)
+        total = part if total is None else total + part
+    return total
 
 
 def _matmul(xp: ArrayModule, a: Array, b: Array) -> Array:
