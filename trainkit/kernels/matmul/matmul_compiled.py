@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba.core import types
 from numba.extending import intrinsic
 
-from trainkit.kernels.jit.options import compiled
+from trainkit.kernels.jit.options import compiled, inlined
 from trainkit.kernels.jit.register_tiles import product_tiling
 from trainkit.kernels.jit.simd import Loop, Tile, literal
 
@@ -114,3 +114,22 @@ def add_product(x, x_step, x_next, w, w_step, depth, start, start_step, rows, y,
                 y_step,
                 width - f,
             )
+
+
+@inlined
+def add_rows(x, w, start, y, rows, depth, width):
+    """Write start + x @ w to y, each a pair of an address and the numbers from row to row.
+
+    Numbers of a row lie side by side; else as `add_product`.
+    """
+    (x_at, x_row), (w_at, w_row), (start_at, start_row), (y_at, y_row) = x, w, start, y
+    steps = 4 * x_row, 4 * w_row, 4 * start_row, 4 * y_row
+    add_product(
+        x_at, steps[0], 4, w_at, steps[1], depth, start_at, steps[2], rows, y_at, steps[3], width
+    )
+
+
+@inlined
+def behind(matrix, count):
+    """Such a pair that begins so many numbers later."""
+    return matrix[0] + 4 * count, matrix[1]

@@ -1,4 +1,4 @@
-"""GRU over whole sequences, each worker with some samples, as `compiled.recurrent` does LSTM."""
+"""GRU over whole sequences, each worker with some samples, as `lstm_compiled` does LSTM."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
-from trainkit.kernels.matmul.matmul_compiled import add_product
+from trainkit.kernels.matmul.matmul_compiled import add_rows, behind
+from trainkit.kernels.recurrent.lstm_compiled import take_before
 from trainkit.kernels.threads.parallel_for import chunk_range
 
 
@@ -20,26 +21,14 @@ def gru(part, parts, projected, kernel, bias, hidden, gates, state, z):
     units = state.shape[2]
     width = 3 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
+    weights, offsets = (kernel.ctypes.data, width), (bias.ctypes.data, 0)
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
         here = min(samples, batch - worker * samples)
-        before, sums = state[worker].ctypes.data, z[worker].ctypes.data
+        before, sums = (state[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for t in range(steps):
-            add_product(
-                before,
-                4 * units,
-                4,
-                kernel.ctypes.data,
-                4 * width,
-                units,
-                bias.ctypes.data,
-                0,
-                here,
-                sums,
-                4 * width,
-                width,
-            )
+            add_rows(before, weights, offsets, sums, here, units, width)
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -65,27 +54,15 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, ke
     units = state.shape[2]
     width = 3 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
+    weights = kernel.ctypes.data, width
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
         here = min(samples, batch - worker * samples)
-        before, sums = state[worker].ctypes.data, z[worker].ctypes.data
+        before, sums = (state[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for t in range(steps):
-            given = projected[worker * samples, t].ctypes.data
-            add_product(
-                before,
-                4 * units,
-                4,
-                kernel.ctypes.data,
-                4 * width,
-                units,
-                given,
-                4 * steps * width,
-                here,
-                sums,
-                4 * width,
-                2 * units,
-            )
+            given = projected[worker * samples, t].ctypes.data, steps * width
+            add_rows(before, weights, given, sums, here, units, 2 * units)
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -97,20 +74,9 @@ def gru_reset_before(part, parts, projected, kernel, hidden, gates, state, z, ke
                     gates[n, t, u] = update
                     gates[n, t, units + u] = reset
                     gates[n, t, 3 * units + u] = share
-            add_product(
-                kept[worker].ctypes.data,
-                4 * units,
-                4,
-                kernel.ctypes.data + 8 * units,
-                4 * width,
-                units,
-                given + 8 * units,
-                4 * steps * width,
-                here,
-                sums + 8 * units,
-                4 * width,
-                units,
-            )
+            shares = kept[worker].ctypes.data, units
+            of_new, new_sums = behind(given, 2 * units), behind(sums, 2 * units)
+            add_rows(shares, behind(weights, 2 * units), of_new, new_sums, here, units, units)
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -134,21 +100,17 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
     width = 3 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
+    weights = turned.ctypes.data, units
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
         here = min(samples, batch - worker * samples)
-        back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
+        back, grad = (dh[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for after in range(steps):
             t = steps - 1 - after
             for q in range(here):
                 n = worker * samples + q
-                if t:
-                    for u in range(units):
-                        room[worker, q, u] = hidden[n, t - 1, u]
-                else:
-                    for u in range(units):
-                        room[worker, q, u] = first[n, u]
+                take_before(room, hidden, first, worker, q, n, t)
                 for u in range(units):
                     dh[worker, q, u] += by_hidden[n, t, u]
                 for u in range(units):
@@ -167,20 +129,7 @@ def gru_gradient(part, parts, by_hidden, first, turned, hidden, gates, grads, sh
                     grads[n, t, 2 * units + u] = room[worker, q, u]
                 for u in range(units):
                     shares[n, t, u] = z[worker, q, 2 * units + u]
-            add_product(
-                grad,
-                4 * width,
-                4,
-                turned.ctypes.data,
-                4 * units,
-                width,
-                back,
-                4 * units,
-                here,
-                back,
-                4 * units,
-                units,
-            )
+            add_rows(grad, weights, back, back, here, width, units)
 
 
 @by_parts(CUBE, MATRIX, MATRIX, *[CUBE] * 7, VECTOR, apart=True)
@@ -195,21 +144,17 @@ def gru_reset_before_gradient(
     width = 3 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
+    weights, zeros = (turned.ctypes.data, units), (none.ctypes.data, 0)
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
         here = min(samples, batch - worker * samples)
-        back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
+        back, grad = (dh[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for after in range(steps):
             t = steps - 1 - after
             for q in range(here):
                 n = worker * samples + q
-                if t:
-                    for u in range(units):
-                        room[worker, q, u] = hidden[n, t - 1, u]
-                else:
-                    for u in range(units):
-                        room[worker, q, u] = first[n, u]
+                take_before(room, hidden, first, worker, q, n, t)
                 for u in range(units):
                     dh[worker, q, u] += by_hidden[n, t, u]
                 for u in range(units):
@@ -218,20 +163,9 @@ def gru_reset_before_gradient(
                     z[worker, q, u] = by_h * (earlier - new) * update * (one - update)
                     z[worker, q, 2 * units + u] = by_h * (one - update) * (one - new * new)
                     dh[worker, q, u] = by_h * update
-            add_product(
-                grad + 8 * units,
-                4 * width,
-                4,
-                turned.ctypes.data + 8 * units * units,
-                4 * units,
-                units,
-                none.ctypes.data,
-                0,
-                here,
-                kept[worker].ctypes.data,
-                4 * units,
-                units,
-            )
+            by_new, of_new = behind(grad, 2 * units), behind(weights, 2 * units * units)
+            by_share_rows = kept[worker].ctypes.data, units
+            add_rows(by_new, of_new, zeros, by_share_rows, here, units, units)
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -241,17 +175,4 @@ def gru_reset_before_gradient(
                     dh[worker, q, u] += by_share * reset
                 for u in range(width):
                     grads[n, t, u] = z[worker, q, u]
-            add_product(
-                grad,
-                4 * width,
-                4,
-                turned.ctypes.data,
-                4 * units,
-                2 * units,
-                back,
-                4 * units,
-                here,
-                back,
-                4 * units,
-                units,
-            )
+            add_rows(grad, weights, back, back, here, 2 * units, units)

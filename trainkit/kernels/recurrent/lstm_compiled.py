@@ -11,8 +11,20 @@ import numpy as np
 
 from trainkit.kernels.elementwise.vector_math import sigmoid, tanh
 from trainkit.kernels.jit.builders import CUBE, MATRIX, VECTOR, by_parts
-from trainkit.kernels.matmul.matmul_compiled import add_product
+from trainkit.kernels.jit.options import inlined
+from trainkit.kernels.matmul.matmul_compiled import add_rows
 from trainkit.kernels.threads.parallel_for import chunk_range
+
+
+@inlined
+def take_before(room, states, first, worker, q, n, t):
+    """Put the state of sample n before step t, `first` before all, into a row of `room`."""
+    if t:
+        for u in range(room.shape[2]):
+            room[worker, q, u] = states[n, t - 1, u]
+    else:
+        for u in range(room.shape[2]):
+            room[worker, q, u] = first[n, u]
 
 
 @by_parts(CUBE, MATRIX, *[CUBE] * 6, apart=True)
@@ -25,26 +37,15 @@ def lstm(part, parts, projected, kernel, hidden, memory, gates, state, cell, z):
     units = state.shape[2]
     width = 4 * units
     batch, steps, samples = projected.shape[0], projected.shape[1], state.shape[1]
+    weights = kernel.ctypes.data, width
     first_worker, last_worker = chunk_range(part, parts, state.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
         here = min(samples, batch - worker * samples)
-        before, sums = state[worker].ctypes.data, z[worker].ctypes.data
+        before, sums = (state[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for t in range(steps):
-            add_product(
-                before,
-                4 * units,
-                4,
-                kernel.ctypes.data,
-                4 * width,
-                units,
-                projected[worker * samples, t].ctypes.data,
-                4 * steps * width,
-                here,
-                sums,
-                4 * width,
-                width,
-            )
+            given = projected[worker * samples, t].ctypes.data, steps * width
+            add_rows(before, weights, given, sums, here, units, width)
             for q in range(here):
                 n = worker * samples + q
                 for u in range(units):
@@ -79,11 +80,12 @@ def lstm_gradient(
     width = 4 * units
     batch, steps, samples = gates.shape[0], gates.shape[1], dh.shape[1]
     one = np.float32(1)
+    weights = turned.ctypes.data, units
     first_worker, last_worker = chunk_range(part, parts, dh.shape[0], 1)
     for number in range(first_worker, last_worker):
         worker = np.int64(number)
         here = min(samples, batch - worker * samples)
-        back, grad = dh[worker].ctypes.data, z[worker].ctypes.data
+        back, grad = (dh[worker].ctypes.data, units), (z[worker].ctypes.data, width)
         for q in range(here):
             n = worker * samples + q
             for u in range(units):
@@ -95,12 +97,7 @@ def lstm_gradient(
                 if by_memory.shape[0]:
                     for u in range(units):
                         dc[worker, q, u] += by_memory[n, t, u]
-                if t:
-                    for u in range(units):
-                        room[worker, q, u] = memory[n, t - 1, u]
-                else:
-                    for u in range(units):
-                        room[worker, q, u] = first[n, u]
+                take_before(room, memory, first, worker, q, n, t)
                 for u in range(units):
                     i, f = gates[n, t, u], gates[n, t, units + u]
                     g, o = gates[n, t, 2 * units + u], gates[n, t, 3 * units + u]
@@ -120,18 +117,5 @@ def lstm_gradient(
             given, apart = none.ctypes.data, 0
             if t:
                 given = by_hidden[worker * samples, t - 1].ctypes.data
-                apart = 4 * steps * units
-            add_product(
-                grad,
-                4 * width,
-                4,
-                turned.ctypes.data,
-                4 * units,
-                width,
-                given,
-                apart,
-                here,
-                back,
-                4 * units,
-                units,
-            )
+                apart = steps * units
+            add_rows(grad, weights, (given, apart), back, here, width, units)
