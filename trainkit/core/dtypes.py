@@ -164,7 +164,12 @@ _FLOATX = "float32"
 
 
 def floatx() -> str:
-    """The name of the default floating type: `"float32"` unless `set_floatx` changed it."""
+    """The name of the default floating type: `"float32"` unless `set_floatx` changed it.
+
+    Example:
+        >>> tk.keras.config.floatx()
+        'float32'
+    """
     return _FLOATX
 
 
@@ -176,6 +181,12 @@ def set_floatx(value: str) -> None:
 
     Raises:
         ValueError: `value` is another type.
+
+    Example:
+        >>> tk.keras.config.set_floatx("float64")
+        >>> tk.ops.ones((2,)).dtype.name
+        'float64'
+        >>> tk.keras.config.set_floatx("float32")
     """
     global _FLOATX
     allowed = ("float16", "bfloat16", "float32", "float64")

@@ -257,6 +257,9 @@ def assert_same_structure(a: Any, b: Any, check_types: bool | None = None) -> No
 
     Raises:
         ValueError: they differ.
+
+    Example:
+        >>> tk.keras.tree.assert_same_structure([1, {"a": 2}], [3, {"a": 4}])
     """
     if check_types is not None:
         warnings.warn(
@@ -273,6 +276,9 @@ def assert_same_paths(a: Any, b: Any) -> None:
 
     Raises:
         ValueError: they differ; the paths are named.
+
+    Example:
+        >>> tk.keras.tree.assert_same_paths([1, {"a": 2}], (3, {"a": 4}))
     """
     of_a, of_b = ([path for path, _ in _leaves_by_path(s, ())] for s in (a, b))
     only_a, only_b = [p for p in of_a if p not in of_b], [p for p in of_b if p not in of_a]

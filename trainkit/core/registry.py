@@ -77,6 +77,10 @@ class CustomObjectScope:
 
     Args:
         custom_objects: them by name.
+
+    Example:
+        >>> with tk.utils.CustomObjectScope({"double": lambda x: 2 * x}):
+        ...     layer = tk.layers.Activation("double")
     """
 
     def __init__(self, custom_objects: dict[str, Any] | None) -> None:
@@ -91,7 +95,12 @@ class CustomObjectScope:
 
 
 def get_custom_objects() -> dict[str, Any]:
-    """The classes and functions that every config may name; add to it to register more."""
+    """The classes and functions that every config may name; add to it to register more.
+
+    Example:
+        >>> isinstance(tk.utils.get_custom_objects(), dict)
+        True
+    """
     return _GLOBAL_CUSTOM
 
 
@@ -265,6 +274,10 @@ def serialize_object(target: Any) -> Any:
 
     Raises:
         TypeError: `target` is an object without `get_config`, or whose `get_config` gives no dict.
+
+    Example:
+        >>> tk.utils.serialize_keras_object(tk.layers.Dense(3))["class_name"]
+        'Dense'
     """
     if _SHARED.objects is not None and _SHARED.counts is None:
         return _with_shared_marked(target)
@@ -354,6 +367,11 @@ def deserialize_object(
     Raises:
         ConfigError: a config names a class that nobody registered, holds code, or can't be read.
             It is a `ValueError` and a `TypeError`.
+
+    Example:
+        >>> config = tk.utils.serialize_keras_object(tk.layers.Dense(3))
+        >>> tk.utils.deserialize_keras_object(config).units
+        3
     """
     mode = in_safe_mode()
     with CustomObjectScope(custom_objects), SafeModeScope(safe_mode if mode is None else mode):

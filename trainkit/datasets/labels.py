@@ -49,6 +49,10 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
 
     Returns:
         A NumPy array like `x`.
+
+    Example:
+        >>> tk.utils.normalize(np.array([[3.0, 4.0]]))
+        array([[0.6, 0.8]])
     """
     vectors = np.atleast_1d(np.asarray(x))
     norms = np.atleast_1d(np.linalg.norm(vectors, order, axis))

@@ -87,6 +87,11 @@ def split_dataset(
 
     Raises:
         ValueError: no size is given, or the sizes do not fit the number of elements.
+
+    Example:
+        >>> train, test = tk.utils.split_dataset(np.arange(10), left_size=0.8)
+        >>> len(train), len(test)
+        (8, 2)
     """
     whole = dataset if isinstance(dataset, Dataset) else Dataset.from_tensor_slices(dataset)
     count = len(whole)

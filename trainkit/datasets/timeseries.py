@@ -82,6 +82,13 @@ def timeseries_dataset_from_array(
 
     Raises:
         ValueError: a number does not fit the data.
+
+    Example:
+        >>> x = np.arange(6)
+        >>> batches = tk.utils.timeseries_dataset_from_array(x, None, 3, batch_size=2)
+        >>> next(iter(batches)).numpy()
+        array([[0, 1, 2],
+               [1, 2, 3]])
     """
     data = np.asarray(structure.leaf_array(data))
     targets = None if targets is None else np.asarray(structure.leaf_array(targets))

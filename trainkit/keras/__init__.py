@@ -124,7 +124,12 @@ sys.meta_path.insert(0, _SecondNames())
 
 
 def version() -> str:
-    """The version of Keras whose names and file layout these are."""
+    """The version of Keras whose names and file layout these are.
+
+    Example:
+        >>> tk.keras.version().split(".")[0]
+        '3'
+    """
     return __version__
 
 

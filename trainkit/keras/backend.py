@@ -27,6 +27,10 @@ def standardize_dtype(dtype: Any) -> str:
 
     Raises:
         ValueError: it is none.
+
+    Example:
+        >>> tk.utils.standardize_dtype("float32")
+        'float32'
     """
     if dtype is None:
         return floatx()
@@ -43,6 +47,10 @@ def result_type(*dtypes: Any) -> str:
 
     Raises:
         ValueError: one is no element type.
+
+    Example:
+        >>> tk.keras.backend.result_type("int32", "float16")
+        'float16'
     """
     given = [floatx() if dtype is None else dtype for dtype in dtypes] or [floatx()]
     try:
@@ -57,6 +65,9 @@ def clear_session(free_memory: bool = True) -> None:
     Args:
         free_memory: whether Python's garbage collector runs, too; models that nothing holds any
             more go away by themselves, but for those in a cycle.
+
+    Example:
+        >>> tk.utils.clear_session()
     """
     _reset_names()
     if free_memory:
@@ -64,20 +75,40 @@ def clear_session(free_memory: bool = True) -> None:
 
 
 def is_keras_tensor(x: Any) -> bool:
-    """Whether `x` is a symbolic tensor of a model being drawn up."""
+    """Whether `x` is a symbolic tensor of a model being drawn up.
+
+    Example:
+        >>> tk.utils.is_keras_tensor(tk.Input((4,)))
+        True
+    """
     return isinstance(x, _KerasTensor)
 
 
 def is_float_dtype(dtype: Any) -> bool:
-    """Whether an element type is floating."""
+    """Whether an element type is floating.
+
+    Example:
+        >>> tk.keras.backend.is_float_dtype("float16")
+        True
+    """
     return _as_dtype(dtype).is_floating
 
 
 def is_int_dtype(dtype: Any) -> bool:
-    """Whether an element type is an integer."""
+    """Whether an element type is an integer.
+
+    Example:
+        >>> tk.keras.backend.is_int_dtype("uint8")
+        True
+    """
     return _as_dtype(dtype).is_integer
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether `x` is a tensor or a variable."""
+    """Whether `x` is a tensor or a variable.
+
+    Example:
+        >>> tk.keras.backend.is_tensor(tk.ones(2))
+        True
+    """
     return _is_tensor(x)

@@ -37,7 +37,12 @@ from trainkit.ops.neural.normalization import EPSILON as _EPSILON
 
 
 def backend() -> str:
-    """The name of what computes: always `"trainkit"`."""
+    """The name of what computes: always `"trainkit"`.
+
+    Example:
+        >>> tk.keras.config.backend()
+        'trainkit'
+    """
     return "trainkit"
 
 
@@ -58,12 +63,22 @@ def set_backend(backend: str) -> None:
 
 
 def is_nnx_enabled() -> bool:
-    """Whether layers are modules of Flax's NNX: never, for there is no JAX."""
+    """Whether layers are modules of Flax's NNX: never, for there is no JAX.
+
+    Example:
+        >>> tk.keras.config.is_nnx_enabled()
+        False
+    """
     return False
 
 
 def epsilon() -> float:
-    """The number that keeps losses and norms from dividing by 0: 1e-7."""
+    """The number that keeps losses and norms from dividing by 0: 1e-7.
+
+    Example:
+        >>> tk.keras.config.epsilon()
+        1e-07
+    """
     return _EPSILON
 
 

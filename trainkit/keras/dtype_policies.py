@@ -21,7 +21,12 @@ from trainkit.layers.quantized.quantized_policies import TernaryDTypePolicy as T
 
 
 def serialize(dtype_policy: DTypePolicy) -> dict[str, Any]:
-    """A policy as a dict that `deserialize` reads."""
+    """A policy as a dict that `deserialize` reads.
+
+    Example:
+        >>> tk.dtype_policies.serialize(tk.layers.DTypePolicy("float32"))["class_name"]
+        'DTypePolicy'
+    """
     described: dict[str, Any] = _serialize_object(dtype_policy)
     return described
 
@@ -35,6 +40,11 @@ def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> DT
 
     Raises:
         ValueError: the config names no policy.
+
+    Example:
+        >>> config = tk.dtype_policies.serialize(tk.layers.DTypePolicy("float16"))
+        >>> tk.dtype_policies.deserialize(config).name
+        'float16'
     """
     policy: DTypePolicy = _POLICIES.deserialize(config, custom_objects)
     return policy

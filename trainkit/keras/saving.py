@@ -57,6 +57,10 @@ def save_weights(
 
     Raises:
         ValueError: the path ends otherwise, or the model has no weights yet.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> tk.saving.save_weights(model, "model.weights.h5")
     """
     path = os.fsdecode(filepath)
     endings = (".weights.h5",) if max_shard_size is None else (".weights.json", ".weights.h5")
@@ -88,6 +92,11 @@ def load_weights(
     Raises:
         ValueError: the path ends otherwise, or an argument does not go with it.
         CheckpointError: the file is damaged, or does not fit; nothing is changed.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])
+        >>> model.save_weights("model.weights.h5")
+        >>> tk.saving.load_weights(model, "model.weights.h5")
     """
     path = os.fsdecode(filepath)
     if not path.endswith((".h5", ".hdf5", ".weights.json", ".keras")):

@@ -126,6 +126,11 @@ def source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
 
     Raises:
         ValueError: it is no symbolic tensor.
+
+    Example:
+        >>> x = tk.Input((4,))
+        >>> len(tk.utils.get_source_inputs(tk.layers.Dense(2)(x)))
+        1
     """
     found: dict[int, KerasTensor] = {}
     waiting, seen = _checked([tensor], "tensor"), set()

@@ -44,6 +44,11 @@ class KerasFileEditor:
         ValueError: the name ends otherwise.
         NotFoundError: there is no such file.
         CheckpointError: the file is damaged or hostile.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2, name="head")])
+        >>> model.save_weights("model.weights.h5")
+        >>> editor = tk.saving.KerasFileEditor("model.weights.h5")
     """
 
     def __init__(self, filepath: str | os.PathLike[str]) -> None:

@@ -14,7 +14,13 @@ class _Mode:
 
 
 def enable_interactive_logging() -> None:
-    """Let training, summaries and callbacks write to `sys.stdout`, as they do at the start."""
+    """Let training, summaries and callbacks write to `sys.stdout`, as they do at the start.
+
+    Example:
+        >>> tk.utils.enable_interactive_logging()
+        >>> tk.utils.is_interactive_logging_enabled()
+        True
+    """
     _Mode.interactive = True
 
 
@@ -22,12 +28,23 @@ def disable_interactive_logging() -> None:
     """Let training, summaries and callbacks write to the log `"trainkit"`, at the level INFO.
 
     Bars are then not drawn in place: each time they have something to say, they say it in a line.
+
+    Example:
+        >>> tk.utils.disable_interactive_logging()
+        >>> tk.utils.is_interactive_logging_enabled()
+        False
+        >>> tk.utils.enable_interactive_logging()
     """
     _Mode.interactive = False
 
 
 def is_interactive_logging_enabled() -> bool:
-    """Whether messages go to `sys.stdout`, not to the log."""
+    """Whether messages go to `sys.stdout`, not to the log.
+
+    Example:
+        >>> tk.utils.is_interactive_logging_enabled()
+        True
+    """
     return _Mode.interactive
 
 

@@ -58,6 +58,9 @@ def set_random_seed(seed: int) -> None:
 
     Raises:
         ValueError: it is out of range.
+
+    Example:
+        >>> tk.utils.set_random_seed(1)
     """
     if not 0 <= seed < 2**32:
         raise ValueError(f"set_random_seed: the seed must be in [0, 2**32), got {seed}")

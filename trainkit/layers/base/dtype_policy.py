@@ -113,6 +113,12 @@ class DTypePolicyMap(DTypePolicy, MutableMapping[str, DTypePolicy]):
     Raises:
         ValueError: the default is a map itself.
         TypeError: `policy_map` is no dict.
+
+    Example:
+        >>> policies = tk.dtype_policies.DTypePolicyMap()
+        >>> policies["encoder/dense"] = tk.layers.DTypePolicy("mixed_bfloat16")
+        >>> policies["encoder/dense"].compute_dtype
+        'bfloat16'
     """
 
     def __init__(self, default_policy: Any = None, policy_map: Any = None) -> None:
@@ -206,7 +212,12 @@ _CHOSEN: list[DTypePolicy] = []
 
 
 def dtype_policy() -> DTypePolicy:
-    """The policy of layers that name none: float32 unless `set_dtype_policy` changed it."""
+    """The policy of layers that name none: float32 unless `set_dtype_policy` changed it.
+
+    Example:
+        >>> tk.mixed_precision.dtype_policy().name
+        'float32'
+    """
     return _CHOSEN[0] if _CHOSEN else DTypePolicy(dtypes.floatx())
 
 
@@ -218,6 +229,12 @@ def set_dtype_policy(policy: Any) -> None:
 
     Raises:
         ValueError: it is neither.
+
+    Example:
+        >>> tk.mixed_precision.set_dtype_policy("mixed_bfloat16")
+        >>> tk.layers.Dense(2).compute_dtype
+        'bfloat16'
+        >>> tk.mixed_precision.set_dtype_policy("float32")
     """
     if policy is not None and not isinstance(policy, str | dict | DTypePolicy):
         raise InvalidArgumentError(f"set_dtype_policy takes a policy or its name, got {policy!r}")
@@ -237,6 +254,10 @@ def policy_of(dtype: Any) -> DTypePolicy:
 
     Raises:
         ValueError: it names neither a policy nor a dtype.
+
+    Example:
+        >>> tk.dtype_policies.get("mixed_float16").compute_dtype
+        'float16'
     """
     if dtype is None:
         return dtype_policy()

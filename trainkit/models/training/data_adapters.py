@@ -26,6 +26,11 @@ def unpack(data: Any) -> tuple[Any, Any, Any]:
 
     Raises:
         ValueError: it has more than three parts, or none.
+
+    Example:
+        >>> x, y, weights = tk.utils.unpack_x_y_sample_weight((1, 2))
+        >>> weights is None
+        True
     """
     if not isinstance(data, tuple | list):
         return data, None, None
@@ -40,6 +45,10 @@ def pack(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
     """Inputs, targets and weights as the one thing that a step is given; see `unpack`.
 
     Without targets it is the inputs alone, which stand in a tuple if they are a list or a tuple.
+
+    Example:
+        >>> len(tk.utils.pack_x_y_sample_weight(tk.ones(2), tk.ones(2)))
+        2
     """
     if y is None:
         return (x,) if isinstance(x, list | tuple) else x

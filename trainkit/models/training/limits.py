@@ -8,7 +8,11 @@ _BOUNDS: dict[str, int | None] = {"epochs": None, "steps": None}
 
 
 def max_epochs() -> int | None:
-    """How many epochs `fit` trains at most; `None` for any number."""
+    """How many epochs `fit` trains at most; `None` for any number.
+
+    Example:
+        >>> tk.keras.config.max_epochs()
+    """
     return _BOUNDS["epochs"]
 
 
@@ -20,12 +24,22 @@ def set_max_epochs(max_epochs: int | None) -> None:
 
     Raises:
         ValueError: it is none of these.
+
+    Example:
+        >>> tk.keras.config.set_max_epochs(2)
+        >>> tk.keras.config.max_epochs()
+        2
+        >>> tk.keras.config.set_max_epochs(None)
     """
     _BOUNDS["epochs"] = _checked(max_epochs, "max_epochs")
 
 
 def max_steps_per_epoch() -> int | None:
-    """How many batches an epoch, an evaluation or a prediction takes at most."""
+    """How many batches an epoch, an evaluation or a prediction takes at most.
+
+    Example:
+        >>> tk.keras.config.max_steps_per_epoch()
+    """
     return _BOUNDS["steps"]
 
 
@@ -37,6 +51,12 @@ def set_max_steps_per_epoch(max_steps_per_epoch: int | None) -> None:
 
     Raises:
         ValueError: it is none of these.
+
+    Example:
+        >>> tk.keras.config.set_max_steps_per_epoch(2)
+        >>> tk.keras.config.max_steps_per_epoch()
+        2
+        >>> tk.keras.config.set_max_steps_per_epoch(None)
     """
     _BOUNDS["steps"] = _checked(max_steps_per_epoch, "max_steps_per_epoch")
 

@@ -68,6 +68,12 @@ def transpose(x: Any, axes: Any = None) -> Tensor:
 
     Raises:
         ShapeError: `axes` does not name each axis once.
+
+    Example:
+        >>> tk.ops.transpose([[1, 2, 3], [4, 5, 6]]).numpy()
+        array([[1, 4],
+               [2, 5],
+               [3, 6]], dtype=int32)
     """
     if axes is None:
         result: Tensor = _transpose(x)
@@ -98,6 +104,10 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
 
     Raises:
         ShapeError: an axis is out of range.
+
+    Example:
+        >>> tk.ops.swapaxes(tk.ones((2, 3, 4)), 0, 2).shape
+        TensorShape([4, 3, 2])
     """
     x = as_tensor(x)
     rank = len(x.shape)
@@ -119,6 +129,10 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
 
     Raises:
         ShapeError: an axis is out of range or named twice, or the numbers of axes differ.
+
+    Example:
+        >>> tk.ops.moveaxis(tk.ones((2, 3, 4)), 0, -1).shape
+        TensorShape([3, 4, 2])
     """
     x = as_tensor(x)
     rank = len(x.shape)
@@ -169,6 +183,10 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
 
     Raises:
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> tk.ops.expand_dims([1, 2], 0).shape
+        TensorShape([1, 2])
     """
     result: Tensor = _expand_dims(x, axis=_axes(axis))
     return result
@@ -222,6 +240,10 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
     Raises:
         ShapeError: an axis is out of range or its size is not 1; that of a model's symbol must be
             known.
+
+    Example:
+        >>> tk.ops.squeeze(tk.ones((1, 2, 1))).shape
+        TensorShape([2])
     """
     if axis is None:
         x = as_tensor(x)

@@ -99,6 +99,11 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
 
     Raises:
         ShapeError: the shape of `x` does not broadcast to `shape`.
+
+    Example:
+        >>> tk.ops.broadcast_to([1, 2], (2, 2)).numpy()
+        array([[1, 2],
+               [1, 2]], dtype=int32)
     """
     sizes, tensors = sizes_of(shape, "broadcast_to")
     if tensors:

@@ -105,6 +105,10 @@ def concatenate(xs: Any, axis: int | None = 0) -> Tensor:
 
     Raises:
         ShapeError: the other sizes differ, or there are no tensors.
+
+    Example:
+        >>> tk.ops.concatenate([[1, 2], [3]]).numpy()
+        array([1, 2, 3], dtype=int32)
     """
     if axis is None:
         xs, axis = [ravel(x) for x in xs], 0
@@ -117,6 +121,10 @@ def append(x1: Any, x2: Any, axis: int | None = None) -> Tensor:
 
     Raises:
         ShapeError: sizes other than that of `axis` differ.
+
+    Example:
+        >>> tk.ops.append([1, 2], [3]).numpy()
+        array([1, 2, 3], dtype=int32)
     """
     return concatenate([x1, x2], axis=axis)
 
@@ -263,6 +271,10 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]
 
     Raises:
         ShapeError: fewer than one piece, or `axis` is out of range.
+
+    Example:
+        >>> [x.numpy() for x in tk.ops.array_split([1, 2, 3], 2)]
+        [array([1, 2], dtype=int32), array([3], dtype=int32)]
     """
     x = as_tensor(x)
     if np.ndim(indices_or_sections):
@@ -317,6 +329,11 @@ def stack(x: Any, axis: int = 0) -> Tensor:
 
     Raises:
         ShapeError: shapes differ, there are no tensors, or `axis` is out of range.
+
+    Example:
+        >>> tk.ops.stack([[1, 2], [3, 4]]).numpy()
+        array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     items = unstack(x) if is_tensor(x) else x
     result: Tensor = _stack(*items, axis=axis)
@@ -360,6 +377,10 @@ def unstack(x: Any, num: int | None = None, axis: int = 0) -> list[Tensor]:
 
     Raises:
         ShapeError: `num` is not the size of the axis, or the size is unknown and `num` not given.
+
+    Example:
+        >>> [x.numpy() for x in tk.ops.unstack([[1, 2], [3, 4]])]
+        [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
     """
     x = as_tensor(x)
     if num is None:
@@ -386,19 +407,34 @@ def _items(xs: Any) -> Any:
 
 
 def atleast_1d(x: Any) -> Tensor:
-    """`x`, a scalar as a vector of one element."""
+    """`x`, a scalar as a vector of one element.
+
+    Example:
+        >>> tk.ops.atleast_1d(3.0).shape
+        TensorShape([1])
+    """
     x = as_tensor(x)
     return x if len(x.shape) else reshape(x, (1,))
 
 
 def atleast_2d(x: Any) -> Tensor:
-    """`x`, a scalar or vector as a matrix of one row."""
+    """`x`, a scalar or vector as a matrix of one row.
+
+    Example:
+        >>> tk.ops.atleast_2d([1.0, 2.0]).shape
+        TensorShape([1, 2])
+    """
     x = atleast_1d(x)
     return expand_dims(x, 0) if len(x.shape) == 1 else x
 
 
 def atleast_3d(x: Any) -> Tensor:
-    """`x` with three axes at least: (n,) becomes (1, n, 1), (n, m) becomes (n, m, 1)."""
+    """`x` with three axes at least: (n,) becomes (1, n, 1), (n, m) becomes (n, m, 1).
+
+    Example:
+        >>> tk.ops.atleast_3d([1.0, 2.0]).shape
+        TensorShape([1, 2, 1])
+    """
     x = atleast_2d(x)
     return expand_dims(x, 2) if len(x.shape) == 2 else x
 
@@ -408,6 +444,10 @@ def hstack(xs: Any) -> Tensor:
 
     Raises:
         ShapeError: the other sizes differ.
+
+    Example:
+        >>> tk.ops.hstack([[1, 2], [3]]).numpy()
+        array([1, 2, 3], dtype=int32)
     """
     items = _at_least(xs, 1)
     return concatenate(items, axis=0 if items and len(items[0].shape) == 1 else 1)
@@ -418,6 +458,11 @@ def column_stack(xs: Any) -> Tensor:
 
     Raises:
         ShapeError: the other sizes differ.
+
+    Example:
+        >>> tk.ops.column_stack([[1, 2], [3, 4]]).numpy()
+        array([[1, 3],
+               [2, 4]], dtype=int32)
     """
     columns = [x if len(x.shape) > 1 else reshape(x, (-1, 1)) for x in map(as_tensor, xs)]
     return concatenate(columns, axis=1)
@@ -428,6 +473,11 @@ def vstack(xs: Any) -> Tensor:
 
     Raises:
         ShapeError: the other sizes differ.
+
+    Example:
+        >>> tk.ops.vstack([[1, 2], [3, 4]]).numpy()
+        array([[1, 2],
+               [3, 4]], dtype=int32)
     """
     return concatenate(_at_least(xs, 2), axis=0)
 
@@ -437,6 +487,10 @@ def dstack(xs: Any) -> Tensor:
 
     Raises:
         ShapeError: the other sizes differ.
+
+    Example:
+        >>> tk.ops.dstack([[1, 2], [3, 4]]).shape
+        TensorShape([1, 2, 2])
     """
     return concatenate(_at_least(xs, 3), axis=2)
 
@@ -446,6 +500,10 @@ def hsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
 
     Raises:
         ShapeError: `x` is a scalar, or the axis does not divide into that many pieces.
+
+    Example:
+        >>> [x.shape for x in tk.ops.hsplit(tk.ones((2, 4)), 2)]
+        [TensorShape([2, 2]), TensorShape([2, 2])]
     """
     x = as_tensor(x)
     return split(x, indices_or_sections, axis=0 if len(x.shape) == 1 else 1)
@@ -456,6 +514,10 @@ def vsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
 
     Raises:
         ShapeError: the rank is less, or the axis does not divide into that many pieces.
+
+    Example:
+        >>> [x.shape for x in tk.ops.vsplit(tk.ones((4, 2)), 2)]
+        [TensorShape([2, 2]), TensorShape([2, 2])]
     """
     return split(_of_rank(x, 2, "vsplit"), indices_or_sections, axis=0)
 
@@ -465,6 +527,10 @@ def dsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
 
     Raises:
         ShapeError: the rank is less, or the axis does not divide into that many pieces.
+
+    Example:
+        >>> [x.shape for x in tk.ops.dsplit(tk.ones((1, 2, 4)), 2)]
+        [TensorShape([1, 2, 2]), TensorShape([1, 2, 2])]
     """
     return split(_of_rank(x, 3, "dsplit"), indices_or_sections, axis=2)
 

@@ -36,6 +36,10 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
 
     Raises:
         InvalidArgumentError: a nested list is ragged, or `sparse` or `ragged` is true.
+
+    Example:
+        >>> tk.ops.convert_to_tensor([1.0, 2.0]).shape
+        TensorShape([2])
     """
     if sparse or ragged:
         raise InvalidArgumentError(
@@ -57,6 +61,10 @@ def array(x: Any, dtype: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a nested list is ragged.
+
+    Example:
+        >>> tk.ops.array([1, 2], dtype="float32").numpy()
+        array([1., 2.], dtype=float32)
     """
     return convert_to_tensor(x, dtype)
 
@@ -94,6 +102,10 @@ def convert_to_numpy(x: Any) -> Any:
 
     Raises:
         TypeError: `x` is symbolic and has no values.
+
+    Example:
+        >>> tk.ops.convert_to_numpy(tk.ones((2,)))
+        array([1., 1.], dtype=float32)
     """
     if is_tensor(x):
         return np.array(x)
@@ -123,6 +135,10 @@ def copy(x: Any) -> Tensor:
 
     Returns:
         A tensor like `x`.
+
+    Example:
+        >>> tk.ops.copy([1, 2]).numpy()
+        array([1, 2], dtype=int32)
     """
     return _copy(x)  # type: ignore[no-any-return]
 
@@ -132,6 +148,10 @@ def dtype(x: Any) -> str:
 
     Args:
         x: tensor, variable, array or number.
+
+    Example:
+        >>> tk.ops.dtype(tk.ones((2,)))
+        'float32'
     """
     return (x if is_tensor(x) else core_convert(x)).dtype.name
 
@@ -193,6 +213,10 @@ def view(x: Any, dtype: Any = None) -> Tensor:
 
     Raises:
         ShapeError: the bytes of the last axis are no multiple of the new size, or `x` is a scalar.
+
+    Example:
+        >>> tk.ops.view([1.0], "int32").numpy()
+        array([1065353216], dtype=int32)
     """
     x = x if isinstance(x, Tensor) else core_convert(x)
     if dtype is None or as_dtype(dtype) == x.dtype:
@@ -216,6 +240,11 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
 
     Raises:
         InvalidArgumentError: the two lists differ in length or are empty.
+
+    Example:
+        >>> x = tk.constant([1, 2, 3])
+        >>> tk.ops.select([x < 2, x > 2], [x, x * 10]).numpy()
+        array([ 1,  0, 30], dtype=int32)
     """
     if len(condlist) != len(choicelist) or not len(condlist):
         raise InvalidArgumentError(

@@ -88,6 +88,10 @@ def zeros(shape: Any, dtype: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a size is negative or not known.
+
+    Example:
+        >>> tk.ops.zeros((2,)).numpy()
+        array([0., 0.], dtype=float32)
     """
     return _filled("zeros", shape, dtype)
 
@@ -104,6 +108,10 @@ def ones(shape: Any, dtype: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a size is negative or not known.
+
+    Example:
+        >>> tk.ops.ones((2,)).numpy()
+        array([1., 1.], dtype=float32)
     """
     return _filled("ones", shape, dtype)
 
@@ -120,6 +128,10 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a size is negative or not known.
+
+    Example:
+        >>> tk.ops.empty((2, 3)).shape
+        TensorShape([2, 3])
     """
     return _filled("empty", shape, dtype)
 
@@ -155,6 +167,10 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a size is negative or not known, or the value does not broadcast.
+
+    Example:
+        >>> tk.ops.full((2,), 7.0).numpy()
+        array([7., 7.], dtype=float32)
     """
     wanted = dtype_or_float(dtype)
     if is_later(shape):
@@ -212,6 +228,10 @@ def zeros_like(x: Any, dtype: Any = None) -> Tensor:
 
     Returns:
         A tensor of the shape of `x`, where `x` is.
+
+    Example:
+        >>> tk.ops.zeros_like([1, 2]).numpy()
+        array([0, 0], dtype=int32)
     """
     return _zeros_like(x, dtype=None if dtype is None else as_dtype(dtype).name)  # type: ignore[no-any-return]
 
@@ -225,6 +245,10 @@ def ones_like(x: Any, dtype: Any = None) -> Tensor:
 
     Returns:
         A tensor of the shape of `x`, where `x` is.
+
+    Example:
+        >>> tk.ops.ones_like([1, 2]).numpy()
+        array([1, 1], dtype=int32)
     """
     return _ones_like(x, dtype=None if dtype is None else as_dtype(dtype).name)  # type: ignore[no-any-return]
 
@@ -238,6 +262,10 @@ def empty_like(x: Any, dtype: Any = None) -> Tensor:
 
     Returns:
         A tensor of the shape of `x`, where `x` is.
+
+    Example:
+        >>> tk.ops.empty_like([1.0, 2.0]).shape
+        TensorShape([2])
     """
     return zeros_like(x, dtype)
 
@@ -252,6 +280,10 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 
     Returns:
         A tensor of the shape of `x`.
+
+    Example:
+        >>> tk.ops.full_like([1, 2], 7).numpy()
+        array([7, 7], dtype=int32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     wanted = x.dtype if dtype is None else as_dtype(dtype)
@@ -292,13 +324,24 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a size is negative.
+
+    Example:
+        >>> tk.ops.eye(2).numpy()
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     rows, columns = dims_of((_count(N, "N"), N if M is None else _count(M, "M")), "eye")
     return wrap(current().xp.eye(rows, columns, int(k), dtype_or_float(dtype).dtype))
 
 
 def identity(n: int, dtype: Any = None) -> Tensor:
-    """The identity matrix (n, n)."""
+    """The identity matrix (n, n).
+
+    Example:
+        >>> tk.ops.identity(2).numpy()
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
@@ -317,6 +360,11 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:
 
     Raises:
         InvalidArgumentError: a size is negative.
+
+    Example:
+        >>> tk.ops.tri(2).numpy()
+        array([[1., 0.],
+               [1., 1.]], dtype=float32)
     """
     rows, columns = dims_of((N, N if M is None else M), "tri")
     return wrap(current().xp.tri(rows, columns, int(k), dtype_or_float(dtype).dtype))
@@ -376,6 +424,11 @@ def one_hot(
     Raises:
         InvalidArgumentError: `x` has no numbers, or `sparse` is true.
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> tk.ops.one_hot([0, 2], 3).numpy()
+        array([[1., 0., 0.],
+               [0., 0., 1.]], dtype=float32)
     """
     if sparse:
         raise InvalidArgumentError(

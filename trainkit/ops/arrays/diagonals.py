@@ -100,6 +100,10 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
     Raises:
         ShapeError: the axes are not two different ones that `x` has.
+
+    Example:
+        >>> tk.ops.diagonal([[1, 2], [3, 4]]).numpy()
+        array([1, 4], dtype=int32)
     """
     x = as_tensor(x)
     rank = len(x.shape)
@@ -115,6 +119,10 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
     Raises:
         ShapeError: the axes are not two different ones that `x` has.
+
+    Example:
+        >>> float(tk.ops.trace([[1.0, 2.0], [3.0, 4.0]]))
+        5.0
     """
     return sum_(diagonal(x, offset, axis1, axis2), axis=-1)
 
@@ -151,6 +159,11 @@ def diag(x: Any, k: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` is neither a vector nor a matrix.
+
+    Example:
+        >>> tk.ops.diag([1.0, 2.0]).numpy()
+        array([[1., 0.],
+               [0., 2.]], dtype=float32)
     """
     x = as_tensor(x)
     if len(x.shape) == 1:
@@ -162,7 +175,13 @@ def diag(x: Any, k: int = 0) -> Tensor:
 
 
 def diagflat(x: Any, k: int = 0) -> Tensor:
-    """The matrix with all elements of `x`, in row-major order, on its diagonal `k`."""
+    """The matrix with all elements of `x`, in row-major order, on its diagonal `k`.
+
+    Example:
+        >>> tk.ops.diagflat([1, 2]).numpy()
+        array([[1, 0],
+               [0, 2]], dtype=int32)
+    """
     result: Tensor = matrix_with_diagonal(reshape(x, (-1,)), k=int(k))
     return result
 
@@ -199,6 +218,11 @@ def tril(x: Any, k: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tk.ops.tril([[1, 2], [3, 4]]).numpy()
+        array([[1, 0],
+               [3, 4]], dtype=int32)
     """
     result: Tensor = _tril(x, k=int(k))
     return result
@@ -210,6 +234,11 @@ def triu(x: Any, k: int = 0) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tk.ops.triu([[1, 2], [3, 4]]).numpy()
+        array([[1, 2],
+               [0, 4]], dtype=int32)
     """
     result: Tensor = _triu(x, k=int(k))
     return result

@@ -57,6 +57,10 @@ def flip(x: Any, axis: Any = None) -> Tensor:
 
     Raises:
         ShapeError: an axis is out of range.
+
+    Example:
+        >>> tk.ops.flip([1, 2, 3]).numpy()
+        array([3, 2, 1], dtype=int32)
     """
     result: Tensor = _flip(x, axis=tuple(axis) if isinstance(axis, list) else axis)
     return result
@@ -67,6 +71,11 @@ def fliplr(x: Any) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tk.ops.fliplr([[1, 2], [3, 4]]).numpy()
+        array([[2, 1],
+               [4, 3]], dtype=int32)
     """
     return flip(x, axis=1)
 
@@ -76,6 +85,11 @@ def flipud(x: Any) -> Tensor:
 
     Raises:
         ShapeError: `x` is a scalar.
+
+    Example:
+        >>> tk.ops.flipud([[1, 2], [3, 4]]).numpy()
+        array([[3, 4],
+               [1, 2]], dtype=int32)
     """
     return flip(x, axis=0)
 
@@ -114,6 +128,10 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     Raises:
         ShapeError: an axis is out of range.
         InvalidArgumentError: the numbers of shifts and axes differ.
+
+    Example:
+        >>> tk.ops.roll([1, 2, 3], 1).numpy()
+        array([3, 1, 2], dtype=int32)
     """
     moves = known_sizes(shift, "roll", "shift")
     places = None if axis is None else known_sizes(axis, "roll", "the axes")
@@ -138,6 +156,11 @@ def rot90(array: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
 
     Raises:
         ShapeError: the axes are not two different ones that the tensor has.
+
+    Example:
+        >>> tk.ops.rot90([[1, 2], [3, 4]]).numpy()
+        array([[2, 4],
+               [1, 3]], dtype=int32)
     """
     x = as_tensor(array)
     rank = len(x.shape)

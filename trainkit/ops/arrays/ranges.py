@@ -49,6 +49,10 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
 
     Raises:
         InvalidArgumentError: `step` is 0.
+
+    Example:
+        >>> tk.ops.arange(0, 6, 2).numpy()
+        array([0, 2, 4], dtype=int32)
     """
     if type(start) is int and stop is None and step is None and dtype is None and start < 2**31:
         return wrap(current().xp.arange(start, dtype=np.int32))
@@ -139,6 +143,10 @@ def linspace(
 
     Raises:
         InvalidArgumentError: `num` is negative.
+
+    Example:
+        >>> tk.ops.linspace(0.0, 1.0, 5).numpy()
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     if num < 0:
         raise InvalidArgumentError(f"linspace: num={num} is negative")

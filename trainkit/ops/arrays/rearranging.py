@@ -177,6 +177,10 @@ def space_to_depth(x: Any, block_size: int, data_format: str = "channels_last") 
     Raises:
         ShapeError: height or width is no multiple of `block_size`.
         InvalidArgumentError: the rank is another one, or `block_size` is less than 2.
+
+    Example:
+        >>> tk.ops.space_to_depth(tk.ones((1, 4, 4, 1)), 2).shape
+        TensorShape([1, 2, 2, 4])
     """
     images, first = _block(x, block_size, data_format, "space_to_depth")
     height, width = images.shape[1:3]
@@ -204,6 +208,10 @@ def depth_to_space(x: Any, block_size: int, data_format: str = "channels_last") 
     Raises:
         ShapeError: the channels are no multiple of block_size**2.
         InvalidArgumentError: the rank is another one, or `block_size` is less than 2.
+
+    Example:
+        >>> tk.ops.depth_to_space(tk.ones((1, 2, 2, 4)), 2).shape
+        TensorShape([1, 4, 4, 1])
     """
     images, first = _block(x, block_size, data_format, "depth_to_space")
     channels = images.shape[-1]

@@ -76,6 +76,10 @@ def searchsorted(sorted_sequence: Any, values: Any, side: str = "left") -> Tenso
     Raises:
         ValueError: `side` is another one.
         ShapeError: the sequence is a scalar, or the leading axes differ.
+
+    Example:
+        >>> tk.ops.searchsorted([1, 3, 5], [0, 3, 9]).numpy()
+        array([0, 1, 3], dtype=int32)
     """
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side is 'left' or 'right', not {side!r}")
@@ -103,6 +107,10 @@ def digitize(x: Any, bins: Any) -> Tensor:
 
     Raises:
         ShapeError: `bins` is no vector.
+
+    Example:
+        >>> tk.ops.digitize([0.2, 6.4], [0.0, 1.0, 2.5]).numpy()
+        array([1, 3], dtype=int32)
     """
     edges = as_tensor(bins)
     if len(edges.shape) != 1:
@@ -202,6 +210,10 @@ def unique(
     Raises:
         ShapeError: `axis` is out of range.
         ValueError: `size` is negative.
+
+    Example:
+        >>> tk.ops.unique([3, 1, 3]).numpy()
+        array([1, 3], dtype=int32)
     """
     if size is not None and size < 0:
         raise ValueError(f"unique: size must be 0 or more, got {size}")
@@ -256,6 +268,10 @@ def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) ->
 
     Returns:
         A bool tensor of the shape of `x1`.
+
+    Example:
+        >>> tk.ops.isin([1, 2, 3], [2]).numpy()
+        array([False,  True, False])
     """
     found: Tensor = _isin(x1, x2)
     return logical_not(found) if invert else found

@@ -131,6 +131,10 @@ def shape(x: Any) -> tuple[Any, ...]:
     Returns:
         A tuple of ints. While a graph is traced, a size that is not known yet is a scalar int32
         tensor; in the symbolic tensors of a functional model it is `None`.
+
+    Example:
+        >>> tk.ops.shape(tk.ones((2, 3)))
+        (2, 3)
     """
     tensor = as_tensor(x)
     sizes = tuple(tensor.shape)
@@ -141,13 +145,23 @@ def shape(x: Any) -> tuple[Any, ...]:
 
 
 def size(x: Any) -> Tensor:
-    """The number of elements of `x`, an int32 scalar tensor."""
+    """The number of elements of `x`, an int32 scalar tensor.
+
+    Example:
+        >>> int(tk.ops.size(tk.ones((2, 3))))
+        6
+    """
     result: Tensor = _size(x)
     return result
 
 
 def ndim(x: Any) -> int:
-    """The number of axes of `x`, an int."""
+    """The number of axes of `x`, an int.
+
+    Example:
+        >>> int(tk.ops.ndim(tk.ones((2, 3))))
+        2
+    """
     return len(as_tensor(x).shape)
 
 
@@ -287,6 +301,11 @@ def reshape(x: Any, newshape: Any) -> Tensor:
 
 
 def ravel(x: Any) -> Tensor:
-    """The elements of `x`, in row-major order, in one axis."""
+    """The elements of `x`, in row-major order, in one axis.
+
+    Example:
+        >>> tk.ops.ravel([[1, 2], [3, 4]]).numpy()
+        array([1, 2, 3, 4], dtype=int32)
+    """
     result: Tensor = _reshape(x, shape=(-1,))
     return result

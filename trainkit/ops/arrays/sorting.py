@@ -77,6 +77,10 @@ def sort(x: Any, axis: int | None = -1) -> Tensor:
 
     Raises:
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> tk.ops.sort([3, 1, 2]).numpy()
+        array([1, 2, 3], dtype=int32)
     """
     result: Tensor = _sort(ravel(x), axis=0) if axis is None else _sort(x, axis=axis)
     return result
@@ -94,6 +98,10 @@ def argsort(x: Any, axis: int | None = -1) -> Tensor:
 
     Raises:
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> tk.ops.argsort([3.0, 1.0, 2.0]).numpy()
+        array([1, 2, 0], dtype=int32)
     """
     result: Tensor = _argsort(ravel(x), axis=0) if axis is None else _argsort(x, axis=axis)
     return result
@@ -128,6 +136,10 @@ def argpartition(x: Any, kth: int, axis: int | None = -1) -> Tensor:
     Raises:
         InvalidArgumentError: `kth` is outside of the axis.
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> int(tk.ops.argpartition([3.0, 1.0, 2.0], 0)[0])
+        1
     """
     if axis is None:
         x, axis = ravel(x), 0
@@ -218,6 +230,11 @@ def top_k(x: Any, k: int, sorted: bool = True, is_stable: bool = True) -> TopK:
 
     Raises:
         InvalidArgumentError: `k` is negative or greater than n.
+
+    Example:
+        >>> values, positions = tk.ops.top_k([1.0, 9.0, 5.0], 2)
+        >>> values.numpy(), positions.numpy()
+        (array([9., 5.], dtype=float32), array([1, 2], dtype=int32))
     """
     values, indices = _top_k(x, k=int(k), sorted=bool(sorted))
     return TopK(values, indices)
@@ -262,6 +279,10 @@ def in_top_k(targets: Any, predictions: Any, k: int) -> Tensor:
 
     Raises:
         ShapeError: shapes don't fit.
+
+    Example:
+        >>> tk.ops.in_top_k([2, 0], [[0.1, 0.3, 0.6], [0.1, 0.3, 0.6]], 2).numpy()
+        array([ True, False])
     """
     result: Tensor = _in_top_k(positions(targets, "in_top_k"), as_tensor(predictions), k=int(k))
     return result

@@ -145,6 +145,10 @@ def tile(x: Any, repeats: Any) -> Tensor:
 
     Raises:
         ShapeError: a repeat is negative.
+
+    Example:
+        >>> tk.ops.tile([1, 2], 2).numpy()
+        array([1, 2, 1, 2], dtype=int32)
     """
     counts, tensors = sizes_of(repeats, "tile")
     if tensors:
@@ -245,6 +249,10 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
 
     Raises:
         ShapeError: a repeat is negative, or there is not one for each slice.
+
+    Example:
+        >>> tk.ops.repeat([1, 2], 2).numpy()
+        array([1, 1, 2, 2], dtype=int32)
     """
     if axis is None:
         x, axis = ravel(x), 0

@@ -397,6 +397,10 @@ def depthwise_conv(
 
     Raises:
         ShapeError: ranks or channels do not fit.
+
+    Example:
+        >>> tk.ops.depthwise_conv(tk.ones((1, 5, 5, 2)), tk.ones((3, 3, 2, 1))).shape
+        TensorShape([1, 3, 3, 2])
     """
     return depthwise_conv_with_bias(
         inputs, kernel, None, strides, padding, data_format, dilation_rate
@@ -474,6 +478,11 @@ def separable_conv(
 
     Raises:
         ShapeError: ranks or channels do not fit.
+
+    Example:
+        >>> x, depthwise = tk.ones((1, 5, 5, 2)), tk.ones((3, 3, 2, 1))
+        >>> tk.ops.separable_conv(x, depthwise, tk.ones((1, 1, 2, 4))).shape
+        TensorShape([1, 3, 3, 4])
     """
     each = depthwise_conv(inputs, depthwise_kernel, strides, padding, data_format, dilation_rate)
     return conv(each, pointwise_kernel, data_format=data_format)

@@ -189,6 +189,10 @@ def unfold(
     Raises:
         ShapeError: the rank is not 4, or a window is larger than the image.
         InvalidArgumentError: a setting is none of those above.
+
+    Example:
+        >>> tk.ops.unfold(tk.ones((1, 1, 4, 4)), 2, stride=2).shape
+        TensorShape([1, 4, 4])
     """
     images = as_tensor(x)
     if len(images.shape) != 4:
@@ -224,6 +228,10 @@ def fold(
     Raises:
         ShapeError: the input does not fit the windows of such an image.
         InvalidArgumentError: a setting is none of those above.
+
+    Example:
+        >>> tk.ops.fold(tk.ones((1, 4, 4)), (4, 4), 2, stride=2).shape
+        TensorShape([1, 1, 4, 4])
     """
     columns = as_tensor(x)
     if len(columns.shape) != 3:

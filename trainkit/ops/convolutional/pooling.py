@@ -250,6 +250,10 @@ def average_pool(
     Raises:
         ShapeError: the rank does not fit, or a window is larger than the input.
         InvalidArgumentError: a setting is none of those above.
+
+    Example:
+        >>> tk.ops.average_pool(tk.ones((1, 4, 6, 3)), 2).shape
+        TensorShape([1, 2, 3, 3])
     """
     x = as_floats(as_tensor(inputs))
     return _pooled(_average_pool, "average_pool", x, pool_size, strides, padding, data_format)
@@ -288,6 +292,10 @@ def adaptive_average_pool(
     Raises:
         ShapeError: the rank does not fit, or a spatial size is not known.
         InvalidArgumentError: a setting is none of those above.
+
+    Example:
+        >>> tk.ops.adaptive_average_pool(tk.ones((1, 5, 7, 3)), 2).shape
+        TensorShape([1, 2, 2, 3])
     """
     op = "adaptive_average_pool"
     x, rank, first = _checked(op, as_floats(as_tensor(inputs)), data_format)
@@ -319,6 +327,10 @@ def adaptive_max_pool(
     Raises:
         ShapeError: the rank does not fit, or a spatial size is not known.
         InvalidArgumentError: a setting is none of those above.
+
+    Example:
+        >>> tk.ops.adaptive_max_pool(tk.ones((1, 5, 7, 3)), 2).shape
+        TensorShape([1, 2, 2, 3])
     """
     op = "adaptive_max_pool"
     x, rank, first = _checked(op, inputs, data_format)

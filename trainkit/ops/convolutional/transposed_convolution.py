@@ -189,6 +189,10 @@ def conv_transpose(
     Raises:
         ShapeError: ranks or channels do not fit.
         InvalidArgumentError: a setting is none of those above.
+
+    Example:
+        >>> tk.ops.conv_transpose(tk.ones((1, 3, 3, 2)), tk.ones((3, 3, 4, 2)), 2).shape
+        TensorShape([1, 7, 7, 4])
     """
     op = "conv_transpose"
     x, weights = as_tensor(inputs), as_tensor(kernel)

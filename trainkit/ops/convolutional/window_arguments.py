@@ -45,7 +45,12 @@ _image_data_format = "channels_last"
 
 
 def image_data_format() -> str:
-    """Where channels stand when nothing is said: `"channels_last"` unless it was changed."""
+    """Where channels stand when nothing is said: `"channels_last"` unless it was changed.
+
+    Example:
+        >>> tk.keras.config.image_data_format()
+        'channels_last'
+    """
     return _image_data_format
 
 
@@ -57,6 +62,11 @@ def set_image_data_format(data_format: str) -> None:
 
     Raises:
         ValueError: it is neither.
+
+    Example:
+        >>> tk.keras.config.set_image_data_format("channels_last")
+        >>> tk.keras.config.image_data_format()
+        'channels_last'
     """
     global _image_data_format
     if data_format not in _FORMATS:

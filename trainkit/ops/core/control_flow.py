@@ -63,6 +63,10 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
     Raises:
         TypeError: a branch can't be called.
         InvalidArgumentError: `pred` is no scalar, or the branches don't agree in a graph.
+
+    Example:
+        >>> float(tk.ops.cond(tk.constant(True), lambda: tk.ones(()), lambda: tk.zeros(())))
+        1.0
     """
     for branch, name in ((true_fn, "true_fn"), (false_fn, "false_fn")):
         if not callable(branch):
@@ -88,6 +92,10 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
     Raises:
         ValueError: there is no branch.
+
+    Example:
+        >>> float(tk.ops.switch(1, [tk.sin, tk.square], tk.constant(3.0)))
+        9.0
     """
     if not branches:
         raise ValueError("switch: there is no branch to choose")
@@ -124,6 +132,10 @@ def while_loop(
 
     Raises:
         InvalidArgumentError: the body gives another structure.
+
+    Example:
+        >>> int(tk.ops.while_loop(lambda n: n < 4, lambda n: (n + 1,), (tk.constant(0),))[0])
+        4
     """
     graph = _graph()
     if graph is not None:
@@ -188,6 +200,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
     Returns:
         The last value.
+
+    Example:
+        >>> int(tk.ops.fori_loop(0, 4, lambda i, total: total + i, tk.constant(0)))
+        6
     """
     lower, upper = _value(lower), _value(upper)
     graph = _graph()
@@ -277,6 +293,12 @@ def scan(
     Raises:
         TypeError: `f` is not callable.
         InvalidArgumentError: sizes of first axes differ.
+
+    Example:
+        >>> add = lambda total, x: (total + x, total + x)
+        >>> total, sums = tk.ops.scan(add, tk.constant(0), tk.constant([1, 2, 3]))
+        >>> sums.numpy()
+        array([1, 3, 6], dtype=int32)
     """
     if not callable(f):
         raise TypeError(f"scan: f must be a function of (carry, x), it is {f!r}")
@@ -310,6 +332,10 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
 
     Returns:
         The results stacked along a new first axis.
+
+    Example:
+        >>> tk.ops.map(lambda x: x * x, tk.constant([1, 2, 3])).numpy()
+        array([1, 4, 9], dtype=int32)
     """
     xs = _tensors(xs)
     n = _length(xs, None, "map")
@@ -341,6 +367,10 @@ def associative_scan(
     Raises:
         TypeError: `f` is not callable.
         InvalidArgumentError: the sizes along the axis differ.
+
+    Example:
+        >>> tk.ops.associative_scan(lambda a, b: a + b, tk.constant([1, 2, 3])).numpy()
+        array([1, 3, 6], dtype=int32)
     """
     if not callable(f):
         raise TypeError(f"associative_scan: f must be a function of two values, it is {f!r}")

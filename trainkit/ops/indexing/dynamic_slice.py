@@ -141,6 +141,10 @@ def slice(inputs: Any, start_indices: Any, shape: Any) -> Tensor:  # the name in
 
     Raises:
         ShapeError: the block reaches outside, or there is not one number for each axis.
+
+    Example:
+        >>> tk.ops.slice([1, 2, 3, 4], [1], [2]).numpy()
+        array([2, 3], dtype=int32)
     """
     x = as_tensor(inputs)
     start, live = sizes_of(start_indices, "slice")
@@ -162,6 +166,10 @@ def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Tensor:
 
     Raises:
         ShapeError: the block reaches outside, or the numbers of axes differ.
+
+    Example:
+        >>> tk.ops.slice_update([0, 0, 0], [1], [5]).numpy()
+        array([0, 5, 0], dtype=int32)
     """
     x, new = as_tensor(inputs), as_tensor(updates)
     if new.dtype != x.dtype:

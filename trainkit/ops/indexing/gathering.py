@@ -193,6 +193,10 @@ def gather(x: Any, indices: Any, axis: int = 0) -> Tensor:
     Raises:
         InvalidArgumentError: a position is not in [0, size) (a GPU gives 0 there).
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> tk.ops.gather([10, 20, 30], [2, 0]).numpy()
+        array([30, 10], dtype=int32)
     """
     result: Tensor = _take(x, positions(indices, "gather"), axis=int(axis), wrap=False)
     return result
@@ -272,6 +276,10 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     Raises:
         InvalidArgumentError: a position is outside the axis.
         ShapeError: the numbers of axes differ, or `axis` is out of range.
+
+    Example:
+        >>> tk.ops.take_along_axis([[3, 1, 2]], [[1, 2]], axis=1).numpy()
+        array([[1, 2]], dtype=int32)
     """
     where = positions(indices, "take_along_axis")
     if axis is None:
@@ -344,6 +352,10 @@ def gather_nd(xp: ArrayModule, x: Array, indices: Array) -> Array:
     Shapes: `x` (n1, ..., nk, ...) and `indices` (..., k) of integers give (..., the rest of `x`).
     Raises `InvalidArgumentError` when a row points outside of `x`, `ShapeError` when rows are
     longer than the rank of `x`.
+
+    Example:
+        >>> tk.ops.gather_nd([[1, 2], [3, 4]], [[0, 1]]).numpy()
+        array([2], dtype=int32)
     """
     where = rows_as_index(xp, x, indices, "gather_nd")
     return x[where] if where else xp.broadcast_to(x, (*indices.shape[:-1], *x.shape))
@@ -404,6 +416,10 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
 
     Raises:
         InvalidArgumentError: a position is outside of the tensor.
+
+    Example:
+        >>> [int(i) for i in tk.ops.unravel_index(5, (2, 3))]
+        [1, 2]
     """
     where = positions(indices, "unravel_index")
     sizes = tuple(int(n) for n in shape)

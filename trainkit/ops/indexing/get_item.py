@@ -135,6 +135,10 @@ def get_item(x: Any, key: Any) -> Tensor:
         PositionError: a position is outside its axis, or there are more indices than axes; an
             `IndexError`, too.
         InvalidArgumentError: an item is no index.
+
+    Example:
+        >>> int(tk.ops.get_item([[1, 2], [3, 4]], (1, 0)))
+        3
     """
     if type(x) is not Tensor:
         x = as_tensor(x)
@@ -211,6 +215,10 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
 
     Raises:
         ShapeError: `x` is a scalar.
+
+    Example:
+        >>> tk.ops.nonzero([0, 5, 7])[0].numpy()
+        array([1, 2], dtype=int32)
     """
     tensor = as_tensor(x)
     if len(tensor.shape) == 0:

@@ -197,6 +197,10 @@ def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: str | Non
         ValueError: `reduction` is another one.
         InvalidArgumentError: a row points outside of `inputs`.
         ShapeError: shapes don't fit.
+
+    Example:
+        >>> tk.ops.scatter_update([1, 1, 1], [[0], [2]], [5, 6]).numpy()
+        array([5, 1, 6], dtype=int32)
     """
     if reduction not in _REDUCTIONS:
         raise ValueError(
@@ -227,6 +231,10 @@ def scatter(indices: Any, values: Any, shape: Any) -> Tensor:
         InvalidArgumentError: a row points outside of `shape`, or `shape` is not known while a graph
             is traced.
         ShapeError: shapes don't fit.
+
+    Example:
+        >>> tk.ops.scatter([[1], [3]], [5, 6], (4,)).numpy()
+        array([0, 5, 0, 6], dtype=int32)
     """
     new = as_tensor(values)
     sizes = known_sizes(shape, "scatter", "the shape")

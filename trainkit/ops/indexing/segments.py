@@ -279,6 +279,10 @@ def segment_max(
 
     An empty segment gives the least finite number of the dtype. Equal greatest elements share the
     gradient.
+
+    Example:
+        >>> tk.ops.segment_max([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
+        array([5., 2.], dtype=float32)
     """
     return _called(_max, data, segment_ids, num_segments, sorted)
 
@@ -291,6 +295,10 @@ def segment_min(
 
     An empty segment gives the greatest finite number of the dtype. Equal least elements share the
     gradient.
+
+    Example:
+        >>> tk.ops.segment_min([1.0, 5.0, 2.0], [0, 0, 1]).numpy()
+        array([1., 2.], dtype=float32)
     """
     return _called(_min, data, segment_ids, num_segments, sorted)
 
@@ -302,5 +310,9 @@ def segment_prod(
     """The products of the elements of `data` that share a segment, 1 for an empty segment.
 
     Arguments as in `segment_sum`.
+
+    Example:
+        >>> tk.ops.segment_prod([2.0, 5.0, 3.0], [0, 0, 1]).numpy()
+        array([10.,  3.], dtype=float32)
     """
     return _called(_prod, data, segment_ids, num_segments, sorted)

@@ -30,6 +30,10 @@ def dot(x1: Any, x2: Any) -> Tensor:
 
     Raises:
         ShapeError: the sizes of the joined axes differ.
+
+    Example:
+        >>> float(tk.ops.dot([1.0, 2.0], [3.0, 4.0]))
+        11.0
     """
     a, b = as_tensor(x1), as_tensor(x2)
     rank_a, rank_b = len(a.shape), len(b.shape)
@@ -52,6 +56,10 @@ def vdot(x1: Any, x2: Any) -> Tensor:
 
     Raises:
         ShapeError: the numbers of elements differ.
+
+    Example:
+        >>> float(tk.ops.vdot([1.0, 2.0], [3.0, 4.0]))
+        11.0
     """
     a = reshape(x1, (-1,))
     b = reshape(x2, (-1,))
@@ -70,6 +78,10 @@ def inner(x1: Any, x2: Any) -> Tensor:
 
     Raises:
         ShapeError: the last sizes differ.
+
+    Example:
+        >>> float(tk.ops.inner([1.0, 2.0], [3.0, 4.0]))
+        11.0
     """
     a, b = as_tensor(x1), as_tensor(x2)
     if not len(a.shape) or not len(b.shape):
@@ -78,7 +90,13 @@ def inner(x1: Any, x2: Any) -> Tensor:
 
 
 def outer(x1: Any, x2: Any) -> Tensor:
-    """All products of an element of `x1` with one of `x2`: a matrix (x1.size, x2.size)."""
+    """All products of an element of `x1` with one of `x2`: a matrix (x1.size, x2.size).
+
+    Example:
+        >>> tk.ops.outer([1, 2], [3, 4]).numpy()
+        array([[3, 4],
+               [6, 8]], dtype=int32)
+    """
     a, b = reshape(x1, (-1, 1)), reshape(x2, (1, -1))
     return multiply(a, b)  # type: ignore[no-any-return]
 
@@ -101,6 +119,10 @@ def kron(x1: Any, x2: Any) -> Tensor:
 
     Returns:
         A tensor whose sizes are the products of theirs.
+
+    Example:
+        >>> tk.ops.kron([1, 2], [1, 10]).numpy()
+        array([ 1, 10,  2, 20], dtype=int32)
     """
     a, b = as_tensor(x1), as_tensor(x2)
     rank = max(len(a.shape), len(b.shape))
@@ -127,6 +149,10 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Tensor:
 
     Raises:
         ShapeError: joined sizes differ, the numbers of axes differ, or an axis is out of range.
+
+    Example:
+        >>> tk.ops.tensordot([[1.0, 2.0]], [[3.0], [4.0]], axes=1).numpy()
+        array([[11.]], dtype=float32)
     """
     a, b = as_tensor(x1), as_tensor(x2)
     of_a, of_b = _paired_axes(axes, len(a.shape), len(b.shape))

@@ -97,6 +97,11 @@ def cholesky(x: Any, upper: bool = False) -> Tensor:
     Raises:
         InvalidArgumentError: a matrix is not positive definite.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.ops.cholesky([[4.0, 0.0], [0.0, 9.0]]).numpy()
+        array([[2., 0.],
+               [0., 3.]], dtype=float32)
     """
     lower: Tensor = _cholesky(matrices(x, "cholesky", square=True))
     return adjoint(lower) if upper else lower
@@ -115,6 +120,11 @@ def cholesky_inverse(x: Any, upper: bool = False) -> Tensor:
     Raises:
         InvalidArgumentError: a factor has a 0 on its diagonal.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.ops.cholesky_inverse([[2.0, 0.0], [0.0, 4.0]]).numpy()
+        array([[0.25  , 0.    ],
+               [0.    , 0.0625]], dtype=float32)
     """
     factor = matrices(x, "cholesky_inverse", square=True)
     unit = zeros_like(factor) + eye(_size(factor, "cholesky_inverse"), dtype=factor.dtype)
@@ -154,6 +164,10 @@ def logdet(x: Any) -> Tensor:
     Raises:
         InvalidArgumentError: a matrix is not positive definite.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.ops.logdet([[2.0, 0.0], [0.0, 2.0]]).numpy().round(4)
+        np.float32(1.3863)
     """
     factor: Tensor = _cholesky(matrices(x, "logdet", square=True))
     line = diagonal(factor, axis1=-2, axis2=-1)
@@ -224,6 +238,12 @@ def qr(x: Any, mode: str = "reduced") -> tuple[Tensor, Tensor]:
         ValueError: `mode` is another one.
         ShapeError: `x` has fewer than two axes.
         UnimplementedError: the gradient of mode `"complete"` with n > m.
+
+    Example:
+        >>> q, r = tk.ops.qr([[1.0, 2.0], [3.0, 4.0]])
+        >>> (q @ r).numpy().round(4)
+        array([[1., 2.],
+               [3., 4.]], dtype=float32)
     """
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: mode is 'reduced' or 'complete', not {mode!r}")
@@ -336,6 +356,12 @@ def lu_factor(x: Any) -> tuple[Tensor, Tensor]:
         InvalidArgumentError: a matrix has not the full rank min(n, m), or the first columns of a
             wide one do not.
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> factors, pivots = tk.ops.lu_factor([[4.0, 2.0], [2.0, 3.0]])
+        >>> factors.numpy()
+        array([[4. , 2. ],
+               [0.5, 2. ]], dtype=float32)
     """
     packed, pivots = _lu_factor(matrices(x, "lu_factor"))
     return packed, pivots
@@ -386,6 +412,11 @@ def eigh(x: Any) -> tuple[Tensor, Tensor]:
 
     Raises:
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> values, vectors = tk.ops.eigh([[2.0, 0.0], [0.0, 3.0]])
+        >>> values.numpy()
+        array([2., 3.], dtype=float32)
     """
     w, v = _eigh(matrices(x, "eigh", square=True))
     return w, v
@@ -437,6 +468,11 @@ def eig(x: Any) -> tuple[Tensor, Tensor]:
 
     Raises:
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> values, vectors = tk.ops.eig([[2.0, 0.0], [0.0, 3.0]])
+        >>> values.numpy().real
+        array([2., 3.], dtype=float32)
     """
     w, v = _eig(matrices(x, "eig", square=True))
     return w, v

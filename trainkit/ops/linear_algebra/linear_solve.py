@@ -72,6 +72,11 @@ def inv(x: Any) -> Tensor:
     Raises:
         InvalidArgumentError: a matrix is singular.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.ops.inv([[2.0, 0.0], [0.0, 4.0]]).numpy()
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     result: Tensor = _inv(matrices(x, "inv", square=True))
     return result
@@ -149,6 +154,11 @@ def solve(a: Any, b: Any) -> Tensor:
     Raises:
         InvalidArgumentError: a matrix is singular.
         ShapeError: shapes don't fit.
+
+    Example:
+        >>> tk.ops.solve([[2.0, 0.0], [0.0, 4.0]], [[2.0], [8.0]]).numpy()
+        array([[1.],
+               [2.]], dtype=float32)
     """
     left, right, is_vector = _with_columns(a, b, "solve")
     result: Tensor = _solve(left, right)
@@ -186,6 +196,11 @@ def solve_triangular(a: Any, b: Any, lower: bool = False) -> Tensor:
     Raises:
         InvalidArgumentError: a matrix has a 0 on its diagonal.
         ShapeError: shapes don't fit.
+
+    Example:
+        >>> tk.ops.solve_triangular([[2.0, 0.0], [0.0, 4.0]], [[2.0], [8.0]]).numpy()
+        array([[1.],
+               [2.]], dtype=float32)
     """
     left, right, is_vector = _with_columns(a, b, "solve_triangular")
     result: Tensor = _solve_triangular(left, right, lower=bool(lower))
@@ -222,6 +237,10 @@ def det(x: Any) -> Tensor:
     Raises:
         ShapeError: the matrices are not square.
         InvalidArgumentError: in the gradient, when a matrix is singular.
+
+    Example:
+        >>> float(tk.ops.det([[2.0, 0.0], [0.0, 3.0]]))
+        6.0
     """
     result: Tensor = _det(matrices(x, "det", square=True))
     return result
@@ -254,6 +273,11 @@ def slogdet(x: Any) -> tuple[Tensor, Tensor]:
 
     Raises:
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> sign, log = tk.ops.slogdet([[-1.0, 0.0], [0.0, 1.0]])
+        >>> float(sign), float(log)
+        (-1.0, 0.0)
     """
     sign, size = _slogdet(matrices(x, "slogdet", square=True))
     return sign, size
@@ -313,6 +337,11 @@ def pinv(x: Any, rcond: float | None = None) -> Tensor:
 
     Raises:
         ShapeError: `x` has fewer than two axes.
+
+    Example:
+        >>> tk.ops.pinv([[2.0, 0.0], [0.0, 4.0]]).numpy().round(4)
+        array([[0.5 , 0.  ],
+               [0.  , 0.25]], dtype=float32)
     """
     tensor = matrices(x, "pinv")
     cutoff = 10 * default_cutoff(tensor) if rcond is None else float(rcond)
@@ -334,6 +363,10 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> Tensor:
 
     Raises:
         ShapeError: shapes don't fit.
+
+    Example:
+        >>> tk.ops.lstsq([[1.0], [1.0]], [[1.0], [3.0]]).numpy().round(4)
+        array([[2.]], dtype=float32)
     """
     left, right = matrices(a, "lstsq"), as_tensor(b)
     is_vector = len(right.shape) == len(left.shape) - 1
@@ -418,6 +451,11 @@ def matrix_power(x: Any, n: int) -> Tensor:
     Raises:
         TypeError: `n` is no whole number.
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.ops.matrix_power([[2.0, 0.0], [0.0, 3.0]], 2).numpy()
+        array([[4., 0.],
+               [0., 9.]], dtype=float32)
     """
     if not hasattr(n, "__index__"):
         raise TypeError(f"matrix_power: n must be an int, got {n!r}")
@@ -452,6 +490,11 @@ def expm(x: Any) -> Tensor:
 
     Raises:
         ShapeError: the matrices are not square.
+
+    Example:
+        >>> tk.ops.expm([[0.0, 0.0], [0.0, 0.0]]).numpy()
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
     """
     result: Tensor = _expm(matrices(x, "expm", square=True))
     return result

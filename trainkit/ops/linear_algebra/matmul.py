@@ -62,6 +62,10 @@ def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
     a vector `x2` as (m, 1); the axis that was added is not in the result. The dtype is that to
     which the inputs promote; int8 gives int32. Raises `ShapeError` when the inner sizes differ or
     an input is a scalar.
+
+    Example:
+        >>> tk.ops.matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
+        array([[11.]], dtype=float32)
     """
     dtype = x1.dtype
     if xp is np and x1.ndim == 2 == x2.ndim and dtype in _BY_DOT:

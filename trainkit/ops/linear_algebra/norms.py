@@ -106,6 +106,10 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     Raises:
         InvalidArgumentError: there is no such norm.
         ShapeError: an axis is out of range, or there are not one or two of them.
+
+    Example:
+        >>> float(tk.ops.norm([3.0, 4.0]))
+        5.0
     """
     tensor = _floating(x)
     rank = len(tensor.shape)
@@ -137,6 +141,10 @@ def cdist(x: Any, y: Any) -> Tensor:
     Raises:
         ShapeError: the points have different numbers of coordinates, or an input is no list of
             points.
+
+    Example:
+        >>> tk.ops.cdist([[0.0, 0.0]], [[3.0, 4.0]]).numpy()
+        array([[5.]], dtype=float32)
     """
     a, b = same_type(as_tensor(x), as_tensor(y))
     a, b = _floating(a), _floating(b)

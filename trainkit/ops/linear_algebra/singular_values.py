@@ -158,6 +158,11 @@ def svd(x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     Raises:
         ShapeError: `x` has fewer than two axes.
         UnimplementedError: a gradient by the vectors beyond k, or of complex matrices.
+
+    Example:
+        >>> u, s, v = tk.ops.svd([[3.0, 0.0], [0.0, 2.0]])
+        >>> s.numpy().round(4)
+        array([3., 2.], dtype=float32)
     """
     tensor = matrices(x, "svd")
     if not compute_uv:
@@ -179,6 +184,10 @@ def matrix_rank(x: Any, tol: float | None = None) -> Tensor:
     Raises:
         ShapeError: `x` has fewer than two axes.
         InvalidArgumentError: `tol` is negative.
+
+    Example:
+        >>> int(tk.ops.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
+        1
     """
     tensor = matrices(x, "matrix_rank")
     s = singular_values(tensor)

@@ -55,7 +55,12 @@ def _part_rule(x: Spec) -> Spec:
     export=NOT_YET,
 )
 def real(xp: ArrayModule, x: Array) -> Array:
-    """Real part; real values as they are."""
+    """Real part; real values as they are.
+
+    Example:
+        >>> tk.ops.real(tk.constant([1.0 + 2.0j])).numpy()
+        array([1.])
+    """
     return xp.real(x)
 
 
@@ -71,7 +76,12 @@ real.gradients(lambda g, y, x: cast(g, x.dtype))
     export=NOT_YET,
 )
 def imag(xp: ArrayModule, x: Array) -> Array:
-    """Imaginary part; 0 for real values."""
+    """Imaginary part; 0 for real values.
+
+    Example:
+        >>> tk.ops.imag(tk.constant([1.0 + 2.0j])).numpy()
+        array([2.])
+    """
     return xp.imag(x) if x.dtype.kind == "c" else xp.zeros_like(x)
 
 
@@ -90,7 +100,12 @@ imag.gradients(_imag_gradient)
     export=NO_LAYER,
 )
 def conj(xp: ArrayModule, x: Array) -> Array:
-    """Complex conjugate a - ib; real values as they are."""
+    """Complex conjugate a - ib; real values as they are.
+
+    Example:
+        >>> tk.ops.conj(tk.constant([1.0 + 2.0j])).numpy()
+        array([1.-2.j])
+    """
     return xp.conjugate(x) if x.dtype.kind == "c" else x
 
 
@@ -108,7 +123,12 @@ def _angle_rule(x: Spec) -> Spec:
     export=NO_LAYER,
 )
 def angle(xp: ArrayModule, x: Array) -> Array:
-    """Angle in the complex plane, from -pi to pi; 0 or pi for real values."""
+    """Angle in the complex plane, from -pi to pi; 0 or pi for real values.
+
+    Example:
+        >>> tk.ops.angle(tk.constant([1.0j])).numpy().round(4)
+        array([1.5708])
+    """
     if x.dtype.kind == "c":
         return xp.arctan2(x.imag, x.real)
     wanted = shapes.float_dtype(dtypes.as_dtype(x.dtype)).dtype
@@ -135,6 +155,10 @@ def isreal(x: Any) -> Tensor:
 
     Returns:
         A bool tensor of the shape of `x`.
+
+    Example:
+        >>> tk.ops.isreal([1.0, 2.0]).numpy()
+        array([ True,  True])
     """
     return equal(imag(x), 0)  # type: ignore[no-any-return]
 
@@ -197,6 +221,10 @@ def polar(abs_: Any, angle: Any) -> Tensor:
 
     Returns:
         A complex tensor abs_ * (cos(angle) + i sin(angle)).
+
+    Example:
+        >>> tk.ops.polar([2.0], [0.0]).numpy()
+        array([2.+0.j], dtype=complex64)
     """
     size, turn = promoted(abs_, angle)
     return complex_from(multiply(size, cos(turn)), multiply(size, sin(turn)))
@@ -245,6 +273,10 @@ def view_as_real(x: Any) -> Tensor:
 
     Returns:
         A real tensor (..., 2), of the dtype of a real `x`.
+
+    Example:
+        >>> tk.ops.view_as_real(tk.constant([1.0 + 2.0j])).numpy()
+        array([[1., 2.]])
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     return _view_as_real(x)  # type: ignore[no-any-return]
@@ -262,6 +294,10 @@ def view_as_complex(x: Any) -> Tensor:
     Raises:
         ShapeError: the last axis has another size than 2.
         InvalidArgumentError: `x` is complex.
+
+    Example:
+        >>> tk.ops.view_as_complex([[1.0, 2.0]]).numpy()
+        array([1.+2.j], dtype=complex64)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if x.dtype.is_complex:

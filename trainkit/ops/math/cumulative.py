@@ -206,6 +206,10 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
 
     Raises:
         ShapeError: the axis is out of range.
+
+    Example:
+        >>> tk.ops.cumsum([1.0, 2.0, 3.0]).numpy()
+        array([1., 3., 6.], dtype=float32)
     """
     x, place = _prepared(x, axis, dtype)
     return running_sum(x, axis=place, exclusive=False, reverse=False)  # type: ignore[no-any-return]
@@ -224,6 +228,10 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
 
     Raises:
         ShapeError: the axis is out of range.
+
+    Example:
+        >>> tk.ops.cumprod([1.0, 2.0, 3.0]).numpy()
+        array([1., 2., 6.], dtype=float32)
     """
     x, place = _prepared(x, axis, dtype)
     return running_product(x, axis=place, exclusive=False, reverse=False)  # type: ignore[no-any-return]
@@ -280,6 +288,10 @@ def cumulative_logsumexp(
 
     Raises:
         ShapeError: the axis is out of range.
+
+    Example:
+        >>> tk.ops.cumulative_logsumexp([0.0, 0.0]).numpy().round(4)
+        array([0.    , 0.6931], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     return running_logsumexp(  # type: ignore[no-any-return]
@@ -347,6 +359,10 @@ def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) ->
 
     Raises:
         ShapeError: an axis is out of range or named twice.
+
+    Example:
+        >>> float(tk.ops.prod([2.0, 3.0, 4.0]))
+        24.0
     """
     if dtype is not None:
         x = cast(x, dtype)

@@ -52,6 +52,10 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
     Raises:
         InvalidArgumentError: `n` is negative.
         ShapeError: `axis` is out of range.
+
+    Example:
+        >>> tk.ops.diff([1, 4, 9]).numpy()
+        array([3, 5], dtype=int32)
     """
     if n < 0:
         raise InvalidArgumentError(f"diff: n must be 0 or more, got {n}")
@@ -78,6 +82,10 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: `axis` is out of range, or shapes don't fit.
+
+    Example:
+        >>> float(tk.ops.trapezoid([1.0, 2.0, 3.0]))
+        4.0
     """
     heights = _floating(y)
     place = shapes.canonical_axis(axis, len(heights.shape), "trapezoid")
@@ -110,6 +118,11 @@ def corrcoef(x: Any) -> Tensor:
 
     Raises:
         ShapeError: `x` has another rank.
+
+    Example:
+        >>> tk.ops.corrcoef([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]).numpy().round(4)
+        array([[ 1., -1.],
+               [-1.,  1.]], dtype=float32)
     """
     rows = _floating(x)
     if len(rows.shape) not in (1, 2):
@@ -150,6 +163,10 @@ def cross(
 
     Raises:
         ShapeError: the components are not 2 or 3, or shapes do not broadcast.
+
+    Example:
+        >>> tk.ops.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy()
+        array([0., 0., 1.], dtype=float32)
     """
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -241,6 +258,10 @@ def correlate(x1: Any, x2: Any, mode: str = "valid") -> Tensor:
     Raises:
         ValueError: `mode` is another one.
         ShapeError: an input is no vector, is empty, or its length is not known.
+
+    Example:
+        >>> tk.ops.correlate([1.0, 2.0, 3.0], [0.0, 1.0, 0.5]).numpy()
+        array([3.5], dtype=float32)
     """
     if mode not in ("valid", "same", "full"):
         raise ValueError(f"correlate: mode is 'valid', 'same' or 'full', not {mode!r}")

@@ -70,6 +70,10 @@ def cast(x: Any, dtype: Any) -> Tensor:
 
     Raises:
         TypeError: `dtype` names no element type.
+
+    Example:
+        >>> tk.ops.cast([1.7, 2.2], "int32").numpy()
+        array([1, 2], dtype=int32)
     """
     wanted = as_dtype(dtype)
     tensor = x if isinstance(x, Tensor) else convert_to_tensor(x)
@@ -325,6 +329,10 @@ def fabs(x: Any) -> Tensor:
 
     Returns:
         A float tensor of the shape of `x`.
+
+    Example:
+        >>> tk.ops.fabs([-1.5]).numpy()
+        array([1.5], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     return absolute(cast(x, shapes.float_dtype(x.dtype)))  # type: ignore[no-any-return]
@@ -618,6 +626,10 @@ def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
 
     Raises:
         InvalidArgumentError: only one of `x1` and `x2` is given.
+
+    Example:
+        >>> tk.ops.where([True, False], [1, 1], [2, 2]).numpy()
+        array([1, 2], dtype=int32)
     """
     if type(x1) is Tensor and type(condition) is Tensor and condition._array.dtype is _BOOL:
         if type(x2) is Tensor and x1._array.dtype is x2._array.dtype:

@@ -124,6 +124,10 @@ def ldexp(x1: Any, x2: Any) -> Tensor:
 
     Raises:
         TypeError: `x2` has no integers.
+
+    Example:
+        >>> tk.ops.ldexp([1.0], [3]).numpy()
+        array([8.], dtype=float32)
     """
     x1, x2 = convert_to_tensor(x1), convert_to_tensor(x2)
     if not x2.dtype.is_integer:
@@ -239,5 +243,9 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor of the dtype of `x`, or of the default float if that is no float.
+
+    Example:
+        >>> tk.ops.logsumexp([0.0, 0.0]).numpy().round(4)
+        np.float32(0.6931)
     """
     return _logsumexp(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]

@@ -21,13 +21,23 @@ from trainkit.ops.math.predicates import all as all_true
 
 @primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
 def isposinf(xp: ArrayModule, x: Array) -> Array:
-    """Whether x is plus infinity."""
+    """Whether x is plus infinity.
+
+    Example:
+        >>> tk.ops.isposinf([1.0, float("inf")]).numpy()
+        array([False,  True])
+    """
     return xp.equal(x, np.inf)
 
 
 @primitive(shapes.unchanged_bool, semantics=ELEMENTWISE, export=NO_LAYER)
 def isneginf(xp: ArrayModule, x: Array) -> Array:
-    """Whether x is minus infinity."""
+    """Whether x is minus infinity.
+
+    Example:
+        >>> tk.ops.isneginf([1.0, -float("inf")]).numpy()
+        array([False,  True])
+    """
     return xp.equal(x, -np.inf)
 
 
@@ -42,6 +52,10 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
 
     Returns:
         A tensor of the shape and dtype of `x`.
+
+    Example:
+        >>> tk.ops.nan_to_num([1.0, float("nan")]).numpy()
+        array([1., 0.], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if not x.dtype.is_floating:
@@ -93,6 +107,10 @@ def isclose(
 
     Returns:
         A bool tensor.
+
+    Example:
+        >>> tk.ops.isclose([1.0, 2.0], [1.0, 2.1]).numpy()
+        array([ True, False])
     """
     return _isclose(  # type: ignore[no-any-return]
         x1, x2, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan)
@@ -113,5 +131,9 @@ def allclose(
 
     Returns:
         A bool tensor without axes.
+
+    Example:
+        >>> bool(tk.ops.allclose([1.0], [1.0 + 1e-9]))
+        True
     """
     return all_true(isclose(x1, x2, rtol, atol, equal_nan))

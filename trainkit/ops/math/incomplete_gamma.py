@@ -133,6 +133,10 @@ def gammainc(x1: Any, x2: Any) -> Tensor:
 
     Returns:
         A tensor of floats in [0, 1], NaN outside of that range; there is a gradient by `x2`.
+
+    Example:
+        >>> round(float(tk.ops.gammainc(1.0, 1.0)), 4)
+        0.6321
     """
     return igamma(x1, x2)  # type: ignore[no-any-return]
 

@@ -116,6 +116,10 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) 
 
     Raises:
         InvalidArgumentError: an axis of size 0 is reduced without `initial`.
+
+    Example:
+        >>> tk.ops.max([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
+        array([2., 5.], dtype=float32)
     """
     return _max(  # type: ignore[no-any-return]
         x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
@@ -136,6 +140,10 @@ def min(x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) 
 
     Raises:
         InvalidArgumentError: an axis of size 0 is reduced without `initial`.
+
+    Example:
+        >>> tk.ops.min([[1.0, 5.0], [2.0, 3.0]], axis=0).numpy()
+        array([1., 3.], dtype=float32)
     """
     return _min(  # type: ignore[no-any-return]
         x, axis=axis_setting(axis), keepdims=keepdims, initial=_initial_setting(initial)
@@ -203,6 +211,10 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
     Raises:
         InvalidArgumentError: the axis has size 0.
+
+    Example:
+        >>> int(tk.ops.argmax([1.0, 3.0, 2.0]))
+        1
     """
     return _argmax(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]
 
@@ -220,5 +232,9 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
     Raises:
         InvalidArgumentError: the axis has size 0.
+
+    Example:
+        >>> int(tk.ops.argmin([1.0, 3.0, 0.0]))
+        2
     """
     return _argmin(x, axis=axis_setting(axis), keepdims=keepdims, dtype="int32")  # type: ignore[no-any-return]

@@ -53,6 +53,10 @@ def nansum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor as `sum` gives it.
+
+    Example:
+        >>> float(tk.ops.nansum([1.0, float("nan"), 3.0]))
+        4.0
     """
     return reductions.sum(_split_off(x, 0)[0], axis, keepdims)
 
@@ -67,6 +71,10 @@ def nanprod(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor as `prod` gives it.
+
+    Example:
+        >>> float(tk.ops.nanprod([2.0, float("nan"), 3.0]))
+        6.0
     """
     return prod(_split_off(x, 1)[0], axis, keepdims)
 
@@ -88,6 +96,10 @@ def nancumsum(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
 
     Returns:
         A tensor as `cumsum` gives it.
+
+    Example:
+        >>> tk.ops.nancumsum([2.0, float("nan"), 3.0]).numpy()
+        array([2., 2., 5.], dtype=float32)
     """
     x = _split_off(x, 0)[0]
     return x if axis == () else cumsum(x, _one_axis(axis), dtype)
@@ -103,6 +115,10 @@ def nancumprod(x: Any, axis: Any = None, dtype: Any = None) -> Tensor:
 
     Returns:
         A tensor as `cumprod` gives it.
+
+    Example:
+        >>> tk.ops.nancumprod([2.0, float("nan"), 3.0]).numpy()
+        array([2., 2., 6.], dtype=float32)
     """
     x = _split_off(x, 1)[0]
     return x if axis == () else cumprod(x, _one_axis(axis), dtype)
@@ -121,6 +137,10 @@ def nanmean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor as `mean` gives it.
+
+    Example:
+        >>> float(tk.ops.nanmean([1.0, float("nan"), 3.0]))
+        2.0
     """
     values, missing = _split_off(x, 0)
     if missing is None:
@@ -139,6 +159,10 @@ def nanvar(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor as `var` gives it.
+
+    Example:
+        >>> float(tk.ops.nanvar([1.0, float("nan"), 3.0]))
+        1.0
     """
     values, missing = _split_off(x, 0)
     if missing is None or values.dtype.is_complex:
@@ -161,6 +185,10 @@ def nanstd(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor as `std` gives it.
+
+    Example:
+        >>> float(tk.ops.nanstd([1.0, float("nan"), 3.0]))
+        1.0
     """
     return sqrt(nanvar(x, axis, keepdims))  # type: ignore[no-any-return]
 
@@ -187,6 +215,10 @@ def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor of the dtype of `x`.
+
+    Example:
+        >>> float(tk.ops.nanmax([1.0, float("nan")]))
+        1.0
     """
     return _nan_extreme(x, axis, keepdims, "max", -np.inf)
 
@@ -201,6 +233,10 @@ def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A tensor of the dtype of `x`.
+
+    Example:
+        >>> float(tk.ops.nanmin([1.0, float("nan")]))
+        1.0
     """
     return _nan_extreme(x, axis, keepdims, "min", np.inf)
 
@@ -224,6 +260,10 @@ def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor
 
     Returns:
         An int32 tensor.
+
+    Example:
+        >>> int(tk.ops.nanargmax([1.0, float("nan"), 3.0]))
+        2
     """
     return _nan_position(x, axis, keepdims, "argmax", -np.inf)
 
@@ -238,6 +278,10 @@ def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor
 
     Returns:
         An int32 tensor.
+
+    Example:
+        >>> int(tk.ops.nanargmin([1.0, float("nan"), 3.0]))
+        0
     """
     return _nan_position(x, axis, keepdims, "argmin", np.inf)
 
@@ -263,6 +307,10 @@ def nanquantile(
 
     Raises:
         InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+
+    Example:
+        >>> float(tk.ops.nanquantile([1.0, float("nan"), 3.0], 0.5))
+        2.0
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     return quantile_of(cast(x, shapes.float_dtype(x.dtype)), q, axis, method, keepdims, True)
@@ -286,6 +334,10 @@ def nanpercentile(
 
     Raises:
         InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+
+    Example:
+        >>> float(tk.ops.nanpercentile([1.0, float("nan"), 3.0], 50))
+        2.0
     """
     return nanquantile(x, percents(q), axis, method, keepdims)
 
@@ -300,5 +352,9 @@ def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A float tensor.
+
+    Example:
+        >>> float(tk.ops.nanmedian([1.0, float("nan"), 3.0]))
+        2.0
     """
     return nanquantile(x, 0.5, axis, "linear", keepdims)

@@ -59,6 +59,10 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A bool tensor.
+
+    Example:
+        >>> tk.ops.all([[True, True], [True, False]], axis=1).numpy()
+        array([ True, False])
     """
     return _all(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
 
@@ -73,5 +77,9 @@ def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A bool tensor.
+
+    Example:
+        >>> tk.ops.any([[False, False], [True, False]], axis=1).numpy()
+        array([False,  True])
     """
     return _any(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]

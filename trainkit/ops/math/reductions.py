@@ -182,6 +182,10 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Raises:
         ShapeError: an axis is out of range or named twice.
+
+    Example:
+        >>> tk.ops.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).numpy()
+        array([4., 6.], dtype=float32)
     """
     where = None if axis is None else axis_setting(axis)
     return _sum(x, axis=where, keepdims=keepdims)  # type: ignore[no-any-return]
@@ -325,6 +329,10 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Raises:
         ShapeError: an axis is out of range or named twice.
+
+    Example:
+        >>> tk.ops.mean([[1.0, 5.0], [2.0, 4.0]], axis=1).numpy()
+        array([3., 3.], dtype=float32)
     """
     where = None if axis is None else axis_setting(axis)
     return _mean(x, axis=where, keepdims=keepdims)  # type: ignore[no-any-return]
@@ -436,6 +444,10 @@ def var(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A real tensor of the dtype of `x`, or of the default float if that is no float.
+
+    Example:
+        >>> float(tk.ops.var([1.0, 3.0]))
+        1.0
     """
     return _variance(x, axis=axis_setting(axis), keepdims=keepdims)  # type: ignore[no-any-return]
 
@@ -450,5 +462,9 @@ def std(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A real tensor of the dtype of `x`, or of the default float if that is no float.
+
+    Example:
+        >>> float(tk.ops.std([1.0, 3.0]))
+        1.0
     """
     return sqrt(var(x, axis, keepdims))  # type: ignore[no-any-return]

@@ -74,6 +74,10 @@ def round(x: Any, decimals: int = 0) -> Tensor:
 
     Returns:
         A tensor like `x`. It has no gradient.
+
+    Example:
+        >>> tk.ops.round([1.234], 2).numpy()
+        array([1.23], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if not x.dtype.is_differentiable:
@@ -155,7 +159,12 @@ mod.gradients(
     lowering=Absent("an integer divided by zero raises, which is seen by values"),
 )
 def fmod(xp: ArrayModule, x1: Array, x2: Array) -> Array:
-    """Rest of x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU."""
+    """Rest of x1 / x2 with the sign of x1; an integer divided by 0 raises on the CPU.
+
+    Example:
+        >>> tk.ops.fmod([-5.0], [3.0]).numpy()
+        array([-2.], dtype=float32)
+    """
     return _divided(xp, xp.fmod, x1, x2, "fmod")
 
 
@@ -284,6 +293,10 @@ def saturate_cast(x: Any, dtype: Any) -> Tensor:
 
     Raises:
         TypeError: `dtype` is complex or text, which have no range.
+
+    Example:
+        >>> tk.ops.saturate_cast([300.0, -5.0], "uint8").numpy()
+        array([255,   0], dtype=uint8)
     """
     wanted = dtypes.as_dtype(dtypes.floatx() if dtype is None else dtype)
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)

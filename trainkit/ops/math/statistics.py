@@ -261,6 +261,10 @@ def quantile(
 
     Raises:
         InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+
+    Example:
+        >>> float(tk.ops.quantile([1.0, 2.0, 3.0], 0.5))
+        2.0
     """
     return quantile_of(x, q, axis, method, keepdims, skip_nan=False)
 
@@ -283,6 +287,10 @@ def percentile(
 
     Raises:
         InvalidArgumentError: `q` is out of range, `method` unknown, or there are no elements.
+
+    Example:
+        >>> float(tk.ops.percentile([1.0, 2.0, 3.0], 50))
+        2.0
     """
     return quantile_of(x, percents(q), axis, method, keepdims, skip_nan=False)
 
@@ -297,6 +305,10 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Returns:
         A float tensor. NaN where an element is NaN.
+
+    Example:
+        >>> float(tk.ops.median([3.0, 1.0, 2.0]))
+        2.0
     """
     return quantile(x, 0.5, axis, "linear", keepdims)
 
@@ -317,6 +329,10 @@ def average(x: Any, axis: Axis = None, weights: Any = None) -> Tensor:
 
     Raises:
         ShapeError: the shape of `weights` fits neither way.
+
+    Example:
+        >>> float(tk.ops.average([1.0, 5.0], weights=[3.0, 1.0]))
+        2.0
     """
     if weights is None:
         return mean(x, axis)
@@ -357,6 +373,10 @@ def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     Raises:
         InvalidArgumentError: there are no elements along the axis.
+
+    Example:
+        >>> float(tk.ops.ptp([1.0, 5.0, 3.0]))
+        4.0
     """
     return subtract(greatest(x, axis, keepdims), least(x, axis, keepdims))  # type: ignore[no-any-return]
 
@@ -373,6 +393,10 @@ def count_nonzero(x: Any, axis: Axis = None) -> Tensor:
 
     Returns:
         An int32 tensor.
+
+    Example:
+        >>> int(tk.ops.count_nonzero([[0, 1], [2, 3]]))
+        3
     """
     return total(cast(not_equal(x, 0), "int32"), axis)
 
@@ -424,6 +448,10 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
     Raises:
         InvalidArgumentError: `x` has negative numbers or no integers, or `sparse` is true.
         ShapeError: the shapes of `x` and `weights` differ, or `x` has neither one nor two axes.
+
+    Example:
+        >>> tk.ops.bincount([1, 1, 3]).numpy()
+        array([0, 2, 0, 1], dtype=int32)
     """
     if sparse:
         raise InvalidArgumentError(
@@ -478,6 +506,11 @@ def histogram(x: Any, bins: int = 10, range: Any = None) -> tuple[Tensor, Tensor
     Raises:
         InvalidArgumentError: `bins` is no positive int, or `range` no increasing pair.
         ShapeError: `x` has another number of axes than one.
+
+    Example:
+        >>> counts, edges = tk.ops.histogram([0.0, 0.5, 2.0], bins=2)
+        >>> counts.numpy(), edges.numpy()
+        (array([2., 1.], dtype=float32), array([0., 1., 2.], dtype=float32))
     """
     x = as_tensor(x)
     if len(x.shape) != 1:

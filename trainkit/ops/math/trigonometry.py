@@ -171,7 +171,12 @@ arctanh.gradients(lambda g, y, x: divide(g, conjugated(subtract(1, square(x)))))
 
 @primitive(shapes.floating, semantics=ELEMENTWISE, export=NO_LAYER)
 def sinc(xp: ArrayModule, x: Array) -> Array:
-    """Normalised cardinal sine sin(pi x) / (pi x), and 1 at 0."""
+    """Normalised cardinal sine sin(pi x) / (pi x), and 1 at 0.
+
+    Example:
+        >>> tk.ops.sinc([0.0]).numpy()
+        array([1.], dtype=float32)
+    """
     angle = math.pi * x
     return xp.where(x == 0, 1, xp.sin(angle) / xp.where(x == 0, 1, angle))
 

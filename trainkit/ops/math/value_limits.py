@@ -78,6 +78,10 @@ def clip(x: Any, x_min: Any, x_max: Any) -> Tensor:
 
     Returns:
         A tensor of the promoted dtype.
+
+    Example:
+        >>> tk.ops.clip([-1.0, 0.5, 9.0], 0.0, 1.0).numpy()
+        array([0. , 0.5, 1. ], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     weak = (int, float)

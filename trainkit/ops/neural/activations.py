@@ -67,7 +67,12 @@ relu.gradients(lambda g, y, x: relu_gradient(g, y))
 
 @primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def relu6(xp: ArrayModule, x: Array) -> Array:
-    """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010."""
+    """Rectifier with a ceiling, min(max(x, 0), 6). Source: Krizhevsky 2010.
+
+    Example:
+        >>> tk.ops.relu6([-1.0, 9.0]).numpy()
+        array([0., 6.], dtype=float32)
+    """
     return xp.minimum(xp.maximum(x, 0), 6)
 
 
@@ -99,6 +104,10 @@ def leaky_relu(x: Any, negative_slope: float = 0.2) -> Tensor:
 
     Returns:
         A tensor like `x`, of floats.
+
+    Example:
+        >>> tk.ops.leaky_relu([-1.0, 1.0], negative_slope=0.5).numpy()
+        array([-0.5,  1. ], dtype=float32)
     """
     return _leaky_relu(x, negative_slope=float(negative_slope))  # type: ignore[no-any-return]
 
@@ -113,6 +122,10 @@ def threshold(x: Any, threshold: float, default_value: float) -> Tensor:
 
     Returns:
         A tensor like `x`.
+
+    Example:
+        >>> tk.ops.threshold([-1.0, 2.0], 0.0, 9.0).numpy()
+        array([9., 2.], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     return where(greater(x, threshold), x, default_value)  # type: ignore[no-any-return]
@@ -160,7 +173,12 @@ softplus.gradients(lambda g, y, x: multiply(g, sigmoid(x)))
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def softsign(xp: ArrayModule, x: Array) -> Array:
-    """`x / (1 + |x|)`."""
+    """`x / (1 + |x|)`.
+
+    Example:
+        >>> tk.ops.softsign([-1.0, 1.0]).numpy()
+        array([-0.5,  0.5], dtype=float32)
+    """
     return x / (1 + xp.abs(x))
 
 
@@ -169,7 +187,12 @@ softsign.gradients(lambda g, y, x: divide(g, square(add(absolute(x), 1))))
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def hard_sigmoid(xp: ArrayModule, x: Array) -> Array:
-    """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above."""
+    """Piecewise linear sigmoid: x / 6 + 1/2 between -3 and 3, 0 below, 1 above.
+
+    Example:
+        >>> tk.ops.hard_sigmoid([-9.0, 0.0, 9.0]).numpy()
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
     return xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
 
 
@@ -178,7 +201,12 @@ hard_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -3, 3))
 
 @primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
 def sparse_sigmoid(xp: ArrayModule, x: Array) -> Array:
-    """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above."""
+    """Piecewise linear sigmoid: (x + 1) / 2 between -1 and 1, 0 below, 1 above.
+
+    Example:
+        >>> tk.ops.sparse_sigmoid([-2.0, 0.0, 2.0]).numpy()
+        array([0. , 0.5, 1. ], dtype=float32)
+    """
     return xp.minimum(xp.maximum((x + 1) * 0.5, 0), 1)
 
 
@@ -187,7 +215,12 @@ sparse_sigmoid.gradients(lambda g, y, x: multiply(keep_where(g, between(x, -1, 1
 
 @primitive(shapes.unchanged, semantics=ELEMENTWISE)
 def hard_tanh(xp: ArrayModule, x: Array) -> Array:
-    """`x` limited to the range from -1 to 1."""
+    """`x` limited to the range from -1 to 1.
+
+    Example:
+        >>> tk.ops.hard_tanh([-9.0, 0.5, 9.0]).numpy()
+        array([-1. ,  0.5,  1. ], dtype=float32)
+    """
     return xp.minimum(xp.maximum(x, -1), 1)
 
 
@@ -226,6 +259,10 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
     Returns:
         A tensor like `x`, of floats.
+
+    Example:
+        >>> tk.ops.elu([-1.0, 1.0]).numpy().round(4)
+        array([-0.6321,  1.    ], dtype=float32)
     """
     return _elu(x, alpha=float(alpha))  # type: ignore[no-any-return]
 
@@ -239,6 +276,10 @@ def selu(xp: ArrayModule, x: Array) -> Array:
     """Scaled exponential linear unit, which keeps mean 0 and variance 1 from layer to layer.
 
     Source: Klambauer et al. 2017, arXiv:1706.02515; its constants alpha and lambda.
+
+    Example:
+        >>> tk.ops.selu([-1.0, 1.0]).numpy().round(4)
+        array([-1.1113,  1.0507], dtype=float32)
     """
     below = (_SELU_SCALE * _SELU_ALPHA) * xp.expm1(xp.minimum(x, 0))
     return _SELU_SCALE * xp.maximum(x, 0) + below
@@ -276,6 +317,10 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
 
     Returns:
         A tensor like `x`, of floats.
+
+    Example:
+        >>> tk.ops.celu([-1.0, 1.0]).numpy().round(4)
+        array([-0.6321,  1.    ], dtype=float32)
     """
     return _celu(x, alpha=float(alpha))  # type: ignore[no-any-return]
 
@@ -300,13 +345,22 @@ def squareplus(x: Any, b: float = 4) -> Tensor:
 
     Returns:
         A tensor like `x`, of floats.
+
+    Example:
+        >>> tk.ops.squareplus([0.0]).numpy()
+        array([1.], dtype=float32)
     """
     return _squareplus(x, b=float(b))  # type: ignore[no-any-return]
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE, export=NOT_YET)
 def sparse_plus(xp: ArrayModule, x: Array) -> Array:
-    """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x."""
+    """Smooth rectifier with exact zeros: 0 below -1, (x + 1)**2 / 4 up to 1, then x.
+
+    Example:
+        >>> tk.ops.sparse_plus([-2.0, 0.0, 2.0]).numpy()
+        array([0.  , 0.25, 2.  ], dtype=float32)
+    """
     bend = 0.25 * (x + 1) * (x + 1)
     return xp.where(x >= 1, x, xp.where(x <= -1, 0, bend))
 
@@ -347,6 +401,10 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
 
     Returns:
         A tensor like `x`, of floats.
+
+    Example:
+        >>> tk.ops.soft_shrink([-1.0, 0.25, 1.0]).numpy()
+        array([-0.5,  0. ,  0.5], dtype=float32)
     """
     return _soft_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
 
@@ -360,13 +418,22 @@ def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
 
     Returns:
         A tensor like `x`, of floats.
+
+    Example:
+        >>> tk.ops.hard_shrink([-1.0, 0.25, 1.0]).numpy()
+        array([-1.,  0.,  1.], dtype=float32)
     """
     return _hard_shrink(x, threshold=float(threshold))  # type: ignore[no-any-return]
 
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def tanh_shrink(xp: ArrayModule, x: Array) -> Array:
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    Example:
+        >>> tk.ops.tanh_shrink([0.0, 1.0]).numpy().round(4)
+        array([0.    , 0.2384], dtype=float32)
+    """
     return x - xp.tanh(x)
 
 

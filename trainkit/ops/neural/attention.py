@@ -41,7 +41,13 @@ def flash_attention_enabled() -> bool:
 
 
 def enable_flash_attention() -> None:
-    """Let attention layers without `flash_attention=` ask for a kernel that holds few scores."""
+    """Let attention layers without `flash_attention=` ask for a kernel that holds few scores.
+
+    Example:
+        >>> tk.keras.config.enable_flash_attention()
+        >>> tk.keras.config.is_flash_attention_enabled()
+        True
+    """
     _FLASH[0] = True
 
 
@@ -113,6 +119,11 @@ def dot_product_attention(
         ShapeError: ranks, heads or sizes do not fit.
         InvalidArgumentError: `flash_attention` is true and there is no kernel for these arguments,
             or the mask is not of bools.
+
+    Example:
+        >>> q = tk.ones((2, 5, 4, 8))
+        >>> tk.ops.dot_product_attention(q, q, q).shape
+        TensorShape([2, 5, 4, 8])
     """
     q, k, v = as_tensor(query), as_tensor(key), as_tensor(value)
     group = _checked_heads(q, k, v)

@@ -137,6 +137,10 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
 
     Raises:
         ShapeError: the shapes differ.
+
+    Example:
+        >>> tk.ops.binary_crossentropy([1.0, 0.0], [0.5, 0.5]).numpy().round(4)
+        array([0.6931, 0.6931], dtype=float32)
     """
     p = as_floats(as_tensor(output))
     z = cast(as_tensor(target), p.dtype)
@@ -165,6 +169,10 @@ def categorical_crossentropy(
 
     Raises:
         ShapeError: the shapes differ, or have no axis.
+
+    Example:
+        >>> tk.ops.categorical_crossentropy([[0.0, 1.0]], [[0.5, 0.5]]).numpy().round(4)
+        array([0.6931], dtype=float32)
     """
     p = as_floats(as_tensor(output))
     z = cast(as_tensor(target), p.dtype)
@@ -201,6 +209,10 @@ def sparse_categorical_crossentropy(
     Raises:
         InvalidArgumentError: a target is not in [0, classes).
         ShapeError: the shapes do not fit.
+
+    Example:
+        >>> tk.ops.sparse_categorical_crossentropy([1], [[0.5, 0.5]]).numpy().round(4)
+        array([0.6931], dtype=float32)
     """
     x = as_floats(as_tensor(output))
     labels = as_tensor(target)
@@ -248,6 +260,10 @@ def multi_hot(
     Raises:
         InvalidArgumentError: `sparse` is true.
         TypeError: there is no `num_classes`, or an argument by keyword is unknown.
+
+    Example:
+        >>> tk.ops.multi_hot([0, 2], 4).numpy()
+        array([1., 0., 1., 0.], dtype=float32)
     """
     num_classes = kwargs.pop("num_tokens", num_classes)
     if kwargs or num_classes is None:
@@ -274,6 +290,10 @@ def psnr(x1: Any, x2: Any, max_val: float) -> Tensor:
 
     Raises:
         ShapeError: the shapes differ.
+
+    Example:
+        >>> float(tk.ops.psnr(tk.ones((4,)), tk.zeros((4,)), 10.0))
+        20.0
     """
     a, b = as_floats(as_tensor(x1)), as_floats(as_tensor(x2))
     _check_alike("psnr", a, b)

@@ -299,6 +299,10 @@ def ctc_loss(
     Raises:
         ShapeError: ranks or batch sizes do not fit.
         InvalidArgumentError: a target is no class, or a length out of range.
+
+    Example:
+        >>> tk.ops.ctc_loss([[1, 2]], tk.zeros((1, 4, 3)), [2], [4]).shape
+        TensorShape([1])
     """
     labels = [as_tensor(x) for x in (target, target_length, output_length)]
     whole = [x if x.dtype.is_integer else cast(x, "int32") for x in labels]

@@ -100,6 +100,11 @@ def ctc_decode(
         InvalidArgumentError: the strategy is another, `top_paths` does not fit it, or a length is
             negative or beyond the time steps.
         ShapeError: ranks or batch sizes do not fit.
+
+    Example:
+        >>> paths, scores = tk.ops.ctc_decode(tk.zeros((1, 4, 3)), [4])
+        >>> paths.shape
+        TensorShape([1, 1, 4])
     """
     logits, lengths = as_tensor(inputs), as_tensor(sequence_lengths)
     if len(logits.shape) != 3 or not lengths.shape.is_compatible_with(logits.shape[:1]):

@@ -63,7 +63,12 @@ silu.gradients(lambda g, y, x: silu_gradient(g, x))
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def hard_silu(xp: ArrayModule, x: Array) -> Array:
-    """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244."""
+    """`x` times `hard_sigmoid(x)`. Source: Howard et al. 2019, arXiv:1905.02244.
+
+    Example:
+        >>> tk.ops.hard_silu([0.0, 9.0]).numpy()
+        array([0., 9.], dtype=float32)
+    """
     return x * xp.minimum(xp.maximum(x / 6 + 0.5, 0), 1)
 
 
@@ -76,7 +81,12 @@ hard_silu.gradients(
 
 @primitive(shapes.floating, semantics=ELEMENTWISE)
 def mish(xp: ArrayModule, x: Array) -> Array:
-    """`x * tanh(softplus(x))`. Source: Misra 2019, arXiv:1908.08681."""
+    """`x * tanh(softplus(x))`. Source: Misra 2019, arXiv:1908.08681.
+
+    Example:
+        >>> tk.ops.mish([-1.0, 1.0]).numpy().round(4)
+        array([-0.3034,  0.8651], dtype=float32)
+    """
     return x * xp.tanh(xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x))))
 
 
@@ -175,5 +185,9 @@ def gelu(x: Any, approximate: bool = True) -> Tensor:
 
     Returns:
         A tensor like `x`, of floats.
+
+    Example:
+        >>> tk.ops.gelu([-1.0, 1.0]).numpy().round(4)
+        array([-0.1588,  0.8412], dtype=float32)
     """
     return gelu_tanh(x) if approximate else gelu_erf(x)  # type: ignore[no-any-return]

@@ -57,6 +57,11 @@ def moments(
     Raises:
         InvalidArgumentError: `synchronized` is true.
         ShapeError: an axis is out of range.
+
+    Example:
+        >>> mean, variance = tk.ops.moments([[1.0], [3.0]], axes=[0])
+        >>> mean.numpy(), variance.numpy()
+        (array([2.], dtype=float32), array([1.], dtype=float32))
     """
     if synchronized:
         raise InvalidArgumentError(
@@ -102,6 +107,11 @@ def batch_normalization(
 
     Raises:
         ShapeError: the axis is out of range, or a vector does not have as many features as `x`.
+
+    Example:
+        >>> tk.ops.batch_normalization([[1.0], [3.0]], [2.0], [1.0], -1, epsilon=0.0).numpy()
+        array([[-1.],
+               [ 1.]], dtype=float32)
     """
     x = as_tensor(x)
     along = shapes.canonical_axis(axis, len(x.shape), "batch_normalization")
@@ -168,6 +178,10 @@ def layer_normalization(
     Raises:
         ShapeError: an axis is out of range, or gamma or beta has another shape.
         TypeError: an argument by keyword is unknown.
+
+    Example:
+        >>> tk.ops.layer_normalization([[1.0, 3.0]]).numpy().round(2)
+        array([[-1.,  1.]], dtype=float32)
     """
     if kwargs.keys() - {"rms_scaling"}:
         raise TypeError(f"layer_normalization: unknown arguments {sorted(kwargs)}")
@@ -216,6 +230,10 @@ def rms_normalization(
 
     Raises:
         ShapeError: an axis is out of range.
+
+    Example:
+        >>> tk.ops.rms_normalization([[3.0, 3.0]]).numpy().round(3)
+        array([[1., 1.]], dtype=float32)
     """
     given = as_floats(as_tensor(x))
     x = cast(given, "float32") if given.dtype.size < 4 else given  # squares overflow short floats
@@ -243,6 +261,10 @@ def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = No
     Raises:
         ShapeError: the axis is out of range.
         InvalidArgumentError: the order is another one.
+
+    Example:
+        >>> tk.ops.normalize([[3.0, 4.0]]).numpy().round(4)
+        array([[0.6, 0.8]], dtype=float32)
     """
     x = as_floats(as_tensor(x))
     if len(x.shape) == 0:

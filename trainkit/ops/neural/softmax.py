@@ -92,6 +92,10 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
 
     Warns:
         UserWarning: the axis has size 1, where every result is 1.
+
+    Example:
+        >>> tk.ops.softmax([0.0, 0.0]).numpy()
+        array([0.5, 0.5], dtype=float32)
     """
     dims = x._array.shape if type(x) is Tensor else getattr(x, "shape", ())
     if type(axis) is int and -len(dims) <= axis < len(dims) and dims[axis] == 1:
@@ -135,6 +139,10 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
 
     Raises:
         InvalidArgumentError: an axis is out of range.
+
+    Example:
+        >>> tk.ops.log_softmax([0.0, 0.0]).numpy().round(4)
+        array([-0.6931, -0.6931], dtype=float32)
     """
     _check_axis(x, axis, "log_softmax")
     return _log_softmax(x, axis=axis_setting(axis))  # type: ignore[no-any-return]
@@ -196,6 +204,10 @@ def sparsemax(x: Any, axis: int = -1) -> Tensor:
 
     Raises:
         InvalidArgumentError: the axis is out of range.
+
+    Example:
+        >>> tk.ops.sparsemax([1.0, 0.5, 0.0]).numpy()
+        array([0.25, 0.  , 0.  ], dtype=float32)
     """
     _check_axis(x, axis, "sparsemax")
     return _sparsemax(x, axis=int(axis))  # type: ignore[no-any-return]
@@ -218,6 +230,10 @@ def glu(x: Any, axis: int = -1) -> Tensor:
 
     Raises:
         ShapeError: the size along `axis` is odd, or the axis out of range.
+
+    Example:
+        >>> tk.ops.glu([4.0, 0.0]).numpy()
+        array([2.], dtype=float32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     size = x.shape[shapes.canonical_axis(axis, len(x.shape), "glu")]

@@ -380,6 +380,10 @@ def normal(
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `seed` no seed.
+
+    Example:
+        >>> tk.keras.random.normal((2, 3), seed=1).shape
+        TensorShape([2, 3])
     """
     unit = generator_of(seed).draw(philox.philox_normal, shape, dtype=float_type(dtype, "normal"))
     return _scaled(unit, mean, stddev)
@@ -414,6 +418,10 @@ def uniform(
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `seed` no seed.
+
+    Example:
+        >>> tk.keras.random.uniform((2, 3), seed=1).shape
+        TensorShape([2, 3])
     """
     unit = generator_of(seed).draw(philox.philox_uniform, shape, dtype=float_type(dtype, "uniform"))
     if isinstance(minval, int | float) and isinstance(maxval, int | float):
@@ -487,6 +495,10 @@ def truncated_normal(
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `seed` no seed.
+
+    Example:
+        >>> tk.keras.random.truncated_normal((2, 3), seed=1).shape
+        TensorShape([2, 3])
     """
     name = float_type(dtype, "truncated_normal")
     unit = generator_of(seed).draw(philox.philox_truncated_normal, shape, dtype=name)

@@ -38,6 +38,10 @@ def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Tensor
 
     Raises:
         InvalidArgumentError: `dtype` is no floating type, or `alpha` is not above 0.
+
+    Example:
+        >>> tk.keras.random.gamma((2, 3), 1.0, seed=1).shape
+        TensorShape([2, 3])
     """
     name = float_type(dtype, "gamma")
     return with_parameters(
@@ -128,6 +132,10 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any =
 
     Raises:
         ShapeError: the logits are no matrix.
+
+    Example:
+        >>> tk.keras.random.categorical(tk.constant([[0.0, 100.0]]), 3, seed=1).numpy()
+        array([[1, 1, 1]], dtype=int32)
     """
     tensor = convert_to_tensor(logits)
     if len(tensor.shape) != 2:
@@ -155,6 +163,10 @@ def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Tensor:
 
     Raises:
         ShapeError: `x` is a scalar.
+
+    Example:
+        >>> sorted(tk.keras.random.shuffle([1, 2, 3], seed=1).numpy().tolist())
+        [1, 2, 3]
     """
     tensor = convert_to_tensor(x)
     if len(tensor.shape) == 0:

@@ -316,6 +316,11 @@ def fft(x: Any) -> Pair:
 
     Raises:
         ValueError: `x` is no pair of floats of one shape.
+
+    Example:
+        >>> real, imaginary = tk.ops.fft(([1.0, 0.0], [0.0, 0.0]))
+        >>> real.numpy()
+        array([1., 1.], dtype=float32)
     """
     return _parts(complex_fft(_sized(x, "fft", 1)))
 
@@ -325,6 +330,12 @@ def fft2(x: Any) -> Pair:
 
     Raises:
         ValueError: `x` is no pair of floats of one shape.
+
+    Example:
+        >>> real, imaginary = tk.ops.fft2((tk.ones((2, 2)), tk.zeros((2, 2))))
+        >>> real.numpy()
+        array([[4., 0.],
+               [0., 0.]], dtype=float32)
     """
     return _parts(complex_fft(_sized(x, "fft2", 2), rank=2))
 
@@ -334,6 +345,12 @@ def ifft2(x: Any) -> Pair:
 
     Raises:
         ValueError: `x` is no pair of floats of one shape.
+
+    Example:
+        >>> real, imaginary = tk.ops.ifft2((tk.ones((2, 2)), tk.zeros((2, 2))))
+        >>> real.numpy()
+        array([[1., 0.],
+               [0., 0.]], dtype=float32)
     """
     return _parts(complex_ifft(_sized(x, "ifft2", 2), rank=2))
 
@@ -351,6 +368,11 @@ def rfft(x: Any, fft_length: int | None = None) -> Pair:
     Raises:
         ShapeError: `x` is a scalar.
         InvalidArgumentError: `x` is complex, or `fft_length` is less than 1.
+
+    Example:
+        >>> real, imaginary = tk.ops.rfft([1.0, 0.0, 0.0, 0.0])
+        >>> real.numpy()
+        array([1., 1., 1.], dtype=float32)
     """
     return _parts(complex_rfft(x, fft_length))
 
@@ -368,5 +390,9 @@ def irfft(x: Any, fft_length: int | None = None) -> Tensor:
     Raises:
         ValueError: `x` is no pair of floats of one shape.
         InvalidArgumentError: `fft_length` is less than 1.
+
+    Example:
+        >>> tk.ops.irfft(([2.0, 0.0], [0.0, 0.0])).numpy()
+        array([1., 1.], dtype=float32)
     """
     return complex_irfft(_joined(x, "irfft"), fft_length)

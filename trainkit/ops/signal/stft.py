@@ -141,6 +141,12 @@ def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Ten
     Raises:
         InvalidArgumentError: length or stride is less than 1.
         ShapeError: `x` is a scalar.
+
+    Example:
+        >>> tk.ops.extract_sequences([1, 2, 3, 4], 2, 1).numpy()
+        array([[1, 2],
+               [2, 3],
+               [3, 4]], dtype=int32)
     """
     _positive("extract_sequences", sequence_length=sequence_length, sequence_stride=sequence_stride)
     result: Tensor = _sequences(x, length=int(sequence_length), stride=int(sequence_stride))
@@ -246,6 +252,11 @@ def stft(
         TypeError: the signal is of another type than float32 and float64.
         ValueError: the window is unknown, or the lengths do not fit.
         ShapeError: the signal is too short to be mirrored.
+
+    Example:
+        >>> real, imaginary = tk.ops.stft(tk.ones((64,)), 16, 8, 16)
+        >>> real.shape
+        TensorShape([9, 9])
     """
     n = _lengths("stft", sequence_length, sequence_stride, fft_length)
     kind = as_tensor(x).dtype
@@ -293,6 +304,11 @@ def istft(
 
     Raises:
         ValueError: `x` is no pair of floats, the window is unknown, or the lengths do not fit.
+
+    Example:
+        >>> x = tk.sin(tk.range(64.0))
+        >>> tk.ops.istft(tk.ops.stft(x, 16, 8, 16), 16, 8, 16).shape
+        TensorShape([64])
     """
     n = _lengths("istft", sequence_length, sequence_stride, fft_length)
     frames = irfft(x, n)

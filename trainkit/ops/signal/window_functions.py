@@ -74,6 +74,10 @@ def bartlett(x: Any) -> Tensor:
 
     Returns:
         A tensor (x,) of the default float.
+
+    Example:
+        >>> tk.ops.bartlett(5).numpy()
+        array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
     return _window(x, "bartlett")
 
@@ -87,6 +91,10 @@ def blackman(x: Any) -> Tensor:
 
     Returns:
         A tensor (x,) of the default float.
+
+    Example:
+        >>> tk.ops.blackman(3).numpy().round(4) + 0.0
+        array([0., 1., 0.], dtype=float32)
     """
     return _window(x, "blackman")
 
@@ -100,6 +108,10 @@ def hamming(x: Any) -> Tensor:
 
     Returns:
         A tensor (x,) of the default float.
+
+    Example:
+        >>> tk.ops.hamming(3).numpy().round(4)
+        array([0.08, 1.  , 0.08], dtype=float32)
     """
     return _window(x, "hamming")
 
@@ -113,6 +125,10 @@ def hanning(x: Any) -> Tensor:
 
     Returns:
         A tensor (x,) of the default float.
+
+    Example:
+        >>> tk.ops.hanning(3).numpy().round(4)
+        array([0., 1., 0.], dtype=float32)
     """
     return _window(x, "hanning")
 
@@ -127,6 +143,10 @@ def kaiser(x: Any, beta: Any) -> Tensor:
 
     Returns:
         A tensor (x,) of the default float.
+
+    Example:
+        >>> tk.ops.kaiser(3, 0.0).numpy()
+        array([1., 1., 1.], dtype=float32)
     """
     n = _length(x, "kaiser")
     wanted = as_dtype(dtypes.floatx())
@@ -167,6 +187,10 @@ def logspace(
 
     Raises:
         InvalidArgumentError: `num` is negative.
+
+    Example:
+        >>> tk.ops.logspace(0.0, 2.0, 3).numpy().round(3)
+        array([  1.,  10., 100.], dtype=float32)
     """
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     values = power(cast(base, exponents.dtype), exponents)
@@ -196,6 +220,10 @@ def geomspace(
 
     Raises:
         InvalidArgumentError: `num` is negative.
+
+    Example:
+        >>> tk.ops.geomspace(1.0, 100.0, 3).numpy().round(3)
+        array([  1.,  10., 100.], dtype=float32)
     """
     low, high = promoted(start, stop)
     wide = shapes.float_dtype(low.dtype)
@@ -237,6 +265,13 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Tensor]:
 
     Raises:
         InvalidArgumentError: `indexing` is neither of the two.
+
+    Example:
+        >>> x, y = tk.ops.meshgrid([1, 2], [3, 4])
+        >>> x.numpy(), y.numpy()
+        (array([[1, 2],
+               [1, 2]], dtype=int32), array([[3, 3],
+               [4, 4]], dtype=int32))
     """
     if indexing not in ("xy", "ij"):
         raise InvalidArgumentError(f"meshgrid: indexing={indexing!r}; use 'xy' or 'ij'")
@@ -283,6 +318,12 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
     Raises:
         ShapeError: `x` has another number of axes than one.
         InvalidArgumentError: `N` is negative.
+
+    Example:
+        >>> tk.ops.vander([1, 2, 3], 2).numpy()
+        array([[1, 1],
+               [2, 1],
+               [3, 1]], dtype=int32)
     """
     x = x if isinstance(x, Tensor) else convert_to_tensor(x)
     if len(x.shape) != 1:
