@@ -16,7 +16,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-gpu check lint types fast-tests attack fuzz docs bench bench-gpu clean
+.PHONY: train test test-kernels test-browser screenshots test-gpu check lint types fast-tests attack fuzz docs bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -30,6 +30,13 @@ test-kernels: $(VENV)/.ready
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest -m gpu $(ARGS)
+
+# TensorBoard's pages in a browser, which the system has to have: apt-get install chromium.
+test-browser: $(VENV)/.ready-browser
+	$(BIN)/python -m pytest tests/browser $(ARGS)
+
+screenshots: $(VENV)/.ready-browser
+	PYTHONPATH=. $(BIN)/python -m tests.browser.screenshots docs/images
 
 check: lint types fast-tests
 
@@ -77,4 +84,8 @@ $(VENV)/.ready-docs: $(VENV)/.ready
 
 $(VENV)/.ready-$(CUDA): $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),$(CUDA)]"
+	touch $@
+
+$(VENV)/.ready-browser: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),browser]"
 	touch $@

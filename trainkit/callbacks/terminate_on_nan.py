@@ -1,43 +1,114 @@
-"""`TerminateOnNaN`: ends training when the loss is no number any more."""
+"""`TerminateOnNaN`: ends training when the loss is no number any more, and says why."""
 
 from __future__ import annotations
 
 import math
+import os
+from typing import Any
 
 from trainkit.callbacks.callback import Callback, Logs
-from trainkit.core.process.console import say
+from trainkit.callbacks.nan_report import Replay, Snapshot, not_finite, read_bundle, write_bundle
+from trainkit.ops.sampling.random import global_generator
+from trainkit.profiler.numerics import checking_numerics
 
 
 class TerminateOnNaN(Callback):
     """Stops training after a batch whose loss is NaN or infinite.
 
+    With `explain` it stops after the first step that gives such a weight, too, and does that step
+    again operation by operation, from the state before it. The text names the operation, the layer,
+    the line, and the values that went in; a folder keeps the state, the batch and a script that
+    reproduces the step. The model is left as it was before the step. Explaining keeps the weights
+    of the step before in memory and looks at each weight after each step.
+
     Args:
         raise_error: end it with an error rather than as if it had been asked to stop; then no
             callback hears of an end of training, and `BackupAndRestore` keeps what it stored.
+        explain: find out what went wrong.
+        bundle_dir: the folder for `explain`; if there is one of this name, a number is put behind.
 
     Raises:
         RuntimeError: in training, with `raise_error`, the loss is NaN or infinite.
-
-    Example:
-        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
-        >>> model.compile("sgd", "mse")
-        >>> stop = tk.callbacks.TerminateOnNaN()
-        >>> x = tk.ones((4, 1))
-        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[stop])
     """
 
-    def __init__(self, raise_error: bool = False) -> None:
+    _untracked = Callback._untracked | {"_before", "_has_all"}
+    _before: Snapshot | None
+    _has_all: bool
+
+    def __init__(
+        self,
+        raise_error: bool = False,
+        explain: bool = False,
+        bundle_dir: str | os.PathLike[str] = "nan_bundle",
+    ) -> None:
         super().__init__()
-        self.raise_error = bool(raise_error)
+        self.raise_error, self.explain = bool(raise_error), bool(explain)
+        self.bundle_dir = os.fsdecode(bundle_dir)
+        self.__dict__.update(_before=None, _has_all=False)
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        if self.explain:  # slots that the first step would make could not be put back
+            self.model.prepare(self.model.training_run.feed.spec())
+        self.__dict__.update(_before=None, _has_all=False)
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        if not self.explain:
+            return
+        self.model.training_run.portion.kept = []
+        if self._before is not None and self._has_all:
+            self.__dict__["_before"] = self._before.again()
+            return
+        # slots and metrics are made by the first step; those taken after it are all there are
+        self.__dict__["_has_all"] = self._before is not None
+        optimizer = self.model.optimizer
+        slots = [] if optimizer is None else optimizer.variables
+        self.__dict__["_before"] = Snapshot(self.model, global_generator(), others=slots)
 
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         loss = (logs or {}).get("loss")
-        if loss is None or math.isfinite(loss):
-            return
+        if loss is not None and not math.isfinite(loss):
+            self._end(f"the loss of batch {batch} is {loss}")
+        elif self.explain:
+            weights = not_finite(self.model.trainable_variables)
+            if weights:
+                self._end(f"after batch {batch} not all of {', '.join(weights)} is finite")
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        self.__dict__.update(_before=None, _has_all=False)
+
+    def _end(self, what: str) -> None:
+        hint = "look for NaN in the data, or for a learning rate that is too large"
+        if self.explain:
+            hint = self._explained()
         if self.raise_error:
-            raise RuntimeError(
-                f"TerminateOnNaN: the loss of batch {batch} is {loss}; look for NaN in the data, "
-                "or for a learning rate that is too large"
-            )
-        say(f"batch {batch}: the loss is {loss}, training ends")
+            raise RuntimeError(f"TerminateOnNaN: {what}; {hint}")
+        print(f"{what}, training ends" + (f"; {hint}" if self.explain else ""), flush=True)
         self.model.stop_training = True
+
+    def _explained(self) -> str:
+        portion = self.model.training_run.portion
+        batches, portion.kept = portion.kept, None
+        assert self._before is not None
+        replay = Replay(self.model, self._before, batches or [])
+        text = replay.report(int(self.model.optimizer.iterations))
+        arguments = (self.model, global_generator(), replay.batch, text)
+        folder = write_bundle(self.bundle_dir, *arguments)
+        return f"{text}\nThe step is kept in {folder}; python {folder}/reproduce.py does it again."
+
+    @staticmethod
+    def reproduce(folder: str | os.PathLike[str], model: Any) -> dict[str, Any]:
+        """Do the step of a bundle again, with every operation checked.
+
+        Args:
+            folder: that `explain` wrote.
+            model: compiled as it was; its weights and the optimizer's state are read from there.
+
+        Returns:
+            The logs of the step, if it gives neither NaN nor infinity this time.
+
+        Raises:
+            InvalidArgumentError: an operation gave NaN or infinity; the text explains.
+        """
+        batch = read_bundle(folder, model, global_generator())
+        with checking_numerics():
+            return dict(model.train_step(batch))

@@ -123,8 +123,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "unsorted_segment_join": "use Python's str.join",
     },
     "debugging": {
-        "enable_check_numerics": "use tk.debugging.check_numerics on single tensors",
-        "disable_check_numerics": "checks of all operations are never on",
         "get_log_device_placement": "tensors tell their device: x.device",
         "set_log_device_placement": "tensors tell their device: x.device",
     },

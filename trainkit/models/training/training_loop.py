@@ -34,8 +34,9 @@ class TrainingRun(Trackable):
         interruption: tells whether a signal has come.
     """
 
-    _untracked = frozenset({"feed", "batches"})
+    _untracked = frozenset({"feed", "batches", "portion"})
     batches: Any
+    portion: Any
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class TrainingRun(Trackable):
         self.epoch, self.step = epoch, 0
         self.resumed = False
         self.first_epoch, self.first_step = epoch, 0
-        self.__dict__.update(_before=[], _after=[], batches=None)
+        self.__dict__.update(_before=[], _after=[], batches=None, portion=None)
 
     @property
     def interrupted(self) -> bool:
@@ -232,10 +233,12 @@ class Portion:
     Attributes:
         done: how many batches were taken so far.
         left: how many more there are to take.
+        kept: the batches that were taken since somebody has put a list here; none by default.
     """
 
     def __init__(self, batches: Iterator[Any], done: int = 0) -> None:
         self.batches, self.done, self.left = batches, done, 0
+        self.kept: list[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -246,6 +249,8 @@ class Portion:
         batch = take(self.batches)
         self.left -= 1
         self.done += 1
+        if self.kept is not None:
+            self.kept.append(batch)
         return batch
 
 
@@ -257,7 +262,7 @@ def _run_steps(
     function, together = _function_of(model, "train"), model.steps_per_execution
     logs: dict[str, Any] = {}
     total, begun = feed.steps, run.step
-    portion = Portion(batches, run.step)
+    portion = run.__dict__["portion"] = Portion(batches, run.step)
     while feed.more() and not (model.stop_training and portion.done):
         callbacks.batch_begin("train", begun)
         portion.left = together
