@@ -132,7 +132,10 @@ def test_one_after_the_other_needs_a_reason():
 def test_every_operation_with_a_rule_has_a_row():
     ruled = {n for n, p in PRIMITIVES.items() if not isinstance(p.facets.batch, Absent)}
     missing = sorted(ruled - {case.name for case in CASES})
-    assert not missing, f"add rows to tests/conformance/without_gradient.py for {missing}"
+    assert not missing, (
+        "add rows to tests/conformance/cases_*.py, for those without a gradient to "
+        f"tests/conformance/without_gradient.py: {missing}"
+    )
 
 
 def test_every_operation_says_whether_stacks_keep_bits():

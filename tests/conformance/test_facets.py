@@ -141,4 +141,10 @@ def test_every_facet_is_looked_at():
 
 def test_the_reader_of_saved_graphs_has_what_is_said_to_be_exported():
     exported = {p.name for p in DECLARED if p.facets.export}
-    assert exported == set(OPERATIONS), "saved_graph/standalone.py: OPERATIONS"
+    missing = sorted(exported - set(OPERATIONS))
+    assert not missing, (
+        "add a body to OPERATIONS of saved_graph/standalone.py, or declare export=NOT_YET: "
+        f"{missing}"
+    )
+    unsaid = sorted(set(OPERATIONS) - exported)
+    assert not unsaid, f"saved_graph/standalone.py has these; take back their export=: {unsaid}"
