@@ -237,6 +237,26 @@ def test_images_of_any_size_are_traced_once(layer):
         assert np.isfinite(result.numpy()).all()
 
 
+def test_a_crop_names_the_size_that_it_misses():
+    traced = tk.function(
+        lambda x: layers.RandomCrop(4, 4)(x, training=True),
+        input_signature=[tk.TensorSpec((None, None, 12, 3), "float32")],
+    )
+    with pytest.raises(ValueError, match=r"\(None, None, 12, 3\)"):
+        traced(IMAGES)
+
+
+def test_a_model_of_dicts():
+    image, label = tk.Input((10, 12, 3)), tk.Input((4,))
+    mixed = layers.MixUp(seed=1)({"images": image, "labels": label})
+    assert mixed["labels"].shape == (None, 4)
+    model = tk.Model([image, label], [mixed["images"], mixed["labels"]])
+    got = model([IMAGES, LABELS], training=True)
+    want = layers.MixUp(seed=1)({"images": IMAGES, "labels": LABELS}, training=True)
+    np.testing.assert_allclose(got[0].numpy(), want["images"].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(got[1].numpy(), want["labels"].numpy(), rtol=1e-6)
+
+
 def test_spectrograms_of_a_tone_peak_at_its_frequency():
     time = np.arange(8000) / 8000
     tone = np.sin(2 * np.pi * 1000 * time).astype("float32")
@@ -271,6 +291,12 @@ def test_spectrograms_of_a_tone_peak_at_its_frequency():
         (lambda: layers.AugMix(num_chains=0), "num_chains"),
         (lambda: layers.MaxNumBoundingBoxes(0), "max_number"),
         (lambda: layers.Equalization(bins=1), "bins"),
+        (lambda: layers.Equalization(bins=10**12), "from 2 to 65536"),
+        (lambda: layers.RandAugment(num_ops=10**12), "from 0 to 100"),
+        (lambda: layers.AugMix(chain_depth=10**9), "from 1 to 100"),
+        (lambda: layers.MelSpectrogram(2**40), "fft_length"),
+        (lambda: layers.MelSpectrogram(num_mel_bins=10**10), "num_mel_bins"),
+        (lambda: layers.STFTSpectrogram(frame_length=2**40), "frame_length"),
         (lambda: layers.Pipeline.from_config({"name": "x"}), "'layers'"),
     ],
 )

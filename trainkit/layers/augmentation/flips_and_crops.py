@@ -110,9 +110,8 @@ class RandomCrop(RandomImageLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         height, width = frame.height, frame.width
         if not isinstance(height, int) or not isinstance(width, int):
-            raise ShapeError(
-                f"RandomCrop: the size of the images must be known, got shape {frame.shape}"
-            )
+            known = tuple(n if isinstance(n, int) else None for n in frame.shape)
+            raise ShapeError(f"RandomCrop: the size of the images must be known, got shape {known}")
         if height < self.height or width < self.width:
             top, left, _, _ = widest_window(height, width, self.height, self.width)
             rows, columns = min(self.height, height - top), min(self.width, width - left)

@@ -35,7 +35,7 @@ class Equalization(ImageLayer):
 
     Args:
         value_range: the least and greatest value of a pixel.
-        bins: how many values are distinguished.
+        bins: how many values are distinguished, from 2 to 65,536.
         data_format: `"channels_last"` (the default) or `"channels_first"`.
         **kwargs: `bounding_box_format` and those of `Layer`.
 
@@ -56,7 +56,7 @@ class Equalization(ImageLayer):
     ) -> None:
         super().__init__(data_format=data_format, **kwargs)
         self.value_range = value_range_of(self, value_range)
-        self.bins = whole(self, "bins", bins, 2)
+        self.bins = whole(self, "bins", bins, 2, 2**16)
 
     def transform_images(
         self, images: Any, transformation: Any = None, training: Any = True

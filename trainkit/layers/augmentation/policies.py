@@ -26,6 +26,9 @@ _LIGHT = (
 )
 _TONES = ("random_posterization", "solarization", "auto_contrast", "equalization")
 
+# More would be a mistake, or a file that is to keep its reader busy.
+_MOST_STEPS = 100
+
 
 class PolicyLayer(RandomImageLayer):
     """What both share: the layers to pick from, as attributes, and the pick by number.
@@ -111,7 +114,7 @@ class RandAugment(PolicyLayer):
 
     Args:
         value_range: the least and greatest value of a pixel.
-        num_ops: how many changes.
+        num_ops: how many changes, at most 100.
         factor: how strongly: a number f for (0, f), or a pair, within [0, 1].
         interpolation: of layers that move pixels: `"bilinear"` or `"nearest"`.
         seed: int, by default derived from `set_seed`.
@@ -140,7 +143,7 @@ class RandAugment(PolicyLayer):
         super().__init__(
             factor, value_range, interpolation, names, seed=seed, data_format=data_format, **kwargs
         )
-        self.num_ops = whole(self, "num_ops", num_ops, 0)
+        self.num_ops = whole(self, "num_ops", num_ops, 0, _MOST_STEPS)
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         picks = self.backend.random.randint(
@@ -184,7 +187,7 @@ class AugMix(PolicyLayer):
 
     Args:
         value_range: the least and greatest value of a pixel, to which results are clipped.
-        num_chains: how many versions.
+        num_chains: how many versions, at most 100.
         chain_depth: how many changes at most lead to each, picked among those of `RandAugment` and
             none.
         factor: how strongly: a number f for (0, f), or a pair, within [0, 1].
@@ -220,8 +223,8 @@ class AugMix(PolicyLayer):
         super().__init__(
             factor, value_range, interpolation, names, seed=seed, data_format=data_format, **kwargs
         )
-        self.num_chains = whole(self, "num_chains", num_chains)
-        self.chain_depth = whole(self, "chain_depth", chain_depth)
+        self.num_chains = whole(self, "num_chains", num_chains, 1, _MOST_STEPS)
+        self.chain_depth = whole(self, "chain_depth", chain_depth, 1, _MOST_STEPS)
         self.alpha = alpha
         self.all_ops = all_ops
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from trainkit import activations, constraints, initializers, regularizers
@@ -51,16 +52,17 @@ def one_of(layer: Any, name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
     return value
 
 
-def whole(layer: Any, name: str, value: Any, least: int = 1) -> int:
-    """`value` as an int of at least `least`.
+def whole(layer: Any, name: str, value: Any, least: int = 1, most: float = math.inf) -> int:
+    """`value` as an int of at least `least`, and at most `most`.
 
     Raises:
         InvalidArgumentError: it is none.
     """
-    fits = hasattr(value, "__index__") and not isinstance(value, bool) and value >= least
+    fits = hasattr(value, "__index__") and not isinstance(value, bool) and least <= value <= most
     if not fits:
+        wanted = f"of {least} or more" if most == math.inf else f"from {least} to {most}"
         raise InvalidArgumentError(
-            f"{_label(layer)}: {name} must be an int of {least} or more, got {value!r}"
+            f"{_label(layer)}: {name} must be an int {wanted}, got {value!r}"
         )
     return int(value)
 

@@ -15,6 +15,7 @@ from trainkit.layers.preprocessing.data_layer import DataLayer
 from trainkit.ops.neural.normalization import EPSILON
 from trainkit.ops.signal.cosine_transforms import linear_to_mel_weight_matrix
 
+_LONGEST = 1 << 24  # samples in a frame, or numbers in a matrix of bands
 _MODES = tuple("log magnitude psd real imag angle stft".split())
 
 
@@ -66,7 +67,7 @@ class STFTSpectrogram(Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.mode = one_of(self, "mode", mode, _MODES)
-        self.frame_length = whole(self, "frame_length", frame_length)
+        self.frame_length = whole(self, "frame_length", frame_length, 1, _LONGEST)
         if frame_step is not None and not 1 <= frame_step <= frame_length:
             raise InvalidArgumentError(
                 f"STFTSpectrogram: frame_step must lie in [1, {frame_length}], the length of a "
@@ -207,7 +208,7 @@ class MelSpectrogram(DataLayer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.fft_length = whole(self, "fft_length", fft_length)
+        self.fft_length = whole(self, "fft_length", fft_length, 1, _LONGEST)
         self.sequence_stride = whole(self, "sequence_stride", sequence_stride)
         self.sequence_length = sequence_length or fft_length
         if fft_length < self.sequence_length:
@@ -217,7 +218,7 @@ class MelSpectrogram(DataLayer):
             )
         self.window = window
         self.sampling_rate = sampling_rate
-        self.num_mel_bins = whole(self, "num_mel_bins", num_mel_bins)
+        self.num_mel_bins = whole(self, "num_mel_bins", num_mel_bins, 1, _LONGEST // fft_length)
         self.min_freq = min_freq
         self.max_freq = max_freq or int(sampling_rate / 2)
         self.power_to_db = power_to_db
