@@ -140,3 +140,19 @@ def test_hashes_are_checked(source, tmp_path, kind):
 def test_wrong_arguments(settings, words, tmp_path):
     with pytest.raises(ValueError, match=words):
         utils.get_file(**settings, cache_dir=tmp_path)
+
+
+def test_tensors_stay_tensors():
+    labels = tk.constant([[0], [2]])
+    rows = tk.keras.utils.to_categorical(labels, 3)
+    assert tk.is_tensor(rows)
+    assert (rows.dtype, rows.numpy().tolist()) == (tk.float32, [[1, 0, 0], [0, 0, 1]])
+    with pytest.raises(tk.errors.InvalidArgumentError, match="labels go from 0 to 2"):
+        tk.keras.utils.to_categorical(labels, 2)
+    vectors = np.array([[3.0, 4.0], [0.0, 0.0]], "float32")
+    for order in (1, 2, 3):
+        found = tk.keras.utils.normalize(tk.constant(vectors), order=order)
+        assert tk.is_tensor(found)
+        wanted = tk.keras.utils.normalize(vectors, order=order)
+        assert isinstance(wanted, np.ndarray)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)

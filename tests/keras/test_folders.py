@@ -99,6 +99,8 @@ def test_sounds_with_labels(folder):
     np.testing.assert_allclose(sounds[0, :, 0], [0.5, 0, 0, 0, 0], atol=1e-4)
     cut = utils.audio_dataset_from_directory(folder, output_sequence_length=3, seed=1)
     assert next(iter(cut))[0].shape == (10, 3, 1)
+    with pytest.raises(ValueError, match="format 'grain'; only 'tf'"):
+        utils.audio_dataset_from_directory(folder, format="grain")
 
 
 @pytest.mark.parametrize(

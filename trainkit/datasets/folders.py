@@ -351,6 +351,7 @@ def audio_dataset_from_directory(
     validation_split: float | None = None,
     subset: str | None = None,
     follow_links: bool = False,
+    format: str = "tf",
     verbose: bool = True,
 ) -> Any:
     """The `.wav` files in a folder, as float32 batches (batch, samples, channels), with labels.
@@ -369,6 +370,7 @@ def audio_dataset_from_directory(
         validation_split: share of the files that is for validation.
         subset: `"training"`, `"validation"`, or `"both"` for a list of two data sets.
         follow_links: whether linked folders are searched, too.
+        format: `"tf"`, for a `Dataset`, is the only one.
         verbose: whether to print how many files were found.
 
     Raises:
@@ -377,7 +379,7 @@ def audio_dataset_from_directory(
     """
     what = "audio_dataset_from_directory"
     labels, label_mode = _checked(what, labels, label_mode, class_names, validation_split, subset,
-                                  shuffle, seed)  # fmt: skip
+                                  shuffle, seed, format)  # fmt: skip
     if ragged or sampling_rate is not None:
         raise ValueError(f"{what}: ragged=True and sampling_rate are not supported")
     length = -1 if output_sequence_length is None else int(output_sequence_length)

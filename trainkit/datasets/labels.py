@@ -1,4 +1,4 @@
-"""Labels and features as NumPy arrays: one-hot rows, rows of length 1."""
+"""Labels and features as one-hot rows and rows of length 1, arrays or tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.tensor import is_tensor
 
 
 def to_categorical(x: Any, num_classes: int | None = None) -> Any:
@@ -17,7 +19,8 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
         num_classes: length of the rows; by default the greatest number plus 1.
 
     Returns:
-        A NumPy array (..., classes) of float64: 1 at the class, 0 elsewhere.
+        A NumPy array (..., classes) of float64, or for a tensor one of float32: 1 at the class, 0
+        elsewhere.
 
     Raises:
         InvalidArgumentError: a number is no class.
@@ -36,7 +39,7 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
             f"to_categorical: labels go from {numbers.min()} to {numbers.max()}, classes from 0 to "
             f"{num_classes - 1}"
         )
-    return np.eye(num_classes)[numbers]
+    return ops.one_hot(numbers, num_classes) if is_tensor(x) else np.eye(num_classes)[numbers]
 
 
 def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
@@ -48,12 +51,14 @@ def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
         order: of the norm, as `numpy.linalg.norm` takes it.
 
     Returns:
-        A NumPy array like `x`.
+        An array like `x`, or for a tensor a tensor.
 
     Example:
         >>> tk.utils.normalize(np.array([[3.0, 4.0]]))
         array([[0.6, 0.8]])
     """
+    if is_tensor(x):
+        return ops.normalize(x, axis=axis, order=order)
     vectors = np.atleast_1d(np.asarray(x))
     norms = np.atleast_1d(np.linalg.norm(vectors, order, axis))
     norms[norms == 0] = 1
