@@ -161,23 +161,14 @@ def _pixels_part(
                 for tile in range(share * count // splits, (share + 1) * count // splits):
                     where = row * table_bytes + 8 * tile_rows * tile
                     pixel_tile(
-                        tile_rows,
-                        vectors,
-                        lanes,
-                        by_channel,
-                        base + blocks[b, 0] + 4 * first,
-                        at_at + where,
-                        runs_at + 8 * first_run,
-                        some,
-                        some_numbers,
+                        tile_rows, vectors, lanes, by_channel,
+                        base + blocks[b, 0] + 4 * first, at_at + where, runs_at + 8 * first_run,
+                        some, some_numbers,
                         packed_at + 4 * width * (b * depth + first_run * length + first),
                         bias_at + blocks[b, 1],
-                        y_at + place * group * y_image + blocks[b, 1],
-                        to_at + where,
-                        c == 0,
-                        blocks[b, 2],
-                        low if done else lowest,
-                    )
+                        y_at + place * group * y_image + blocks[b, 1], to_at + where,
+                        c == 0, blocks[b, 2], low if done else lowest,
+                    )  # fmt: skip
 
 
 def pixels(sixteens: int, by_channel: int) -> Any:
@@ -211,24 +202,9 @@ def pixels(sixteens: int, by_channel: int) -> Any:
 
     @compiled(parallel=WITHOUT_POOL)
     def run(
-        pool,
-        x,
-        source,
-        lines,
-        kernel,
-        offsets,
-        packed,
-        blocks,
-        bias,
-        y,
-        at,
-        to,
-        runs,
-        chunks,
-        counts,
-        numbers,
-        low,
-    ):
+        pool, x, source, lines, kernel, offsets, packed, blocks, bias, y,
+        at, to, runs, chunks, counts, numbers, low,
+    ):  # fmt: skip
         group, splits, each, left, fill, pack = numbers[1:]
         together = pool if packed.size > _MOST_ALONE else 0
         if pack == 1:
@@ -252,27 +228,12 @@ def pixels(sixteens: int, by_channel: int) -> Any:
             )  # fmt: skip
             spread(pool, workers, _pixels_part, given)
 
-    run.compile(
-        void(
-            POOL[0],
-            _LINES,
-            _LINES,
-            int64[::1],
-            _LINES,
-            int64[::1],
-            _LINES,
-            _TABLE,
-            float32[::1],
-            float32[:, ::1],
-            _TABLE,
-            _TABLE,
-            int64[::1],
-            _TABLE,
-            int64[::1],
-            UniTuple(int64, 7),
-            float32,
-        )
-    )
+    lists, bias_kind = int64[::1], float32[::1]
+    kinds = (
+        _LINES, _LINES, lists, _LINES, lists, _LINES, _TABLE, bias_kind, float32[:, ::1],
+        _TABLE, _TABLE, lists, _TABLE, lists, UniTuple(int64, 7), float32,
+    )  # fmt: skip
+    run.compile(void(POOL[0], *kinds))
     return run
 
 
@@ -312,22 +273,13 @@ def _weights_part(
                         for tile in range(tile_0, tile_1):
                             where = 8 * tile_rows * tile
                             weight_tile(
-                                tile_rows,
-                                vectors,
-                                lanes,
-                                by_channel,
-                                x_at + n * x_image + seen + source_shift,
-                                at_at + where,
+                                tile_rows, vectors, lanes, by_channel,
+                                x_at + n * x_image + seen + source_shift, at_at + where,
                                 g_at + n * g_image + point * g_point + shift,
-                                min(deep, stop - n),
-                                i1 - i0,
-                                point_1 - point_0,
-                                steps_at,
-                                y_at + share * share_bytes + shift,
-                                to_at + where,
-                                not begun,
-                                inside,
-                            )
+                                min(deep, stop - n), i1 - i0, point_1 - point_0, steps_at,
+                                y_at + share * share_bytes + shift, to_at + where,
+                                not begun, inside,
+                            )  # fmt: skip
 
 
 def weights(sixteens: int, by_channel: int) -> Any:
@@ -370,20 +322,10 @@ def weights(sixteens: int, by_channel: int) -> Any:
             )  # fmt: skip
             spread(pool, tasks, _weights_part, given)
 
-    run.compile(
-        void(
-            POOL[0],
-            _LINES,
-            _LINES,
-            int64[::1],
-            _LINES,
-            _LINES,
-            _TABLE,
-            int64[::1],
-            int64[::1],
-            _TABLE,
-            _TABLE,
-            UniTuple(int64, 9),
-        )
-    )
+    lists = int64[::1]
+    kinds = (
+        _LINES, _LINES, lists, _LINES, _LINES, _TABLE, lists, lists, _TABLE, _TABLE,
+        UniTuple(int64, 9),
+    )  # fmt: skip
+    run.compile(void(POOL[0], *kinds))
     return run

@@ -33,23 +33,9 @@ _LANES = tiling(1)[2]
 
 @compiled(parallel=False)
 def _lines_part(
-    part,
-    parts,
-    x,
-    kernel,
-    bias,
-    y,
-    table,
-    numbers,
-    low,
-    reach,
-    pixels,
-    window,
-    stride,
-    dilation,
-    back,
-    each,
-):
+    part, parts, x, kernel, bias, y, table, numbers, low, reach,
+    pixels, window, stride, dilation, back, each,
+):  # fmt: skip
     first_seen, last_seen, step = reach
     inside, outside, filters, width, y_width, position, place, x_lines, w_rows, bands = numbers
     zeros = np.zeros(_LANES, np.float32)
@@ -80,64 +66,22 @@ def _lines_part(
                 free = whole if full and to >= 0 and to + pixels <= y_width else 0
                 for c in range(free):
                     line_tile(
-                        pixels,
-                        window,
-                        stride,
-                        dilation,
-                        back,
-                        each,
-                        lanes,
-                        0,
-                        x0 + 4 * c * x_lanes,
-                        x_row,
-                        x_step,
-                        at,
-                        width,
-                        ahead,
-                        weights + 4 * c * lanes,
-                        w_row,
-                        w_offset,
-                        rows,
+                        pixels, window, stride, dilation, back, each, lanes, 0,
+                        x0 + 4 * c * x_lanes, x_row, x_step, at, width, ahead,
+                        weights + 4 * c * lanes, w_row, w_offset, rows,
                         bias_at + 4 * c * lanes,
-                        y0 + 4 * c * y_lanes,
-                        y_step,
-                        to,
-                        y_width,
-                        y_line,
-                        lanes,
-                        zeros_at,
-                        low,
-                    )
+                        y0 + 4 * c * y_lanes, y_step, to, y_width, y_line, lanes,
+                        zeros_at, low,
+                    )  # fmt: skip
                 for c in range(free, vectors):
                     line_tile(
-                        pixels,
-                        window,
-                        stride,
-                        dilation,
-                        back,
-                        each,
-                        lanes,
-                        1,
-                        x0 + 4 * c * x_lanes,
-                        x_row,
-                        x_step,
-                        at,
-                        seen_width,
-                        ahead,
-                        weights + 4 * c * lanes,
-                        w_row,
-                        w_offset,
-                        some,
+                        pixels, window, stride, dilation, back, each, lanes, 1,
+                        x0 + 4 * c * x_lanes, x_row, x_step, at, seen_width, ahead,
+                        weights + 4 * c * lanes, w_row, w_offset, some,
                         bias_at + 4 * c * lanes,
-                        y0 + 4 * c * y_lanes,
-                        y_step,
-                        to,
-                        y_width,
-                        y_line,
-                        filters - c * lanes,
-                        zeros_at,
-                        low,
-                    )
+                        y0 + 4 * c * y_lanes, y_step, to, y_width, y_line, filters - c * lanes,
+                        zeros_at, low,
+                    )  # fmt: skip
 
 
 def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each: int) -> Any:
@@ -174,18 +118,8 @@ def lines(pixels: int, window: int, stride: int, dilation: int, back: int, each:
         else:
             spread(pool, parts, _lines_part, given)
 
-    run.compile(
-        void(
-            *POOL,
-            _LINES,
-            float32[:, ::1],
-            float32[::1],
-            _LINES,
-            _TABLE,
-            UniTuple(int64, 10),
-            float32,
-        )
-    )
+    numbers_kind = UniTuple(int64, 10)
+    run.compile(void(*POOL, _LINES, _MATRIX, _VECTOR, _LINES, _TABLE, numbers_kind, float32))
     return run
 
 
@@ -228,58 +162,20 @@ def _kernel_gradient_part(
                 free = whole if full else c0
                 for c in range(c0, free):
                     kernel_gradient_tile(
-                        pixels,
-                        window,
-                        stride,
-                        dilation,
-                        each,
-                        lanes,
-                        0,
-                        x0 + 4 * c * x_lanes,
-                        x_row,
-                        x_step,
-                        at,
-                        width,
-                        rows * x_row,
-                        g0 + 4 * c * lanes,
-                        g_step,
-                        to,
-                        g_width,
-                        g_line,
-                        sums + 4 * c * lanes,
-                        y_row,
-                        g_step,
-                        rows,
-                        lanes,
+                        pixels, window, stride, dilation, each, lanes, 0,
+                        x0 + 4 * c * x_lanes, x_row, x_step, at, width, rows * x_row,
+                        g0 + 4 * c * lanes, g_step, to, g_width, g_line,
+                        sums + 4 * c * lanes, y_row, g_step, rows, lanes,
                         zeros_at,
-                    )
+                    )  # fmt: skip
                 for c in range(free, c1):
                     kernel_gradient_tile(
-                        pixels,
-                        window,
-                        stride,
-                        dilation,
-                        each,
-                        lanes,
-                        1,
-                        x0 + 4 * c * x_lanes,
-                        x_row,
-                        x_step,
-                        at,
-                        width,
-                        rows * x_row,
-                        g0 + 4 * c * lanes,
-                        g_step,
-                        to,
-                        g_width,
-                        g_line,
-                        sums + 4 * c * lanes,
-                        y_row,
-                        g_step,
-                        rows,
-                        filters - c * lanes,
+                        pixels, window, stride, dilation, each, lanes, 1,
+                        x0 + 4 * c * x_lanes, x_row, x_step, at, width, rows * x_row,
+                        g0 + 4 * c * lanes, g_step, to, g_width, g_line,
+                        sums + 4 * c * lanes, y_row, g_step, rows, filters - c * lanes,
                         zeros_at,
-                    )
+                    )  # fmt: skip
 
 
 def kernel_gradient(pixels: int, window: int, stride: int, dilation: int, each: int) -> Any:

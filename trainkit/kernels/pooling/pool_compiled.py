@@ -10,6 +10,7 @@ from numba import float32, int64
 from numba.core.types import UniTuple
 
 from trainkit.kernels.jit.builders import MATRIX, by_parts
+from trainkit.kernels.jit.options import inlined
 from trainkit.kernels.jit.register_tiles import tiling
 from trainkit.kernels.pooling.max_pool_gradient import give_to_first
 from trainkit.kernels.threads.parallel_for import chunk_range
@@ -17,6 +18,13 @@ from trainkit.kernels.threads.parallel_for import chunk_range
 _IMAGES = float32[:, :, :, ::1]
 _WINDOW = UniTuple(int64, 6)
 _LANES = tiling(1)[2]
+
+
+@inlined
+def _seen(place, stride, before, window, size):
+    """From where to where the window at `place` covers an axis of an image."""
+    start = place * stride - before
+    return max(start, 0), min(start + window, size)
 
 
 @by_parts(_IMAGES, _IMAGES, _WINDOW, exact=True)
@@ -31,12 +39,9 @@ def max_pool(part, parts, x, y, window):
     for n in range(start_n, stop_n):
         best = np.empty(channels, np.float32)
         for i in range(y.shape[1]):
-            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            first, last = _seen(i, stride_h, top, rows, height)
             for j in range(y.shape[2]):
-                start, stop = (
-                    max(j * stride_w - left, 0),
-                    min(j * stride_w - left + columns, width),
-                )
+                start, stop = _seen(j, stride_w, left, columns, width)
                 for c in range(channels):
                     best[c] = -np.inf
                 for a in range(first, last):
@@ -66,10 +71,9 @@ def max_pool_gradient(part, parts, g, x, y, result, window):
                 for c in range(channels):
                     result[n, a, b, c] = 0
         for i in range(high):
-            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            first, last = _seen(i, stride_h, top, rows, height)
             for j in range(wide):
-                start = max(j * stride_w - left, 0)
-                stop = min(j * stride_w - left + columns, width)
+                start, stop = _seen(j, stride_w, left, columns, width)
                 if first >= last or start >= stop:
                     continue
                 place = pixel * ((n * height + first) * width + start)
@@ -100,12 +104,9 @@ def average_pool(part, parts, x, y, window):
     for n in range(start_n, stop_n):
         total = np.empty(channels, np.float32)
         for i in range(y.shape[1]):
-            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            first, last = _seen(i, stride_h, top, rows, height)
             for j in range(y.shape[2]):
-                start, stop = (
-                    max(j * stride_w - left, 0),
-                    min(j * stride_w - left + columns, width),
-                )
+                start, stop = _seen(j, stride_w, left, columns, width)
                 share = np.float32(1) / np.float32((last - first) * (stop - start))
                 for c in range(channels):
                     total[c] = 0
@@ -129,12 +130,9 @@ def average_pool_gradient(part, parts, g, result, window):
                 for c in range(channels):
                     result[n, a, b, c] = 0
         for i in range(g.shape[1]):
-            first, last = max(i * stride_h - top, 0), min(i * stride_h - top + rows, height)
+            first, last = _seen(i, stride_h, top, rows, height)
             for j in range(g.shape[2]):
-                start, stop = (
-                    max(j * stride_w - left, 0),
-                    min(j * stride_w - left + columns, width),
-                )
+                start, stop = _seen(j, stride_w, left, columns, width)
                 share = np.float32(1) / np.float32((last - first) * (stop - start))
                 for a in range(first, last):
                     for b in range(start, stop):
