@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 from numba import boolean, float32, float64, int64, uint8, uint64, void
@@ -43,10 +44,15 @@ def _note(x, given, i, u, f, d, b, three, flags, result):
     result[8] = room.sum()
 
 
-@pytest.fixture(scope="module")
-def note():
+def _compiled_note():
     run = compiled(parallel=False, exact=True)(_note)
     run.compile(void(*_ALL))
+    return run
+
+
+@pytest.fixture(scope="module")
+def note():
+    run = _compiled_note()
     if not can_be_kept(run):
         pytest.skip("kernels are Numba's own here")
     return linker().loaded(object_code(run, "note_of_test"), "note_of_test")
@@ -111,6 +117,27 @@ def test_what_does_not_fit_raises_and_nothing_is_written(note, place, wrong):
     np.testing.assert_array_equal(given[-1], np.zeros(9))
 
 
+def test_numba_and_kernels_leave_each_other_s_exceptions_alone(note):
+    """Both have LLVM look for names in one table of the process."""
+    refuses = numba.njit(_refuses)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="compiled for"):
+            note(*arguments()[:-1])
+        with pytest.raises(ValueError, match="negative"):
+            refuses(-1)
+        with pytest.raises(ZeroDivisionError):
+            refuses(0)
+    again = linker().loaded(object_code(_compiled_note(), "note_again"), "note_again")
+    with pytest.raises(TypeError, match="compiled for"):
+        again(1)
+
+
+def _refuses(x):
+    if x < 0:
+        raise ValueError("negative")
+    return 1 // x
+
+
 def test_the_number_of_arguments_is_checked(note):
     with pytest.raises(TypeError, match="compiled for"):
         note(*arguments()[:-1])
@@ -149,6 +176,7 @@ def test_text_that_can_not_be_read_is_no_failure(monkeypatch, kernels):
         raise OSError("in an archive")
 
     monkeypatch.setattr(kernel_code, "source_digest", gone)
+    monkeypatch.setattr(kernel_family._State, "families", kernel_family._State.families)
     kernels("eager")
     family = kernel_family.Family("png_again", "coding.png_rows_compiled", "png_rows", exact=True)
     assert kernel_code.kernel_at_hand("coding.png_rows_compiled", "png_rows", ()) is None

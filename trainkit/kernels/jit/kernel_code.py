@@ -20,7 +20,7 @@ from trainkit.kernels.jit.kernel_library import shipped_kernel
 from trainkit.kernels.jit.numpy_inner_loops import available
 from trainkit.kernels.jit.source_digest import source_digest
 
-FORMAT = 1
+FORMAT = 2
 """Changed when code that was compiled before no longer serves."""
 
 

@@ -12,11 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from trainkit.kernels.jit import target
 from trainkit.kernels.jit.numpy_inner_loops import available, built_in
-from trainkit.kernels.jit.python_entry import ARRAY_TYPE
+from trainkit.kernels.jit.python_entry import OBJECTS
 
 FOLDER = Path(__file__).parents[1]
 
@@ -39,7 +37,8 @@ def kernel_library() -> Any:
         return None
     try:
         found = ctypes.PyDLL(str(library_path(level)))
-        ctypes.c_void_p.in_dll(found, ARRAY_TYPE).value = id(np.ndarray)
+        for name, thing in OBJECTS.items():
+            ctypes.c_void_p.in_dll(found, name).value = id(thing)
     except (OSError, ValueError):  # of another system, or of an older build
         return None
     return found

@@ -23,7 +23,7 @@ from trainkit.kernels.jit.kernel_code import function_name
 from trainkit.kernels.jit.kernel_library import library_path
 from trainkit.kernels.jit.llvm_target import processor, target_machine
 from trainkit.kernels.jit.object_code import object_code
-from trainkit.kernels.jit.python_entry import ARRAY_TYPE
+from trainkit.kernels.jit.python_entry import OBJECTS
 from trainkit.kernels.jit.target import LEVELS
 from trainkit.kernels.threads.pool_code import library_text
 
@@ -91,7 +91,8 @@ def build_library(
 
 
 def _codes(kernels: Iterable[Kernel], say: Callable[[str], None]) -> Iterable[bytes]:
-    texts = [f"@{ARRAY_TYPE} = global ptr null\n", library_text(), library_ufuncs()]
+    cells = "".join(f"@{name} = global ptr null\n" for name in OBJECTS)
+    texts = [cells, library_text(), library_ufuncs()]
     for text in texts:
         yield _code_of_text(text)
     for kernel in kernels:

@@ -8,10 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from trainkit.kernels.jit.numpy_inner_loops import built_in, forever, python_function
-from trainkit.kernels.jit.python_entry import ARRAY_TYPE, CALLED, TYPE_ERROR
+from trainkit.kernels.jit.python_entry import CALLED, OBJECTS
 
 _LOADING = threading.Lock()
 
@@ -28,15 +26,9 @@ class Linker:
         target = llvm.Target.from_default_triple().create_target_machine(opt=2)
         self._target = target
         self._engine = forever(llvm.create_mcjit_compiler(llvm.parse_assembly(""), target))
-        self._array_type = forever(ctypes.c_void_p(id(np.ndarray)))
-        error = ctypes.c_void_p.in_dll(ctypes.pythonapi, TYPE_ERROR)
         self.symbols({name: python_function(name) for name in CALLED})
-        self.symbols(
-            {
-                ARRAY_TYPE: ctypes.addressof(self._array_type),
-                TYPE_ERROR: ctypes.addressof(error),
-            }
-        )
+        cells = {name: forever(ctypes.c_void_p(id(thing))) for name, thing in OBJECTS.items()}
+        self.symbols({name: ctypes.addressof(cell) for name, cell in cells.items()})
 
     def symbols(self, addresses: dict[str, int]) -> None:
         """Let code refer to the functions and the memory at these addresses."""

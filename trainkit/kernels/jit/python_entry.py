@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from trainkit.kernels.jit.numpy_inner_loops import (
     DATA,
     DESCR,
@@ -39,16 +41,21 @@ CALLED = {
 }
 """The functions of Python that entries call."""
 
-ARRAY_TYPE, TYPE_ERROR = "trainkit_array_type", "PyExc_TypeError"
-"""Where the addresses of `numpy.ndarray` and `TypeError` stand."""
+OBJECTS: dict[str, type] = {"trainkit_array_type": np.ndarray, "trainkit_type_error": TypeError}
+"""Cells of memory that hold the addresses of objects, by the names by which entries know them.
+
+The names are our own: what `PyExc_TypeError` stands for in LLVM's table of this process is up to
+Numba, for which it is the object itself.
+"""
+_ARRAY_TYPE, _TYPE_ERROR = OBJECTS
 
 _ALIGNED, _WRITEABLE, _IN_ROWS = 0x100, 0x400, 0x1
 _SWAPPED = ord(">")
 _TEXT_UNFIT = b"the arguments do not fit the types that this kernel is compiled for\0"
 
 _OUTSIDE = f"""
-@{ARRAY_TYPE} = external global ptr
-@{TYPE_ERROR} = external global ptr
+@{_ARRAY_TYPE} = external global ptr
+@{_TYPE_ERROR} = external global ptr
 @unfit = private constant [{len(_TEXT_UNFIT)} x i8] c"{_TEXT_UNFIT[:-1].decode()}\\00"
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
@@ -142,7 +149,7 @@ class EntryText:
                 "  %silent = icmp eq ptr %said, null",
                 "  br i1 %silent, label %say, label %out",
                 "say:",
-                f"  %kind = load ptr, ptr @{TYPE_ERROR}",
+                f"  %kind = load ptr, ptr @{_TYPE_ERROR}",
                 "  call void @PyErr_SetString(ptr %kind, ptr @unfit)",
                 "  br label %out",
                 "out:",
@@ -224,7 +231,7 @@ class EntryText:
         from numba.np.numpy_support import as_dtype
 
         dtype = as_dtype(kind.dtype)
-        wanted = self._line(f"load ptr, ptr @{ARRAY_TYPE}")
+        wanted = self._line(f"load ptr, ptr @{_ARRAY_TYPE}")
         self._same("ptr", self._load("ptr", thing, TYPE), wanted)
         self._same("i32", self._load("i32", thing, RANK), kind.ndim)
         flags = _IN_ROWS | _ALIGNED | (_WRITEABLE if kind.mutable else 0)
