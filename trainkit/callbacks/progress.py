@@ -125,9 +125,12 @@ class ProgressBar(_Bar):
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if self.draws:
             self._show(self.title, self.params.get("steps") or self.steps_done, logs, over=True)
-            return
-        rate = self.pace.pieces(self.steps_done, None, "step", over=True)[0]
-        say(f"{self.title} - {rate} - {logs_text(numbers(logs))}")
+        else:
+            rate = self.pace.pieces(self.steps_done, None, "step", over=True)[0]
+            say(f"{self.title} - {rate} - {logs_text(numbers(logs))}")
+        run = getattr(self.model, "training_run", None)
+        if run is not None and run.data_wait:
+            say(f"    {run.data_wait}")
 
     def on_train_interrupted(self, logs: Logs | None = None) -> None:
         self.line.leave()

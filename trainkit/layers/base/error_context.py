@@ -29,6 +29,8 @@ def explain(layer: Any, error: Exception, args: tuple[Any, ...]) -> None:
         error: changed in place; errors of other kinds are left alone.
         args: of the call.
     """
+    if isinstance(error, MemoryError) and not hasattr(error, "_layer_text"):
+        error._layer_text = f"layer {layer.name!r} ({shown_kind(layer)})"  # type: ignore[attr-defined]
     if not isinstance(error, OpError) or getattr(error, "_names_layer", False):
         return
     error._names_layer = True  # type: ignore[attr-defined]

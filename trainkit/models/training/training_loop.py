@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -15,6 +16,8 @@ from trainkit.checkpoints.interruption import Interruption
 from trainkit.core.registry import snake_case
 from trainkit.core.trackable import Trackable
 from trainkit.models.training.batch_sources import Feed
+from trainkit.models.training.data_wait import DataWait
+from trainkit.models.training.memory_report import out_of_memory
 from trainkit.ops.sampling.random import global_generator
 
 _ITERATOR = "iterator."
@@ -32,11 +35,13 @@ class TrainingRun(Trackable):
         resumed: whether an earlier run is taken up.
         first_epoch, first_step: where this process began; steps are those of the optimizer.
         interruption: tells whether a signal has come.
+        data_wait: what is to be said of how long the last epoch waited for data.
     """
 
-    _untracked = frozenset({"feed", "batches", "portion"})
+    _untracked = frozenset({"feed", "batches", "portion", "data_wait"})
     batches: Any
     portion: Any
+    data_wait: str
 
     def __init__(
         self,
@@ -53,7 +58,7 @@ class TrainingRun(Trackable):
         self.epoch, self.step = epoch, 0
         self.resumed = False
         self.first_epoch, self.first_step = epoch, 0
-        self.__dict__.update(_before=[], _after=[], batches=None, portion=None)
+        self.__dict__.update(_before=[], _after=[], batches=None, portion=None, data_wait="")
 
     @property
     def interrupted(self) -> bool:
@@ -234,11 +239,13 @@ class Portion:
         done: how many batches were taken so far.
         left: how many more there are to take.
         kept: the batches that were taken since somebody has put a list here; none by default.
+        wait: adds up how long batches were waited for.
     """
 
-    def __init__(self, batches: Iterator[Any], done: int = 0) -> None:
+    def __init__(self, batches: Iterator[Any], done: int = 0, wait: DataWait | None = None) -> None:
         self.batches, self.done, self.left = batches, done, 0
         self.kept: list[Any] | None = None
+        self.wait = wait
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -246,7 +253,16 @@ class Portion:
     def __next__(self) -> Any:
         if not self.left:
             raise StopIteration
-        batch = take(self.batches)
+        wait = self.wait
+        if wait is None:
+            batch = take(self.batches)
+        else:
+            wait.since = began_at = time.perf_counter()
+            batch = take(self.batches)
+            wait.seconds += time.perf_counter() - began_at
+            wait.since = 0.0
+            if wait.seconds > wait.patience:
+                wait.watch()
         self.left -= 1
         self.done += 1
         if self.kept is not None:
@@ -258,11 +274,21 @@ def _run_steps(
     run: TrainingRun, batches: Iterator[Any], callbacks: CallbackList
 ) -> tuple[bool, dict[str, Any]]:
     """Train on the batches left of an epoch; whether it was finished, and the last logs."""
+    wait = DataWait()
+    portion = run.__dict__["portion"] = Portion(batches, run.step, wait)
+    try:
+        return _run_portion(run, portion, callbacks)
+    finally:
+        run.__dict__["data_wait"] = wait.end()
+
+
+def _run_portion(
+    run: TrainingRun, portion: Portion, callbacks: CallbackList
+) -> tuple[bool, dict[str, Any]]:
     model, feed = run.model, run.feed
     function, together = _function_of(model, "train"), model.steps_per_execution
     logs: dict[str, Any] = {}
     total, begun = feed.steps, run.step
-    portion = run.__dict__["portion"] = Portion(batches, run.step)
     while feed.more() and not (model.stop_training and portion.done):
         callbacks.batch_begin("train", begun)
         portion.left = together
@@ -270,6 +296,8 @@ def _run_steps(
             logs = function(portion)
         except StopIteration:
             break
+        except MemoryError as error:
+            raise out_of_memory(model, "fit", error) from error
         run.__dict__["step"] = portion.done
         begun += together
         callbacks.batch_end("train", begun - 1, logs)
@@ -346,6 +374,9 @@ def _steps(model: Any, feed: Feed, callbacks: CallbackList, mode: str) -> Iterat
             result = function(portion)
         except StopIteration:
             break
+        except MemoryError as error:
+            what = "evaluate" if mode == "test" else mode
+            raise out_of_memory(model, what, error) from error
         begun += together
         yield begun - 1, result
     feed.end()
