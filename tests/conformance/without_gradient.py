@@ -5,6 +5,7 @@ import numpy as np
 from tests.conformance.table import case, distinct, normal
 from trainkit.core.tensor import PRIMITIVES
 from trainkit.metrics import accuracy
+from trainkit.ops.linear_algebra.int8_product import int8_product
 from trainkit.ops.neural.fake_quant import float8_rounded
 
 
@@ -13,6 +14,7 @@ def op(name):
 
 
 BITS = np.array([[1, 2, 12], [5, 7, 3]], np.int32), np.array([3, 1, 2], np.int32)
+BYTES = np.array([[1, -128, 12], [5, 127, 3]], np.int8)
 TRUE = np.array([[True, False, True], [False, False, True]])
 UNLIKE = np.array([[0.0, np.inf, 1.5], [np.nan, -np.inf, -2.5]])
 ROWS = normal(2, 3, 4)
@@ -38,6 +40,8 @@ ROWS_WITHOUT_GRADIENT = [
     ],
     case("sparse_categorical_hits", accuracy._hits, PIVOTS - 1, ROWS[:, :, :3]),
     case("bitwise_not", op("bitwise_not"), BITS[0]),
+    case("int8_product", int8_product, BYTES, BYTES.T),
+    case("int8_product", int8_product, np.stack([BYTES] * 2), BYTES.T),
     case("float8_rounded", float8_rounded, ROWS * 100, kind="float8_e4m3fn"),
     case("float8_rounded", float8_rounded, ROWS / 1e5, kind="float8_e5m2"),
     case("logical_not", op("logical_not"), TRUE),

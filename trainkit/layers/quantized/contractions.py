@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainkit import ops
+from trainkit.ops.linear_algebra.int8_product import int8_product
 
 Axes = tuple[int, ...]
 
@@ -21,8 +22,8 @@ class DenseContraction:
     """The last axis of the input with the first of the kernel."""
 
     def project(self, layer: Any, x: Any, kernel: Any) -> Any:
-        """The product of inputs and kernel."""
-        return ops.matmul(x, kernel)
+        """The product of inputs and kernel; sums of integers are int32."""
+        return int8_product(x, kernel) if x.dtype.name == "int8" else ops.matmul(x, kernel)
 
     def project_back(self, layer: Any, g: Any, kernel: Any) -> Any:
         """The gradient by the inputs, where `g` is that by the product."""

@@ -76,7 +76,7 @@ def matmul(xp: ArrayModule, x1: Array, x2: Array) -> Array:
         wide = _matmul(np, x1.astype(np.float32), x2.astype(np.float32))
         return wide.astype(dtype)
     if dtype is _INT8 or dtype == _INT8:
-        return _int8_product(xp, x1, x2)
+        return int8_sums(xp, x1, x2)
     return _matmul(xp, x1, x2)
 
 
@@ -91,7 +91,7 @@ def product(a: Array, b: Array) -> Array:
     return np.matmul(a, b)
 
 
-def _int8_product(xp: ArrayModule, a: Array, b: Array) -> Array:
+def int8_sums(xp: ArrayModule, a: Array, b: Array) -> Array:
     """The product as int32, by BLAS in float32: sums of so few products are exact there."""
     if min(a.ndim, b.ndim) < 2:
         return _matmul(xp, a.astype(np.int32), b.astype(np.int32))
