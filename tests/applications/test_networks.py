@@ -344,3 +344,12 @@ def test_stochastic_depth_drops_whole_examples():
     assert (found.min(1) == found.max(1)).all()
     with pytest.raises(tk.errors.InvalidArgumentError, match="drop_path_rate"):
         tk.layers.residual_branches.StochasticDepth(1.5)
+
+
+def test_weights_that_cannot_be_fetched_say_what_to_do(monkeypatch):
+    def get_file(*_, **__):
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(network_parts, "get_file", get_file)
+    with pytest.raises(OSError, match=r"_1\.0_96\.h5 are not.*\(ConnectionError\).*as weights"):
+        A.MobileNetV2(input_shape=(96, 96, 3))

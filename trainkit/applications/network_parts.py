@@ -40,9 +40,20 @@ class WeightFile:
     name: str | None = None
 
     def path(self) -> str:
-        """Where it lies on this machine; it is downloaded if it does not."""
+        """Where it lies on this machine; it is downloaded if it does not.
+
+        Raises:
+            OSError: it is not there, and there is no connection.
+        """
         name = self.name or self.url.rpartition("/")[2]
-        return get_file(name, self.url, cache_subdir="models", file_hash=self.digest)
+        try:
+            return get_file(name, self.url, cache_subdir="models", file_hash=self.digest)
+        except OSError as error:
+            raise OSError(
+                f"the weights {name} are not on this machine and could not be downloaded "
+                f"({type(error).__name__}). Let it reach {self.url} once; or fetch the file "
+                "elsewhere, and give its path as weights"
+            ) from error
 
 
 @dataclass(frozen=True)
