@@ -14,11 +14,19 @@ from trainkit.core import nest
 from trainkit.core.dispatch.eval_shape import eagerly
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.core.tensor import PRIMITIVES, Tensor, convert_to_tensor, is_tensor
+from trainkit.core.tensor import PRIMITIVES, convert_to_tensor
 from trainkit.core.values.python_values import short_text
 from trainkit.graph.control_flow import loop_vjp as loop_vjp  # gives the loops their gradients
 from trainkit.graph.control_flow.loop_options import loop_options
 from trainkit.graph.control_flow.loop_to_scan import RowPlan
+from trainkit.graph.control_flow.loop_variables import (
+    agreed_specs,
+    body_output,
+    cast_to,
+    loop_start,
+    order_inputs,
+    variable_name,
+)
 from trainkit.graph.control_flow.tensor_array import has_empty, with_elements
 from trainkit.graph.control_flow.while_loop import (
     element_specs,
@@ -30,8 +38,6 @@ from trainkit.graph.ir.graph import ABOVE, Graph, GraphTensor
 from trainkit.graph.ir.subgraphs import (
     add_node,
     as_output,
-    is_number,
-    merged_dims,
     scalar_pred,
     trace_into,
 )
@@ -65,17 +71,17 @@ def traced_while(
         loop_vars = _filled(outer, body, loop_vars)
     leaves = nest.flatten(loop_vars)
     weak = [type(x) in (bool, int, float) for x in leaves]
-    start = [_loop_start(x) for x in leaves]
+    start = [loop_start(x) for x in leaves]
     specs = [Spec(x.shape, x.dtype) for x in start]
     with loop_options() as options:
         for _ in range(8):
             inner, result, placeholders = _trace_body(outer, body, loop_vars, specs, names)
-            new_specs = _agreed(specs, result, weak, names)
+            new_specs = agreed_specs(specs, result, weak, names)
             if new_specs == specs:
                 break
             specs = new_specs
     limits = [int(n) for n in (maximum_iterations, options.most) if n is not None]
-    start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+    start = [cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
     inner.outputs = [inner.lift(y) for y in result]
     test, test_inputs = _trace_test(outer, cond, loop_vars, specs)
     assigned = inner.assigned
@@ -88,8 +94,8 @@ def traced_while(
         there = test.slots.get(id(slot.variable))
         spec = Spec(slot.first.shape, slot.first.dtype)
         test_first.append(there.first if there else _loose_input(test, spec))
-    _order_inputs(inner, placeholders + inner_first)
-    _order_inputs(test, test_inputs + test_first)
+    order_inputs(inner, placeholders + inner_first)
+    order_inputs(test, test_inputs + test_first)
     settings = {
         "cond": test,
         "body": inner,
@@ -107,7 +113,7 @@ def traced_while(
 def _filled(outer: Graph, body: Callable[..., Any], loop_vars: Any) -> Any:
     """The loop variables with elements in arrays that only the body fills; a trial tells which."""
     trial = Graph("trial", outer)
-    specs = [Spec(x.shape, x.dtype) for x in map(_loop_start, nest.flatten(loop_vars))]
+    specs = [Spec(x.shape, x.dtype) for x in map(loop_start, nest.flatten(loop_vars))]
     packed = nest.pack(loop_vars, [trial.add_input(spec) for spec in specs])
     with loop_options():
         result = trace_into(trial, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
@@ -146,18 +152,7 @@ def _while_below(
             result = nest.like(loop_vars, list(result))  # a list may be given as a tuple
         return done + 1, result
 
-    return traced_while(outer, check, step, [_loop_start(0), loop_vars])[1]
-
-
-def _loop_start(x: Any) -> Any:
-    if is_tensor(x):
-        return x if isinstance(x, Tensor) else x.value()
-    with eagerly():
-        return convert_to_tensor(x)
-
-
-def _cast_to(x: Any, spec: Spec) -> Any:
-    return x if x.dtype == spec.dtype else PRIMITIVES["cast"].op(x, dtype=spec.dtype.name)
+    return traced_while(outer, check, step, [loop_start(0), loop_vars])[1]
 
 
 def _loose_input(graph: Graph, spec: Spec) -> GraphTensor:
@@ -166,18 +161,11 @@ def _loose_input(graph: Graph, spec: Spec) -> GraphTensor:
     return symbol
 
 
-def _order_inputs(graph: Graph, first: list[GraphTensor]) -> None:
-    """Put `first` before the captures in the list of inputs; they are captures no longer."""
-    mine = set(first)
-    graph.captures = {k: v for k, v in graph.captures.items() if v not in mine}
-    graph.inputs = first + list(graph.captures.values())
-
-
 def _trace_body(
     outer: Graph, body: Callable[..., Any], loop_vars: Any, specs: list[Spec], names: Any
 ) -> tuple[Graph, list[Any], list[GraphTensor]]:
     graph = Graph("body", outer)
-    placeholders = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
+    placeholders = [graph.add_input(spec, variable_name(names, i)) for i, spec in enumerate(specs)]
     packed = nest.pack(loop_vars, list(placeholders))
     result = trace_into(graph, lambda: body(*packed) if _spreads(loop_vars) else body(packed))
     if _spreads(loop_vars) and len(loop_vars) == 1 and not _spreads(result):
@@ -195,56 +183,14 @@ def _trace_body(
     with graph:
         return (
             graph,
-            [_body_output(graph, y, spec) for y, spec in zip(leaves, specs, strict=True)],
+            [body_output(graph, y, spec) for y, spec in zip(leaves, specs, strict=True)],
             placeholders,
         )
-
-
-def _body_output(graph: Graph, y: Any, spec: Spec) -> GraphTensor:
-    if is_tensor(y):
-        return graph.lift(y)
-    if not is_number(y):
-        raise InvalidArgumentError(
-            f"while_loop: the body gives {y!r} for a loop variable that was a tensor of dtype "
-            f"{spec.dtype.name}"
-        )
-    with eagerly():
-        return graph.lift(convert_to_tensor(y, dtype_hint=spec.dtype))
 
 
 def _spreads(loop_vars: Any) -> bool:
     """Whether loop variables are several; a `TensorArray` is one."""
     return isinstance(loop_vars, list | tuple) and nest.above_arrays(loop_vars) is not None
-
-
-def _name(names: Sequence[str] | None, i: int) -> str:
-    return names[i].replace(".", "_") if names and i < len(names) else f"loop_var_{i}"
-
-
-def _agreed(
-    specs: list[Spec], result: list[Any], weak: list[bool], names: Any, loop: str = "while_loop"
-) -> list[Spec]:
-    """Specs of the loop variables that fit both their start and what the body gives."""
-    agreed = []
-    for i, (spec, y) in enumerate(zip(specs, result, strict=True)):
-        label = f"{_name(names, i)!r}"
-        if len(spec.shape) != len(y.shape):
-            raise InvalidArgumentError(
-                f"{loop}: loop variable {label} has shape {spec.shape} before the loop and "
-                f"{tuple(y.shape)} after one iteration; the rank can't change. Start with a tensor "
-                "of the final rank, or collect values in a tk.TensorArray."
-            )
-        dtype = spec.dtype
-        if dtype != y.dtype:
-            if not weak[i] or dtype.is_bool:
-                raise InvalidArgumentError(
-                    f"{loop}: loop variable {label} has dtype {dtype.name} before the loop and "
-                    f"{y.dtype.name} after one iteration; start with a value of that dtype, or "
-                    "cast it in the body"
-                )
-            dtype = y.dtype
-        agreed.append(Spec(merged_dims(spec.shape, y.shape), dtype))
-    return agreed
 
 
 def _trace_test(
@@ -281,29 +227,29 @@ class _Fed:
     ) -> None:
         self._outer = outer
         weak = [type(x) in (bool, int, float) for x in loop_vars]
-        start = [_loop_start(x) for x in loop_vars]
+        start = [loop_start(x) for x in loop_vars]
         specs = [Spec(x.shape, x.dtype) for x in start]
         for _ in range(8):
             graph = Graph("body", outer)
-            state = [graph.add_input(spec, _name(names, i)) for i, spec in enumerate(specs)]
+            state = [graph.add_input(spec, variable_name(names, i)) for i, spec in enumerate(specs)]
             fed = [graph.add_input(spec, "element") for spec in elements]
             with loop_options() as options:
                 result, extra = trace_into(graph, functools.partial(body, list(state), list(fed)))
             with graph:
                 result = [
-                    _body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)
+                    body_output(graph, y, spec) for y, spec in zip(result, specs, strict=True)
                 ]
-            new_specs = _agreed(specs, result, weak, names, loop)
+            new_specs = agreed_specs(specs, result, weak, names, loop)
             if new_specs == specs:
                 break
             specs = new_specs
-        self.start = [_cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
+        self.start = [cast_to(x, spec) for x, spec in zip(start, specs, strict=True)]
         self.most = options.most
         self.slots = graph.assigned
         with graph:
             given = [as_output(graph, y, y, "loop's") for y in extra]
         graph.outputs = [*result, *(graph.lift(slot.now) for slot in self.slots), *given]
-        _order_inputs(graph, state + [slot.first for slot in self.slots])
+        order_inputs(graph, state + [slot.first for slot in self.slots])
         captures = graph.inputs[len(state) + len(self.slots) :]
         graph.inputs = [*state, *(slot.first for slot in self.slots), *fed, *captures]
         self.graph = graph
@@ -357,7 +303,7 @@ def traced_scan(
     fed = _Fed(outer, body, loop_vars, elements, names, loop)
     if not fed.graph.outputs and not fed.graph.has_effects:
         return [], []
-    stacks = [_loop_start(x) for x in stacks]
+    stacks = [loop_start(x) for x in stacks]
     if fed.most is not None:
         stacks = [_first_rows(x, fed.most) for x in stacks]
         steps = min(steps, fed.most) if isinstance(steps, int) else _at_most(steps, fed.most)
@@ -371,7 +317,7 @@ def traced_scan(
         "reverse": reverse,
         "length": steps if isinstance(steps, int) else None,
     }
-    inputs = (_loop_start(steps), *state, *by_rows.stacks, *by_rows.captures)
+    inputs = (loop_start(steps), *state, *by_rows.stacks, *by_rows.captures)
     outputs = add_node(outer, scan_primitive, inputs, settings)
     results = outputs[len(state) :]
     finals = iter(outputs)
