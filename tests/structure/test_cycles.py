@@ -28,6 +28,7 @@ LATE: dict[str, dict[str, str]] = {
         "trainkit.graph.tracing.retracing": START_UP,
         "trainkit.graph.tracing.verify": START_UP,
     },
+    "trainkit.kernels.jit.kernel_family": {"trainkit.kernels.jit.kernel_code": START_UP},
     "trainkit.optimizers.base.step_plan": {"trainkit.optimizers.base.update_cuda": START_UP},
     "trainkit.ops.sampling.random": {"trainkit.ops.sampling.distributions": START_UP},
     "trainkit.profiler.profiling": {

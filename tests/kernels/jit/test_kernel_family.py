@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainkit.core.errors import InvalidArgumentError
-from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit import kernel_code, kernel_family
 
 THIRD = 0.3 * kernel_family.SWITCH_SECONDS
 
@@ -111,7 +111,7 @@ def at_hand(monkeypatch):
     """Builds as if an earlier process had left the kernel of key (1,) on disk."""
     kernel = Compiled((1,))
     monkeypatch.setattr(
-        kernel_family, "kernel_at_hand", lambda module, name, key: kernel if key == (1,) else None
+        kernel_code, "kernel_at_hand", lambda module, name, key: kernel if key == (1,) else None
     )
     return kernel
 
@@ -129,7 +129,7 @@ def test_a_checkpoint_says_that_a_kernel_was_used_from_the_first_call(built, at_
     first.find((1,), THIRD)
     saved = kernel_family.KernelChoice().state_arrays()
     first.forget()
-    monkeypatch.setattr(kernel_family, "kernel_at_hand", lambda *facts: None)
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: None)
     kernel_family.KernelChoice().load_state_arrays(saved)
     assert first.find((1,), THIRD)() == (1,)  # compiled now, for that call
     assert built == [(1,)]
@@ -141,7 +141,7 @@ def test_a_run_that_had_not_come_to_a_kernel_goes_on_without_it_for_as_long(buil
     saved = kernel_family.KernelChoice().state_arrays()
     first.forget()
     kernel_family.KernelChoice().load_state_arrays(saved)
-    monkeypatch.setattr(kernel_family, "kernel_at_hand", lambda *facts: Compiled((1,)))
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: Compiled((1,)))
     assert [first.find((1,), THIRD) is None for _ in range(4)] == [True, True, False, False]
 
 

@@ -3,7 +3,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from trainkit.kernels.jit import kernel_family
+from trainkit.kernels.jit import kernel_code, kernel_family
 from trainkit.kernels.jit.array_addresses import data_offset
 from trainkit.optimizers.base.fused_update import (
     JOINT_UPDATES,
@@ -128,7 +128,7 @@ def test_the_address_of_an_array_is_found_in_its_object():
 def test_a_loop_takes_over_when_a_thread_has_compiled_it(family, size, rng, monkeypatch):
     monkeypatch.setattr(kernel_family, "START_SECONDS", 0.0)
     monkeypatch.setattr(kernel_family, "SMALLEST_SECONDS", 0.0)
-    monkeypatch.setattr(kernel_family, "kernel_at_hand", lambda *facts: None)
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: None)
     kernel_family.set_mode("hot")
     program = FusedUpdate(UpdateProgram(lion, 1, 2, np.float32))
     buffers = buffers_for(rng, 1, size)
@@ -146,7 +146,7 @@ def test_a_loop_takes_over_when_a_thread_has_compiled_it(family, size, rng, monk
 )
 def test_a_call_counts_as_the_work_that_it_is(sizes, rng, monkeypatch):
     """However many weights share it, of one kind or of two; numbers need no loop."""
-    monkeypatch.setattr(kernel_family, "kernel_at_hand", lambda *facts: None)
+    monkeypatch.setattr(kernel_code, "kernel_at_hand", lambda *facts: None)
     kernel_family.set_mode("hot")
     program = UpdateProgram(keeps_the_greatest, 3, 2, np.float32)  # too many buffers to be joint
     members = [buffers_for(rng, 3, size) for size in sizes]

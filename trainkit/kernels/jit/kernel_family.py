@@ -27,7 +27,6 @@ import numpy as np
 from trainkit.core.dispatch.slow_work import slow_work
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.trackable import Trackable
-from trainkit.kernels.jit.kernel_code import compiled_kernel, kernel_at_hand
 from trainkit.kernels.threads import pools
 
 Kernel = Callable[..., Any]
@@ -143,7 +142,7 @@ class Family:
         if spent is None:
             spent = _RESTORED.pop(f"{self.name}{key!r}", None)
             if spent is None or spent >= SWITCH_SECONDS or self.exact:
-                kernel = kernel_at_hand(self.file, self.builder, key)
+                kernel = _kernel_code().kernel_at_hand(self.file, self.builder, key)
                 if kernel is not None:
                     self._spent[key], self._ready[key] = SWITCH_SECONDS, kernel
                     return kernel
@@ -178,7 +177,7 @@ class Family:
         try:
             pools.configure_threads()
             with slow_work(f"compiling the kernel {self.name!r}"):
-                kernel = compiled_kernel(self.file, self.builder, key)
+                kernel = _kernel_code().compiled_kernel(self.file, self.builder, key)
             self._built[key] = _guarded(kernel)
         except Exception as error:  # without it everything still works, only slower
             warnings.warn(
@@ -188,6 +187,13 @@ class Family:
                 stacklevel=2,
             )
             return
+
+
+def _kernel_code() -> Any:
+    """Where code comes from: files, which only a program with large arrays looks for."""
+    from trainkit.kernels.jit import kernel_code
+
+    return kernel_code
 
 
 _RESTORED: dict[str, float] = {}

@@ -9,19 +9,18 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from trainkit.kernels.jit import target
 from trainkit.kernels.jit.numpy_inner_loops import available, built_in
 from trainkit.kernels.jit.python_entry import OBJECTS
 
-FOLDER = Path(__file__).parents[1]
+FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def library_path(level: str) -> Path:
+def library_path(level: str) -> str:
     """Where the library for an instruction set lies."""
-    return FOLDER / f"kernels-{level}.so"
+    return os.path.join(FOLDER, f"kernels-{level}.so")
 
 
 @lru_cache(maxsize=1)
@@ -31,12 +30,12 @@ def kernel_library() -> Any:
     `TRAINKIT_KERNELS=0` leaves it alone.
     """
     level = target.level()
-    if not level or os.environ.get("TRAINKIT_KERNELS") == "0" or not library_path(level).exists():
+    if not level or os.environ.get("TRAINKIT_KERNELS") == "0":
         return None
-    if not available():
+    if not os.path.exists(library_path(level)) or not available():
         return None
     try:
-        found = ctypes.PyDLL(str(library_path(level)))
+        found = ctypes.PyDLL(library_path(level))
         for name, thing in OBJECTS.items():
             ctypes.c_void_p.in_dll(found, name).value = id(thing)
     except (OSError, ValueError):  # of another system, or of an older build

@@ -76,7 +76,7 @@ def build_library(
         CalledProcessError: it has failed.
     """
     command = linker_command()
-    place = library_path(level)
+    place = Path(library_path(level))
     place = place if folder is None else folder / place.name
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
