@@ -15,6 +15,12 @@ from trainkit.graph.tracing.function import functions_run_eagerly as functions_r
 from trainkit.graph.tracing.function import run_functions_eagerly as run_functions_eagerly
 from trainkit.kernels.matmul import matmul_gpu as _products
 from trainkit.kernels.threads import pools
+from trainkit.models.training.first_batch import (
+    enable_first_batch_checks as enable_first_batch_checks,
+)
+from trainkit.models.training.first_batch import (
+    first_batch_checks_enabled as first_batch_checks_enabled,
+)
 from trainkit.tf import parallelism as threading
 from trainkit.tf.left_out import not_here as _not_here
 

@@ -133,6 +133,14 @@ class CompiledLoss:
                 tracker.update_state(value, sample_weight=batch_size(at(y_pred, path)))
         return total
 
+    def each(self, y_true: Any, y_pred: Any) -> list[tuple[Path, Any, Any, Any]]:
+        """The losses that were made: path of the output, function, its targets and its outputs."""
+        targets = y_true
+        if nest.is_nested(y_pred) or nest.is_nested(y_true):
+            targets = self._targets(y_true, y_pred, keys_of(y_pred, self.names))
+        terms = self.build(targets, y_pred)
+        return [(t.path, t.function, at(targets, t.path), at(y_pred, t.path)) for t in terms]
+
     def _targets(self, y_true: Any, y_pred: Any, names: list[str] | None) -> Any:
         try:
             return aligned(y_true, y_pred, names, "targets")

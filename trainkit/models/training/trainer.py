@@ -17,7 +17,7 @@ from trainkit.layers.base import tracking
 from trainkit.layers.base.layer import Layer
 from trainkit.metrics import Mean
 from trainkit.models.functional import FunctionalGraph
-from trainkit.models.training import data_adapters
+from trainkit.models.training import data_adapters, first_batch
 from trainkit.models.training.compile_loss import CompiledLoss, batch_size
 from trainkit.models.training.compile_metrics import CompiledMetrics
 from trainkit.models.training.step_cache import StepCache, held_metrics
@@ -56,6 +56,7 @@ class Trained(Layer):
     history: Any
     training_run: Any
     stop_training: bool
+    _unseen: bool
     stop_evaluating: bool
     stop_predicting: bool
     steps_per_execution: int
@@ -85,6 +86,7 @@ class Trained(Layer):
             predict_function=None,
             _steps_made={},
             _step_cache=StepCache(),
+            _unseen=False,
         )
         return model
 
@@ -172,6 +174,7 @@ class Trained(Layer):
             jit_compile=jit_compile,
             stop_training=False,
             compiled=True,
+            _unseen=True,
             train_function=None,
             test_function=None,
             predict_function=None,
@@ -367,6 +370,8 @@ class Trained(Layer):
             y_pred = self._outputs(x, training=True)
             loss = self._loss_of(x, y, y_pred, sample_weight, training=True)
             scaled = loss if self.optimizer is None else self.optimizer.scale_loss(loss)
+        if self._unseen:
+            first_batch.look(self, tape, x, y, y_pred, sample_weight)
         self._loss_tracker.update_state(loss, sample_weight=batch_size(x))
         variables = self._step_cache.trainable(self, tape.watched_variables())
         if variables:
