@@ -51,8 +51,39 @@ def weights(path):
 
 
 def test_every_example_has_a_test():
-    tested = {"mnist.py", "mnist_pictures.py", "custom_loop.py", "linear_regression.py"}
+    tested = {"mnist.py", "mnist_pictures.py", "custom_loop.py", "linear_regression.py", *SHORT}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
+    listed = (EXAMPLES / "README.md").read_text()
+    assert {name for name in tested if f"`{name}`" in listed} == tested
+
+
+# Arguments that make an example short, and what it says at its end.
+SHORT = {
+    "text_lstm.py": (("--epochs", "1", "--samples", "200"), "praise: the film is not good"),
+    "transformer.py": (("--epochs", "1", "--samples", "384"), "of 64 new rows are sorted"),
+    "autoencoder.py": (("--epochs", "1", "--samples", "120"), "mean squared error:"),
+    "two_inputs.py": (("--epochs", "1", "--samples", "300"), "(by the rule  1294), wanted"),
+    "vae.py": (("--epochs", "1", "--samples", "200"), "from points on a circle around 0:"),
+    "gan.py": (("--steps", "8", "--batch-size", "16"), "radius of made points:"),
+    "augmentation.py": (("--epochs", "1", "--samples", "40"), "augmented    right on"),
+    "time_series.py": (("--epochs", "1", "--hours", "700"), ": the model"),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_tutorial_runs_from_end_to_end_without_a_warning(tmp_path, name):
+    args, ending = SHORT[name]
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", *command(name, *args)[1:]],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert ending in done.stdout
+    assert not list(tmp_path.iterdir())  # a tutorial leaves nothing behind
 
 
 def test_linear_regression(tmp_path):
