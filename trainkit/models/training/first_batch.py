@@ -41,7 +41,7 @@ class FirstBatchWarning(UserWarning):
     """A likely mistake of a program, seen on the first batch of training."""
 
 
-class _Checks:
+class _FirstBatchSwitch:
     enabled = True
 
 
@@ -51,12 +51,12 @@ def enable_first_batch_checks(enabled: bool = True) -> None:
     Args:
         enabled: whether it does.
     """
-    _Checks.enabled = bool(enabled)
+    _FirstBatchSwitch.enabled = bool(enabled)
 
 
 def first_batch_checks_enabled() -> bool:
     """Whether `fit` looks for likely mistakes on the first batch."""
-    return _Checks.enabled
+    return _FirstBatchSwitch.enabled
 
 
 def look(model: Any, tape: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any) -> None:
@@ -73,7 +73,7 @@ def look(model: Any, tape: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any)
     if trace_state.THREAD.traces:
         return  # shapes alone; the step before was run with values
     model.__dict__["_unseen"] = False
-    if not _Checks.enabled or not _have_values(x, y, y_pred):
+    if not _FirstBatchSwitch.enabled or not _have_values(x, y, y_pred):
         return
     with trace_state.silence():
         found = [*_of_images(model, tape, x)]
@@ -270,7 +270,7 @@ def _of_all_pairs(loss: Any, target: Any, output: Any) -> Iterator[str]:
 
     try:
         result_specs(call, *specs)
-    except Exception:  # it looks at values, so its shapes can't be told without them
+    except Exception:  # it looks at values, so its shapes are not known without them
         return
     if found:
         shapes = (
