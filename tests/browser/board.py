@@ -41,7 +41,8 @@ def tensorboard(logdir):
     """The address of a TensorBoard over a folder of runs."""
     port = _free_port()
     command = [sys.executable, "-m", "tensorboard.main", "--logdir", str(logdir)]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--load_fast", "false"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    command += ["--load_fast", "false", "--reload_interval", "0"]  # all runs are there
     environment = {**os.environ, "no_proxy": "127.0.0.1", "PYTHONWARNINGS": "ignore"}
     with subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment

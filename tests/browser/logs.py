@@ -91,7 +91,7 @@ def _sphere():
 def write_logs(folder, epochs=EPOCHS):
     """Train two models on digits and write what TensorBoard has pages for."""
     (x, y), held = tk.datasets.digits.load_data()
-    train = (x[..., None].astype("float32") / 16)[:800], y[:800].astype("int32")
+    train = (x[..., None].astype("float32") / 16)[:600], y[:600].astype("int32")
     test = held[0][..., None].astype("float32") / 16, held[1].astype("int32")
     for name, rate in (("slow", 1e-3), ("fast", 5e-3)):
         model = _train(os.path.join(folder, name), rate, train, test, epochs)
