@@ -233,7 +233,8 @@ def NASNetMobile(
     Source: Zoph et al. 2017, arXiv:1707.07012. Images: `nasnet.preprocess_input`.
 
     Args:
-        input_shape: of one image, 32 x 32 or more; by default 224 x 224.
+        input_shape: of one image, 32 x 32 or more; by default 224 x 224. Sizes that are `None`
+            serve images of 32 n + 1 pixels a side.
         include_top: whether the classifier is part of it.
         weights: `"imagenet"`, the path of a file, or `None`.
         input_tensor: a symbolic tensor to start from.
@@ -272,7 +273,8 @@ def NASNetLarge(
     Source: Zoph et al. 2017, arXiv:1707.07012. Images: `nasnet.preprocess_input`.
 
     Args:
-        input_shape: of one image, 32 x 32 or more.
+        input_shape: of one image, 32 x 32 or more; by default 331 x 331, or all sizes without
+            classifier. Sizes that are `None` serve images of 32 n + 1 pixels a side.
         include_top: whether the classifier is part of it.
         weights: `"imagenet"`, the path of a file, or `None`.
         input_tensor: a symbolic tensor to start from.
