@@ -361,3 +361,14 @@ def test_a_map_of_policies_quantizes_layers_by_path():
     assert net.first._kernel.dtype == "int8"
     assert (net.last.quantization_mode, net.last.compute_dtype) == (None, "bfloat16")
     assert y.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("mode", ["int8", "int4", "float8"])
+def test_sizes_that_are_not_known_yet(mode):
+    inputs = layers.Input((None, 8))
+    model = models.Model(inputs, layers.EinsumDense("abc,cde->abde", (None, 3, 4))(inputs))
+    model.quantize(mode, verbose=False)
+    x = tk.constant(RNG.normal(size=(2, 5, 8)).astype("float32"))
+    compiled = tk.function(model, input_signature=[tk.TensorSpec((None, None, 8), tk.float32)])
+    np.testing.assert_allclose(compiled(x), model(x), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.predict(x, verbose=0), model(x), rtol=1e-5, atol=1e-6)

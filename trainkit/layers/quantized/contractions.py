@@ -62,8 +62,20 @@ class EinsumContraction:
     """What the equation says."""
 
     def project(self, layer: Any, x: Any, kernel: Any) -> Any:
-        """The product of inputs and kernel."""
-        return ops.einsum(layer.equation, x, kernel)
+        """The product of inputs and kernel; sums of integers are int32."""
+        given, weight, result = _letters(layer)
+        summed = len(given) - sum(name in result for name in given)
+        as_matrices = (
+            given[-summed:] == weight[:summed] and result == given[:-summed] + weight[summed:]
+        )
+        if x.dtype.name != "int8" or not summed or not as_matrices:
+            return ops.einsum(layer.equation, x, kernel)
+        rows = math.prod(kernel.shape[:summed])
+        free, units = ops.shape(x)[:-summed], kernel.shape[summed:]
+        sums = int8_product(
+            ops.reshape(x, (-1, rows)), ops.reshape(kernel, (rows, math.prod(units)))
+        )
+        return ops.reshape(sums, (*free, *units))
 
     def project_back(self, layer: Any, g: Any, kernel: Any) -> Any:
         """The gradient by the inputs, where `g` is that by the product."""
@@ -143,9 +155,9 @@ def _spelled(equation: str, rank: int) -> tuple[str, str, str]:
 
 def _moved(x: Any, names: str, wanted: str) -> Any:
     """`x`, whose axes have `names`, with those `wanted`; axes that come or go have size 1."""
+    gone = tuple(i for i, name in enumerate(names) if name not in wanted)
+    x = ops.squeeze(x, gone) if gone else x
     kept = [name for name in names if name in wanted]
-    x = ops.reshape(x, [x.shape[i] for i, name in enumerate(names) if name in wanted])
-    order = [name for name in wanted if name in kept]
-    x = ops.transpose(x, [kept.index(name) for name in order])
-    sizes = dict(zip(order, x.shape, strict=True))
-    return ops.reshape(x, [sizes.get(name, 1) for name in wanted])
+    x = ops.transpose(x, [kept.index(name) for name in wanted if name in kept])
+    new = tuple(i for i, name in enumerate(wanted) if name not in kept)
+    return ops.expand_dims(x, new) if new else x
