@@ -150,7 +150,7 @@ def sigmoid(x: Any) -> Any:
 
 
 def hard_sigmoid(x: Any) -> Any:
-    """X / 6 + 1 / 2, clipped to [0, 1].
+    """x / 6 + 1 / 2, clipped to [0, 1].
 
     Example:
         >>> tk.activations.hard_sigmoid(tk.constant([-9.0, 0.0, 9.0])).numpy()
@@ -180,7 +180,7 @@ def log_sigmoid(x: Any) -> Any:
 
 
 def silu(x: Any) -> Any:
-    """X * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
+    """x * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
 
     Example:
         >>> tk.activations.silu(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -190,7 +190,7 @@ def silu(x: Any) -> Any:
 
 
 def hard_silu(x: Any) -> Any:
-    """X * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
+    """x * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
 
     Example:
         >>> tk.activations.hard_silu(tk.constant([-9.0, 0.0, 9.0])).numpy() + 0.0
@@ -200,7 +200,7 @@ def hard_silu(x: Any) -> Any:
 
 
 def mish(x: Any) -> Any:
-    """X * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
+    """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 
     Example:
         >>> tk.activations.mish(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -230,7 +230,7 @@ def hard_tanh(x: Any) -> Any:
 
 
 def tanh_shrink(x: Any) -> Any:
-    """X - tanh(x).
+    """x - tanh(x).
 
     Example:
         >>> tk.activations.tanh_shrink(tk.constant([0.0, 1.0])).numpy().round(4)
@@ -300,7 +300,7 @@ def sparse_plus(x: Any) -> Any:
 
 
 def softsign(x: Any) -> Any:
-    """X / (1 + abs(x)).
+    """x / (1 + abs(x)).
 
     Example:
         >>> tk.activations.softsign(tk.constant([-1.0, 1.0])).numpy()

@@ -8,7 +8,10 @@ import sys
 
 import pytest
 
+import trainkit
+
 ROOT = pathlib.Path(__file__).parents[2]
+PACKAGE = pathlib.Path(trainkit.__file__).parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 # Parts of the package's own files, which stand there as they are shown.
 EXCERPTS = {"kernels.md"}
@@ -49,6 +52,21 @@ def test_a_page_runs_in_a_process_of_its_own(name, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = f"import pathlib, tests.docs.test_pages_run as t; t.run(t.ROOT / 'docs' / {name!r})"
     subprocess.run([sys.executable, "-c", command], cwd=tmp_path, env=environment, check=True)
+
+
+@pytest.mark.parametrize("name", sorted(EXCERPTS))
+def test_an_excerpt_stands_in_the_package(name):
+    lines = {
+        line.strip()
+        for path in PACKAGE.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    }
+    shown = [
+        line.strip()
+        for code in blocks((ROOT / "docs" / name).read_text(encoding="utf-8"))
+        for line in code.splitlines()
+    ]
+    assert [line for line in shown if line not in lines] == []
 
 
 def test_code_is_shown_under_a_name_that_runs():

@@ -29,6 +29,13 @@ class TerminateOnNaN(Callback):
 
     Raises:
         RuntimeError: in training, with `raise_error`, the loss is NaN or infinite.
+
+    Example:
+        >>> model = tk.Sequential([tk.Input((1,)), tk.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> x = tk.ones((4, 1))
+        >>> stop = tk.callbacks.TerminateOnNaN(explain=True)
+        >>> history = model.fit(x, x, epochs=2, verbose=0, callbacks=[stop])
     """
 
     _untracked = Callback._untracked | {"_before", "_has_all"}

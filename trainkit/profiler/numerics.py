@@ -83,6 +83,15 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 
     Raises:
         ValueError: a limit is not above 0.
+
+    Example:
+        >>> tk.debugging.enable_check_numerics()
+        >>> try:
+        ...     tk.math.log(tk.constant(0.0))
+        ... except tk.errors.InvalidArgumentError as error:
+        ...     print("log gave -infinity" if "log" in str(error) else error)
+        log gave -infinity
+        >>> tk.debugging.disable_check_numerics()
     """
     if stack_height_limit < 1 or path_length_limit < 1:
         raise ValueError(
@@ -111,7 +120,12 @@ def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int =
 
 
 def disable_check_numerics() -> None:
-    """End what `enable_check_numerics` began; without that it does nothing."""
+    """End what `enable_check_numerics` began; without that it does nothing.
+
+    Example:
+        >>> tk.debugging.enable_check_numerics()
+        >>> tk.debugging.disable_check_numerics()
+    """
     with _Checks.lock:
         if _Checks.undo is not None:
             _put_back(_Checks.undo)

@@ -549,7 +549,7 @@ def softplus(features: Any, name: Any = None) -> Tensor:
 
 
 def softsign(features: Any, name: Any = None) -> Tensor:
-    """X / (1 + |x|).
+    """x / (1 + |x|).
 
     Args:
         features: tensor of floats.

@@ -67,7 +67,7 @@ def softplus(x):
 
 @by_element(FLAT)
 def silu(x):
-    """X * sigmoid(x)."""
+    """x * sigmoid(x)."""
     return x / (_ONE + vector_math.exponential(-x))
 
 
@@ -100,7 +100,7 @@ def gelu_tanh(x):
 
 @by_element(FLAT, FLAT)
 def silu_gradient(g, x):
-    """G * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
+    """g * s * (1 + x * (1 - s)) with s = sigmoid(x)."""
     s = vector_math.sigmoid(x)
     return g * s * (_ONE + x * (_ONE - s))
 

@@ -42,7 +42,7 @@ def softmax(part, parts, x, y):
 
 @by_parts(MATRIX, MATRIX, MATRIX)
 def softmax_gradient(part, parts, g, y, result):
-    """Y * (g - sum(g * y)) of each row."""
+    """y * (g - sum(g * y)) of each row."""
     classes = g.shape[1]
     first, last = chunk_range(part, parts, g.shape[0], 1)
     for row in range(first, last):
@@ -140,7 +140,7 @@ def dense_loss_and_gradients(part, parts, labels, logits, losses, grads):
 
 @by_parts(VECTOR, _NUMBERS, MATRIX, MATRIX)
 def gradient(part, parts, g, labels, logits, result):
-    """G * (softmax(row) - one_hot(label))."""
+    """g * (softmax(row) - one_hot(label))."""
     classes = logits.shape[1]
     first, last = chunk_range(part, parts, logits.shape[0], 1)
     for row in range(first, last):

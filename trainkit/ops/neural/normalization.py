@@ -196,7 +196,7 @@ def layer_normalization(
 
 
 def _scaled_by_variance(x: Tensor, gamma: Any, axes: Any, epsilon: float | None) -> Tensor:
-    """X / sqrt(variance + epsilon), times gamma."""
+    """x / sqrt(variance + epsilon), times gamma."""
     warnings.warn(
         "layer_normalization: rms_scaling=True is deprecated; use rms_normalization",
         UserWarning,

@@ -34,7 +34,7 @@ def crelu(features: Any, axis: int = -1, name: Any = None) -> Tensor:
 
 
 def silu(features: Any, beta: Any = 1.0) -> Tensor:
-    """X * sigmoid(beta x).
+    """x * sigmoid(beta x).
 
     Args:
         features: tensor of floats.
