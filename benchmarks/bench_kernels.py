@@ -323,8 +323,10 @@ def slopes() -> list[Benchmark]:
             return run
 
         def both() -> Any:
-            run = softmax_tuned.loss_and_slopes
-            found = (run if given is labels else softmax_tuned.dense_loss_and_slopes)(given, logits)
+            run = softmax_tuned.loss_and_gradients
+            found = (run if given is labels else softmax_tuned.dense_loss_and_gradients)(
+                given, logits
+            )
             return None if found is None else softmax_tuned.scaled_rows(g, found[1])
 
         name = f"softmax cross-entropy and gradient, {kind}"

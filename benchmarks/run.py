@@ -8,6 +8,7 @@ another Python is told by TRAINKIT_BENCH_PYTHONS, such as
 """
 
 import argparse
+import contextlib
 import functools
 import pathlib
 import sys
@@ -17,7 +18,8 @@ from typing import Any
 FOLDER = pathlib.Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
-import report  # noqa: E402  found through the line before
+import conditions  # noqa: E402  found through the line before
+import report  # noqa: E402
 from contestant import load  # noqa: E402
 from processes import Absent, Failed, Process, Remote, pythons  # noqa: E402
 from timing import Benchmark, Row, interleaved, table  # noqa: E402
@@ -106,6 +108,12 @@ def main(arguments: list[str] | None = None, folder: pathlib.Path = FOLDER) -> i
     parser.add_argument(
         "--all", action="store_true", help="also modes that are slow, or slow to start"
     )
+    parser.add_argument(
+        "--busy", action="store_true", help="beside a process on each core that computes"
+    )
+    parser.add_argument(
+        "--quota", type=float, default=0, metavar="CORES", help="with so much time, such as 0.5"
+    )
     parser.add_argument("--list", action="store_true", help="print the names and do nothing")
     parser.add_argument(
         "--write-docs", action="store_true", help=f"put the results into {report.PAGE.name}"
@@ -113,6 +121,12 @@ def main(arguments: list[str] | None = None, folder: pathlib.Path = FOLDER) -> i
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.seconds < 0 or options.warm_seconds < 0:
         parser.error("--rounds is at least 1, and --seconds and --warm-seconds at least 0")
+    if options.write_docs and (options.busy or options.quota):
+        parser.error(
+            "the page holds times of a quiet machine: no --write-docs with --busy, --quota"
+        )
+    if options.quota < 0:
+        parser.error("--quota is a number of cores, such as 0.5")
     options.frameworks = [name.strip() for name in options.frameworks.split(",") if name.strip()]
     try:
         session = Session(options, pythons())
@@ -125,10 +139,25 @@ def main(arguments: list[str] | None = None, folder: pathlib.Path = FOLDER) -> i
         print("\n".join(f"{path.stem} {benchmark.name}" for path, _, benchmark, _ in found))
         return 0
     try:
-        _run(session, found)
-    finally:
-        session.end()
+        with _conditions(options):
+            try:
+                _run(session, found)
+            finally:
+                session.end()
+    except conditions.Refused as error:
+        parser.error(str(error))
     return 0
+
+
+@contextlib.contextmanager
+def _conditions(options: argparse.Namespace) -> Iterator[None]:
+    """What the machine is to be like."""
+    with contextlib.ExitStack() as stack:
+        if options.busy:  # they don't share the time of the contestants
+            stack.enter_context(conditions.busy())
+        if options.quota:
+            stack.enter_context(conditions.quota(options.quota))
+        yield
 
 
 def _run(session: Session, found: list[Any]) -> None:
