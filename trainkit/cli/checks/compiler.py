@@ -70,11 +70,12 @@ def check() -> Iterator[Finding]:
 
 
 def cache_folders() -> list[Path]:
-    """Where compiled code lies: of the library's own kernels, of generated ones, and of graphs."""
-    named = os.environ.get("NUMBA_CACHE_DIR")
-    package = Path(trainkit.__path__[0]) / "kernels" / "compiled" / "__pycache__"
-    own = cache_root()
-    return [Path(named) if named else package, own / "generated", own / "machine"]
+    """Where compiled code lies; in Numba's cache too where its threads do the work."""
+    found = [cache_root() / "machine"]
+    if not sys.platform.startswith("linux"):
+        named = os.environ.get("NUMBA_CACHE_DIR")
+        found.append(Path(named) if named else Path(trainkit.__path__[0]) / "kernels")
+    return found
 
 
 def _cache(folder: Path, version: str) -> Iterator[Finding]:
@@ -98,8 +99,7 @@ def _cache(folder: Path, version: str) -> Iterator[Finding]:
 
 
 def _variable(folder: Path) -> str:
-    own = folder.name in ("generated", "machine")
-    return "TRAINKIT_CACHE" if own else "NUMBA_CACHE_DIR"
+    return "TRAINKIT_CACHE" if folder.name == "machine" else "NUMBA_CACHE_DIR"
 
 
 def why_not_writable(folder: Path) -> str:
