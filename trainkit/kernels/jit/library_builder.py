@@ -79,14 +79,17 @@ def build_library(
     place = Path(library_path(level))
     place = place if folder is None else folder / place.name
     place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
+    with tempfile.TemporaryDirectory() as temporary:
         objects = []
         for i, code in enumerate(_codes(kernels, say)):
             objects.append(str(Path(temporary) / f"{i}.o"))
             Path(objects[-1]).write_bytes(code)
-        made = str(Path(temporary) / place.name)
-        subprocess.run([*command, "-shared", "-s", "-o", made, *objects], check=True)
-        os.replace(made, place)
+        made = place.with_name(f"{os.getpid()}-{place.name}")  # ends in .so, which git ignores
+        try:
+            subprocess.run([*command, "-shared", "-s", "-o", str(made), *objects], check=True)
+            os.replace(made, place)
+        finally:
+            made.unlink(missing_ok=True)
     return place
 
 
