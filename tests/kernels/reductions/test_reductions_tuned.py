@@ -104,7 +104,7 @@ def test_operations_on_large_arrays_use_the_kernels(rng):
     np.testing.assert_array_equal(tk.reduce_max(t, 1).numpy(), x.max(1))
     np.testing.assert_array_equal(tk.cumsum(t, 0).numpy(), x.cumsum(0))
     np.testing.assert_array_equal(tk.cumsum(t, 1, reverse=True).numpy()[:, -1], x[:, -1])
-    assert reductions_tuned.ROW_EXTREMES["max"]._ready
+    assert reductions_tuned.ROW_MAX_MIN["max"]._ready
     assert reductions_tuned.RUNNING_COLUMNS._ready
     kernel_family.set_mode(before)
 
