@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 import trainkit as tk
 from trainkit.callbacks import progress
@@ -29,15 +30,12 @@ class Screen:
         self.frames = []
 
     def feed(self, text):
-        for token in re.findall(r"\x1b\[(\d*)([A-Z])|(\r)|(\n)|([^\x1b\r\n])", text):
+        for token in re.findall(r"\x1b\[(\d*)([A-Z])|(\r)(?!\n)|(\r?\n)|([^\x1b\r\n])", text):
             count, letter, back, down, char = token
             if letter == "A":
                 self.row -= int(count or 1)
-            elif letter == "J":
-                self.frames.append(self.text)
-                self.rows = self.rows[: self.row + 1]
-                self.rows[self.row] = self.rows[self.row][: self.column]
             elif back:
+                self.frames.append(self.text)
                 self.column = 0
             elif down:
                 self._down()
@@ -55,7 +53,7 @@ class Screen:
 
     @property
     def text(self):
-        return "\n".join(self.rows)
+        return "\n".join(row.rstrip() for row in self.rows)
 
 
 @pytest.fixture
@@ -355,6 +353,24 @@ def test_a_listener_that_is_gone_is_not_asked(monkeypatch):
     slow_work.notify(Hears().hear)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert slow_work._speaker() is None
+
+
+def test_it_stands_below_a_bar_of_the_program(terminal):
+    def run():
+        with tqdm(total=2, desc="seeds", file=sys.stdout, ncols=60) as seeds:
+            for _ in range(2):
+                line = StatusLine()
+                line.draw("epoch", 0.5, ["loss: 1"])
+                line.draw("epoch", 1.0, ["loss: 0"])
+                line.clear()
+                seeds.update()
+
+    screen = terminal(80, run)
+    below = [frame.split("\n") for frame in screen.frames if "loss: 0" in frame]
+    assert below
+    assert all("seeds" in rows[0] and "epoch" in rows[1] for rows in below)
+    (bar,) = (row for row in screen.rows if row.strip())
+    assert "seeds: 100%" in bar
 
 
 def test_a_note_stands_above_the_line(terminal):

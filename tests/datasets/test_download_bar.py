@@ -48,7 +48,7 @@ def test_a_terminal_gets_a_bar(address, tmp_path, capsys, monkeypatch):
     text = capsys.readouterr().out
     assert "Downloading a.bin  1.0/3.0 MB ━━━━━━╌" in text
     assert " left" in text
-    assert text.split("\x1b[J")[-1].startswith("Downloaded a.bin  3.0 MB - ")
+    assert text.split("\r")[-1].startswith("Downloaded a.bin  3.0 MB - ")
 
 
 @pytest.mark.parametrize("name", ["a.bin", "unknown.bin"])

@@ -53,6 +53,7 @@ STRANGERS = {
     "numba": START_UP,
     "pooch": START_UP,
     "tensorboardX": START_UP,
+    "tqdm": START_UP,
     "concurrent": NEVER_USED,
     "ctypes": NEVER_USED,
     "difflib": NEVER_USED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -88,15 +89,14 @@ def fitted(
 class StatusLine:
     """Draws on `sys.stdout`: in place on a terminal and in a notebook, line by line elsewhere.
 
-    On a terminal the text may take several rows; a notebook gets one, which it breaks itself.
+    Each row is a bar of tqdm, so that it stands well below bars that the program draws itself. On
+    a terminal the text may take several rows; a notebook gets one, which it breaks itself.
     """
 
     def __init__(self, width: int = _WIDEST_BAR) -> None:
         self._width = width
         self._lock = threading.RLock()
-        self._rows = 0
-        self._length = 0
-        self._last: tuple[str, float | None, list[str]] | None = None
+        self._rows: list[Any] = []
 
     @property
     def kind(self) -> str:
@@ -106,50 +106,45 @@ class StatusLine:
     def draw(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this in place of what was drawn before; the arguments are those of `fitted`."""
         with self._lock:
-            self._last = (head, share, pieces or [])
             kind = self.kind
-            rows = self._fitted(kind, *self._last)
+            texts = self._fitted(kind, head, share, pieces or [])
             if kind == "file":
-                write("\n".join(rows) + "\n")
+                write("\n".join(texts) + "\n")
                 return
-            write(self._erasing(kind) + "\n".join(rows) + self._padding(kind, rows[-1]))
-            self._rows, self._length = len(rows), len(rows[-1])
+            while len(self._rows) > len(texts):
+                self._rows.pop().close()
+            for row, text in zip(self._rows, texts, strict=False):
+                row.set_description_str(text)
+            for text in texts[len(self._rows) :]:
+                self._rows.append(_row_class()(desc=text, file=sys.stdout))
 
     def end(self, head: str, share: float | None = None, pieces: list[str] | None = None) -> None:
         """Show this for good: what is drawn later comes below."""
         with self._lock:
             self.draw(head, share, pieces)
-            if self.kind != "file":
-                write("\n")
-            self._forget()
+            self.leave()
 
     def clear(self) -> None:
         """Take what was drawn off the screen."""
         with self._lock:
-            if self._rows:
-                kind = self.kind
-                write(self._erasing(kind) + (self._padding(kind, "") + "\r") * (kind != "file"))
-            self._forget()
+            while self._rows:
+                self._rows.pop().close()
 
     def leave(self) -> None:
         """Keep what was drawn as it is: what is drawn later comes below."""
         with self._lock:
-            if self._rows:
-                write("\n")
-            self._forget()
+            for row in self._rows:
+                row.leave = True
+                row.close()
+            self._rows = []
 
     def note(self, text: str) -> None:
         """Print a line above what is drawn."""
         with self._lock:
-            shown, last = self._rows, self._last
-            self.clear()
-            write(text + "\n")
-            if shown and last is not None:
-                self.draw(*last)
-
-    def _forget(self) -> None:
-        self._rows = self._length = 0
-        self._last = None
+            if self.kind == "file":
+                write(text + "\n")
+            else:
+                _row_class().write(text, file=sys.stdout)
 
     def _fitted(self, kind: str, head: str, share: float | None, pieces: list[str]) -> list[str]:
         columns = sys.maxsize
@@ -158,16 +153,19 @@ class StatusLine:
         bar = None if kind == "file" else share
         return fitted(head, bar, pieces, columns, self._width, _is_ascii(sys.stdout))
 
-    def _erasing(self, kind: str) -> str:
-        """What brings the cursor to the beginning of what was drawn, and erases it if it can."""
-        if kind != "terminal" or not self._rows:
-            return "\r" if self._rows else ""
-        up = f"\x1b[{self._rows - 1}A" if self._rows > 1 else ""
-        return f"\r{up}\x1b[J"
 
-    def _padding(self, kind: str, row: str) -> str:
-        """Blanks over the rest of a longer text before, where nothing else erases it."""
-        return " " * max(self._length - len(row), 0) if kind == "notebook" else ""
+@functools.cache
+def _row_class() -> Any:
+    """A bar of tqdm that is a text, drawn when it is set; tqdm is loaded with the first one."""
+    from tqdm import tqdm
+
+    class Row(tqdm):  # type: ignore[type-arg]
+        monitor_interval = 0  # no thread that draws it in between
+
+        def __init__(self, desc: str, file: Any) -> None:
+            super().__init__(desc=desc, file=file, bar_format="{desc}", leave=False, mininterval=0)
+
+    return Row
 
 
 def _is_ascii(stream: Any) -> bool:
