@@ -284,3 +284,33 @@ def test_calibration_data_is_cut_out_of_short_texts(strategy):
         get_dataloader(Letters(), 7, [], strategy=strategy)
     with pytest.raises(TypeError, match="iterable"):
         get_dataloader(Letters(), 7, "abc", strategy=strategy)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "adam",
+        tk.optimizers.SGD(0.1, momentum=0.9, use_ema=True),
+        tk.optimizers.LossScaleOptimizer(tk.optimizers.Adam()),
+    ],
+    ids=["adam", "averages", "loss_scale"],
+)
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+def test_a_trained_model_goes_through_a_file_and_trains_on(optimizer, mode, tmp_path):
+    optimizer = copy.deepcopy(optimizer)
+    model = models.Sequential([layers.Input((6,)), layers.Dense(8, "relu"), layers.Dense(3)])
+    model.compile(optimizer, "mse")
+    x, y = np.ones((16, 6), np.float32), np.ones((16, 3), np.float32)
+    model.fit(x, y, verbose=0)
+    model.quantize(mode, verbose=False)
+    assert {id(w) for _, w, _ in model.optimizer.slot_variables()} <= {
+        id(w) for w in model.trainable_variables
+    }
+    expected = model.predict(x, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again.predict(x, verbose=0), expected)
+    assert int(again.optimizer.iterations) == int(model.optimizer.iterations)
+    for each in (model, again):
+        each.fit(x, y, verbose=0)
+    np.testing.assert_allclose(again.predict(x, verbose=0), model.predict(x, verbose=0), rtol=1e-6)

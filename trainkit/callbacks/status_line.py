@@ -159,7 +159,7 @@ def _row_class() -> Any:
     """A bar of tqdm that is a text, drawn when it is set; tqdm is loaded with the first one."""
     from tqdm import tqdm
 
-    class Row(tqdm):  # type: ignore[type-arg]
+    class Row(tqdm):
         monitor_interval = 0  # no thread that draws it in between
 
         def __init__(self, desc: str, file: Any) -> None:

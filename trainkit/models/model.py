@@ -365,6 +365,9 @@ class Model(Looped):
         report = quantizing.quantize_model(self, config, filters, verbose, type_check)
         self._quantization_report = report
         self._forget_steps()
+        optimizer = getattr(self, "optimizer", None)
+        if optimizer is not None:
+            optimizer.keep_only(self.trainable_variables)
         return report
 
     def get_quantization_layer_structure(self, mode: Any = None) -> Any:

@@ -135,6 +135,11 @@ class LossScaleOptimizer(Optimizer):
     def finalize_variable_values(self, var_list: Iterable[Variable]) -> None:
         self.inner_optimizer.finalize_variable_values(var_list)
 
+    def keep_only(self, variables: Iterable[Variable]) -> None:
+        weights = list(variables)
+        super().keep_only(weights)
+        self.inner_optimizer.keep_only(weights)
+
     def exclude_from_weight_decay(
         self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
     ) -> None:

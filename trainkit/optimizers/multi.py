@@ -224,6 +224,15 @@ class MultiOptimizer(Optimizer):
             id(w): place for w, place in zip(weights, places, strict=True)
         }
 
+    def keep_only(self, variables: Iterable[Variable]) -> None:
+        weights = list(variables)
+        super().keep_only(weights)
+        for optimizer in self.optimizers:
+            optimizer.keep_only(weights)
+        ids = {id(weight) for weight in weights}
+        places = self._var_to_optimizer_idx.items()
+        self._var_to_optimizer_idx = {key: place for key, place in places if key in ids}
+
     def state_of(self, weight: Variable) -> SlotState:
         """What the optimizer of `weight` keeps for it."""
         if id(weight) not in self._var_to_optimizer_idx:

@@ -116,6 +116,7 @@ class _StateTraversal:
         name = name if isinstance(name, str) else None
         if has_slots(part):
             self.found.append(Saveable(part, path, name, optimizer_variables(part), True))
+            self._inner_optimizers(part, path)
             return
         self.found.append(Saveable(part, path, name, own_variables(part)))
         for child_name, child in _children(part):
@@ -124,6 +125,14 @@ class _StateTraversal:
                 self._container(child, below, set())
             else:
                 self.visit(child, below)
+
+    def _inner_optimizers(self, optimizer: Trackable, path: str) -> None:
+        """The optimizers inside one, whose values Keras stores with its own and by themselves."""
+        parts = type(optimizer).parts(optimizer)
+        if "inner_optimizer" in parts:
+            self.visit(parts["inner_optimizer"], f"{path}/inner_optimizer".lstrip("/"))
+        if "optimizers" in parts:
+            self._container(parts["optimizers"], f"{path}/optimizers".lstrip("/"), set())
 
     def _also(self, known: str | None, path: str) -> None:
         """Note that what is at `known`, and all below it, is at `path` too."""
@@ -213,9 +222,14 @@ def _was_trainable(variable: Variable) -> bool:
 
 def optimizer_variables(optimizer: Trackable) -> list[Item]:
     """An optimizer's variables in Keras's order: step, rate, averages, slots, other numbers."""
-    own = {
-        name: p for name, p in type(optimizer).parts(optimizer).items() if isinstance(p, Variable)
-    }
+    parts: Any = type(optimizer).parts(optimizer)
+    if "inner_optimizer" in parts:
+        wrapper = [*_NEVER_CHANGED, parts["step_counter"], parts["dynamic_scale"]]
+        return [*wrapper, *optimizer_variables(parts["inner_optimizer"])]
+    if "optimizers" in parts:
+        inner = [v for one in parts["optimizers"] for v in optimizer_variables(one)]
+        return [parts["iterations"], _NEVER_CHANGED[1], *inner]
+    own = {name: p for name, p in parts.items() if isinstance(p, Variable)}
     head = [own.pop(name) for name in ("iterations", "learning_rate") if name in own]
     slots = slot_variables(optimizer)
     if type(optimizer).__name__ == "Adafactor":
@@ -228,6 +242,10 @@ def optimizer_variables(optimizer: Trackable) -> list[Item]:
     )
     ordered = [s for group in [*groups, rest] for name, _, s in slots if name in group]
     return [*head, *ordered, *own.values()]
+
+
+# Step and rate that an optimizer around others has by itself, and never changes.
+_NEVER_CHANGED = (Filler((), "int64"), Filler((), "float32"))
 
 
 def _factored(slots: list[tuple[str, Any, Any]]) -> Iterator[Item]:

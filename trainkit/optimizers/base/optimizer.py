@@ -308,6 +308,14 @@ class Optimizer(OutsideState):
         variable = state.add_slot(slot, value, self.name)
         self._slot_added(slot, state.weight, variable)
 
+    def keep_only(self, variables: Iterable[Variable]) -> None:
+        """Forget the slots of all other weights, which a model has no more.
+
+        Args:
+            variables: the weights that stay; those that were never met change nothing.
+        """
+        self._states.keep_only(list(variables))
+
     def slot_variables(self) -> list[tuple[str, Variable, Variable]]:
         """(slot name, weight, slot) for all slots; checkpoints keep these by the weight's path."""
         return [

@@ -30,6 +30,12 @@ class SlotTable:
         found = any(re.search(pattern, name) for pattern in self._patterns for name in names)
         return found or id(weight) in self._excluded
 
+    def keep_only(self, weights: list[Variable]) -> None:
+        """Forget what is kept for other weights than these."""
+        ids = {id(weight) for weight in weights}
+        self.by_id = {key: state for key, state in self.by_id.items() if key in ids}
+        self.chosen = [weight for weight in self.chosen if id(weight) in ids]
+
     def kept(self) -> tuple[Any, ...]:
         """All of it without ids and rules, for copies."""
         states = [(state.weight, state.slots) for state in self.by_id.values()]
