@@ -11,6 +11,7 @@ import ast
 import functools
 import importlib
 import inspect
+import logging
 import os
 import re
 import shutil
@@ -287,6 +288,7 @@ def pages() -> dict[str, str]:
 def main() -> None:
     """Write all pages anew."""
     os.environ["TRAINKIT_NATIVE"] = "0"  # compiled functions tell no signature
+    logging.getLogger("griffe").setLevel(logging.ERROR)  # it misses types, which are not shown
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     texts = pages()
