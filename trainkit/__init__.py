@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from trainkit import models as models
     from trainkit.autodiff.recompute import recompute_grad as recompute_grad
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _keep_freed_memory()
 

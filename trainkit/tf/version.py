@@ -13,4 +13,4 @@ def _version() -> str:
 
 
 VERSION = _version()
-"""The version of the library, such as `"0.1.0"`."""
+"""The version of the library, such as `"0.2.0"`."""
