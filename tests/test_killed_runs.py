@@ -32,6 +32,7 @@ def kill_or_save(self, batch, logs=None):
 
 tk.callbacks.BackupAndRestore.on_train_batch_end = kill_or_save
 del sys.argv[0]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 

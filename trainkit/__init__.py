@@ -135,6 +135,7 @@ _NOT_EXPORTED = {
     "ModuleType",
     "TYPE_CHECKING",
     "annotations",
+    "applications",
     "cli",
     "compiler",
     "core",

@@ -7,7 +7,7 @@ import pytest
 
 import trainkit as tk
 from trainkit.compiler.llvm import jit
-from trainkit.kernels.jit import numpy_inner_loops
+from trainkit.kernels.jit import code_store, numpy_inner_loops
 
 TEXT = """
 declare ptr @PyBool_FromLong(i64)
@@ -16,6 +16,13 @@ define ptr @run(ptr %self, ptr %args, i64 %count) {
   ret ptr %r
 }
 """
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(tmp_path_factory, monkeypatch):
+    """What is kept where the cache can't be written outlives a test, and a run of all tests."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(code_store, "_temporary_folder", lambda: folder)
 
 
 @pytest.fixture

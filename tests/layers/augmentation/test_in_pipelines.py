@@ -99,7 +99,8 @@ def test_a_pipeline_in_map_and_in_a_model():
     calm = augment(IMAGES, training=False).numpy()
     np.testing.assert_array_equal(calm, IMAGES[:, 1:9, 2:10])
     with_labels = elements().batch(6).map(lambda d: (augment(d["images"]), d["labels"]))
-    model = tk.Sequential([layers.Flatten(), layers.Dense(4, activation="softmax")])
+    head = [layers.Rescaling(1 / 255), layers.Flatten(), layers.Dense(4, activation="softmax")]
+    model = tk.Sequential(head)
     model.compile("sgd", "categorical_crossentropy")
     history = model.fit(with_labels, epochs=2, verbose=0)
     assert np.isfinite(history.history["loss"]).all()
