@@ -1,4 +1,4 @@
-"""Draws docs/images/terminal.svg: a run of examples/mnist.py on a terminal of 104 columns.
+"""Draws docs/images/terminal.svg: a run of examples/mnist.py on a terminal of 120 columns.
 
 python docs/terminal.py
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "terminal.svg"
-COLUMNS, ROWS = 104, 30
+COLUMNS, ROWS = 120, 30
 PROMPT = "$ make train ARGS='--epochs 4'"
 CONTROL = re.compile(r"\x1b\[(\d*)([A-Za-z])|\r|\n|[^\x1b\r\n]+")
 

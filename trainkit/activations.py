@@ -20,6 +20,9 @@ ACTIVATIONS = Registry("activations", "activation")
 def linear(x: Any) -> Any:
     """`x` itself.
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.linear(tk.constant([-1.0, 1.0])).numpy()
         array([-1.,  1.], dtype=float32)
@@ -66,9 +69,13 @@ def relu(
 
 
 def gelu(x: Any, approximate: bool = False) -> Any:
-    """X times the probability that a standard normal draw is below x; by tanh if `approximate`.
+    """x times the probability that a standard normal draw is below x; by tanh if `approximate`.
 
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
+
+    Args:
+        x: tensor of any shape.
+        approximate: take the tanh instead of the error function.
 
     Example:
         >>> tk.activations.gelu(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -78,7 +85,11 @@ def gelu(x: Any, approximate: bool = False) -> Any:
 
 
 def leaky_relu(x: Any, negative_slope: float = 0.2) -> Any:
-    """X where it is positive, `negative_slope * x` elsewhere.
+    """x where it is positive, `negative_slope * x` elsewhere.
+
+    Args:
+        x: tensor of any shape.
+        negative_slope: slope below 0.
 
     Example:
         >>> tk.activations.leaky_relu(tk.constant([-1.0, 1.0]), negative_slope=0.5).numpy()
@@ -92,6 +103,10 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
     Source: Clevert et al. 2015, arXiv:1511.07289.
 
+    Args:
+        x: tensor of any shape.
+        alpha: scale of the negative part.
+
     Example:
         >>> tk.activations.elu(tk.constant([-1.0, 1.0])).numpy().round(4)
         array([-0.6321,  1.    ], dtype=float32)
@@ -101,6 +116,10 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
 def celu(x: Any, alpha: float = 1.0) -> Any:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1)). Source: Barron 2017, arXiv:1704.07483.
+
+    Args:
+        x: tensor of any shape.
+        alpha: scale of the negative part.
 
     Example:
         >>> tk.activations.celu(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -112,6 +131,9 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
 def selu(x: Any) -> Any:
     """`elu` scaled so that activations keep mean 0 and variance 1. Source: arXiv:1706.02515.
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.selu(tk.constant([-1.0, 1.0])).numpy().round(4)
         array([-1.1113,  1.0507], dtype=float32)
@@ -121,6 +143,9 @@ def selu(x: Any) -> Any:
 
 def relu6(x: Any) -> Any:
     """min(max(x, 0), 6).
+
+    Args:
+        x: tensor of any shape.
 
     Example:
         >>> tk.activations.relu6(tk.constant([-1.0, 9.0])).numpy()
@@ -132,6 +157,9 @@ def relu6(x: Any) -> Any:
 def exponential(x: Any) -> Any:
     """exp(x).
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.exponential(tk.constant([0.0])).numpy()
         array([1.], dtype=float32)
@@ -141,6 +169,9 @@ def exponential(x: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)).
+
+    Args:
+        x: tensor of any shape.
 
     Example:
         >>> tk.activations.sigmoid(tk.constant([0.0])).numpy()
@@ -152,6 +183,9 @@ def sigmoid(x: Any) -> Any:
 def hard_sigmoid(x: Any) -> Any:
     """x / 6 + 1 / 2, clipped to [0, 1].
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.hard_sigmoid(tk.constant([-9.0, 0.0, 9.0])).numpy()
         array([0. , 0.5, 1. ], dtype=float32)
@@ -161,6 +195,9 @@ def hard_sigmoid(x: Any) -> Any:
 
 def sparse_sigmoid(x: Any) -> Any:
     """(x + 1) / 2, clipped to [0, 1].
+
+    Args:
+        x: tensor of any shape.
 
     Example:
         >>> tk.activations.sparse_sigmoid(tk.constant([-2.0, 0.0, 2.0])).numpy()
@@ -172,6 +209,9 @@ def sparse_sigmoid(x: Any) -> Any:
 def log_sigmoid(x: Any) -> Any:
     """log(1 / (1 + exp(-x))).
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.log_sigmoid(tk.constant([0.0])).numpy().round(4)
         array([-0.6931], dtype=float32)
@@ -181,6 +221,9 @@ def log_sigmoid(x: Any) -> Any:
 
 def silu(x: Any) -> Any:
     """x * sigmoid(x). Source: Ramachandran et al. 2017, arXiv:1710.05941.
+
+    Args:
+        x: tensor of any shape.
 
     Example:
         >>> tk.activations.silu(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -192,6 +235,9 @@ def silu(x: Any) -> Any:
 def hard_silu(x: Any) -> Any:
     """x * hard_sigmoid(x). Source: Howard et al. 2019, arXiv:1905.02244.
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.hard_silu(tk.constant([-9.0, 0.0, 9.0])).numpy() + 0.0
         array([0., 0., 9.], dtype=float32)
@@ -201,6 +247,9 @@ def hard_silu(x: Any) -> Any:
 
 def mish(x: Any) -> Any:
     """x * tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
+
+    Args:
+        x: tensor of any shape.
 
     Example:
         >>> tk.activations.mish(tk.constant([-1.0, 1.0])).numpy().round(4)
@@ -212,6 +261,9 @@ def mish(x: Any) -> Any:
 def tanh(x: Any) -> Any:
     """Hyperbolic tangent.
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.tanh(tk.constant([0.0])).numpy()
         array([0.], dtype=float32)
@@ -220,7 +272,10 @@ def tanh(x: Any) -> Any:
 
 
 def hard_tanh(x: Any) -> Any:
-    """X clipped to [-1, 1].
+    """x clipped to [-1, 1].
+
+    Args:
+        x: tensor of any shape.
 
     Example:
         >>> tk.activations.hard_tanh(tk.constant([-9.0, 0.5, 9.0])).numpy()
@@ -232,6 +287,9 @@ def hard_tanh(x: Any) -> Any:
 def tanh_shrink(x: Any) -> Any:
     """x - tanh(x).
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.tanh_shrink(tk.constant([0.0, 1.0])).numpy().round(4)
         array([0.    , 0.2384], dtype=float32)
@@ -242,6 +300,10 @@ def tanh_shrink(x: Any) -> Any:
 def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
     """0 where abs(x) <= threshold, x elsewhere.
 
+    Args:
+        x: tensor of any shape.
+        threshold: where the two parts meet.
+
     Example:
         >>> tk.activations.hard_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
         array([-1.,  0.,  1.], dtype=float32)
@@ -250,7 +312,11 @@ def hard_shrink(x: Any, threshold: float = 0.5) -> Any:
 
 
 def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
-    """X moved towards 0 by `threshold`, and no further than 0.
+    """x moved towards 0 by `threshold`, and no further than 0.
+
+    Args:
+        x: tensor of any shape.
+        threshold: where the two parts meet.
 
     Example:
         >>> tk.activations.soft_shrink(tk.constant([-1.0, 0.25, 1.0])).numpy()
@@ -260,7 +326,12 @@ def soft_shrink(x: Any, threshold: float = 0.5) -> Any:
 
 
 def threshold(x: Any, threshold: float, default_value: float) -> Any:
-    """X where it is above `threshold`, `default_value` elsewhere.
+    """x where it is above `threshold`, `default_value` elsewhere.
+
+    Args:
+        x: tensor of any shape.
+        threshold: where the two parts meet.
+        default_value: what stands where x is not above `threshold`.
 
     Example:
         >>> tk.activations.threshold(tk.constant([-1.0, 2.0]), 0.0, 9.0).numpy()
@@ -272,6 +343,9 @@ def threshold(x: Any, threshold: float, default_value: float) -> Any:
 def softplus(x: Any) -> Any:
     """log(1 + exp(x)).
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.softplus(tk.constant([0.0])).numpy().round(4)
         array([0.6931], dtype=float32)
@@ -281,6 +355,10 @@ def softplus(x: Any) -> Any:
 
 def squareplus(x: Any, b: float = 4) -> Any:
     """(x + sqrt(x**2 + b)) / 2. Source: Barron 2021, arXiv:2112.11687.
+
+    Args:
+        x: tensor of any shape.
+        b: how smooth the bend at 0 is.
 
     Example:
         >>> tk.activations.squareplus(tk.constant([0.0])).numpy()
@@ -292,6 +370,9 @@ def squareplus(x: Any, b: float = 4) -> Any:
 def sparse_plus(x: Any) -> Any:
     """0 below -1, x above 1, (x + 1)**2 / 4 between.
 
+    Args:
+        x: tensor of any shape.
+
     Example:
         >>> tk.activations.sparse_plus(tk.constant([-2.0, 0.0, 2.0])).numpy()
         array([0.  , 0.25, 2.  ], dtype=float32)
@@ -301,6 +382,9 @@ def sparse_plus(x: Any) -> Any:
 
 def softsign(x: Any) -> Any:
     """x / (1 + abs(x)).
+
+    Args:
+        x: tensor of any shape.
 
     Example:
         >>> tk.activations.softsign(tk.constant([-1.0, 1.0])).numpy()
@@ -312,6 +396,10 @@ def softsign(x: Any) -> Any:
 def softmax(x: Any, axis: Any = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along `axis`, an int or several.
 
+    Args:
+        x: tensor of any shape.
+        axis: axis that is looked along.
+
     Example:
         >>> tk.activations.softmax(tk.constant([[0.0, 0.0]])).numpy()
         array([[0.5, 0.5]], dtype=float32)
@@ -322,6 +410,10 @@ def softmax(x: Any, axis: Any = -1) -> Tensor:
 def log_softmax(x: Any, axis: Any = -1) -> Tensor:
     """log(softmax(x)) along `axis`.
 
+    Args:
+        x: tensor of any shape.
+        axis: axis that is looked along.
+
     Example:
         >>> tk.activations.log_softmax(tk.constant([[0.0, 0.0]])).numpy().round(4)
         array([[-0.6931, -0.6931]], dtype=float32)
@@ -331,6 +423,10 @@ def log_softmax(x: Any, axis: Any = -1) -> Tensor:
 
 def sparsemax(x: Any, axis: int = -1) -> Tensor:
     """The probability vector nearest to x along `axis`. Source: Martins 2016, arXiv:1602.02068.
+
+    Args:
+        x: tensor of any shape.
+        axis: axis that is looked along.
 
     Example:
         >>> tk.activations.sparsemax(tk.constant([[1.0, 0.5, 0.0]])).numpy()
@@ -343,6 +439,10 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     """First half times sigmoid of second half along `axis`.
 
     Source: Dauphin et al. 2016, arXiv:1612.08083.
+
+    Args:
+        x: tensor of any shape.
+        axis: axis that is looked along.
 
     Example:
         >>> tk.activations.glu(tk.constant([4.0, 0.0])).numpy()
@@ -392,6 +492,9 @@ for _function, _aliases in {
 def get(identifier: Any) -> Any:
     """An activation from its name, config, or itself; `None` means `linear`.
 
+    Args:
+        identifier: a name, a config, a class, or what is to be given back.
+
     Raises:
         ValueError: nothing goes by that name.
 
@@ -405,6 +508,9 @@ def get(identifier: Any) -> Any:
 def serialize(activation: Any) -> Any:
     """The name of an activation, or the config of an object.
 
+    Args:
+        activation: a function or an object.
+
     Example:
         >>> tk.activations.serialize(tk.activations.relu)
         'relu'
@@ -414,6 +520,10 @@ def serialize(activation: Any) -> Any:
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
     """The activation that `serialize` described.
+
+    Args:
+        config: what `serialize` gave, or a name.
+        custom_objects: classes and functions by name, besides those that are registered.
 
     Example:
         >>> tk.activations.deserialize("relu").__name__

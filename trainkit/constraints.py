@@ -155,6 +155,9 @@ min_max_norm = MinMaxNorm
 def get(identifier: Any) -> Any:
     """A constraint from its name, config, class, or itself.
 
+    Args:
+        identifier: a name, a config, a class, or what is to be given back.
+
     Raises:
         ValueError: nothing goes by that name.
 
@@ -168,6 +171,9 @@ def get(identifier: Any) -> Any:
 def serialize(constraint: Any) -> Any:
     """A constraint as a dict that `deserialize` reads.
 
+    Args:
+        constraint: the constraint.
+
     Example:
         >>> tk.constraints.serialize(tk.constraints.NonNeg())["class_name"]
         'NonNeg'
@@ -177,6 +183,10 @@ def serialize(constraint: Any) -> Any:
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
     """The constraint that `serialize` described.
+
+    Args:
+        config: what `serialize` gave, or a name.
+        custom_objects: classes and functions by name, besides those that are registered.
 
     Example:
         >>> config = tk.constraints.serialize(tk.constraints.NonNeg())

@@ -110,6 +110,9 @@ class Constant(Initializer):
 class Identity(Initializer):
     """A matrix with `gain` on the diagonal.
 
+    Args:
+        gain: what the values are multiplied by.
+
     Raises:
         ShapeError: when called with a shape that is no matrix's.
 
@@ -340,6 +343,11 @@ class _Preset(VarianceScaling):
 class GlorotUniform(_Preset):
     """Uniform, variance 2 / (inputs + outputs).
 
+    Args:
+        seed: int, `SeedGenerator`, or None for other numbers each time.
+        input_axes: axes that count as inputs; by default all but the last.
+        output_axes: axes that count as outputs; by default the last.
+
     Example:
         >>> x = tk.initializers.GlorotUniform(seed=1)((3, 3))
         >>> bool(tk.reduce_max(tk.abs(x)) <= 1.0)
@@ -351,6 +359,11 @@ class GlorotUniform(_Preset):
 
 class GlorotNormal(_Preset):
     """Truncated normal, variance 2 / (inputs + outputs).
+
+    Args:
+        seed: int, `SeedGenerator`, or None for other numbers each time.
+        input_axes: axes that count as inputs; by default all but the last.
+        output_axes: axes that count as outputs; by default the last.
 
     Example:
         >>> tk.initializers.GlorotNormal(seed=1)((3, 4)).shape
@@ -365,6 +378,11 @@ class HeNormal(_Preset):
 
     Source: He et al. 2015, arXiv:1502.01852.
 
+    Args:
+        seed: int, `SeedGenerator`, or None for other numbers each time.
+        input_axes: axes that count as inputs; by default all but the last.
+        output_axes: axes that count as outputs; by default the last.
+
     Example:
         >>> tk.initializers.HeNormal(seed=1)((3, 4)).shape
         TensorShape([3, 4])
@@ -377,6 +395,11 @@ class HeUniform(_Preset):
     """Uniform, variance 2 / inputs.
 
     Source: He et al. 2015, arXiv:1502.01852.
+
+    Args:
+        seed: int, `SeedGenerator`, or None for other numbers each time.
+        input_axes: axes that count as inputs; by default all but the last.
+        output_axes: axes that count as outputs; by default the last.
 
     Example:
         >>> tk.initializers.HeUniform(seed=1)((3, 4)).shape
@@ -391,6 +414,11 @@ class LecunNormal(_Preset):
 
     Source: Klambauer et al. 2017, arXiv:1706.02515.
 
+    Args:
+        seed: int, `SeedGenerator`, or None for other numbers each time.
+        input_axes: axes that count as inputs; by default all but the last.
+        output_axes: axes that count as outputs; by default the last.
+
     Example:
         >>> tk.initializers.LecunNormal(seed=1)((3, 4)).shape
         TensorShape([3, 4])
@@ -403,6 +431,11 @@ class LecunUniform(_Preset):
     """Uniform, variance 1 / inputs.
 
     Source: LeCun et al. 1998, "Efficient backprop".
+
+    Args:
+        seed: int, `SeedGenerator`, or None for other numbers each time.
+        input_axes: axes that count as inputs; by default all but the last.
+        output_axes: axes that count as outputs; by default the last.
 
     Example:
         >>> tk.initializers.LecunUniform(seed=1)((3, 4)).shape
@@ -569,6 +602,9 @@ class _Given(Initializer):
 def get(identifier: Any) -> Any:
     """An initializer from its name, config, class, or itself; an array stands for its values.
 
+    Args:
+        identifier: a name, a config, a class, or what is to be given back.
+
     Raises:
         ValueError: nothing goes by that name.
 
@@ -584,6 +620,9 @@ def get(identifier: Any) -> Any:
 def serialize(initializer: Any) -> Any:
     """An initializer as a dict that `deserialize` reads.
 
+    Args:
+        initializer: the object.
+
     Example:
         >>> tk.initializers.serialize(tk.initializers.Constant(3.0))["config"]
         {'value': 3.0}
@@ -593,6 +632,10 @@ def serialize(initializer: Any) -> Any:
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
     """The initializer that `serialize` described.
+
+    Args:
+        config: what `serialize` gave, or a name.
+        custom_objects: classes and functions by name, besides those that are registered.
 
     Example:
         >>> config = tk.initializers.serialize(tk.initializers.Constant(3.0))

@@ -190,6 +190,9 @@ REGULARIZERS.add(OrthogonalRegularizer, "orthogonal")
 def get(identifier: Any) -> Any:
     """A regularizer from its name, config, class, or itself.
 
+    Args:
+        identifier: a name, a config, a class, or what is to be given back.
+
     Raises:
         ValueError: nothing goes by that name.
 
@@ -203,6 +206,9 @@ def get(identifier: Any) -> Any:
 def serialize(regularizer: Any) -> Any:
     """A regularizer as a dict that `deserialize` reads.
 
+    Args:
+        regularizer: the regularizer.
+
     Example:
         >>> tk.regularizers.serialize(tk.regularizers.L2(0.5))["class_name"]
         'L2'
@@ -212,6 +218,10 @@ def serialize(regularizer: Any) -> Any:
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
     """The regularizer that `serialize` described.
+
+    Args:
+        config: what `serialize` gave, or a name.
+        custom_objects: classes and functions by name, besides those that are registered.
 
     Example:
         >>> config = tk.regularizers.serialize(tk.regularizers.L2(0.5))

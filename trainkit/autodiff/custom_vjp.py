@@ -220,6 +220,9 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
     Useful for rounding and the like, whose own gradient is 0. Variables that `f` reads have none.
 
+    Args:
+        f: function of tensors.
+
     Example:
         >>> with tk.GradientTape() as tape:
         ...     x = tk.Variable(0.6)

@@ -68,6 +68,9 @@ class CheckpointReader:
 def load_checkpoint(ckpt_dir_or_file: PathLike) -> CheckpointReader:
     """A reader of a checkpoint file, or of the latest in a folder.
 
+    Args:
+        ckpt_dir_or_file: path of a checkpoint, or of a folder, whose latest is taken.
+
     Raises:
         NotFoundError: there is no checkpoint.
         CheckpointError: it is damaged.
@@ -83,6 +86,9 @@ def load_checkpoint(ckpt_dir_or_file: PathLike) -> CheckpointReader:
 def list_variables(ckpt_dir_or_file: PathLike) -> list[tuple[str, list[int]]]:
     """Paths and shapes of all arrays of a checkpoint, sorted.
 
+    Args:
+        ckpt_dir_or_file: path of a checkpoint, or of a folder, whose latest is taken.
+
     Raises:
         NotFoundError: there is no checkpoint.
         CheckpointError: it is damaged.
@@ -97,6 +103,10 @@ def list_variables(ckpt_dir_or_file: PathLike) -> list[tuple[str, list[int]]]:
 
 def load_variable(ckpt_dir_or_file: PathLike, name: str) -> Any:
     """One array of a checkpoint, as a NumPy array.
+
+    Args:
+        ckpt_dir_or_file: path of a checkpoint, or of a folder, whose latest is taken.
+        name: path of the array in it.
 
     Raises:
         NotFoundError: there is no checkpoint, or no array of that name in it.

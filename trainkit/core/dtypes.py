@@ -200,6 +200,9 @@ def as_dtype(value: Any) -> DType:
 
     Python's `float` means float32, `int` int32, `bool` bool and `complex` complex64.
 
+    Args:
+        value: what names it.
+
     Raises:
         TypeError: `value` names no known element type.
 

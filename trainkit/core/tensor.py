@@ -331,6 +331,9 @@ def value_text(value: Any) -> str:
 def is_tensor(x: Any) -> bool:
     """Whether `x` is a tensor or a variable.
 
+    Args:
+        x: anything.
+
     Example:
         >>> tk.is_tensor(tk.ones(2)), tk.is_tensor([1.0])
         (True, False)

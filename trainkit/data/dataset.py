@@ -93,6 +93,12 @@ class Dataset(BatchChain):
     ) -> Dataset:
         """start, start + step, start + 2 step and so on without end, as scalars of `dtype`.
 
+        Args:
+            start: the first.
+            step: from one to the next.
+            dtype: element type.
+            name: not kept.
+
         Example:
             >>> [int(x) for x in tk.data.experimental.Counter(5, 2).take(3)]
             [5, 7, 9]
@@ -237,6 +243,11 @@ class Dataset(BatchChain):
         datasets: Any, choice_dataset: Dataset, stop_on_empty_dataset: bool = True
     ) -> Dataset:
         """At each step the next element of the data set whose number `choice_dataset` gives.
+
+        Args:
+            datasets: data sets of the same spec.
+            choice_dataset: data set of int64 scalars, numbers of `datasets`.
+            stop_on_empty_dataset: end with the first that has no more.
 
         Example:
             >>> a, b = tk.data.Dataset.range(3), tk.data.Dataset.range(10, 13)

@@ -65,6 +65,11 @@ unique = _step("unique")
 def save(dataset: Dataset, path: Any, compression: str | None = None) -> None:
     """`dataset.save(path, compression)`.
 
+    Args:
+        dataset: the data set.
+        path: the folder.
+        compression: None or `"GZIP"`.
+
     Example:
         >>> tk.data.experimental.save(tk.data.Dataset.range(3), "stored")
         >>> [int(x) for x in tk.data.experimental.load("stored")]
@@ -76,6 +81,9 @@ def save(dataset: Dataset, path: Any, compression: str | None = None) -> None:
 def cardinality(dataset: Dataset) -> Any:
     """`dataset.cardinality()`.
 
+    Args:
+        dataset: the data set.
+
     Example:
         >>> int(tk.data.experimental.cardinality(tk.data.Dataset.range(3)))
         3
@@ -85,6 +93,9 @@ def cardinality(dataset: Dataset) -> Any:
 
 def get_single_element(dataset: Dataset) -> Any:
     """`dataset.get_single_element()`.
+
+    Args:
+        dataset: the data set.
 
     Example:
         >>> int(tk.data.experimental.get_single_element(tk.data.Dataset.range(5, 6)))
@@ -96,6 +107,9 @@ def get_single_element(dataset: Dataset) -> Any:
 def get_structure(dataset_or_iterator: Any) -> Any:
     """The spec of the elements.
 
+    Args:
+        dataset_or_iterator: a data set or an iterator of one.
+
     Example:
         >>> tk.data.experimental.get_structure(tk.data.Dataset.range(3)).dtype.name
         'int64'
@@ -105,6 +119,11 @@ def get_structure(dataset_or_iterator: Any) -> Any:
 
 def shuffle_and_repeat(buffer_size: int, count: int | None = None, seed: int | None = None) -> Step:
     """`shuffle`, then `repeat`, for `Dataset.apply`.
+
+    Args:
+        buffer_size: elements to draw from.
+        count: how often; None for no end.
+        seed: of the order.
 
     Example:
         >>> twice = tk.data.experimental.shuffle_and_repeat(3, 2, seed=1)
@@ -123,6 +142,13 @@ def map_and_batch(
 ) -> Step:
     """`map`, then `batch`, for `Dataset.apply`; the calls of several batches are their sum.
 
+    Args:
+        map_func: function of an element.
+        batch_size: elements of a batch.
+        num_parallel_batches: batches that are made at once.
+        drop_remainder: leave the last batch out if it is incomplete.
+        num_parallel_calls: calls at once.
+
     Example:
         >>> double = tk.data.experimental.map_and_batch(lambda x: x * 2, 2)
         >>> [x.numpy() for x in tk.data.Dataset.range(4).apply(double)]
@@ -136,6 +162,9 @@ def map_and_batch(
 
 def assert_cardinality(expected_cardinality: int) -> Step:
     """Say how many elements there are, for `Dataset.apply`; a pass that has others fails.
+
+    Args:
+        expected_cardinality: how many.
 
     Raises:
         FailedPreconditionError: when iterated, there are more or fewer.

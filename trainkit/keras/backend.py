@@ -25,6 +25,9 @@ get_uid = _next_number
 def standardize_dtype(dtype: Any) -> str:
     """The name of an element type; the default float for `None`.
 
+    Args:
+        dtype: a name, a dtype, or None.
+
     Raises:
         ValueError: it is none.
 
@@ -76,6 +79,9 @@ def clear_session(free_memory: bool = True) -> None:
 
 def is_keras_tensor(x: Any) -> bool:
     """Whether `x` is a symbolic tensor of a model being drawn up.
+
+    Args:
+        x: anything, or the inputs.
 
     Example:
         >>> tk.utils.is_keras_tensor(tk.Input((4,)))

@@ -23,6 +23,9 @@ from trainkit.layers.quantized.quantized_policies import TernaryDTypePolicy as T
 def serialize(dtype_policy: DTypePolicy) -> dict[str, Any]:
     """A policy as a dict that `deserialize` reads.
 
+    Args:
+        dtype_policy: the policy.
+
     Example:
         >>> tk.dtype_policies.serialize(tk.layers.DTypePolicy("float32"))["class_name"]
         'DTypePolicy'

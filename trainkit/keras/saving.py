@@ -20,7 +20,11 @@ from trainkit.models.saving import save_model as save_model
 
 
 def get_registered_name(obj: Any) -> str:
-    """The name under which a class or function was registered, else its own."""
+    """The name under which a class or function was registered, else its own.
+
+    Args:
+        obj: class or function.
+    """
     return _registered_name(obj) or str(obj.__name__)
 
 

@@ -320,6 +320,10 @@ def _unit(x: Any, axis: int) -> Any:
 def add(inputs: Any, **kwargs: Any) -> Any:
     """`Add` called at once.
 
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        **kwargs: those of the class.
+
     Example:
         >>> tk.layers.add([tk.constant([1.0]), tk.constant([2.0])]).numpy()
         array([3.], dtype=float32)
@@ -329,6 +333,10 @@ def add(inputs: Any, **kwargs: Any) -> Any:
 
 def subtract(inputs: Any, **kwargs: Any) -> Any:
     """`Subtract` called at once.
+
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        **kwargs: those of the class.
 
     Example:
         >>> tk.layers.subtract([tk.constant([5.0]), tk.constant([2.0])]).numpy()
@@ -340,6 +348,10 @@ def subtract(inputs: Any, **kwargs: Any) -> Any:
 def multiply(inputs: Any, **kwargs: Any) -> Any:
     """`Multiply` called at once.
 
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        **kwargs: those of the class.
+
     Example:
         >>> tk.layers.multiply([tk.constant([2.0]), tk.constant([3.0])]).numpy()
         array([6.], dtype=float32)
@@ -349,6 +361,10 @@ def multiply(inputs: Any, **kwargs: Any) -> Any:
 
 def average(inputs: Any, **kwargs: Any) -> Any:
     """`Average` called at once.
+
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        **kwargs: those of the class.
 
     Example:
         >>> tk.layers.average([tk.constant([1.0]), tk.constant([2.0])]).numpy()
@@ -360,6 +376,10 @@ def average(inputs: Any, **kwargs: Any) -> Any:
 def maximum(inputs: Any, **kwargs: Any) -> Any:
     """`Maximum` called at once.
 
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        **kwargs: those of the class.
+
     Example:
         >>> tk.layers.maximum([tk.constant([1.0, 5.0]), tk.constant([2.0, 3.0])]).numpy()
         array([2., 5.], dtype=float32)
@@ -369,6 +389,10 @@ def maximum(inputs: Any, **kwargs: Any) -> Any:
 
 def minimum(inputs: Any, **kwargs: Any) -> Any:
     """`Minimum` called at once.
+
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        **kwargs: those of the class.
 
     Example:
         >>> tk.layers.minimum([tk.constant([1.0, 5.0]), tk.constant([2.0, 3.0])]).numpy()
@@ -380,6 +404,11 @@ def minimum(inputs: Any, **kwargs: Any) -> Any:
 def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
     """`Concatenate` called at once.
 
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        axis: where they are joined.
+        **kwargs: those of the class.
+
     Example:
         >>> tk.layers.concatenate([tk.ones((2, 3)), tk.zeros((2, 1))]).shape
         TensorShape([2, 4])
@@ -389,6 +418,11 @@ def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
 
 def dot(inputs: Any, axes: Any = -1, **kwargs: Any) -> Any:
     """`Dot` called at once.
+
+    Args:
+        inputs: tensors; their shapes must fit, as for the class.
+        axes: axis, or a pair of axes, to sum over.
+        **kwargs: those of the class.
 
     Example:
         >>> tk.layers.dot([tk.constant([[1.0, 2.0]]), tk.constant([[3.0, 4.0]])], axes=1).numpy()

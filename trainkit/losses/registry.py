@@ -101,6 +101,9 @@ def get(identifier: Any) -> Any:
 def serialize(loss: Any) -> Any:
     """A loss as plain data: a function's name, or `class_name` and `config`.
 
+    Args:
+        loss: a loss, or a function.
+
     Example:
         >>> tk.losses.serialize(tk.losses.Huber(delta=2.0))["class_name"]
         'Huber'

@@ -205,6 +205,12 @@ def _unit(x: Tensor, axis: int) -> Tensor:
 class MeanSquaredError(LossFunctionWrapper):
     """Mean of (y_true - y_pred)**2; see `mean_squared_error`.
 
+    Args:
+        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
+            `"none"` or None.
+        name: what it is called.
+        dtype: element type or policy of the computation; by default the default float.
+
     Example:
         >>> loss = tk.losses.MeanSquaredError()
         >>> float(loss([[0.0], [1.0]], [[2.0], [1.0]]))
@@ -225,6 +231,12 @@ class MeanSquaredError(LossFunctionWrapper):
 class MeanAbsoluteError(LossFunctionWrapper):
     """Mean of |y_true - y_pred|; see `mean_absolute_error`.
 
+    Args:
+        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
+            `"none"` or None.
+        name: what it is called.
+        dtype: element type or policy of the computation; by default the default float.
+
     Example:
         >>> float(tk.losses.MeanAbsoluteError()([[0.0, 1.0]], [[1.0, 1.0]]))
         0.5
@@ -242,6 +254,12 @@ class MeanAbsoluteError(LossFunctionWrapper):
 class MeanAbsolutePercentageError(LossFunctionWrapper):
     """Mean relative error in percent; see `mean_absolute_percentage_error`.
 
+    Args:
+        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
+            `"none"` or None.
+        name: what it is called.
+        dtype: element type or policy of the computation; by default the default float.
+
     Example:
         >>> float(tk.losses.MeanAbsolutePercentageError()([[2.0, 4.0]], [[1.0, 4.0]]))
         25.0
@@ -258,6 +276,12 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
 
 class MeanSquaredLogarithmicError(LossFunctionWrapper):
     """Mean squared difference of logarithms; see `mean_squared_logarithmic_error`.
+
+    Args:
+        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
+            `"none"` or None.
+        name: what it is called.
+        dtype: element type or policy of the computation; by default the default float.
 
     Example:
         >>> round(float(tk.losses.MeanSquaredLogarithmicError()([[0.0, 1.0]], [[1.0, 1.0]])), 4)
@@ -303,6 +327,12 @@ class Huber(LossFunctionWrapper):
 class LogCosh(LossFunctionWrapper):
     """Mean of log(cosh(error)); see `log_cosh`.
 
+    Args:
+        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
+            `"none"` or None.
+        name: what it is called.
+        dtype: element type or policy of the computation; by default the default float.
+
     Example:
         >>> round(float(tk.losses.LogCosh()([[0.0, 0.0]], [[0.0, 2.0]])), 4)
         0.6625
@@ -319,6 +349,12 @@ class LogCosh(LossFunctionWrapper):
 
 class Poisson(LossFunctionWrapper):
     """Likelihood of counts; see `poisson`.
+
+    Args:
+        reduction: `"sum_over_batch_size"`, `"sum"`, `"mean"`, `"mean_with_sample_weight"`,
+            `"none"` or None.
+        name: what it is called.
+        dtype: element type or policy of the computation; by default the default float.
 
     Example:
         >>> round(float(tk.losses.Poisson()([[0.0, 1.0]], [[1.0, 1.0]])), 4)

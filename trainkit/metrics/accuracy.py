@@ -161,6 +161,10 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 class Accuracy(MeanMetricWrapper):
     """Share of predictions that equal the labels; see `accuracy`.
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.Accuracy()
         >>> metric.update_state([1, 2, 3, 4], [1, 2, 0, 4])
@@ -201,6 +205,10 @@ class BinaryAccuracy(MeanMetricWrapper):
 class CategoricalAccuracy(MeanMetricWrapper):
     """Share of samples whose best score is that of the one-hot label.
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.CategoricalAccuracy()
         >>> metric.update_state([[0, 1], [1, 0]], [[0.25, 0.75], [0.25, 0.75]])
@@ -214,6 +222,10 @@ class CategoricalAccuracy(MeanMetricWrapper):
 
 class SparseCategoricalAccuracy(MeanMetricWrapper):
     """Share of samples whose best score is that of the class number.
+
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.SparseCategoricalAccuracy()

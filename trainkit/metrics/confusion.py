@@ -250,6 +250,12 @@ class _OneCount(ConfusionMetric):
 class TruePositives(_OneCount):
     """Weight of true labels that are predicted as such; see the arguments of its base.
 
+    Args:
+        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
+            default 0.5, or 0 with `top_k`.
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.TruePositives()
         >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.25])
@@ -262,6 +268,12 @@ class TruePositives(_OneCount):
 
 class FalsePositives(_OneCount):
     """Weight of false labels that are predicted as true.
+
+    Args:
+        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
+            default 0.5, or 0 with `top_k`.
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.FalsePositives()
@@ -276,6 +288,12 @@ class FalsePositives(_OneCount):
 class TrueNegatives(_OneCount):
     """Weight of false labels that are predicted as such.
 
+    Args:
+        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
+            default 0.5, or 0 with `top_k`.
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.TrueNegatives()
         >>> metric.update_state([1, 1, 0], [0.25, 0.75, 0.25])
@@ -288,6 +306,12 @@ class TrueNegatives(_OneCount):
 
 class FalseNegatives(_OneCount):
     """Weight of true labels that are predicted as false.
+
+    Args:
+        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
+            default 0.5, or 0 with `top_k`.
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.FalseNegatives()
@@ -347,6 +371,14 @@ class _Ratio(ConfusionMetric):
 class Precision(_Ratio):
     """Share of what is predicted as true that is true: tp / (tp + fp); 0 where nothing is.
 
+    Args:
+        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
+            default 0.5, or 0 with `top_k`.
+        top_k: count only the so many best scores of each row as true.
+        class_id: count only this column.
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.Precision()
         >>> metric.update_state([0, 1, 1, 1], [0.75, 0.25, 0.75, 0.75])
@@ -359,6 +391,14 @@ class Precision(_Ratio):
 
 class Recall(_Ratio):
     """Share of what is true that is predicted as such: tp / (tp + fn); 0 where nothing is.
+
+    Args:
+        thresholds: number or numbers in [0, 1] above which a prediction counts as true; by
+            default 0.5, or 0 with `top_k`.
+        top_k: count only the so many best scores of each row as true.
+        class_id: count only this column.
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.Recall()

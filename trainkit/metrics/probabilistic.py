@@ -11,6 +11,10 @@ from trainkit.metrics.means import MeanMetricWrapper
 class KLDivergence(MeanMetricWrapper):
     """Mean Kullback-Leibler divergence of y_pred from y_true.
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.KLDivergence()
         >>> metric.update_state([[0.5, 0.5]], [[0.25, 0.75]])
@@ -24,6 +28,10 @@ class KLDivergence(MeanMetricWrapper):
 
 class Poisson(MeanMetricWrapper):
     """Mean of y_pred - y_true * log(y_pred).
+
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.Poisson()
@@ -141,6 +149,10 @@ class SparseCategoricalCrossentropy(MeanMetricWrapper):
 class Hinge(MeanMetricWrapper):
     """Mean of max(1 - y_true * y_pred, 0).
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.Hinge()
         >>> metric.update_state([[1.0, -1.0]], [[0.5, 0.5]])
@@ -155,6 +167,10 @@ class Hinge(MeanMetricWrapper):
 class SquaredHinge(MeanMetricWrapper):
     """Mean of max(1 - y_true * y_pred, 0)**2.
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.SquaredHinge()
         >>> metric.update_state([[1.0, -1.0]], [[0.5, 0.5]])
@@ -168,6 +184,10 @@ class SquaredHinge(MeanMetricWrapper):
 
 class CategoricalHinge(MeanMetricWrapper):
     """Mean margin of the true class over the best other.
+
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.CategoricalHinge()

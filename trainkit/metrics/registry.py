@@ -116,6 +116,9 @@ def get(identifier: Any) -> Any:
 def serialize(metric: Any) -> Any:
     """A metric as plain data: `class_name` and `config`. The state is not in it.
 
+    Args:
+        metric: a metric, or a function.
+
     Example:
         >>> tk.metrics.serialize(tk.metrics.Recall())["class_name"]
         'Recall'

@@ -94,6 +94,10 @@ def concordance_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 class MeanSquaredError(MeanMetricWrapper):
     """Mean of (y_true - y_pred)**2.
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.MeanSquaredError()
         >>> metric.update_state([[0.0, 1.0]], [[2.0, 1.0]])
@@ -108,6 +112,10 @@ class MeanSquaredError(MeanMetricWrapper):
 class MeanAbsoluteError(MeanMetricWrapper):
     """Mean of |y_true - y_pred|.
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.MeanAbsoluteError()
         >>> metric.update_state([[0.0, 1.0]], [[1.0, 1.0]])
@@ -121,6 +129,10 @@ class MeanAbsoluteError(MeanMetricWrapper):
 
 class MeanAbsolutePercentageError(MeanMetricWrapper):
     """Mean of |y_true - y_pred| / |y_true|, in percent.
+
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.MeanAbsolutePercentageError()
@@ -138,6 +150,10 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
 class MeanSquaredLogarithmicError(MeanMetricWrapper):
     """Mean of (log(y_true + 1) - log(y_pred + 1))**2.
 
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
+
     Example:
         >>> metric = tk.metrics.MeanSquaredLogarithmicError()
         >>> metric.update_state([[0.0, 1.0]], [[1.0, 1.0]])
@@ -153,6 +169,10 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
 
 class LogCoshError(MeanMetricWrapper):
     """Mean of log(cosh(y_pred - y_true)).
+
+    Args:
+        name: what it is called.
+        dtype: element type of the state; by default the default float.
 
     Example:
         >>> metric = tk.metrics.LogCoshError()

@@ -322,6 +322,10 @@ def _take_assets(model: Model, archive: Archive) -> None:
 def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Any:
     """A new model from what `model_config` gave; its weights are new.
 
+    Args:
+        config: the dict.
+        custom_objects: classes and functions by name, besides those that are registered.
+
     Raises:
         ConfigError: it names a class that is not known, or can't be read.
 
@@ -339,6 +343,10 @@ def model_from_config(config: dict[str, Any], custom_objects: dict[str, Any] | N
 
 def model_from_json(text: str, custom_objects: dict[str, Any] | None = None) -> Any:
     """A new model from what `Model.to_json` gave; its weights are new.
+
+    Args:
+        text: the JSON.
+        custom_objects: classes and functions by name, besides those that are registered.
 
     Example:
         >>> model = tk.Sequential([tk.Input((4,)), tk.layers.Dense(2)])

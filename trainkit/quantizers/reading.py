@@ -13,7 +13,11 @@ FILES = (abs_max, quantization_config, gptq_config, awq_config)
 
 
 def serialize(initializer: Any) -> Any:
-    """A quantizer or a quantization config as a dict that `deserialize` reads."""
+    """A quantizer or a quantization config as a dict that `deserialize` reads.
+
+    Args:
+        initializer: the object.
+    """
     return serialize_object(initializer)
 
 

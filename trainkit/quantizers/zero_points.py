@@ -114,7 +114,13 @@ def quantize_with_zero_point(input_tensor: Any, scale: Any, zero: Any, maxq: Any
 
 
 def dequantize_with_zero_point(input_tensor: Any, scale: Any, zero: Any) -> Tensor:
-    """`(input - zero) * scale`."""
+    """`(input - zero) * scale`.
+
+    Args:
+        input_tensor: integers.
+        scale: what they are multiplied by.
+        zero: what stands for 0.
+    """
     shifted = ops.subtract(input_tensor, ops.cast(zero, scale.dtype))
     return ops.multiply(scale, shifted)
 

@@ -77,6 +77,9 @@ def get_step() -> Any:
 def set_step(step: Any) -> None:
     """Set the default step of this thread's summaries: an int, a variable that counts, or None.
 
+    Args:
+        step: int, integer variable, or None for none.
+
     Example:
         >>> tk.summary.experimental.set_step(5)
         >>> with tk.summary.create_file_writer("logs").as_default():

@@ -247,6 +247,9 @@ def create_noop_writer() -> _NoopWriter:
 def flush(writer: SummaryWriter | None = None) -> None:
     """Write what waits in the queue of `writer`, or of the default writer if there is one.
 
+    Args:
+        writer: a writer; None for the default one.
+
     Example:
         >>> with tk.summary.create_file_writer("logs").as_default():
         ...     recorded = tk.summary.scalar("loss", 0.5, step=0)

@@ -126,6 +126,10 @@ def while_loop(
 def group(*inputs: Any, **kwargs: Any) -> None:
     """Nothing: everything that has an effect has been run, or is part of the graph, by now.
 
+    Args:
+        inputs: what has been run.
+        **kwargs: not kept.
+
     Example:
         >>> tk.group(tk.Variable(1.0).assign(2.0))
     """

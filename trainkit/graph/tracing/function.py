@@ -56,6 +56,9 @@ _SWITCH = _Switch()
 def run_functions_eagerly(run_eagerly: bool) -> None:
     """Let all traced functions run as plain Python (True) or as graphs (False), to debug them.
 
+    Args:
+        run_eagerly: whether they do.
+
     Example:
         >>> tk.config.run_functions_eagerly(True)
         >>> tk.config.functions_run_eagerly()

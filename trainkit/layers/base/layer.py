@@ -493,6 +493,9 @@ def _argument(key: str, value: Any) -> Any:
 def get(identifier: Any) -> Any:
     """A layer from its config, class, name, or itself.
 
+    Args:
+        identifier: a name, a config, a class, or what is to be given back.
+
     Example:
         >>> type(tk.layers.get({"class_name": "Dense", "config": {"units": 3}})).__name__
         'Dense'
@@ -502,6 +505,9 @@ def get(identifier: Any) -> Any:
 
 def serialize(layer: Any) -> dict[str, Any]:
     """A layer as a dict that `deserialize` reads.
+
+    Args:
+        layer: the layer.
 
     Example:
         >>> tk.layers.serialize(tk.layers.Dense(3))["config"]["units"]
@@ -513,6 +519,10 @@ def serialize(layer: Any) -> dict[str, Any]:
 
 def deserialize(config: Any, custom_objects: dict[str, Any] | None = None) -> Any:
     """The layer that `serialize` described, with new weights.
+
+    Args:
+        config: what `serialize` gave, or a name.
+        custom_objects: classes and functions by name, besides those that are registered.
 
     Raises:
         ValueError: the config names an unknown class.

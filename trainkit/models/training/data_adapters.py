@@ -46,6 +46,11 @@ def pack(x: Any, y: Any = None, sample_weight: Any = None) -> Any:
 
     Without targets it is the inputs alone, which stand in a tuple if they are a list or a tuple.
 
+    Args:
+        x: anything, or the inputs.
+        y: targets.
+        sample_weight: weights of the samples.
+
     Example:
         >>> len(tk.utils.pack_x_y_sample_weight(tk.ones(2), tk.ones(2)))
         2

@@ -257,6 +257,9 @@ def global_generator() -> Generator:
 def set_global_generator(generator: Generator) -> None:
     """Let functions that are given no seed draw from `generator`.
 
+    Args:
+        generator: a `Generator`.
+
     Example:
         >>> tk.random.set_global_generator(tk.random.Generator.from_seed(1))
         >>> tk.random.get_global_generator().normal((2,)).shape

@@ -83,6 +83,9 @@ def get(identifier: Any) -> Any:
 def serialize(optimizer: Optimizer) -> Any:
     """An optimizer as plain data: `class_name` and `config`. Slots and step count are not in it.
 
+    Args:
+        optimizer: the optimizer.
+
     Example:
         >>> tk.optimizers.serialize(tk.optimizers.SGD(0.5))["class_name"]
         'SGD'
