@@ -193,3 +193,29 @@ def test_a_new_compile_looks_again():
         model.compile("sgd", "binary_crossentropy")
         with pytest.warns(FirstBatchWarning, match="0 and 1"):
             model.train_on_batch(tk.constant(X), tk.constant(BINARY + 1))
+
+
+class OrNothing(layers.Layer):
+    def call(self, image, more=None):
+        return image if more is None else image + more
+
+    def compute_output_shape(self, image_shape, more_shape=None):
+        return image_shape
+
+
+@pytest.mark.parametrize("eager", [True, False])
+@pytest.mark.parametrize("given", [True, False])
+def test_inputs_that_are_left_out_are_nothing_to_look_at(given, eager):
+    image = tk.Input((12, 12, 3), name="image")
+    more = tk.keras.Input((12, 12, 3), name="more", optional=True)
+    flat = layers.Flatten()(OrNothing()(image, more))
+    model = tk.Model({"image": image, "more": more}, layers.Dense(3, "softmax")(flat))
+    model.compile("sgd", "sparse_categorical_crossentropy", run_eagerly=eager)
+    scaled = IMAGES / 255
+    for x in (
+        {"more": scaled if given else None, "image": scaled},
+        {"image": scaled, "more": scaled if given else None},
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FirstBatchWarning)
+            model.fit(x, CLASS, verbose=0)

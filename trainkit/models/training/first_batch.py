@@ -103,13 +103,13 @@ _MOST_OF_SCALED = 30.0  # values of scaled inputs stay far below
 
 def _of_images(model: Any, tape: Any, x: Any) -> Iterator[str]:
     """Images whose values from 0 to 255 are what the first weights are multiplied by."""
-    if not any(map(_is_image, nest.flatten(x))):
+    if not any(_is_image(leaf) for leaf in nest.flatten(x) if leaf is not None):
         return
     if any(isinstance(layer, _NORMALIZATIONS) for layer in model.submodules):
         return
     for data in _multiplied(tape):
         values = data.numpy()
-        if values.min() >= 0 and _MOST_OF_SCALED < values.max() <= 255:
+        if values.size and values.min() >= 0 and _MOST_OF_SCALED < values.max() <= 255:
             yield (
                 f"model {model.name!r} multiplies its first weights by images with values up to "
                 f"{values.max():g}, and weights are made for values near 0 or 1: begin with "
