@@ -207,14 +207,14 @@ class OrNothing(layers.Layer):
 @pytest.mark.parametrize("given", [True, False])
 def test_inputs_that_are_left_out_are_nothing_to_look_at(given, eager):
     image = tk.Input((12, 12, 3), name="image")
-    more = tk.keras.Input((12, 12, 3), name="more", optional=True)
+    more = tk.keras.Input((12, 12, 3), name="also", optional=True)
     flat = layers.Flatten()(OrNothing()(image, more))
-    model = tk.Model({"image": image, "more": more}, layers.Dense(3, "softmax")(flat))
+    model = tk.Model({"image": image, "also": more}, layers.Dense(3, "softmax")(flat))
     model.compile("sgd", "sparse_categorical_crossentropy", run_eagerly=eager)
     scaled = IMAGES / 255
     for x in (
-        {"more": scaled if given else None, "image": scaled},
-        {"image": scaled, "more": scaled if given else None},
+        {"also": scaled if given else None, "image": scaled},
+        {"image": scaled, "also": scaled if given else None},
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error", FirstBatchWarning)
