@@ -58,6 +58,7 @@ CORE_ORDER = [
     "dispatch/native",
     "cpu/cpu_count",
     "process/console",
+    "process/plotting",
     "process/traceback_filter",
     "fingerprints",
     "cpu/openblas",

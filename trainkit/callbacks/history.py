@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainkit.callbacks.callback import Callback, Logs
+from trainkit.core.process.plotting import matplotlib
 
 _PREFIX = "history."
 _FEW_POINTS = 30
@@ -120,11 +121,5 @@ def _spread(epochs: list[int], count: int) -> list[int]:
 
 
 def _new_figure(count: int) -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError(
-            "History.plot draws with matplotlib, which is not installed; run: "
-            "pip install 'trainkit[plots]'"
-        ) from error
+    pyplot = matplotlib("pyplot", "History.plot")
     return pyplot.figure(figsize=(_WIDTH_INCHES * count, _HEIGHT_INCHES), layout="constrained")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from typing import Any
 
@@ -10,21 +9,12 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.process.plotting import matplotlib
 from trainkit.visualization.drawing import (
     batch_of,
     draw_bounding_boxes,
     draw_segmentation_masks,
 )
-
-
-def _matplotlib(part: str, op: str) -> Any:
-    try:
-        return importlib.import_module(f"matplotlib.{part}")
-    except ImportError:
-        raise ImportError(
-            f"{op} draws with matplotlib, which is not installed; run: "
-            "pip install 'trainkit[plots]'"
-        ) from None
 
 
 def _in_bytes(images: Any, value_range: Any) -> Any:
@@ -76,7 +66,7 @@ def plot_image_gallery(
         ImportError: matplotlib is not installed; the extra `plots` brings it.
     """
     op = "plot_image_gallery"
-    pyplot = _matplotlib("pyplot", op)
+    pyplot = matplotlib("pyplot", op)
     if path is not None and show:
         raise InvalidArgumentError(f"{op}: a picture is written to `path` or shown, not both")
     if (y_true is not None or y_pred is not None) and label_map is None:
@@ -179,7 +169,7 @@ def plot_bounding_box_gallery(
         ImportError: matplotlib or, for names, Pillow is not installed.
     """
     op = "plot_bounding_box_gallery"
-    patches = _matplotlib("patches", op)
+    patches = matplotlib("patches", op)
     if legend and legend_handles:
         raise InvalidArgumentError(f"{op}: give legend or legend_handles, not both")
     array, _ = batch_of(images, data_format, op)
