@@ -99,6 +99,38 @@ def test_a_tuned_kernel_runs_from_its_size_on_unless_it_gives_nothing(declared, 
         native.switch(before)
 
 
+def test_kernels_of_a_gpu_are_asked_in_their_order_and_the_body_serves_last(declared, any_gpu):
+    asked = []
+
+    def first(xp, x, *, times=1):
+        asked.append(("first", times))
+        return x * 10 if times == 1 else None
+
+    def second(xp, x, *, times=1):
+        asked.append(("second", times))
+        return x * 20 if times == 2 else None
+
+    def on_cpu(x, *, times=1):
+        return x * 5
+
+    op = declared(tuned=facets.Tuned(on_cpu, on_gpu=(first, second)))
+    x = tk.constant([1.0, 2.0])
+    assert op(x).numpy().tolist() == [10.0, 20.0]
+    assert asked == [("first", 1)]
+    assert tk.function(op)(x).numpy().tolist() == [10.0, 20.0]
+    assert op(x.cpu()).numpy().tolist() == [5.0, 10.0]
+    assert [name for name, times in asked] == ["first"] * 2
+
+
+def test_an_operation_may_be_tuned_for_a_gpu_alone(declared, any_gpu):
+    op = declared(tuned=facets.Tuned(on_gpu=[lambda xp, x: None, lambda xp, x: x * 3]))
+    assert op(tk.constant([1.0])).numpy().tolist() == [3.0]
+    assert op(tk.constant([1.0]).cpu()).numpy().tolist() == [-1.0]
+    tuned = op.primitive.facets.tuned
+    assert not tuned.may_round_otherwise((np.ones(4),), {})
+    assert repr(tuned) == "tuned, also on a GPU"
+
+
 def test_what_a_tuned_kernel_may_round_otherwise():
     tuned = facets.Tuned(
         np.negative, fewest=9, of=1, unless=lambda arrays, settings: settings["no"]

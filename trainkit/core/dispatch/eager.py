@@ -293,9 +293,27 @@ def _named(reference: Callable[..., Any], two: bool) -> Callable[..., Any]:
     return op
 
 
+def _asking(on_gpu: tuple[Callable[..., Any], ...], body: Callable[..., Any]) -> Any:
+    """`body`, behind the kernels of a GPU that are asked first."""
+
+    def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
+        if xp is not np:
+            for run in on_gpu:
+                found = run(xp, *arrays, **settings)
+                if found is not None:
+                    return found
+        return body(xp, *arrays, **settings)
+
+    return kernel
+
+
 def with_tuned(body: Callable[..., Any], tuned: Tuned) -> Callable[..., Any]:
-    """The kernel of an operation: `body`, or for NumPy arrays that are large the tuned one."""
+    """The kernel of an operation: `body`, or what is tuned for large NumPy arrays, or for a GPU."""
     run, fewest, place = tuned.run, tuned.fewest, tuned.of
+    if tuned.on_gpu:
+        body = _asking(tuned.on_gpu, body)
+    if run is None:
+        return body
 
     def kernel(xp: Any, *arrays: Any, **settings: Any) -> Any:
         x = arrays[place] if place < len(arrays) else None

@@ -114,13 +114,16 @@ INVOLUTION = "undoes itself"
 
 
 class Tuned:
-    """A kernel for NumPy arrays that runs in place of the reference body where that pays.
+    """Kernels that run in place of the reference body where that pays.
 
-    Whoever runs the operation asks it; the body decides nothing.
+    Whoever runs the operation asks them; the body decides nothing.
 
     Attributes:
-        run: function of the arrays and settings of a call, in the form of the body without `xp`.
-            It gives `None` where the body is to do it.
+        run: function of the NumPy arrays and settings of a call, in the form of the body without
+            `xp`. It gives `None` where the body is to do it. `None` where the CPU has the body
+            alone.
+        on_gpu: functions in the form of the body, asked for arrays of a GPU one after the other:
+            the first whose result is not `None` serves, and the body where none does.
         exact: whether it gives the bits of the body.
         fewest: how many elements an input has to have for it to be asked.
         of: the place of that input.
@@ -128,18 +131,20 @@ class Tuned:
             they are large enough.
     """
 
-    __slots__ = ("exact", "fewest", "of", "run", "unless")
+    __slots__ = ("exact", "fewest", "of", "on_gpu", "run", "unless")
 
     def __init__(
         self,
-        run: Rule,
+        run: Rule | None = None,
         *,
+        on_gpu: Sequence[Rule] = (),
         exact: bool = False,
         fewest: int = 0,
         of: int = 0,
         unless: Rule | None = None,
     ) -> None:
         self.run = run
+        self.on_gpu = tuple(on_gpu)
         self.exact = exact
         self.fewest = fewest
         self.of = of
@@ -147,12 +152,15 @@ class Tuned:
 
     def may_round_otherwise(self, arrays: Sequence[Any], settings: dict[str, Any]) -> bool:
         """Whether the bits of such a call may be others than those of the body."""
-        if self.exact or getattr(arrays[self.of], "size", 0) < self.fewest:
+        if self.run is None or self.exact:
+            return False
+        if getattr(arrays[self.of], "size", 0) < self.fewest:
             return False
         return self.unless is None or not self.unless(arrays, settings)
 
     def __repr__(self) -> str:
-        return "tuned, same bits" if self.exact else "tuned, other roundings"
+        texts = [] if self.run is None else ["same bits" if self.exact else "other roundings"]
+        return ", ".join(["tuned", *texts, *["also on a GPU"] * bool(self.on_gpu)])
 
 
 class Effect:
@@ -310,7 +318,7 @@ class Facets:
         simplify: which calls change nothing: `UNCHANGED`, `IF_ALIKE`, `INVOLUTION` or a `Unit`.
         lowering: how fused kernels are made: `TRACE`, or a rule `(trace, *arrays, **settings)`, or
             `Absent(reason)`.
-        tuned: a `Tuned` kernel for NumPy arrays, or `None` where the body serves all sizes. It is
+        tuned: `Tuned` kernels, or `None` where the body serves all arrays. It is
             given with the declaration, as it becomes a part of what calls run.
         graph_name: what a graph calls its nodes: TensorFlow's name where people look for that.
         export: `True` where the NumPy-only reader of saved graphs computes it too, or
