@@ -5,22 +5,21 @@ import pytest
 
 import trainkit as tk
 from tests import stand_in
+from trainkit.kernels.matmul import matmul_gpu
 
 
 @pytest.fixture
 def products(monkeypatch):
     """The dtypes of the matrices that are multiplied on the stand-in."""
     found = []
+    plain = matmul_gpu.Cublas.matmul
+
+    def matmul(self, a, b, out=None):
+        found.append((a.dtype.name, b.dtype.name))
+        return plain(self, a, b, out)
+
+    monkeypatch.setattr(matmul_gpu.Cublas, "matmul", matmul)
     with stand_in.in_place():
-        import cupy
-
-        plain = cupy.matmul
-
-        def matmul(a, b, out=None):
-            found.append((a.dtype.name, b.dtype.name))
-            return plain(a, b) if out is None else plain(a, b, out=out)
-
-        monkeypatch.setattr(cupy, "matmul", matmul)
         yield found
 
 
@@ -67,3 +66,32 @@ def test_whole_numbers_are_multiplied_as_before(products):
     x = tk.constant(np.full((2, 300), 100, "int8"))
     y = tk.ops.matmul(x, tk.transpose(x))
     assert y.numpy().tolist() == [[3_000_000] * 2] * 2
+
+
+SCANS = {
+    "cumsum": lambda x: tk.ops.cumsum(x, axis=1),
+    "cumsum backwards": lambda x: tk.cumsum(x, axis=0, reverse=True, exclusive=True),
+    "cumprod": lambda x: tk.ops.cumprod(x, axis=1),
+    "cumprod backwards": lambda x: tk.math.cumprod(x, axis=0, reverse=True, exclusive=True),
+    "prod": lambda x: tk.reduce_prod(x, axis=1),
+    "prod of all": tk.reduce_prod,
+    "sparsemax": tk.ops.sparsemax,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", SCANS)
+def test_running_sums_and_products_with_their_gradients(products, name, dtype):
+    """CuPy has no running sums and products of bfloat16."""
+    found = []
+    for kind in (dtype, "float32"):
+        x = tk.constant(np.random.default_rng(1).integers(1, 4, (3, 4)).astype("float32") / 2)
+        x = tk.cast(x, kind)
+        with tk.GradientTape() as tape:
+            tape.watch(x)
+            y = SCANS[name](x)
+        assert y.dtype == kind
+        found.append([y, tape.gradient(y, x)])
+    for short, full in zip(*found, strict=True):
+        near = 2e-2 if dtype == "bfloat16" else 2e-3
+        np.testing.assert_allclose(tk.cast(short, "float32").numpy(), full.numpy(), near, near)

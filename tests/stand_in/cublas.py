@@ -1,6 +1,7 @@
 """cuBLAS of the stand-in: what a call says in addresses, steps and sizes is what is computed."""
 
 import ctypes
+import functools
 import itertools
 
 import ml_dtypes
@@ -9,52 +10,65 @@ import numpy as np
 from tests.stand_in import memory, streams
 
 _TYPES = {0: "f4", 1: "f8", 2: "f2", 14: ml_dtypes.bfloat16}
+_FACTORS = {0: ctypes.c_float, 1: ctypes.c_double, 2: ctypes.c_float, 14: ctypes.c_float}
 _COMPUTE = {0: {68, 77}, 1: {70}, 2: {68}, 14: {68}}
 _SUCCESS, _INVALID = 0, 7
+_NAMES = "Create_v2 Destroy_v2 SetStream_v2 SetWorkspace_v2 GemmStridedBatchedEx"
 
 
 class Library:
-    """What `ctypes` makes of the file; each function gives a status."""
+    """What `ctypes` makes of the file; each function gives a status, and takes plain numbers."""
 
     def __init__(self):
+        for name in _NAMES.split():  # functions that one can give `argtypes` to
+            setattr(self, f"cublas{name}", functools.partial(getattr(self, f"_{name}")))
         self._count = itertools.count(1)
         self.open = {}
         self.computed_in = set()
 
-    def cublasCreate_v2(self, handle):
+    def _Create_v2(self, handle):
         if streams.capturing() is not None:
             return _INVALID  # it takes memory
         handle._obj.value = next(self._count)
         self.open[handle._obj.value] = {"stream": None, "workspace": None}
         return _SUCCESS
 
-    def cublasDestroy_v2(self, handle):
-        return _SUCCESS if self.open.pop(handle.value, None) else _INVALID
+    def _Destroy_v2(self, handle):
+        return _SUCCESS if self.open.pop(handle, None) else _INVALID
 
-    def cublasSetStream_v2(self, handle, stream):
-        self.open[handle.value] = {"stream": stream.value or 0, "workspace": None}
+    def _SetStream_v2(self, handle, stream):
+        self.open[handle] = {"stream": stream, "workspace": None}
         return _SUCCESS
 
-    def cublasSetWorkspace_v2(self, handle, place, size):
-        self.open[handle.value]["workspace"] = (place.value, size.value)
+    def _SetWorkspace_v2(self, handle, place, size):
+        self.open[handle]["workspace"] = (place, size)
         return _SUCCESS
 
-    def cublasGemmStridedBatchedEx(self, handle, *arguments):
-        kept = self.open[handle.value]
-        if kept["stream"] != streams.current_stream().ptr or kept["workspace"] is None:
+    def _GemmStridedBatchedEx(self, handle, *arguments):
+        kept, tape = self.open[handle], streams.capturing()
+        if kept["stream"] != streams.current_stream().ptr:
             return _INVALID
+        if tape is not None and kept["workspace"] is None:
+            return _INVALID  # its own memory may be another's by the time of a launch
         # numbers behind a pointer are read when the call is made, addresses when it runs
-        values = [x._obj.value if hasattr(x, "_obj") else x.value for x in arguments]
+        values = list(arguments)
+        for i in (5, 14):
+            values[i] = _number(values[i], _FACTORS[values[7]])
         self.computed_in.add(values[-2])
         matrices, kept = _matrices(*values)
-        tape = streams.capturing()
         if tape is None:
             return _multiply(*matrices) or _SUCCESS
+        workspace = memory.around(self.open[handle]["workspace"][0])
+        kept = [*kept, workspace]
         for owner in kept:
             tape.note_memory(owner)
         hosts = [host for owner in kept for host in owner.hosts]
         tape.steps.append((_multiply, (*matrices, hosts), {}, []))
         return _SUCCESS
+
+
+def _number(place, kind):
+    return kind.from_address(place).value
 
 
 def _matrix(place, kind, rows, columns, step, far, count):

@@ -51,6 +51,10 @@ class _Runtime:
         return 1
 
     @staticmethod
+    def getDevice():
+        return 0
+
+    @staticmethod
     def runtimeGetVersion():
         return 13000
 

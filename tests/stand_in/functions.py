@@ -6,7 +6,14 @@ import inspect
 import numpy as np
 
 from tests.stand_in import streams, transfers
-from tests.stand_in.arrays import checked_dtype, host_of, ndarray, new_array, wrapped
+from tests.stand_in.arrays import (
+    BFLOAT16,
+    checked_dtype,
+    host_of,
+    ndarray,
+    new_array,
+    wrapped,
+)
 from tests.stand_in.streams import work
 
 # Results that stay on the host, as CuPy's do.
@@ -18,6 +25,7 @@ _WAITING = {"nonzero", "flatnonzero", "argwhere", "unique", "extract", "compress
 _WAITING |= {"union1d", "intersect1d", "setdiff1d", "setxor1d", "delete", "trim_zeros"}
 # Views into the memory of an input stay views.
 _MAKING = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"}
+_SCANS = {"cumsum", "cumprod"}
 _ORDER = {"ascontiguousarray": "C", "asfortranarray": "F"}
 
 
@@ -41,6 +49,8 @@ def function(name, parameters):
             transfers.note_wait(short)
             streams.refuse_wait(short)
         streams.refuse_function(name, list(streams.arrays_in((args, kwargs))))
+        if short in _SCANS:
+            _check_scan(kwargs.get("dtype") or args[0].dtype)
         given = [_inside(x, name) for x in args]
         named = {k: _inside(x, name) for k, x in kwargs.items()}
         out = kwargs.get("out")
@@ -61,6 +71,11 @@ def _signature(parameters):
     scope = {}
     exec(f"def f{parameters}: pass", scope)
     return inspect.signature(scope["f"])
+
+
+def _check_scan(dtype):
+    if np.dtype(dtype) == BFLOAT16:
+        raise RuntimeError('CompileException: no operator "+=" matches these operands')
 
 
 def _inside(x, name):
@@ -176,6 +191,8 @@ def matmul(x1, x2, out=None, **options):
     streams.refuse_function("matmul", [x1, x2])
     a, b = host_of(x1, "matmul"), host_of(x2, "matmul")
     dtype = np.result_type(a.dtype, b.dtype)
+    if dtype == BFLOAT16 and max(a.ndim, b.ndim) > 2:
+        raise TypeError("data type 'E' not understood")  # of its kernel for integers
     if dtype.itemsize < 4 and dtype.kind not in "iub":
         a, b = a.astype(np.float32), b.astype(np.float32)
     result = np.matmul(a, b).astype(dtype, copy=False)

@@ -104,3 +104,4 @@ def _forget():
     """Make trainkit look again for what devices there are."""
     for found in (devices._cupy, devices._default, devices.parse):
         found.cache_clear()
+    matmul_gpu._THREAD.handles.clear()

@@ -23,7 +23,7 @@ from trainkit.core.tensor import wrap
 from trainkit.graph.gpu.donation import writing_in_place
 from trainkit.graph.gpu.placement import node_text
 from trainkit.graph.runtime.program import Program
-from trainkit.kernels.matmul.matmul_gpu import Products
+from trainkit.kernels.matmul import matmul_gpu
 
 
 class NotCaptured(Exception):
@@ -154,9 +154,9 @@ class Capture:
         self._check_device([*arrays, *(v._value._array for v in known.values())])
         self._homes = {i: _Home(v, i in written) for i, v in known.items()}
         self._pool = xp.cuda.MemoryPool()
+        self._products = matmul_gpu.here(xp)
+        self._workspace = self._products.workspace(self._stream.ptr)
         with xp.cuda.using_allocator(self._pool.malloc):
-            self._products = Products(xp)
-            weakref.finalize(self, self._products.close)
             self._inputs = [xp.empty(array.shape, array.dtype) for array in arrays]
             self._numbers = [xp.empty((), np.asarray(x).dtype) for x in numbers]
             inputs = iter(self._inputs)
@@ -182,7 +182,7 @@ class Capture:
         stream = self._xp.cuda.Stream(non_blocking=True)
         stream.begin_capture()
         try:
-            with stream, self._products:
+            with stream, self._products.working_in(self._workspace):
                 values = in_place.run(*given)
                 handed = [self._apart(values[i], given) for i in results]
                 self._write(values, assigned)

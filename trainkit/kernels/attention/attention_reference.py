@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from trainkit.kernels.matmul.matmul_gpu import matmul
+
 Array = Any
 Piece = tuple[Array, ...]
 
@@ -39,7 +41,7 @@ def shares(xp: Any, q: Array, k: Array, mask: Array | None, scale: float, causal
 
     Both are by head. A row with NaN in it is NaN.
     """
-    s = xp.matmul(q * q.dtype.type(scale), k.swapaxes(2, 3))
+    s = matmul(xp, q * q.dtype.type(scale), k.swapaxes(2, 3))
     if causal:
         seen = xp.tril(xp.ones(s.shape[2:], bool))
         mask = seen if mask is None else mask & seen
@@ -62,7 +64,7 @@ def attention(
     for piece in _pieces(xp, q, k):
         one, two, values = (_by_head(x[piece], heads) for x in (q, k, v))
         p = shares(xp, one, two, _of(mask, piece), scale, causal)
-        y[piece] = xp.matmul(p, values).transpose(0, 2, 1, 3)
+        y[piece] = matmul(xp, p, values).transpose(0, 2, 1, 3)
     return y
 
 
@@ -89,12 +91,12 @@ def attention_gradient(
 def _gradient(xp: Any, given: Piece, mask: Array | None, scale: float, causal: bool) -> Piece:
     g, q, k, v = (_by_head(x, given[1].shape[2]) for x in given)
     p = shares(xp, q, k, mask, scale, causal)
-    by_v = xp.matmul(p.swapaxes(2, 3), g)
-    grads = xp.matmul(g, v.swapaxes(2, 3))
+    by_v = matmul(xp, p.swapaxes(2, 3), g)
+    grads = matmul(xp, g, v.swapaxes(2, 3))
     grads *= p
     grads -= p * grads.sum(axis=-1, keepdims=True)
     grads *= grads.dtype.type(scale)
-    return xp.matmul(grads, k), xp.matmul(grads.swapaxes(2, 3), q), by_v
+    return matmul(xp, grads, k), matmul(xp, grads.swapaxes(2, 3), q), by_v
 
 
 def _summed(x: Array, heads: int) -> Array:

@@ -1,16 +1,19 @@
-"""Matrix products on a GPU that a CUDA graph can be captured of.
+"""Matrix products of floats on a GPU: one call of cuBLAS each, alone or in a CUDA graph.
 
-CuPy refuses its own calls of cuBLAS while a stream captures, although cuBLAS itself takes part. So
-there a product goes to cuBLAS at once, with a handle and memory to work in that stay with the
-graph; everywhere else it is CuPy's.
+CuPy refuses its own calls of cuBLAS while a stream captures, although cuBLAS itself takes part, and
+has no product of bfloat16 with more than two axes. So products of floats go to cuBLAS at once, and
+a captured step makes the same calls as one that is not. A thread has one handle for each GPU.
 Source: NVIDIA, "cuBLAS", sections 2.1.11 (CUDA graphs) and 2.8.12 (cublasGemmStridedBatchedEx).
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import threading
+import weakref
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,19 +21,20 @@ import numpy as np
 
 from trainkit.core import devices
 from trainkit.core.dtypes import bfloat16
-from trainkit.core.errors import UnimplementedError
 
 Array = Any
 
 WORKSPACE_BYTES = 32 << 20
 """What cuBLAS may work in; the size that NVIDIA recommends for Hopper."""
 
-# cudaDataType_t, cublasComputeType_t and the type of the factors, by the dtype of the matrices.
+_FLOAT_FACTORS = ctypes.c_float(1), ctypes.c_float(0)
+_DOUBLE_FACTORS = ctypes.c_double(1), ctypes.c_double(0)
+# cudaDataType_t, cublasComputeType_t, 1 and 0, by the dtype of the matrices.
 _REAL = {
-    np.dtype(np.float32): (0, 68, ctypes.c_float),
-    np.dtype(np.float64): (1, 70, ctypes.c_double),
-    np.dtype(np.float16): (2, 68, ctypes.c_float),
-    bfloat16.dtype: (14, 68, ctypes.c_float),
+    np.dtype(np.float32): (0, 68, *_FLOAT_FACTORS),
+    np.dtype(np.float64): (1, 70, *_DOUBLE_FACTORS),
+    np.dtype(np.float16): (2, 68, *_FLOAT_FACTORS),
+    bfloat16.dtype: (14, 68, *_FLOAT_FACTORS),
 }
 _COMPUTE_TF32 = 77
 _CUPY_FULL, _CUPY_TF32 = 1, 7  # `COMPUTE_TYPE_DEFAULT` and `COMPUTE_TYPE_TF32` of CuPy
@@ -38,8 +42,29 @@ _PLAIN, _TURNED = 0, 1
 _DEFAULT_ALGORITHM = -1
 
 
+_POINTER, _INT, _LONG = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
+_MATRIX = [_POINTER, _INT, _INT, _LONG]  # where, of which type, steps to the next row and matrix
+_SIGNATURES = {
+    "cublasCreate_v2": [_POINTER],
+    "cublasDestroy_v2": [_POINTER],
+    "cublasSetStream_v2": [_POINTER, _POINTER],
+    "cublasSetWorkspace_v2": [_POINTER, _POINTER, ctypes.c_size_t],
+    "cublasGemmStridedBatchedEx": [
+        _POINTER,
+        *(_INT, _INT),
+        *(_INT, _INT, _INT),
+        *(_POINTER, *_MATRIX, *_MATRIX),
+        *(_POINTER, *_MATRIX),
+        *(_INT, _INT, _INT),
+    ],
+}
+
+
 class _Thread(threading.local):
-    products: Products | None = None
+    """The handles of a thread, by the number of the GPU."""
+
+    def __init__(self) -> None:
+        self.handles: dict[int, Cublas] = {}
 
 
 _THREAD = _Thread()
@@ -47,12 +72,12 @@ _CHOSEN = SimpleNamespace(tf32=False)  # what a process without a GPU has asked 
 
 
 def takes_tf32(xp: Any) -> bool:
-    """Whether CuPy multiplies float32 matrices as TensorFloat-32, with 10 bits of mantissa."""
+    """Whether float32 matrices are multiplied as TensorFloat-32, with 10 bits of mantissa."""
     return bool(xp._core.get_compute_type(np.float32) == _CUPY_TF32)
 
 
 def set_tf32(xp: Any, enabled: bool) -> None:
-    """Let CuPy multiply float32 matrices as TensorFloat-32 or in full.
+    """Let float32 matrices be multiplied as TensorFloat-32 or in full, by CuPy's products too.
 
     CUDA graphs that were captured before stay as they are.
     """
@@ -89,10 +114,25 @@ def tf32_is_enabled() -> bool:
 
 
 def matmul(xp: Any, a: Array, b: Array, out: Array | None = None) -> Array:
-    """`xp.matmul`; while this thread captures a CUDA graph, a call of cuBLAS in that graph."""
-    if xp is np or _THREAD.products is None:
-        return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
-    return _THREAD.products.matmul(a, b, out)
+    """The product as `numpy.matmul` gives it; floats of a GPU are multiplied by cuBLAS."""
+    if xp is np:
+        return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
+    if a.dtype != b.dtype:
+        dtype = np.result_type(a.dtype, b.dtype)
+        a, b = a.astype(dtype, copy=False), b.astype(dtype, copy=False)
+    if a.dtype in _REAL:
+        return here(xp).matmul(a, b, out)
+    # a kernel of CuPy's own for integers, its own call of cuBLAS for complex numbers
+    return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
+
+
+def here(xp: Any) -> Cublas:
+    """The handle of this thread on the current GPU, made where there is none yet."""
+    device = int(xp.cuda.runtime.getDevice())
+    found = _THREAD.handles.get(device)
+    if found is None:
+        found = _THREAD.handles[device] = Cublas(xp)
+    return found
 
 
 def library(xp: Any) -> Any:
@@ -112,10 +152,8 @@ def library(xp: Any) -> Any:
         return ctypes.CDLL(load_nvidia_dynamic_lib("cublas").abs_path)
 
 
-class Products:
-    """The products of one CUDA graph: a context in which `matmul` calls cuBLAS.
-
-    It has to live as long as the graph, which works in its memory.
+class Cublas:
+    """A handle of cuBLAS, for one thread and the GPU that is current when it is made.
 
     Args:
         xp: CuPy.
@@ -124,27 +162,41 @@ class Products:
     def __init__(self, xp: Any) -> None:
         self._xp = xp
         self._library = library(xp)
-        self._workspace = xp.empty(WORKSPACE_BYTES, np.uint8)
-        self._handle = ctypes.c_void_p()
-        self._call("cublasCreate_v2", ctypes.byref(self._handle))
+        for name, types in _SIGNATURES.items():
+            getattr(self._library, name).argtypes = types
+        made = ctypes.c_void_p()
+        self._call("cublasCreate_v2", ctypes.byref(made))
+        self._handle = made.value
+        self._stream: int | None = None
+        self._workspaces: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        weakref.finalize(self, self._library.cublasDestroy_v2, self._handle)
 
-    def __enter__(self) -> Products:
-        stream = self._xp.cuda.get_current_stream().ptr
-        self._call("cublasSetStream_v2", self._handle, ctypes.c_void_p(stream))
-        place = ctypes.c_void_p(self._workspace.data.ptr)
-        size = ctypes.c_size_t(WORKSPACE_BYTES)
-        self._call("cublasSetWorkspace_v2", self._handle, place, size)
-        self._before, _THREAD.products = _THREAD.products, self
-        return self
+    def workspace(self, stream: int) -> Array:
+        """Memory to work in for the graphs that are launched on a stream, one after the other.
 
-    def __exit__(self, *error: object) -> None:
-        _THREAD.products = self._before
+        They share it, and each has to keep it, and this handle, for as long as it lives.
+        """
+        found = self._workspaces.get(stream)
+        if found is None:
+            found = self._workspaces[stream] = self._xp.empty(WORKSPACE_BYTES, np.uint8)
+        return found
 
-    def close(self) -> None:
-        """Give the handle back; no graph with its products may be launched after this."""
-        if self._handle:
-            self._call("cublasDestroy_v2", self._handle)
-            self._handle = ctypes.c_void_p()
+    @contextlib.contextmanager
+    def working_in(self, workspace: Array) -> Iterator[None]:
+        """Products of the current stream use this memory, and take none themselves."""
+        self._follow(self._xp.cuda.get_current_stream().ptr)
+        place = workspace.data.ptr
+        self._call("cublasSetWorkspace_v2", self._handle, place, workspace.nbytes)
+        try:
+            yield
+        finally:
+            self._stream = None  # going to any stream brings cuBLAS's own memory back
+
+    def _follow(self, stream: int) -> None:
+        """Work on this stream from now on."""
+        if stream != self._stream:
+            self._call("cublasSetStream_v2", self._handle, stream)
+            self._stream = stream
 
     def _call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._library, name)(*arguments)
@@ -152,24 +204,19 @@ class Products:
             raise RuntimeError(f"{name}: cuBLAS says status {status}")
 
     def matmul(self, a: Array, b: Array, out: Array | None = None) -> Array:
-        """The product of two arrays as `numpy.matmul` gives it.
+        """The product of two arrays of one type of float as `numpy.matmul` gives it.
 
         Raises:
-            UnimplementedError: complex matrices.
+            ValueError: their inner sizes differ.
         """
-        xp = self._xp
-        if a.dtype.kind in "biu" or a.dtype != b.dtype:  # CuPy's own kernel, or a cast and one
-            return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
-        if a.dtype not in _REAL:
-            raise UnimplementedError(f"a product of {a.dtype} in a CUDA graph")
         left = a[None, :] if a.ndim == 1 else a
         right = b[:, None] if b.ndim == 1 else b
         if left.shape[-1] != right.shape[-2]:
             raise ValueError(f"matmul: the inner sizes of {a.shape} and {b.shape} differ")
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         shape = (*batch, left.shape[-2], right.shape[-1])
-        fits = out is not None and out.flags.c_contiguous and out.shape == shape
-        y: Array = out if fits else xp.empty(shape, a.dtype)
+        fits = out is not None and _is_whole(out, shape, a.dtype)
+        y: Array = out if fits else self._xp.empty(shape, a.dtype)
         self._multiply(left, right, y, batch)
         if fits:
             return out
@@ -188,22 +235,30 @@ class Products:
         if not inner:
             y.fill(0)
             return
-        kind, compute, number = _REAL[a.dtype]
+        kind, compute, one, zero = _REAL[a.dtype]
         if kind == 0 and takes_tf32(self._xp):
             compute = _COMPUTE_TF32
-        one, zero = number(1), number(0)
         first, second = _Operand(self._xp, a, batch), _Operand(self._xp, b, batch)
+        self._follow(self._xp.cuda.get_current_stream().ptr)
         # cuBLAS counts by columns: to it these are the transposed matrices, and so is the product.
-        given = [*second.given(kind), *first.given(kind)]
-        sizes = [ctypes.c_int(n) for n in (columns, rows, inner)]
-        turns = [ctypes.c_int(second.turned), ctypes.c_int(first.turned)]
-        place = ctypes.c_void_p(y.data.ptr)
-        step = ctypes.c_longlong(rows * columns)
-        result = [place, ctypes.c_int(kind), ctypes.c_int(columns), step]
-        tail = [ctypes.c_int(n) for n in (math.prod(batch), compute, _DEFAULT_ALGORITHM)]
-        factors = [ctypes.byref(one)], [ctypes.byref(zero)]
-        call = [self._handle, *turns, *sizes, *factors[0], *given, *factors[1], *result, *tail]
-        self._call("cublasGemmStridedBatchedEx", *call)
+        self._call(
+            "cublasGemmStridedBatchedEx",
+            self._handle,
+            *(second.turned, first.turned),
+            *(columns, rows, inner),
+            *(_address(one), *second.given(kind), *first.given(kind)),
+            *(_address(zero), y.data.ptr, kind, columns, rows * columns),
+            *(math.prod(batch), compute, _DEFAULT_ALGORITHM),
+        )
+
+
+def _address(number: Any) -> int:
+    return ctypes.addressof(number)
+
+
+def _is_whole(out: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    fits: bool = out.flags.c_contiguous and out.shape == shape and out.dtype == dtype
+    return fits
 
 
 class _Operand:
@@ -227,8 +282,7 @@ class _Operand:
 
     def given(self, kind: int) -> list[Any]:
         """The arguments: where, of which type, the step from row to row, and to the next matrix."""
-        place = ctypes.c_void_p(self._array.data.ptr)
-        return [place, ctypes.c_int(kind), ctypes.c_int(self._step), ctypes.c_longlong(self._far)]
+        return [self._array.data.ptr, kind, self._step, self._far]
 
 
 def _lie(x: Array) -> tuple[int, int] | None:

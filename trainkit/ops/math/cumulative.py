@@ -109,11 +109,13 @@ def running_product(
 ) -> Array:
     """Product of all elements along an axis up to each; before each when exclusive."""
     check_axes(x, axis, "cumprod")
+    # CuPy has no running product of bfloat16; the CPU rounds after each step
+    wide = np.float32 if xp is not np and x.dtype == dtypes.bfloat16.dtype else x.dtype
 
     def step(values: Array, axis: int) -> Array:
-        return xp.cumprod(values, axis=axis, dtype=values.dtype)
+        return xp.cumprod(values.astype(wide, copy=False), axis=axis, dtype=wide)
 
-    return _accumulated(xp, step, x, 1, axis, exclusive, reverse)
+    return _accumulated(xp, step, x, 1, axis, exclusive, reverse).astype(x.dtype, copy=False)
 
 
 def _recurrence_rule(a: Spec, b: Spec, *, axis: int, reverse: bool) -> Spec:
