@@ -12,7 +12,7 @@ import numpy as np
 from tests.stand_in import cublas, cuda, functions, transfers
 from tests.stand_in.arrays import ndarray
 from tests.stand_in.facts import FILE, MODULES
-from tests.stand_in.kernels import RawKernel
+from tests.stand_in.kernels import RawKernel, RawModule
 from tests.stand_in.ufuncs import Ufunc
 from trainkit.core import devices
 from trainkit.kernels.matmul import matmul_gpu
@@ -42,6 +42,7 @@ def modules():
         if made_here is not None:
             _put(cupy, name, made_here)
     cupy.asnumpy, cupy.RawKernel = functions.asnumpy, RawKernel
+    cupy.RawModule = RawModule
     for name, found in known["ufuncs"].items():
         _put(cupy, name, Ufunc(name, found))
     for name in _PLAIN.split():

@@ -9,11 +9,11 @@ import trainkit as tk
 from tests import stand_in
 from tests.graph.test_differential import programs, run_program
 from tests.stand_in.kernels import has_compiler
-from trainkit.compiler.cuda import cuda_kernel as cuda
 from trainkit.graph.gpu.fused_on_gpu import CUDA, CudaKernel
 from trainkit.graph.gpu.gpu_program import CALLS_BEFORE_CAPTURE
 from trainkit.graph.ir.passes import optimised
 from trainkit.graph.runtime.fusion import fuse
+from trainkit.kernels.cuda import raw_kernel
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="g++ is not here")
 
@@ -206,18 +206,18 @@ def test_numbers_of_the_cpu_go_along_and_other_arrays_do_not():
 
 
 def test_equal_kernels_are_compiled_once(inside, monkeypatch):
-    monkeypatch.setattr(cuda, "_COMPILED", {})
+    monkeypatch.setattr(raw_kernel, "_COMPILED", {})
     for _ in range(2):
         f = tk.function(chain, jit_compile=True)
         f(numbers(3, 5))
         f(numbers(3, 5))  # the first call looks what lies where
-    assert len(cuda._COMPILED) == 1
+    assert len(raw_kernel._COMPILED) == 1
 
 
 def test_a_step_needs_few_kernels_and_no_copies(inside, monkeypatch):
     import cupy
 
-    monkeypatch.setattr(cuda, "_COMPILED", {})
+    monkeypatch.setattr(raw_kernel, "_COMPILED", {})
     launched = []
     call = cupy.RawKernel.__call__
     monkeypatch.setattr(
@@ -243,7 +243,7 @@ def test_without_a_compiler_it_runs_node_by_node_and_says_so(inside, monkeypatch
     def fails(self):
         raise RuntimeError("no NVRTC here")
 
-    monkeypatch.setattr(cuda, "_COMPILED", {})
+    monkeypatch.setattr(raw_kernel, "_COMPILED", {})
     monkeypatch.setattr(cupy.RawKernel, "compile", fails)
     f, x = tk.function(chain, jit_compile=True), numbers(3)
     f(x)

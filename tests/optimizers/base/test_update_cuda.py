@@ -111,7 +111,7 @@ def test_without_a_compiler_it_goes_operation_by_operation_and_says_so(launches,
         raise RuntimeError("no NVRTC here")
 
     monkeypatch.setattr(RawKernel, "compile", fails)
-    monkeypatch.setattr("trainkit.compiler.cuda.cuda_kernel._COMPILED", {})
+    monkeypatch.setattr("trainkit.kernels.cuda.raw_kernel._COMPILED", {})
     weight, rule = tk.Variable([1.0]), tk.optimizers.SGD(1.0)
     with pytest.warns(RuntimeWarning, match=r"can't be compiled here \(RuntimeError: no NVRTC"):
         rule.apply([tk.constant([1.0])], [weight])

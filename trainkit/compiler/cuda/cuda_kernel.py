@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,10 +19,7 @@ from trainkit.compiler.ir import (
 from trainkit.compiler.schedule.loops import held_in_memory, joined, needed
 from trainkit.compiler.schedule.memory import reusable_inputs
 from trainkit.compiler.tracer import KernelTracer, TracedArray
-
-THREADS = 256
-"""Threads of a block."""
-_OPTIONS = ("--fmad=false",)  # a product and a sum are rounded each for itself, as one by one
+from trainkit.kernels.cuda import raw_kernel
 
 
 class CudaTracer(KernelTracer):
@@ -90,19 +86,6 @@ def code_of(trace: KernelTracer, results: list[TracedArray]) -> CudaCode | None:
     return code if len(code.loops) < sum(len(loop.members) for loop in code.loops) else None
 
 
-_COMPILED: dict[str, Any] = {}
-_LOCK = threading.Lock()
-
-
 def compiled(xp: Any, kernel: KernelSource) -> Any:
-    """The kernel, ready to be launched with (blocks, threads, arrays).
-
-    Equal sources are compiled once; CuPy keeps what it compiled on disk, too.
-    """
-    with _LOCK:
-        found = _COMPILED.get(kernel.text)
-        if found is None:
-            found = xp.RawKernel(kernel.text, kernel.name, options=_OPTIONS)
-            found.compile()
-            _COMPILED[kernel.text] = found
-    return found
+    """The kernel, ready to be launched with (blocks, threads, arrays)."""
+    return raw_kernel.compiled(xp, kernel.name, kernel.text)

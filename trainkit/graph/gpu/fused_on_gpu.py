@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from trainkit.compiler.cuda.cuda_kernel import (
-    THREADS,
     CudaCode,
     CudaTracer,
     code_of,
@@ -20,9 +19,7 @@ from trainkit.core import devices
 from trainkit.graph.ir.graph import Graph
 from trainkit.graph.runtime.fused import FusedRun
 from trainkit.graph.runtime.fusion import Target
-
-MOST_BLOCKS = 4096
-"""Blocks of a launch; their threads go on to further elements."""
+from trainkit.kernels.cuda.raw_kernel import THREADS, blocks_for
 
 
 class CudaKernel(FusedRun):
@@ -81,7 +78,7 @@ class CudaKernel(FusedRun):
         places = {"input": arrays, "output": results, "temporary": inside}
         assert self._launches is not None
         for kernel, launch in zip(self.code.kernels, self._launches, strict=True):
-            blocks = min(-(-kernel.size // THREADS), MOST_BLOCKS)
+            blocks = blocks_for(kernel.size)
             given = tuple(places[v.buffer.kind][v.buffer.index] for v in kernel.views)
             launch((blocks,), (THREADS,), given)
         return tuple(results)

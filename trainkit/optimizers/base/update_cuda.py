@@ -20,10 +20,11 @@ from trainkit.compiler.cuda.cuda_functions import (
     literal,
     type_of,
 )
-from trainkit.compiler.cuda.cuda_kernel import THREADS, compiled
+from trainkit.compiler.cuda.cuda_kernel import compiled
 from trainkit.compiler.cuda.cuda_source import KernelSource
 from trainkit.compiler.ir import Number
 from trainkit.core.devices import XP_OF, device_of
+from trainkit.kernels.cuda.raw_kernel import THREADS
 from trainkit.optimizers.base.slot_state import SlotState
 from trainkit.optimizers.base.update_program import NotElementwise, Symbol, UpdateProgram
 

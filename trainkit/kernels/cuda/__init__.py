@@ -1,0 +1,1 @@
+"""How a kernel of CUDA C++ is compiled and launched."""

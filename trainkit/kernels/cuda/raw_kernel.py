@@ -1,0 +1,96 @@
+"""A kernel written in CUDA C++: compiled once by NVRTC, launched on the current stream."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+THREADS = 256
+"""Threads of a block, where nothing asks for another number."""
+MOST_BLOCKS = 4096
+"""Blocks of a launch; their threads go on to further elements."""
+ROUNDED = ("--fmad=false",)
+"""A product and a sum are rounded each for itself, as one operation after the other."""
+
+_COMPILED: dict[tuple[Any, ...], Any] = {}
+_LOCK = threading.Lock()
+
+
+def compiled(xp: Any, name: str, text: str, options: tuple[str, ...] = ROUNDED) -> Any:
+    """The kernel, ready to be launched with (grid, block, arguments).
+
+    Equal sources are compiled once; CuPy keeps what it compiled on disk, too.
+    """
+    key = (xp, name, text, options)
+    with _LOCK:
+        found = _COMPILED.get(key)
+        if found is None:
+            found = xp.RawKernel(text, name, options=options)
+            found.compile()
+            _COMPILED[key] = found
+    return found
+
+
+def blocks_for(count: int, threads: int = THREADS, most: int = MOST_BLOCKS) -> int:
+    """Blocks for `count` elements, one a thread, where threads go on if there are more."""
+    return max(1, min(-(-count // threads), most))
+
+
+class RawKernel:
+    """A kernel by name and text, for as long as the process lives.
+
+    Args:
+        name: of the function, which is `extern "C" __global__`.
+        text: CUDA C++.
+        options: for NVRTC.
+
+    Numbers are passed as NumPy scalars of exactly the kernel's types.
+    """
+
+    def __init__(self, name: str, text: str, options: tuple[str, ...] = ROUNDED) -> None:
+        self.name = name
+        self.text = text
+        self.options = options
+        self._xp: Any = None
+        self._launch: Any = None
+
+    def is_there(self, xp: Any) -> bool:
+        """Whether the kernel can be launched; the first time it is compiled.
+
+        Where that fails a warning says so once, and the caller goes on by array arithmetic.
+        """
+        if self._xp is not xp:
+            launch = None
+            try:
+                launch = compiled(xp, self.name, self.text, self.options)
+            except Exception as error:  # the compiler may be missing or of another version
+                warnings.warn(
+                    f"the GPU kernel {self.name} can't be compiled here ({type(error).__name__}: "
+                    f"{error}); array operations do its work, which takes longer",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            self._launch = launch
+            self._xp = xp
+        return self._launch is not None
+
+    def __call__(
+        self,
+        blocks: int | tuple[int, ...],
+        args: Sequence[Any],
+        threads: int | tuple[int, ...] = THREADS,
+        shared_mem: int = 0,
+    ) -> None:
+        """Launch it; `is_there` has been asked before.
+
+        Args:
+            blocks: how many, or how many along each of up to three axes.
+            args: arrays on the current GPU, and NumPy scalars.
+            threads: of a block, likewise.
+            shared_mem: bytes of a block's memory beside what the text declares.
+        """
+        grid = blocks if isinstance(blocks, tuple) else (blocks,)
+        block = threads if isinstance(threads, tuple) else (threads,)
+        self._launch(grid, block, tuple(args), shared_mem=shared_mem)
