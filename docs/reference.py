@@ -42,6 +42,7 @@ DOORS = {
     "tk.distillation": "Distillation",
     "tk.wrappers": "Models for scikit-learn",
     "tk.quantizers": "Quantizers",
+    "tk.distribute": "Distribution strategies",
     "tk.distribution": "Distribution",
     "tk.data": "Data pipelines",
     "tk.data.experimental": "Data pipelines: experimental names",

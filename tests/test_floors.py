@@ -12,6 +12,7 @@ PACKAGE = pathlib.Path(importlib.util.find_spec("trainkit").submodule_search_loc
 FLOORS = {
     "core": 0,
     "kernels": 1,
+    "collectives": 1,
     "compiler": 2,
     "ops": 2,
     "random": 3,
@@ -31,6 +32,7 @@ FLOORS = {
     "activations": 5,
     "quantizers": 5,
     "losses": 5,
+    "distribution": 5,
     "layers": 6,
     "optimizers": 6,
     "metrics": 6,
@@ -39,7 +41,6 @@ FLOORS = {
     "datasets": 8,
     "applications": 9,
     "distillation": 9,
-    "distribution": 9,
     "wrappers": 9,
     # the doors: names only, which may lead from one to another
     "compat": 10,

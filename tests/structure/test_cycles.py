@@ -19,6 +19,9 @@ LATE: dict[str, dict[str, str]] = {
     },
     "trainkit.autodiff.jacobians": {"trainkit.ops.core.vmap": START_UP},
     "trainkit.checkpoints.format.writer": {"trainkit.checkpoints.format.validation": START_UP},
+    "trainkit.collectives.world": {
+        "trainkit.collectives.mpi_group": "importing it starts MPI, which only a launcher asks for"
+    },
     "trainkit.graph.autograph.convert": {"trainkit.graph.autograph.prepare": START_UP},
     "trainkit.graph.runtime.tiers": {
         "trainkit.graph.gpu.gpu_program": START_UP,

@@ -117,5 +117,9 @@ class CancelledError(OpError, RuntimeError):
     """The operation was cancelled by its caller."""
 
 
+class UnavailableError(OpError, ConnectionError):
+    """Another process that takes part has ended, or what would bring them together is not there."""
+
+
 class DeviceError(InvalidArgumentError, RuntimeError):
     """A device was asked for that this machine does not have."""

@@ -16,7 +16,7 @@ _SAMPLER = "candidate samplers are left out; draw with tk.random.uniform or tk.r
 _SAMPLED = "sampled losses are left out; use tk.nn.sparse_softmax_cross_entropy_with_logits"
 _CODEC = "PNG, JPEG, GIF, BMP and WebP are read; use Pillow or imageio for other formats"
 _PLACEMENT = "devices are chosen with tk.device; CUDA_VISIBLE_DEVICES hides GPUs"
-_CLUSTER = "one machine is used; there are no clusters"
+_CLUSTER = "a launcher such as mpiexec starts the processes; see tk.distribute"
 _OPERATOR = "LinearOperators are left out; use matrices with tk.linalg"
 _APPROX = "use tk.math.top_k, which is exact"
 
@@ -31,7 +31,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "SparseTensor": _SPARSE,
         "TypeSpec": "use tk.TensorSpec",
         "approx_top_k": _APPROX,
-        "distribute": _CLUSTER,
         "dtensor": _CLUSTER,
         "estimator": "use tk.keras.Model",
         "feature_column": "use layers of tk.keras",

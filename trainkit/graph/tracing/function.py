@@ -11,6 +11,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from trainkit.collectives import replica as replicas
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core import nest
 from trainkit.core.dispatch import trace_state
 from trainkit.core.dispatch.slow_work import slow_work
@@ -162,7 +164,7 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph for these arguments; make it first if there is none."""
-        if self._ready and not (kwargs or _TAPES or _THREAD.traces or _SWITCH.eagerly):
+        if self._ready and not (kwargs or _TAPES or _THREAD.traces or _SWITCH.eagerly or REPLICAS):
             try:  # tensors alone, of shapes and dtypes seen before
                 arrays = [x._array for x in args]
                 known = self._ready.get(tuple([(a.shape, a.dtype.num) for a in arrays]))
@@ -184,7 +186,7 @@ class Function:
             concrete = self._concrete_for(key, args, kwargs)
         if self._verify:
             return self._verified(concrete, args, kwargs)
-        if not (kwargs or concrete.closed):
+        if not (kwargs or concrete.closed or REPLICAS):
             short = short_key(args, [])
             if short is not None:
                 self._ready[short] = concrete
@@ -196,7 +198,8 @@ class Function:
         key = tuple([key_of(x) for x in args])
         if kwargs:
             key = (*key, tuple((k, key_of(v)) for k, v in kwargs.items()))
-        return key
+        replica = replicas.among_others()
+        return key if replica is None else (*key, replica.key)
 
     def _signed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Arguments converted to the input signature."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from trainkit import ops
 from trainkit.autodiff.tape import GradientTape
+from trainkit.collectives.replica import REPLICAS
 from trainkit.core import devices, nest
 from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.names import name_for
@@ -24,6 +25,7 @@ from trainkit.core.trackable import Trackable
 from trainkit.core.variable import OVERWRITTEN, Variable
 from trainkit.optimizers.base.clipping import ClipLimits
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, split_pairs, warn_of_missing
+from trainkit.optimizers.base.joined_gradients import joined_gradients
 from trainkit.optimizers.base.options import (
     DEFAULTS,
     check_setting,
@@ -408,6 +410,8 @@ class Optimizer(OutsideState):
         self._apply(grads, weights)
 
     def _apply(self, grads: Sequence[Any], weights: Sequence[Any]) -> None:
+        if REPLICAS:
+            grads = joined_gradients(self, grads, weights)
         if OVERWRITTEN and weights:
             grads, weights = overwrite(self, grads, weights)
             if not weights:

@@ -1,0 +1,155 @@
+"""A process group over MPI, by mpi4py. Importing this file starts MPI.
+
+Collective operations that overlap with computation run on a thread of their own, one after the
+other, so that their order is that in which they were started in each process.
+"""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction
+from trainkit.core.errors import InvalidArgumentError
+
+_REDUCTIONS = {"SUM": MPI.SUM, "MAX": MPI.MAX, "MIN": MPI.MIN}
+
+
+class MPIGroup(ProcessGroup):
+    """All processes of MPI's world."""
+
+    def __init__(self) -> None:
+        self._comm = MPI.COMM_WORLD.Dup()
+        self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._pending: Future[Any] | None = None
+        self._short_sums: dict[Any, Any] = {}
+        _end_all_when_one_fails(self._comm)
+
+    # ------------------------------------------------------------------ what a group does
+
+    def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
+        return self._now(self._reduce, array, reduction)
+
+    def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
+        check_reduction(reduction)
+        future: Future[Any] = Future()
+        self._pending = future
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="collectives", daemon=True)
+            self._thread.start()
+        self._waiting.put((future, self._reduce, (array, reduction)))
+        return Work(future.result)
+
+    def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
+        return self._now(self._broadcast, array, root)
+
+    def all_gather(self, array: Any, what: str = "") -> list[Any]:
+        return list(self._now(self._gather, np.ascontiguousarray(array)))
+
+    def exchange(self, value: Any, what: str = "") -> list[Any]:
+        return list(self._now(self._comm.allgather, value))
+
+    def barrier(self, what: str = "") -> None:
+        self._now(self._comm.Barrier)
+
+    # ------------------------------------------------------------------ order
+
+    def _now(self, action: Callable[..., Any], *args: Any) -> Any:
+        """Do something after all that was started, in this thread."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.exception()  # its own waiter hears of it
+        return action(*args)
+
+    def _serve(self) -> None:
+        while True:
+            future, action, args = self._waiting.get()
+            try:
+                future.set_result(action(*args))
+            except BaseException as error:
+                future.set_exception(error)
+
+    # ------------------------------------------------------------------ by MPI
+
+    def _reduce(self, array: Any, reduction: str) -> Any:
+        check_reduction(reduction)
+        _check_contiguous(array)
+        if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
+            self._comm.Allreduce(
+                MPI.IN_PLACE, array.view(np.uint16), self._short(array.dtype, reduction)
+            )
+        else:
+            self._comm.Allreduce(MPI.IN_PLACE, array, _REDUCTIONS[reduction])
+        return array
+
+    def _short(self, dtype: Any, reduction: str) -> Any:
+        """The operation on float16 or bfloat16, which MPI does not know, for their bits."""
+        found = self._short_sums.get((dtype, reduction))
+        if found is None:
+            combine = {"SUM": np.add, "MAX": np.maximum, "MIN": np.minimum}[reduction]
+
+            def of_bits(mine: Any, theirs: Any, _: Any) -> None:
+                into = np.frombuffer(theirs, np.uint16).view(dtype)
+                combine(np.frombuffer(mine, np.uint16).view(dtype), into, out=into)
+
+            found = self._short_sums[dtype, reduction] = MPI.Op.Create(of_bits, commute=True)
+        return found
+
+    def _broadcast(self, array: Any, root: int) -> Any:
+        _check_contiguous(array)
+        self._comm.Bcast(
+            [array.view(np.uint8) if array.ndim else array.reshape(1).view(np.uint8), MPI.BYTE],
+            root,
+        )
+        return array
+
+    def _gather(self, array: Any) -> list[Any]:
+        sizes = self._comm.allgather(array.shape)
+        rest = {shape[1:] for shape in sizes}
+        if len(rest) != 1:
+            raise InvalidArgumentError(
+                f"all_gather: arrays must agree in all sizes but the first, the ranks have {sizes}"
+            )
+        counts = [int(np.prod(shape)) * array.dtype.itemsize for shape in sizes]
+        into = np.empty(sum(counts), np.uint8)
+        self._comm.Allgatherv([array.reshape(-1).view(np.uint8), MPI.BYTE], [into, counts])
+        ends = np.cumsum([0, *counts])
+        return [
+            into[a:b].view(array.dtype).reshape(shape)
+            for a, b, shape in zip(ends, ends[1:], sizes, strict=False)
+        ]
+
+
+def _check_contiguous(array: Any) -> None:
+    if type(array) is not np.ndarray or not array.flags.c_contiguous:
+        raise InvalidArgumentError(
+            "collective operations of processes take contiguous NumPy arrays, got "
+            f"{type(array).__name__}"
+        )
+
+
+def _end_all_when_one_fails(comm: Any) -> None:
+    """Let an error that nobody catches end all processes, which would wait for this one forever."""
+    before = sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        before(kind, error, trace)
+        last = traceback.format_exception_only(kind, error)[-1].strip()
+        print(
+            f"trainkit: rank {comm.Get_rank()} of {comm.Get_size()} stopped ({last}), so all end.",
+            file=sys.stderr,
+            flush=True,
+        )
+        comm.Abort(1)
+
+    sys.excepthook = hook

@@ -1,0 +1,122 @@
+"""What the processes of a group do together; alone, a process is a group of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+REDUCTIONS = ("SUM", "MAX", "MIN")
+
+
+class Work:
+    """A collective operation under way.
+
+    Args:
+        finish: waits for it and gives its result.
+    """
+
+    def __init__(self, finish: Callable[[], Any]) -> None:
+        self._finish: Callable[[], Any] | None = finish
+        self._result: Any = None
+
+    def wait(self) -> Any:
+        """The result, once it is there.
+
+        Raises:
+            UnavailableError: another process has ended.
+        """
+        if self._finish is not None:
+            finish, self._finish = self._finish, None
+            self._result = finish()
+        return self._result
+
+
+class ProcessGroup:
+    """A group of processes; this class is the group of one.
+
+    All processes of a group call the same methods in the same order. Arrays are NumPy's,
+    contiguous.
+
+    Attributes:
+        rank: number of this process, from 0.
+        size: how many processes there are.
+    """
+
+    rank = 0
+    size = 1
+
+    def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
+        """Combine an array of all processes, element by element, in place.
+
+        Args:
+            array: of the same shape and dtype in each process; it gets the result.
+            reduction: `"SUM"`, `"MAX"` or `"MIN"`.
+            what: what the array is, for messages when processes disagree.
+
+        Returns:
+            `array`.
+        """
+        check_reduction(reduction)
+        return array
+
+    def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
+        """Begin `all_reduce`; `array` is in use until the work that is given has been waited for.
+
+        Args:
+            array: see `all_reduce`.
+            reduction: see `all_reduce`.
+            what: see `all_reduce`.
+        """
+        check_reduction(reduction)
+        return Work(lambda: array)
+
+    def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
+        """Copy an array of the process `root` into that of all others, in place.
+
+        Args:
+            array: of the same shape and dtype in each process.
+            root: whose values all get.
+            what: see `all_reduce`.
+
+        Returns:
+            `array`.
+        """
+        return array
+
+    def all_gather(self, array: Any, what: str = "") -> list[Any]:
+        """The arrays of all processes, in the order of their ranks.
+
+        Args:
+            array: of the same dtype in each process and the same sizes but for the first.
+            what: see `all_reduce`.
+        """
+        return [array]
+
+    def exchange(self, value: Any, what: str = "") -> list[Any]:
+        """Small values of all processes, in the order of their ranks.
+
+        Args:
+            value: made of numbers, strings, `None`, tuples, lists and dicts.
+            what: see `all_reduce`.
+        """
+        return [value]
+
+    def barrier(self, what: str = "") -> None:
+        """Go on once all processes are here.
+
+        Args:
+            what: see `all_reduce`.
+        """
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, rank {self.rank} of {self.size}>"
+
+
+def check_reduction(reduction: str) -> None:
+    """Refuse what is no reduction.
+
+    Raises:
+        ValueError: the text lists them.
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"the reduction must be one of {REDUCTIONS}, got {reduction!r}")

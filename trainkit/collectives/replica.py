@@ -1,0 +1,98 @@
+"""Which replica of a model the code that runs belongs to.
+
+A strategy enters a replica around each step. Optimizers then join gradients over all replicas,
+random operations draw the numbers of their rows in the global batch, and metrics are joined when
+their results are asked for. Elsewhere, and where there is one replica, none of this costs
+anything: `REPLICAS` is empty.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from trainkit.collectives.process_group import ProcessGroup
+
+
+class GlobalRows(NamedTuple):
+    """Which rows of the global batch a replica has.
+
+    Attributes:
+        start: position of its first row.
+        size: how many rows it has.
+        total: how many the global batch has.
+    """
+
+    start: int
+    size: int
+    total: int
+
+
+class Replica:
+    """One of the replicas that make a step together.
+
+    Args:
+        group: the processes that have one each.
+        rows: its rows of the global batch, where they are known.
+        averages: gradients are of means over its own rows and are joined to those of the mean over
+            the global batch; by default they are added up as they are.
+
+    Attributes:
+        rank: its number, from 0.
+        count: how many there are.
+    """
+
+    def __init__(
+        self, group: ProcessGroup, rows: GlobalRows | None = None, averages: bool = False
+    ) -> None:
+        self.group, self.rows, self.averages = group, rows, averages
+        self.rank, self.count = group.rank, group.size
+
+    @property
+    def weight(self) -> float:
+        """What a gradient of this replica counts in the sum over all."""
+        if not self.averages:
+            return 1.0
+        return 1.0 / self.count if self.rows is None else self.rows.size / self.rows.total
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a graph that was made in this replica depends on."""
+        return ("replica", self.rank, self.count, self.rows, self.averages)
+
+    def __enter__(self) -> Replica:
+        _THREAD.stack.append(self)
+        if self.count > 1:
+            REPLICAS.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _THREAD.stack.remove(self)
+        if self.count > 1:
+            REPLICAS.remove(self)
+
+
+REPLICAS: list[Replica] = []
+"""The replicas of groups of more than one that any thread is in: empty almost always."""
+
+
+class _ReplicaStack(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Replica] = []
+
+
+_THREAD = _ReplicaStack()
+
+
+def current() -> Replica | None:
+    """The replica that this thread is in, whatever the size of its group."""
+    stack = _THREAD.stack
+    return stack[-1] if stack else None
+
+
+def among_others() -> Replica | None:
+    """The replica that this thread is in, if there are others to join with."""
+    if not REPLICAS:
+        return None
+    found = current()
+    return found if found is not None and found.count > 1 else None

@@ -1,0 +1,38 @@
+"""The group of all processes that a launcher started."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from trainkit.collectives.launcher import launched
+from trainkit.collectives.process_group import ProcessGroup
+from trainkit.core.errors import UnavailableError
+
+
+@lru_cache(maxsize=1)
+def world() -> ProcessGroup:
+    """All processes that the launcher started; a group of one where none did.
+
+    Raises:
+        UnavailableError: a launcher started several processes and mpi4py is not installed, or its
+            MPI is another one than the launcher's.
+    """
+    launch = launched()
+    if launch is None:
+        return ProcessGroup()
+    try:
+        from trainkit.collectives.mpi_group import MPIGroup
+    except ImportError as error:
+        raise UnavailableError(
+            f"{launch.by} started {launch.size} processes, and mpi4py is needed for them to work "
+            f"together ({error}): pip install 'trainkit[distributed]'"
+        ) from error
+    group = MPIGroup()
+    if group.size != launch.size:
+        raise UnavailableError(
+            f"{launch.by} started {launch.size} processes, and the MPI of mpi4py sees "
+            f"{group.size}: they belong to different MPIs. Start the script with the mpiexec of "
+            "the MPI that mpi4py was built for (with pip's mpich: the mpiexec beside this Python; "
+            "with Slurm: srun --mpi=pmi2 or --mpi=pmix)"
+        )
+    return group

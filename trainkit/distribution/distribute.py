@@ -1,0 +1,36 @@
+"""`tk.distribute`: one model trained by many processes, under TensorFlow's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainkit.core.names import unknown_name as _unknown_name
+from trainkit.distribution.replica_context import ReduceOp as ReduceOp
+from trainkit.distribution.replica_context import ReplicaContext as ReplicaContext
+from trainkit.distribution.strategy import (
+    MultiWorkerMirroredStrategy as MultiWorkerMirroredStrategy,
+)
+from trainkit.distribution.strategy import Strategy as Strategy
+from trainkit.distribution.strategy import get_replica_context as get_replica_context
+from trainkit.distribution.strategy import get_strategy as get_strategy
+from trainkit.distribution.strategy import has_strategy as has_strategy
+from trainkit.distribution.strategy import in_cross_replica_context as in_cross_replica_context
+
+_MANY = "tk.distribute.MultiWorkerMirroredStrategy, started by mpiexec, trains with many processes"
+_LEFT_OUT = {
+    "TPUStrategy": _MANY,
+    "ParameterServerStrategy": _MANY,
+    "cluster_resolver": "the launcher says which processes there are",
+    "coordinator": _MANY,
+    "experimental": "the names outside of it are here",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LEFT_OUT:
+        raise AttributeError(
+            f"module 'trainkit.distribute' has no attribute {name!r}: {_LEFT_OUT[name]}", name=name
+        )
+    raise _unknown_name(
+        "trainkit.distribute", name, (n for n in globals() if not n.startswith("_"))
+    )

@@ -1,0 +1,230 @@
+"""Strategies: which replicas train a model together, under TensorFlow's names (`tk.distribute`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from trainkit import ops
+from trainkit.collectives import replica as replicas
+from trainkit.collectives.process_group import ProcessGroup
+from trainkit.collectives.world import world
+from trainkit.core import nest, rng
+from trainkit.core.errors import FailedPreconditionError
+from trainkit.core.tensor import convert_to_tensor
+from trainkit.distribution.replica_context import ReduceOp, ReplicaContext
+from trainkit.ops.core.collective import all_reduce
+
+
+class _StrategyStack(threading.local):
+    def __init__(self) -> None:
+        self.strategies: list[Strategy] = []
+
+
+_THREAD = _StrategyStack()
+
+
+class Strategy:
+    """Replicas that make each step together; the one that is there by default has one replica.
+
+    Args:
+        group: the processes that have a replica each.
+    """
+
+    def __init__(self, group: ProcessGroup | None = None) -> None:
+        self._group = ProcessGroup() if group is None else group
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """How many replicas make a step together."""
+        return self._group.size
+
+    @property
+    def rank(self) -> int:
+        """The number of this process, from 0."""
+        return self._group.rank
+
+    @contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        """Context in which models and optimizers are made that are trained by all replicas.
+
+        Raises:
+            FailedPreconditionError: it is in the scope of another strategy.
+        """
+        for outer in _THREAD.strategies:
+            if outer is not self:
+                raise FailedPreconditionError(
+                    f"{type(self).__name__}.scope() is inside of {type(outer).__name__}.scope(): "
+                    "one strategy trains a model; leave one of them out"
+                )
+        _THREAD.strategies.append(self)
+        try:
+            yield self
+        finally:
+            _THREAD.strategies.pop()
+
+    def replica(self, rows: replicas.GlobalRows | None = None, averages: bool = False) -> Any:
+        """The replica of this process, a context to make a step in.
+
+        Args:
+            rows: which rows of the global batch it has.
+            averages: gradients are those of means over its rows.
+        """
+        return replicas.Replica(self._group, rows, averages)
+
+    def run(
+        self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None
+    ) -> Any:
+        """Call `fn` in each replica; gradients that it applies are added up over all.
+
+        Args:
+            fn: function of the values of one replica.
+            args: its arguments, such as a batch of a distributed data set.
+            kwargs: the same by name.
+            options: only `None`.
+
+        Returns:
+            What `fn` gave in this process, for `reduce`.
+        """
+        if options is not None:
+            raise ValueError("Strategy.run: options are not supported; leave them out")
+        with self.replica():
+            return fn(*args, **(kwargs or {}))
+
+    def reduce(self, reduce_op: Any, value: Any, axis: int | None = None) -> Any:
+        """What `run` gave, summed or averaged over all replicas.
+
+        Args:
+            reduce_op: `ReduceOp.SUM`, `ReduceOp.MEAN` or their names.
+            value: a tensor or a nest of tensors.
+            axis: also reduce along this axis, over all elements of all replicas alike, so that a
+                mean is right where the last batch is uneven. `None` for element by element.
+
+        Returns:
+            Tensors nested like `value`, the same in each process.
+        """
+        op = ReduceOp.of(reduce_op)
+        leaves = [convert_to_tensor(x) for x in nest.flatten(value)]
+        joined = self._reduced(leaves, op, axis)
+        return nest.pack(value, joined)
+
+    def _reduced(self, leaves: list[Any], op: ReduceOp, axis: int | None) -> list[Any]:
+        replica = self.replica()
+        if axis is None:
+            joined = all_reduce(leaves, replica=replica)
+            if op is ReduceOp.MEAN:
+                joined = [x / self.num_replicas_in_sync for x in joined]
+            return joined
+        sums = all_reduce([ops.sum(x, axis) for x in leaves], replica=replica)
+        if op is ReduceOp.SUM:
+            return sums
+        counts = all_reduce(
+            [convert_to_tensor(float(x.shape[axis])) for x in leaves], replica=replica
+        )
+        return [s / ops.cast(n, s.dtype) for s, n in zip(sums, counts, strict=True)]
+
+    def gather(self, value: Any, axis: int) -> Any:
+        """What `run` gave in all replicas, one after the other along `axis`.
+
+        Args:
+            value: a tensor or a nest of tensors; sizes may differ along `axis` alone.
+            axis: along which they are joined.
+
+        Returns:
+            Tensors nested like `value`, the same in each process.
+        """
+
+        def gathered(x: Any) -> Any:
+            here = np.moveaxis(convert_to_tensor(x).numpy(), axis, 0)
+            parts = self._group.all_gather(here, "gather")
+            return convert_to_tensor(np.moveaxis(np.concatenate(parts), 0, axis))
+
+        return nest.map_structure(gathered, value)
+
+    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+        """What `run` gave in the replicas of this process, as a tuple: one value."""
+        return (value,)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, {self.num_replicas_in_sync} replicas>"
+
+
+class MultiWorkerMirroredStrategy(Strategy):
+    """Train with all processes that `mpiexec` or `srun` started, a replica in each.
+
+    The script is that of one process, plus this line; started without a launcher, it is one
+    replica and needs nothing.
+
+    Args:
+        cluster_resolver: only `None`: the launcher says which processes there are.
+        communication_options: only `None`.
+
+    Raises:
+        UnavailableError: mpi4py is missing, or belongs to another MPI than the launcher.
+
+    Example:
+        >>> strategy = tk.distribute.MultiWorkerMirroredStrategy()
+        >>> with strategy.scope():
+        ...     model = tk.keras.Sequential([tk.keras.layers.Dense(1)])
+        >>> strategy.num_replicas_in_sync
+        1
+    """
+
+    def __init__(self, cluster_resolver: Any = None, communication_options: Any = None) -> None:
+        for name, value in (
+            ("cluster_resolver", cluster_resolver),
+            ("communication_options", communication_options),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"MultiWorkerMirroredStrategy: {name} must be None: the launcher (mpiexec, "
+                    "srun) says which processes there are"
+                )
+        super().__init__(world())
+        _share_seed(self._group)
+
+
+def _share_seed(group: ProcessGroup) -> None:
+    """Let all processes derive the same seeds, so that their models begin alike."""
+    if group.size > 1 and rng.current_seed() is None:
+        rng.set_seed(group.exchange(rng.next_seed(), "the seed")[0])
+
+
+_DEFAULT = Strategy()
+
+
+def get_strategy() -> Strategy:
+    """The strategy of the scope that this code runs in; one of a single replica elsewhere.
+
+    Example:
+        >>> tk.distribute.get_strategy().num_replicas_in_sync
+        1
+    """
+    return _THREAD.strategies[-1] if _THREAD.strategies else _DEFAULT
+
+
+def has_strategy() -> bool:
+    """Whether this code runs in the scope of a strategy.
+
+    Example:
+        >>> tk.distribute.has_strategy()
+        False
+    """
+    return bool(_THREAD.strategies)
+
+
+def get_replica_context() -> ReplicaContext | None:
+    """The replica that this code runs in; `None` in the scope of a strategy, outside of `run`."""
+    replica = replicas.current()
+    if replica is not None:
+        return ReplicaContext(get_strategy(), replica)
+    return None if has_strategy() else ReplicaContext(_DEFAULT, _DEFAULT.replica())
+
+
+def in_cross_replica_context() -> bool:
+    """Whether this code runs in the scope of a strategy, outside of `run`."""
+    return get_replica_context() is None
