@@ -16,7 +16,7 @@ GPU_PYTHON := $(BIN)/python
 endif
 
 .DEFAULT_GOAL := test
-.PHONY: train test test-kernels test-browser screenshots test-gpu check lint types fast-tests attack fuzz docs bench bench-gpu clean
+.PHONY: train test test-kernels test-browser test-null-driver screenshots test-gpu check lint types fast-tests attack fuzz docs bench bench-gpu clean
 
 train: $(VENV)/.ready
 	$(BIN)/python examples/mnist.py $(ARGS)
@@ -30,6 +30,10 @@ test-kernels: $(VENV)/.ready
 
 test-gpu: $(GPU_READY)
 	$(GPU_PYTHON) -m pytest -m gpu $(ARGS)
+
+# Real CuPy over a driver that does nothing: what is launched, copied and refused. No GPU is needed.
+test-null-driver: $(VENV)/.ready-null-driver
+	$(BIN)/python -m pytest -m null_driver tests/null_driver $(ARGS)
 
 # TensorBoard's pages in a browser, which the system has to have: apt-get install chromium.
 test-browser: $(VENV)/.ready-browser
@@ -84,6 +88,10 @@ $(VENV)/.ready-docs: $(VENV)/.ready
 
 $(VENV)/.ready-$(CUDA): $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),$(CUDA)]"
+	touch $@
+
+$(VENV)/.ready-null-driver: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS),null-driver]"
 	touch $@
 
 $(VENV)/.ready-browser: $(VENV)/.ready
