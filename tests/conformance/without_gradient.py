@@ -38,6 +38,8 @@ ROWS_WITHOUT_GRADIENT = [
             "isfinite isinf isnan isposinf isneginf signbit floor ceil trunc round".split()
         )
     ],
+    case("all_finite", op("all_finite"), UNLIKE, ROWS),
+    case("all_finite", op("all_finite"), ROWS, ROWS[0], TRUE),
     case("sparse_categorical_hits", accuracy._hits, PIVOTS - 1, ROWS[:, :, :3]),
     case("bitwise_not", op("bitwise_not"), BITS[0]),
     case("int8_product", int8_product, BYTES, BYTES.T),

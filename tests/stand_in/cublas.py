@@ -102,4 +102,5 @@ def _matrices(turn_a, turn_b, m, n, k, alpha, *rest):
 
 def _multiply(a, b, out, kept=None):
     wide = np.float64 if a.dtype == np.float64 else np.float32
-    out[...] = np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))
+    with np.errstate(all="ignore"):
+        out[...] = np.matmul(a.astype(wide, copy=False), b.astype(wide, copy=False))

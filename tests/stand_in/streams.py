@@ -239,7 +239,23 @@ def _kept(x):
         return type(x)(map(_kept, x))
     if isinstance(x, dict):
         return {k: _kept(v) for k, v in x.items()}
+    if isinstance(x, np.ndarray) and x.dtype.names and "place" in x.dtype.names:
+        return _Table.of(x)
     return x.copy() if isinstance(x, np.ndarray) else x
+
+
+class _Table(np.ndarray):
+    """Addresses that go along with a launch; they keep the memory that the graph has made."""
+
+    @classmethod
+    def of(cls, x):
+        table = x.copy().view(cls)
+        found = [memory.around(int(place)) for place in x["place"].ravel() if place]
+        table.hosts = [host for owner in found for host in owner.hosts]
+        tape = capturing()
+        for owner in found:
+            tape.note_memory(owner)
+        return table
 
 
 def _spoil(host):

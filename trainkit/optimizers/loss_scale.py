@@ -13,6 +13,7 @@ from trainkit.core.dispatch import eval_shape, trace_state
 from trainkit.core.registry import deserialize_object, serialize_object
 from trainkit.core.trackable import Trackable
 from trainkit.core.variable import Variable
+from trainkit.ops.math.finiteness import all_finite
 from trainkit.optimizers.base.grads_and_vars import checked_pairs, warn_of_missing
 from trainkit.optimizers.base.optimizer import Optimizer
 from trainkit.optimizers.base.options import DEFAULTS, is_number
@@ -170,7 +171,7 @@ class LossScaleOptimizer(Optimizer):
 
     def check_finite(self, grads: Sequence[Any]) -> Any:
         """Whether all gradients that are not `None` are finite, a scalar bool tensor."""
-        return ops.all(ops.stack([ops.all(ops.isfinite(g)) for g in grads if g is not None]))
+        return all_finite(*[g for g in grads if g is not None])
 
     def _adapt(self, finite: Any, scale: Any) -> None:
         """The next scale and counter."""

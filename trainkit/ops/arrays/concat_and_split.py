@@ -24,6 +24,7 @@ from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.symbolic_tensor import SymbolicTensor
 from trainkit.core.tensor import Tensor, is_tensor
+from trainkit.kernels.concat import concat_cuda
 from trainkit.ops.arrays.axes import expand_dims
 from trainkit.ops.arrays.shaping import as_tensor, known_sizes, ravel, reshape
 from trainkit.ops.core.dynamic_shapes import Bound, needs_values
@@ -60,7 +61,10 @@ def _concatenate_rule(*xs: Spec, axis: int) -> Spec:
 )
 def _concatenate(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors one after the other along an axis."""
-    return xp.concatenate(xs, axis)
+    if xp is np:
+        return np.concatenate(xs, axis)
+    found = concat_cuda.concatenated(xp, *xs, axis=axis)
+    return xp.concatenate(xs, axis) if found is None else found
 
 
 def _concatenate_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:
@@ -309,7 +313,10 @@ def _stack_rule(*xs: Spec, axis: int) -> Spec:
 @primitive(_stack_rule, name="stack", promotion=COMMON, semantics=ARRANGEMENT, text="alone")
 def _stack(xp: ArrayModule, *xs: Array, axis: int) -> Array:
     """Tensors of one shape along a new axis."""
-    return xp.stack(xs, axis)
+    if xp is np:
+        return np.stack(xs, axis)
+    found = concat_cuda.stacked(xp, *xs, axis=axis)
+    return xp.stack(xs, axis) if found is None else found
 
 
 def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Any:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from trainkit.core import shapes
-from trainkit.core.devices import Array, ArrayModule
-from trainkit.core.dispatch.facets import COMMON, ELEMENTWISE, INTEGERS, NO_LAYER, NOT_YET, Absent
+from trainkit.core import dtypes, shapes
+from trainkit.core.devices import XP_OF, Array, ArrayModule
+from trainkit.core.dispatch.facets import (
+    COMMON,
+    ELEMENTWISE,
+    GRADIENT_STEP,
+    INTEGERS,
+    NO_LAYER,
+    NOT_YET,
+    REDUCTION,
+    Absent,
+)
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
-from trainkit.ops.math.elementwise import isnan
+from trainkit.kernels.reductions import finite_cuda
+from trainkit.ops.core.vmap import stacked
+from trainkit.ops.math.elementwise import isfinite, isnan, logical_and
 from trainkit.ops.math.elementwise import where as choose
 from trainkit.ops.math.predicates import all as all_true
 
@@ -39,6 +51,39 @@ def isneginf(xp: ArrayModule, x: Array) -> Array:
         array([False,  True])
     """
     return xp.equal(x, -np.inf)
+
+
+def _all_finite_rule(*xs: Spec) -> Spec:
+    return Spec((), dtypes.bool_)
+
+
+@primitive(
+    _all_finite_rule,
+    semantics=REDUCTION,
+    memory="fresh",
+    lowering=Absent("kernels have no such reduction"),
+    no_gradient=INTEGERS,
+    export=GRADIENT_STEP,
+)
+def all_finite(xp: ArrayModule, *xs: Array) -> Any:
+    """Whether all elements of all tensors are finite, in one pass; those of none are."""
+    here = [x for x in xs if XP_OF[type(x)] is np]
+    seen = all(bool(np.isfinite(x).all()) for x in here)
+    if len(here) == len(xs):
+        return np.bool_(seen)
+    there = [x for x in xs if XP_OF[type(x)] is not np]
+    found = finite_cuda.all_finite(xp, there)
+    if found is None:
+        found = functools.reduce(xp.logical_and, [xp.isfinite(x).all() for x in there])
+    return found if seen else xp.zeros_like(found)
+
+
+@all_finite.batch_by
+def _all_finite_stack(primitive: Any, inputs: Any, settings: Any, count: int) -> Any:
+    """Of each item by itself."""
+    whole = [stacked(x, count) for x in inputs]
+    each = [all_true(isfinite(x), axis=tuple(range(1, len(x.shape)))) for x in whole]
+    return functools.reduce(logical_and, each)
 
 
 def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:

@@ -1,0 +1,1 @@
+"""Arrays put one behind the other."""
