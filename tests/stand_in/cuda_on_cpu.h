@@ -360,11 +360,12 @@ template <class T> static T __shfl_up_sync(unsigned int mask, T x, unsigned by, 
   return cpu_lane(mask, x, (lane & (width - 1u)) >= by ? lane - by : lane);
 }
 static unsigned int __ballot_sync(unsigned int mask, int holds) {
-  unsigned int lanes = cpu_lanes(mask), found = 0;
-  for (unsigned int i = 0; i < 32; ++i) {  // a lane that has ended says nothing
-    if (!(lanes >> i & 1u)) continue;
-    found |= (cpu_lane(mask, holds != 0, i) ? 1u : 0u) << i;
-  }
+  unsigned int first = cpu_now & ~31u, lanes = cpu_lanes(mask), found = 0;
+  cpu_threads[cpu_now].slot = holds != 0;
+  cpu_wait(mask);
+  for (unsigned int i = 0; i < 32; ++i)  // a lane that has ended says nothing
+    if (lanes >> i & 1u && cpu_threads[first + i].slot) found |= 1u << i;
+  cpu_wait(mask);
   return found;
 }
 static int __any_sync(unsigned int mask, int holds) { return __ballot_sync(mask, holds) != 0; }

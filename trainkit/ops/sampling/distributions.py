@@ -299,6 +299,6 @@ def philox_categorical(
 def philox_permutation(xp: ArrayModule, state: Array, *sizes: Array, shape: Any) -> Any:
     """The numbers 0 ... n - 1 in random order, and the next state."""
     (n,) = filled(shape, sizes)
-    keys, new = philox.words(xp, state, n), philox.advanced(xp, state, n)
+    keys, new = philox.drawn_words(xp, state, n)
     order = np.argsort(keys, kind="stable") if xp is np else xp.argsort(keys)
     return order.astype(np.int64), new

@@ -2,8 +2,9 @@
 
 A state is three uint64 words, (counter low, counter high, key). Each primitive gives the values and
 the state after them, so that it means the same in a traced graph as at once. The bits are those of
-Philox4x64-10 (`core.rng`); on a GPU the same rounds run as array arithmetic, so the bits are the
-same.
+Philox4x64-10 (`core.rng`). On a GPU one kernel runs the same rounds, so words, uniform floats,
+integers and masks have the same bits. Normal draws come from the same uniform floats, and differ
+from the CPU's in their last places, by how log, cos and sin are rounded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from trainkit.core.dispatch.facets import RANDOM, Tuned
 from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.core.shapes import Spec
-from trainkit.kernels.random import random_tuned
+from trainkit.kernels.random import random_gpu, random_tuned
 from trainkit.ops.arrays.shaping import filled
 
 _LOW = 0xFFFFFFFF
@@ -75,6 +76,12 @@ It is a part of the operations below, which get its tuned kernel with it.
 """
 
 
+def drawn_words(xp: ArrayModule, state: Array, count: int) -> tuple[Array, Array]:
+    """`count` words of 64 random bits, and the next state."""
+    found = None if xp is np else random_gpu.words(xp, state, count)
+    return found or (words(xp, state, count), advanced(xp, state, count))
+
+
 def advanced(xp: ArrayModule, state: Array, word_count: int) -> Array:
     """The state after `word_count` words were drawn."""
     blocks = xp.uint64(max(1, -(-word_count // rng.WORDS_PER_BLOCK)))
@@ -88,11 +95,15 @@ def small_words(xp: ArrayModule, state: Array, count: int, kind: Any) -> tuple[A
     """`count` integers of the whole range of the unsigned type `kind`, and the next state."""
     per_word = 8 // np.dtype(kind).itemsize
     needed = -(-count // per_word)
-    return words(xp, state, needed).view(kind)[:count], advanced(xp, state, needed)
+    raw, new = drawn_words(xp, state, needed)
+    return raw.view(kind)[:count], new
 
 
 def unit_floats(xp: ArrayModule, state: Array, count: int, dtype: Any) -> tuple[Array, Array]:
     """`count` floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
+    found = None if xp is np else random_gpu.uniform(xp, state, count, np.dtype(dtype))
+    if found is not None:
+        return found
     if np.dtype(dtype) == np.float64:
         raw = words(xp, state, count)
         return (raw >> xp.uint64(11)) * (1.0 / (1 << 53)), advanced(xp, state, count)
@@ -107,6 +118,9 @@ def normal_floats(xp: ArrayModule, state: Array, count: int, dtype: Any) -> tupl
 
     Source: Box and Muller 1958, "A note on the generation of random normal deviates".
     """
+    found = None if xp is np else random_gpu.normal(xp, state, count, np.dtype(dtype))
+    if found is not None:
+        return found
     half = (count + 1) // 2
     flat, new = unit_floats(xp, state, 2 * half, dtype)
     one, turn = flat.dtype.type(1), flat.dtype.type(2 * np.pi)
@@ -133,7 +147,17 @@ def drawn(
     return Spec(shape, dtype), Spec(state.shape, state.dtype)
 
 
-@primitive(drawn, semantics=RANDOM)
+def _shaped(found: Any, dims: tuple[int, ...]) -> Any:
+    return None if found is None else (found[0].reshape(dims), found[1])
+
+
+def _uniform_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
+    dims = filled(shape, sizes)
+    kind = dtypes.as_dtype(dtype).dtype
+    return _shaped(random_gpu.uniform(xp, state, count_of(dims), kind), dims)
+
+
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_uniform_on_gpu,)))
 def philox_uniform(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     """Floats in [0, 1), and the next state."""
     dims = filled(shape, sizes)
@@ -145,7 +169,13 @@ def philox_uniform(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dty
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
-@primitive(drawn, semantics=RANDOM)
+def _normal_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
+    dims = filled(shape, sizes)
+    kind = dtypes.as_dtype(dtype).dtype
+    return _shaped(random_gpu.normal(xp, state, count_of(dims), kind), dims)
+
+
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_normal_on_gpu,)))
 def philox_normal(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     """Draws of the standard normal distribution, and the next state."""
     dims = filled(shape, sizes)
@@ -153,7 +183,21 @@ def philox_normal(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtyp
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
-@primitive(drawn, semantics=RANDOM)
+def _integers_on_gpu(
+    xp: ArrayModule,
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    low: int,
+    high: int,
+) -> Any:
+    dims = filled(shape, sizes)
+    kind = dtypes.as_dtype(dtype).dtype
+    return _shaped(random_gpu.integers(xp, state, count_of(dims), low, high, kind), dims)
+
+
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_integers_on_gpu,)))
 def philox_integers(
     xp: ArrayModule,
     state: Array,
@@ -171,7 +215,7 @@ def philox_integers(
     """
     dims = filled(shape, sizes)
     count = count_of(dims)
-    raw, new = words(xp, state, count), advanced(xp, state, count)
+    raw, new = drawn_words(xp, state, count)
     width = high - low
     offsets = raw if width == 1 << 64 else _times(xp, raw, width)[0]
     shifted = offsets + xp.uint64(low % (1 << 64))
@@ -207,7 +251,27 @@ def check_range(low: int, high: int, dtype: dtypes.DType) -> None:
         )
 
 
-@primitive(drawn, semantics=RANDOM)
+def _limit(rate: float) -> int:
+    """Below which 16 random bits are no element of the mask."""
+    return min(max(round(rate * 65536), 0), 65536)
+
+
+def _mask_on_gpu(
+    xp: ArrayModule,
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    rate: float,
+    scale: float,
+) -> Any:
+    dims = filled(shape, sizes)
+    wanted = dtypes.as_dtype(dtype).dtype
+    off, on = np.multiply([False, True], wanted.type(scale), dtype=wanted)
+    return _shaped(random_gpu.mask(xp, state, count_of(dims), _limit(rate), off, on), dims)
+
+
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_mask_on_gpu,)))
 def philox_mask(
     xp: ArrayModule,
     state: Array,
@@ -228,7 +292,7 @@ def philox_mask(
 
 def _kept(xp: ArrayModule, state: Array, dims: Any, rate: float) -> tuple[Array, Array]:
     raw, new = small_words(xp, state, count_of(dims), np.uint16)
-    limit = min(max(round(rate * 65536), 0), 65536)
+    limit = _limit(rate)
     kept = raw >= limit if limit < 65536 else xp.zeros(raw.shape, bool)
     return kept.reshape(dims), new
 
@@ -237,13 +301,23 @@ def _kept_rule(state: Spec, *sizes: Any, shape: tuple[int | None, ...], rate: fl
     return Spec(shape, "bool"), Spec(state.shape, state.dtype)
 
 
-@primitive(_kept_rule, semantics=RANDOM)
+def _kept_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
+    dims = filled(shape, sizes)
+    found = random_gpu.mask(xp, state, count_of(dims), _limit(rate), np.False_, np.True_)
+    return _shaped(found, dims)
+
+
+@primitive(_kept_rule, semantics=RANDOM, tuned=Tuned(on_gpu=(_kept_on_gpu,)))
 def philox_kept(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
     """False with probability `rate`, by the bits of `philox_mask`, and the next state."""
     return _kept(xp, state, filled(shape, sizes), rate)
 
 
-@primitive(lambda seed: Spec((3,), "uint64"), semantics=RANDOM)
+@primitive(
+    lambda seed: Spec((3,), "uint64"),
+    semantics=RANDOM,
+    tuned=Tuned(on_gpu=(random_gpu.seeded,)),
+)
 def philox_state(xp: ArrayModule, seed: Array) -> Array:
     """The state of the stream that two integers of a stateless call name."""
     first, second = (int(n) for n in seed)
@@ -257,8 +331,11 @@ def philox_truncated_normal(
 ) -> Any:
     """Standard normal draws within [-2, 2], others being drawn again, and the next state."""
     dims = filled(shape, sizes)
-    flat, new = normal_floats(xp, state, count_of(dims), working(dtype))
-    while True:
+    found = None
+    if xp is not np:
+        found = random_gpu.truncated_normal(xp, state, count_of(dims), np.dtype(working(dtype)))
+    flat, new = found or normal_floats(xp, state, count_of(dims), working(dtype))
+    while found is None:
         outside = xp.abs(flat) > 2
         count = int(outside.sum())
         if not count:
