@@ -7,9 +7,7 @@ other, so that their order is that in which they were started in each process.
 from __future__ import annotations
 
 import queue
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -17,6 +15,8 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from trainkit.collectives.agreement import Agreement
+from trainkit.collectives.endings import Endings
 from trainkit.collectives.process_group import ProcessGroup, Work, check_reduction
 from trainkit.core.errors import InvalidArgumentError
 
@@ -33,12 +33,13 @@ class MPIGroup(ProcessGroup):
         self._thread: threading.Thread | None = None
         self._pending: Future[Any] | None = None
         self._short_sums: dict[Any, Any] = {}
-        _end_all_when_one_fails(self._comm)
+        self._agreement = Agreement(MPI.COMM_WORLD.Dup(), MPI)
+        self._endings = Endings(MPI.COMM_WORLD.Dup(), self._agreement)
 
     # ------------------------------------------------------------------ what a group does
 
     def all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Any:
-        return self._now(self._reduce, array, reduction)
+        return self._now(_size_of(array, what or "all_reduce"), self._reduce, array, reduction)
 
     def start_all_reduce(self, array: Any, reduction: str = "SUM", what: str = "") -> Work:
         check_reduction(reduction)
@@ -47,34 +48,37 @@ class MPIGroup(ProcessGroup):
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="collectives", daemon=True)
             self._thread.start()
-        self._waiting.put((future, self._reduce, (array, reduction)))
+        what = _size_of(array, what or "all_reduce")
+        self._waiting.put((future, what, self._reduce, (array, reduction)))
         return Work(future.result)
 
     def broadcast(self, array: Any, root: int = 0, what: str = "") -> Any:
-        return self._now(self._broadcast, array, root)
+        return self._now(_size_of(array, what or "broadcast"), self._broadcast, array, root)
 
     def all_gather(self, array: Any, what: str = "") -> list[Any]:
-        return list(self._now(self._gather, np.ascontiguousarray(array)))
+        return list(self._now(what or "all_gather", self._gather, np.ascontiguousarray(array)))
 
     def exchange(self, value: Any, what: str = "") -> list[Any]:
-        return list(self._now(self._comm.allgather, value))
+        return list(self._now(what or "exchange", self._comm.allgather, value))
 
     def barrier(self, what: str = "") -> None:
-        self._now(self._comm.Barrier)
+        self._now(what or "barrier", _nothing)
 
     # ------------------------------------------------------------------ order
 
-    def _now(self, action: Callable[..., Any], *args: Any) -> Any:
-        """Do something after all that was started, in this thread."""
+    def _now(self, what: str, action: Callable[..., Any], *args: Any) -> Any:
+        """Do `what`, by an action, after all that was started, in this thread."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.exception()  # its own waiter hears of it
+        self._agreement.check(what)
         return action(*args)
 
     def _serve(self) -> None:
         while True:
-            future, action, args = self._waiting.get()
+            future, what, action, args = self._waiting.get()
             try:
+                self._agreement.check(what)
                 future.set_result(action(*args))
             except BaseException as error:
                 future.set_exception(error)
@@ -130,26 +134,18 @@ class MPIGroup(ProcessGroup):
         ]
 
 
+def _nothing() -> None:
+    """A barrier is passed once all ranks have agreed on it."""
+
+
+def _size_of(array: Any, what: str) -> str:
+    """`what` with the sizes in which ranks have to agree."""
+    return f"{what} of {array.size:,} {array.dtype}"
+
+
 def _check_contiguous(array: Any) -> None:
     if type(array) is not np.ndarray or not array.flags.c_contiguous:
         raise InvalidArgumentError(
             "collective operations of processes take contiguous NumPy arrays, got "
             f"{type(array).__name__}"
         )
-
-
-def _end_all_when_one_fails(comm: Any) -> None:
-    """Let an error that nobody catches end all processes, which would wait for this one forever."""
-    before = sys.excepthook
-
-    def hook(kind: Any, error: Any, trace: Any) -> None:
-        before(kind, error, trace)
-        last = traceback.format_exception_only(kind, error)[-1].strip()
-        print(
-            f"trainkit: rank {comm.Get_rank()} of {comm.Get_size()} stopped ({last}), so all end.",
-            file=sys.stderr,
-            flush=True,
-        )
-        comm.Abort(1)
-
-    sys.excepthook = hook

@@ -110,7 +110,7 @@ class Trace:
     ...     for step in range(2):
     ...         with tk.profiler.experimental.Trace("train", step_num=step):
     ...             y = tk.ones(3) + 1.0
-    >>> [row.name for row in p.rows if row.kind == "user"]
+    >>> sorted(row.name for row in p.rows if row.kind == "user")
     ['train step_num=0', 'train step_num=1']
     """
 

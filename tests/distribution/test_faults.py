@@ -1,0 +1,67 @@
+"""Ranks that die, fail or go another way end the job with one clear message, and soon."""
+
+import pytest
+
+from tests.distribution.processes import needs_mpi, run_processes
+
+pytestmark = needs_mpi
+
+SUM = "group = strategy._group; group.all_reduce(np.ones(3, np.float32), what='the gradients')\n"
+
+
+def stopped(code, size=3):
+    done = run_processes(size, code, timeout=60, check=False)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def test_a_killed_rank_is_named():
+    text = stopped("import os\nif rank == 1: os.kill(os.getpid(), 9)\n" + SUM)
+    assert "trainkit: rank 1 of 3 (process " in text
+    assert "go on from the last checkpoint" in text
+    assert text.count("trainkit: rank") == 1
+
+
+def test_an_error_of_one_rank_is_told_once():
+    text = stopped("if rank == 2: raise RuntimeError('no more')\n" + SUM)
+    assert "RuntimeError: no more" in text
+    assert "trainkit: rank 2 of 3 stopped (RuntimeError: no more), so all end." in text
+    assert text.count("trainkit: rank") == 1
+
+
+def test_a_rank_that_ends_its_script_early_is_told_from_those_that_wait():
+    text = stopped("if rank == 1: sys.exit(0)\n" + SUM)
+    assert "ranks 0, 2: the gradients of 3 float32; rank 1: the end of the script" in text
+    assert text.count("do not go the same way") == 1
+
+
+def test_other_sizes_are_told_before_anything_is_sent():
+    text = stopped(
+        "size = 4 if rank == 1 else 3\n"
+        "strategy._group.all_reduce(np.ones(size, np.float32), what='the gradients')"
+    )
+    assert "ranks 0, 2: the gradients of 3 float32; rank 1: the gradients of 4 float32" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_what_a_group_does(dtype):
+    code = f"""
+    group = strategy._group
+    from trainkit.core.dtypes import bfloat16
+    for dtype in ({dtype!r}, bfloat16.dtype):
+        dtype = np.dtype(dtype)
+        mine = np.arange(6).reshape(2, 3).astype(dtype) + dtype.type(rank)
+        total = group.all_reduce(mine.copy())
+        assert (total == 2 * np.arange(6).reshape(2, 3).astype(dtype) + dtype.type(1)).all()
+        most = group.start_all_reduce(mine.copy(), "MAX").wait()
+        assert (most == np.arange(6).reshape(2, 3).astype(dtype) + dtype.type(1)).all()
+        first = group.broadcast(mine.copy(), 0)
+        assert (first == np.arange(6).reshape(2, 3).astype(dtype)).all()
+        parts = group.all_gather(mine[: rank + 1])
+        assert [p.shape for p in parts] == [(1, 3), (2, 3)] and parts[0].dtype == dtype
+    scalar = group.broadcast(np.array(rank), 1)
+    assert scalar == 1
+    assert group.exchange({{"rank": rank}}) == [{{"rank": 0}}, {{"rank": 1}}]
+    group.barrier()
+    """
+    run_processes(2, code)

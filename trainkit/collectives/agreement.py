@@ -1,0 +1,134 @@
+"""Do all ranks do the same next? Asked before each collective operation, in a few microseconds.
+
+A collective operation that ranks enter with other sizes, or only some of them, hangs or mixes up
+numbers. So each begins with sixteen bytes from every rank, made of what it is about to do. Where
+they differ, the ranks tell each other in words and all raise the same error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from trainkit.core.errors import FailedPreconditionError
+
+END_OF_SCRIPT = "the end of the script"
+
+_SPIN_SECONDS = 2e-4
+_LONGEST_PAUSE = 2e-3
+PATIENCE = 20.0
+"""Seconds that a rank waits for others before it says so."""
+
+_LATE = 71  # the tag of messages from ranks that wait
+
+
+class RanksDifferError(FailedPreconditionError):
+    """The ranks of a job are about to do different things; all of them raise it.
+
+    Args:
+        words: what each rank is about to do.
+
+    Attributes:
+        speaker: the rank that says it: the first of those that are not at the end of the script.
+    """
+
+    def __init__(self, words: list[str]) -> None:
+        super().__init__(_difference(words))
+        going = [rank for rank, what in enumerate(words) if what != END_OF_SCRIPT]
+        self.speaker = min(going, default=0)
+
+
+class Agreement:
+    """Compares what the ranks of a communicator are about to do.
+
+    Args:
+        comm: a communicator of mpi4py, used for nothing else.
+        mpi: the module `mpi4py.MPI`.
+    """
+
+    def __init__(self, comm: Any, mpi: Any) -> None:
+        self._comm, self._mpi = comm, mpi
+        self._known: dict[str, int] = {}
+        self._mine, self._both = np.empty(2, np.int64), np.empty(2, np.int64)
+        self._number = 0
+
+    def check(self, what: str) -> None:
+        """Go on once all ranks are about to do `what`.
+
+        Args:
+            what: in words, with the sizes that have to agree.
+
+        Raises:
+            RanksDifferError: another rank does something else; in all ranks.
+        """
+        number = self._known.get(what)
+        if number is None:
+            digest = hashlib.blake2b(what.encode(), digest_size=8).digest()
+            number = self._known[what] = int.from_bytes(digest, "little") >> 1
+        self._number += 1
+        self._mine[0], self._mine[1] = number, -number
+        self._wait(self._comm.Iallreduce(self._mine, self._both, self._mpi.MAX), what)
+        if self._both[0] != number or self._both[1] != -number:
+            raise RanksDifferError(self._comm.allgather(what))
+
+    def _wait(self, request: Any, what: str) -> None:
+        """Wait with a short spin, then in short sleeps, which leave the core to the others."""
+        if request.Test():
+            return
+        began = time.perf_counter()
+        spins_until, pause = began + _SPIN_SECONDS, 2e-5
+        said = False
+        while not request.Test():
+            now = time.perf_counter()
+            if now < spins_until:
+                continue
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+            if not said and now - began > PATIENCE:
+                said = True
+                self._say_who_is_missing(what, now - began, request)
+
+    def _say_who_is_missing(self, what: str, seconds: float, request: Any) -> None:
+        """Tell the others that this rank waits; the first that waits says who did not."""
+        rank, size = self._comm.Get_rank(), self._comm.Get_size()
+        mark = np.array([self._number], np.int64)
+        sent = [self._comm.Isend(mark, other, _LATE) for other in range(size) if other != rank]
+        waiting, until = {rank}, time.perf_counter() + 2.0
+        status = self._mpi.Status()
+        while time.perf_counter() < until and not request.Test():
+            while self._comm.Iprobe(tag=_LATE, status=status):
+                theirs = np.empty(1, np.int64)
+                self._comm.Recv(theirs, status.Get_source(), _LATE)
+                if theirs[0] == self._number:
+                    waiting.add(status.Get_source())
+            time.sleep(_LONGEST_PAUSE)
+        missing = sorted(set(range(size)) - waiting)
+        if missing and min(waiting) == rank and not request.Test():
+            print(
+                f"trainkit: {_ranks(sorted(waiting))} waited {seconds:.0f} s at {what}; "
+                f"{_ranks(missing)} did not come yet.",
+                file=sys.stderr,
+                flush=True,
+            )
+        del sent
+
+
+def _ranks(numbers: list[int]) -> str:
+    return ("rank " if len(numbers) == 1 else "ranks ") + ", ".join(map(str, numbers))
+
+
+def _difference(words: list[str]) -> str:
+    """Who is about to do what, ranks that do the same together."""
+    who: dict[str, list[int]] = {}
+    for rank, what in enumerate(words):
+        who.setdefault(what, []).append(rank)
+    lines = "; ".join(f"{_ranks(ranks)}: {what}" for what, ranks in who.items())
+    return (
+        f"the ranks do not go the same way. {lines}. All ranks run the same script with the same "
+        "model and the same number of batches; only what is printed or written may depend on the "
+        "rank"
+    )

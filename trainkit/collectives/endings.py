@@ -1,0 +1,106 @@
+"""How a rank ends: with all others, by an error that ends the job, or killed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from typing import Any
+
+from trainkit.collectives.agreement import END_OF_SCRIPT, Agreement, RanksDifferError
+from trainkit.collectives.observer import ENDED, FAILED
+
+SECONDS_TO_SPEAK = 5.0
+"""How long a rank that ends with all others leaves it to one of them to say why, and to end all."""
+
+_SECONDS_TO_START = 5.0
+
+
+class Endings:
+    """Sees to it that no rank waits for one that has ended.
+
+    Args:
+        comm: a communicator of mpi4py.
+        agreement: compares what ranks are about to do.
+    """
+
+    def __init__(self, comm: Any, agreement: Agreement) -> None:
+        self._comm, self._agreement = comm, agreement
+        self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        host = socket.gethostname()
+        found = comm.allgather((host, os.getpid()))
+        here = {rank: process for rank, (at, process) in enumerate(found) if at == host}
+        self._alone = len(here) == self.size
+        path = ""
+        if self.rank == min(here):
+            handle, path = tempfile.mkstemp(prefix="trainkit-ranks-")
+            os.write(handle, bytes(self.size))
+            os.close(handle)
+        path = comm.allgather(path)[min(here)]
+        self._marks = os.open(path, os.O_WRONLY)
+        comm.Barrier()  # all have opened the file, which the observer removes
+        if self.rank == min(here):
+            _observe(path, self.size, here)
+        comm.Barrier()
+        self._hook, sys.excepthook = sys.excepthook, self._on_error
+        atexit.register(self._at_exit)
+
+    def end_all(self) -> None:
+        """End the job: the launcher ends the other ranks of this machine when this one fails."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if not self._alone:
+            self._comm.Abort(1)
+        os._exit(1)
+
+    def _mark(self, how: bytes) -> None:
+        os.pwrite(self._marks, how, self.rank)
+
+    def _on_error(self, kind: Any, error: Any, trace: Any) -> None:
+        """What happens to an error that nobody catches."""
+        self._mark(FAILED)
+        if isinstance(error, RanksDifferError):
+            if error.speaker != self.rank:  # all ranks have it, and one says it
+                time.sleep(SECONDS_TO_SPEAK)
+            else:
+                self._hook(kind, error, trace)
+        else:
+            self._hook(kind, error, trace)
+            last = traceback.format_exception_only(kind, error)[-1].strip()
+            print(
+                f"trainkit: rank {self.rank} of {self.size} stopped ({last}), so all end.",
+                file=sys.stderr,
+            )
+        self.end_all()
+
+    def _at_exit(self) -> None:
+        """Wait for all ranks to come to the end of the script."""
+        try:
+            self._agreement.check(END_OF_SCRIPT)
+        except RanksDifferError:  # those that are not at their end say so
+            self._mark(FAILED)
+            time.sleep(SECONDS_TO_SPEAK)
+            self.end_all()
+        self._mark(ENDED)
+        self._comm.Barrier()  # no rank is gone before all marks are set
+
+
+def _observe(path: str, size: int, ranks: dict[int, int]) -> None:
+    """Start the observer of this machine, in a session of its own, and wait until it is there."""
+    program = pathlib.Path(__file__).with_name("observer.py")
+    arguments = [f"{rank}:{process}" for rank, process in ranks.items()]
+    subprocess.Popen(
+        [sys.executable, "-I", "-S", str(program), path, str(size), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    until = time.monotonic() + _SECONDS_TO_START
+    while os.path.exists(path) and time.monotonic() < until:
+        time.sleep(1e-3)
