@@ -29,7 +29,7 @@ _DYNAMIC = re.compile(
 )
 _INCLUDES = re.compile(r"^\s*#\s*include\s*<cuda_\w+\.h>.*$", re.M)
 _COMMAND = ["g++", "-x", "c++", "-std=c++17", "-", "-O1", "-ffp-contract=off", "-fno-builtin"]
-_COMMAND += ["-fno-strict-aliasing", "-w", "-shared", "-fPIC"]
+_COMMAND += ["-fno-strict-aliasing", "-fno-gnu-unique", "-w", "-shared", "-fPIC"]
 
 
 class _Order:

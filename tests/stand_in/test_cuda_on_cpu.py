@@ -98,6 +98,24 @@ def test_dynamic_shared_memory_and_templates():
     np.testing.assert_array_equal(y, x[::-1])
 
 
+def test_shared_memory_of_a_function_belongs_to_its_kernel():
+    """One that was shared by kernels of the process had the size that the first of them needs."""
+    text = """
+    __device__ inline unsigned long long place() {
+      __shared__ float room[COUNT];
+      return (unsigned long long)room;
+    }
+    extern "C" __global__ void f(unsigned long long* y) { *y = place(); }
+    """
+    places = set()
+    for count in ("32", "1024"):
+        y = np.zeros(1, np.uint64)
+        kernel = cuda_on_cpu.built(text.replace("COUNT", count), "f")
+        kernel((1,), (1,), [y])
+        places.add(int(y[0]))
+    assert len(places) == 2
+
+
 def test_atomic_operations():
     text = """
     extern "C" __global__ void atoms(float* sum, int* most, unsigned long long* count) {

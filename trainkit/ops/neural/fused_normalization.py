@@ -17,7 +17,7 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import ShapeError
 from trainkit.core.shapes import Dims, Spec
 from trainkit.core.tensor import Tensor
-from trainkit.kernels.normalization import norm_reference, norm_tuned
+from trainkit.kernels.normalization import norm_gpu, norm_reference, norm_tuned
 from trainkit.ops.arrays.shaping import as_tensor, reshape
 from trainkit.ops.core.double_backward import replayed_second_gradient
 from trainkit.ops.math.elementwise import add, multiply, rsqrt, subtract
@@ -85,11 +85,25 @@ def _compiled(
     return tuned(x, scale, offset, axis, epsilon)
 
 
+def _on_gpu(
+    xp: ArrayModule,
+    x: Array,
+    scale: Array | None,
+    offset: Array | None,
+    *,
+    axis: Axes,
+    epsilon: float,
+    over_batch: bool,
+) -> Any:
+    _check_parameters(x, scale, offset, axis)
+    return norm_gpu.normalized(xp, x, scale, offset, axis, epsilon, over_batch)
+
+
 @primitive(
     _normalize_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(_compiled),
+    tuned=Tuned(_compiled, on_gpu=(_on_gpu,)),
 )
 def fused_normalization(
     xp: ArrayModule,
@@ -140,13 +154,29 @@ def _compiled_gradient(
     return norm_tuned.normalized_columns_gradient(g, x, scale, by_mean, by_variance, axis, epsilon)
 
 
+def _gradient_on_gpu(
+    xp: ArrayModule,
+    g: Array,
+    x: Array,
+    scale: Array | None,
+    by_mean: Array | None,
+    by_variance: Array | None,
+    *,
+    axis: Axes,
+    epsilon: float,
+    over_batch: bool,
+) -> Any:
+    given = (g, x, scale, by_mean, by_variance)
+    return norm_gpu.normalized_gradient(xp, *given, axis, epsilon, over_batch)
+
+
 @primitive(
     _gradient_rule,
     name="fused_normalization_gradient",
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
-    tuned=Tuned(_compiled_gradient, of=1),
+    tuned=Tuned(_compiled_gradient, of=1, on_gpu=(_gradient_on_gpu,)),
 )
 def fused_normalization_gradient(
     xp: ArrayModule,

@@ -1,0 +1,55 @@
+"""Kernels for several types of elements: NVRTC takes their texts, and steps launch few of them."""
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import trainkit as tk
+from tests.null_driver.counting import counted
+from trainkit import kernels
+from trainkit.kernels.cuda.element_types import BY_DTYPE, TypedKernel
+from trainkit.ops.neural import fused_normalization as module
+
+FAMILIES = [
+    importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}.")
+    if module.name.endswith("_cuda")
+]
+KERNELS = {
+    kernel.name: kernel
+    for family in FAMILIES
+    for kernel in vars(family).values()
+    if isinstance(kernel, TypedKernel)
+}
+
+
+@pytest.mark.parametrize("dtype", BY_DTYPE, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_compiler_takes_the_text(cupy, name, dtype):
+    assert KERNELS[name].of(dtype).is_there(cupy)
+
+
+def launches(function, *arguments):
+    """How often each kernel is launched by a call that is not the first one."""
+    function(*arguments)
+    with counted() as counts:
+        function(*arguments)
+    assert (counts.to_device, counts.to_host, counts.waits) == (0, 0, 0)
+    return dict(counts.names)
+
+
+DTYPES = pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+
+
+@DTYPES
+@pytest.mark.parametrize(
+    ("over_batch", "count"), [(True, (2, 2)), (False, (1, 2))], ids=["batch", "layer"]
+)
+def test_normalization_takes_two_launches_each_way(dtype, over_batch, count):
+    settings = {"axis": (3,), "epsilon": 1e-3, "over_batch": over_batch}
+    x, v = tk.cast(np.ones((4, 5, 6, 40)), dtype), tk.cast(np.ones(40), dtype)
+    forward = launches(lambda: module.fused_normalization(x, v, v, **settings))
+    back = launches(lambda: module.fused_normalization_gradient(x, x, v, None, None, **settings))
+    assert (sum(forward.values()), sum(back.values())) == count, (forward, back)

@@ -1,0 +1,456 @@
+"""Normalization of columns on a GPU: two launches forward, two back.
+
+Arrays are (outer, rows, columns), and moments are those of `group` neighbouring columns over all
+rows: of each column for batches, of each image's groups of channels for groups. The first launch
+gives moments of stretches of rows, the second one puts those of its columns together and goes over
+the elements. A thread takes some elements at a time, about their own mean, and moments are put
+together as pairs are, so nothing cancels; sums go in an order that depends on the sizes alone.
+Source: Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance".
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
+
+Array = Any
+
+EACH = 8
+"""Elements that a thread takes at a time."""
+LARGEST_GROUP = 64
+"""Groups of more columns are left to the reference."""
+_THREADS = 512
+_TILE = 32
+_BLOCKS = 264
+"""Blocks to be reached at least, if there are rows for them: two for each multiprocessor."""
+_MOST_PARTS = 128
+
+_COMMON = f"""
+#define EACH {EACH}
+#define THREADS {_THREADS}
+struct Sizes {{
+  long long rows, rows_each;   // of an outer part; of a stretch, or of a block
+  int outer, columns, group, parts, lanes, tiles;
+}};
+// Where a thread is: its column, its outer part, and the stretch of rows that its block has.
+struct Place {{
+  int lane, slot, slots, column, outer;
+  long long piece;
+  __device__ inline Place(const Sizes& s) {{
+    lane = threadIdx.x % s.lanes, slot = threadIdx.x / s.lanes, slots = blockDim.x / s.lanes;
+    column = (int)(blockIdx.x % s.tiles) * s.lanes + lane;
+    outer = (int)(blockIdx.x / s.tiles % s.outer);
+    piece = blockIdx.x / s.tiles / s.outer;
+  }}
+}};
+"""
+
+_MOMENTS = """
+// The moments of n numbers: their mean, and the sum of squares about it.
+struct Moments {
+  A n, mean, spread;
+  __device__ inline void add(const Moments& b) {
+    const A all = n + b.n, share = all > 0 ? b.n / all : (A)0, apart = b.mean - mean;
+    mean += apart * share;
+    spread += b.spread + apart * apart * n * share;
+    n = all;
+  }
+};
+"""
+_PAIRS = """
+// The same of pairs (x, h), with the sum of products of both about their means.
+struct Moments {
+  A n, mean, spread, level, both;
+  __device__ inline void add(const Moments& b) {
+    const A all = n + b.n, share = all > 0 ? b.n / all : (A)0;
+    const A apart = b.mean - mean, rise = b.level - level;
+    mean += apart * share;
+    spread += b.spread + apart * apart * n * share;
+    level += rise * share;
+    both += b.both + apart * rise * n * share;
+    n = all;
+  }
+};
+"""
+_TREE = """
+// The moments of all threads of a column, known to each of them.
+__device__ inline Moments joined(Moments mine, const Place& at, int lanes) {
+  __shared__ Moments room[THREADS];
+  room[threadIdx.x] = mine;
+  __syncthreads();
+  for (int half = at.slots / 2; half; half /= 2) {
+    if (at.slot < half) room[threadIdx.x].add(room[threadIdx.x + half * lanes]);
+    __syncthreads();
+  }
+  mine = room[at.lane];
+  __syncthreads();
+  return mine;
+}
+// How many rows the stretch `part` has.
+__device__ inline long long rows_of(const Sizes& s, long long each, int part) {
+  const long long left = s.rows - part * each;
+  return left < each ? left : each;
+}
+"""
+
+MOMENTS = TypedKernel(
+    "column_moments",
+    _COMMON + _MOMENTS + _TREE + """
+extern "C" __global__ void __launch_bounds__(THREADS) column_moments(
+    const T* __restrict__ x, A* __restrict__ means, A* __restrict__ spreads, const Sizes s) {
+  const Place at(s);
+  const long long end = at.piece * s.rows_each + rows_of(s, s.rows_each, (int)at.piece);
+  Moments mine = {0, 0, 0};
+  if (at.column < s.columns)
+    for (long long row = at.piece * s.rows_each + at.slot; row < end; row += EACH * at.slots) {
+      A v[EACH];
+      Moments some = {0, 0, 0};
+#pragma unroll
+      for (int k = 0; k < EACH; ++k) {
+        const long long r = row + k * at.slots;
+        const bool is_row = r < end;
+        v[k] = is_row ? wide(x[(at.outer * s.rows + r) * s.columns + at.column]) : (A)0;
+        some.mean += v[k];
+        some.n += is_row;
+      }
+      some.mean /= some.n;
+#pragma unroll
+      for (int k = 0; k < EACH; ++k) {
+        const A d = row + k * at.slots < end ? v[k] - some.mean : (A)0;
+        some.spread += d * d;
+      }
+      mine.add(some);
+    }
+  mine = joined(mine, at, s.lanes);
+  if (at.slot == 0 && at.column < s.columns) {
+    const long long i = (at.outer * (long long)s.parts + at.piece) * s.columns + at.column;
+    means[i] = mine.mean;
+    spreads[i] = mine.spread;
+  }
+}
+""",
+)  # fmt: skip
+
+APPLIED = TypedKernel(
+    "scaled_columns",
+    _COMMON + _MOMENTS + _TREE + """
+extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns(
+    const T* __restrict__ x, const T* __restrict__ scale, const T* __restrict__ offset,
+    T* __restrict__ y, T* __restrict__ mean, T* __restrict__ variance, const A* __restrict__ means,
+    const A* __restrict__ spreads, const Sizes s, long long part_rows, A epsilon) {
+  const Place at(s);
+  const bool is_column = at.column < s.columns;
+  Moments mine = {0, 0, 0};
+  if (is_column)
+    for (int k = at.slot; k < s.group * s.parts; k += at.slots) {
+      const int part = k / s.group, c = at.column / s.group * s.group + k % s.group;
+      const long long i = (at.outer * (long long)s.parts + part) * s.columns + c;
+      const Moments some = {(A)rows_of(s, part_rows, part), means[i], spreads[i]};
+      mine.add(some);
+    }
+  mine = joined(mine, at, s.lanes);
+  if (!is_column) return;
+  const A spread = mine.spread / mine.n;
+  A factor = 1 / SQRT(spread + epsilon);
+  if (scale) factor *= wide(scale[at.column]);
+  const A shift = offset ? wide(offset[at.column]) : (A)0;
+  if (mean && at.piece == 0 && at.slot == 0) {
+    mean[at.column] = narrow(mine.mean);
+    variance[at.column] = narrow(spread);
+  }
+  const long long first = at.piece * s.rows_each;
+  const long long end = first + rows_of(s, s.rows_each, (int)at.piece);
+  for (long long row = first + at.slot; row < end; row += at.slots) {
+    const long long i = (at.outer * s.rows + row) * s.columns + at.column;
+    y[i] = narrow((wide(x[i]) - mine.mean) * factor + shift);
+  }
+}
+""",
+)  # fmt: skip
+
+PRODUCTS = TypedKernel(
+    "column_products",
+    _COMMON + _PAIRS + _TREE + """
+extern "C" __global__ void __launch_bounds__(THREADS) column_products(
+    const T* __restrict__ g, const T* __restrict__ x, A* __restrict__ found, const Sizes s) {
+  const Place at(s);
+  const long long end = at.piece * s.rows_each + rows_of(s, s.rows_each, (int)at.piece);
+  Moments mine = {0, 0, 0, 0, 0};
+  if (at.column < s.columns)
+    for (long long row = at.piece * s.rows_each + at.slot; row < end; row += EACH * at.slots) {
+      A v[EACH], h[EACH];
+      Moments some = {0, 0, 0, 0, 0};
+#pragma unroll
+      for (int k = 0; k < EACH; ++k) {
+        const long long r = row + k * at.slots, i = (at.outer * s.rows + r) * s.columns + at.column;
+        const bool is_row = r < end;
+        v[k] = is_row ? wide(x[i]) : (A)0;
+        h[k] = is_row ? wide(g[i]) : (A)0;
+        some.mean += v[k];
+        some.level += h[k];
+        some.n += is_row;
+      }
+      some.mean /= some.n;
+      some.level /= some.n;
+#pragma unroll
+      for (int k = 0; k < EACH; ++k) {
+        const A d = row + k * at.slots < end ? v[k] - some.mean : (A)0;
+        some.spread += d * d;
+        some.both += d * (h[k] - some.level);
+      }
+      mine.add(some);
+    }
+  mine = joined(mine, at, s.lanes);
+  if (at.slot == 0 && at.column < s.columns) {
+    const long long step = (long long)s.outer * s.parts * s.columns;
+    const long long i = (at.outer * (long long)s.parts + at.piece) * s.columns + at.column;
+    found[i] = mine.mean;
+    found[i + step] = mine.spread;
+    found[i + 2 * step] = mine.level;
+    found[i + 3 * step] = mine.both;
+  }
+}
+""",
+)  # fmt: skip
+
+_LOADED = """
+// The moments that the first launch has found of a column and a stretch.
+__device__ inline Moments loaded(
+    const A* found, const Sizes& s, long long part_rows, int outer, int part, int column) {
+  const long long step = (long long)s.outer * s.parts * s.columns;
+  const A* at = found + (outer * (long long)s.parts + part) * s.columns + column;
+  const Moments some = {
+      (A)rows_of(s, part_rows, part), at[0], at[step], at[2 * step], at[3 * step]};
+  return some;
+}
+"""
+
+BACK = TypedKernel(
+    "scaled_columns_back",
+    _COMMON + _PAIRS + _TREE + _LOADED + """
+extern "C" __global__ void __launch_bounds__(THREADS) scaled_columns_back(
+    const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ scale,
+    const T* __restrict__ by_mean, const T* __restrict__ by_variance, T* __restrict__ by_x,
+    T* __restrict__ by_scale, T* __restrict__ by_offset, const A* __restrict__ found,
+    const Sizes s, long long part_rows, A epsilon) {
+  const Place at(s);
+  const bool is_column = at.column < s.columns;
+  Moments mine = {0, 0, 0, 0, 0};
+  if (is_column)
+    for (int k = at.slot; k < s.group * s.parts; k += at.slots) {
+      const int c = at.column / s.group * s.group + k % s.group;
+      Moments some = loaded(found, s, part_rows, at.outer, k / s.group, c);
+      if (s.group > 1 && scale) {  // columns of a group differ in their scales
+        some.level *= wide(scale[c]);
+        some.both *= wide(scale[c]);
+      }
+      mine.add(some);
+    }
+  mine = joined(mine, at, s.lanes);
+  if (!is_column) return;
+  const A factor = 1 / SQRT(mine.spread / mine.n + epsilon);
+  const A weight = scale ? wide(scale[at.column]) : (A)1, later = s.group > 1 ? (A)1 : weight;
+  A level = later * mine.level, grad = later * mine.both * factor / mine.n;
+  if (by_mean) level -= wide(by_mean[at.column]) / (factor * mine.n);
+  if (by_variance) grad -= 2 * wide(by_variance[at.column]) / (factor * factor * mine.n);
+  if (by_scale && at.piece == 0 && at.slot == 0) {
+    by_scale[at.column] = narrow(mine.both * factor);
+    by_offset[at.column] = narrow(mine.level * mine.n);
+  }
+  const long long first = at.piece * s.rows_each;
+  const long long end = first + rows_of(s, s.rows_each, (int)at.piece);
+  for (long long row = first + at.slot; row < end; row += at.slots) {
+    const long long i = (at.outer * s.rows + row) * s.columns + at.column;
+    const A n = (wide(x[i]) - mine.mean) * factor;
+    by_x[i] = narrow((wide(g[i]) * weight - level - n * grad) * factor);
+  }
+}
+""",
+)  # fmt: skip
+
+PARAMETERS = TypedKernel(
+    "group_parameters",
+    _COMMON + _PAIRS + _TREE + _LOADED + """
+// Gradients by scale and offset where moments are those of several outer parts or columns.
+extern "C" __global__ void __launch_bounds__(THREADS) group_parameters(
+    const A* __restrict__ found, T* __restrict__ by_scale, T* __restrict__ by_offset,
+    const Sizes s, long long part_rows, A epsilon) {
+  const Place at(s);
+  const bool is_column = at.column < s.columns;
+  A along = 0, sum = 0;
+  if (is_column)
+    for (int outer = at.slot; outer < s.outer; outer += at.slots) {
+      Moments all = {0, 0, 0, 0, 0}, own = all;
+      for (int k = 0; k < s.group * s.parts; ++k) {
+        const int c = at.column / s.group * s.group + k % s.group;
+        const Moments some = loaded(found, s, part_rows, outer, k / s.group, c);
+        all.add(some);
+        if (c == at.column) own.add(some);
+      }
+      along += (own.both + own.n * own.level * (own.mean - all.mean)) /
+               SQRT(all.spread / all.n + epsilon);
+      sum += own.n * own.level;
+    }
+  __shared__ A one[THREADS], two[THREADS];
+  one[threadIdx.x] = along;
+  two[threadIdx.x] = sum;
+  __syncthreads();
+  for (int half = at.slots / 2; half; half /= 2) {
+    if (at.slot < half) {
+      one[threadIdx.x] += one[threadIdx.x + half * s.lanes];
+      two[threadIdx.x] += two[threadIdx.x + half * s.lanes];
+    }
+    __syncthreads();
+  }
+  if (is_column && at.slot == 0) {
+    by_scale[at.column] = narrow(one[at.lane]);
+    by_offset[at.column] = narrow(two[at.lane]);
+  }
+}
+""",
+)  # fmt: skip
+
+_SIZES = np.dtype(
+    [(name, np.int64) for name in ("rows", "rows_each")]
+    + [(name, np.int32) for name in ("outer", "columns", "group", "parts", "lanes", "tiles")],
+    align=True,
+)
+
+
+class _Plan(NamedTuple):
+    """How the two launches share the work out.
+
+    Attributes:
+        parts: stretches of rows that have moments of their own.
+        part_rows: rows of each.
+        first, second: blocks and `Sizes` of the launches.
+    """
+
+    parts: int
+    part_rows: Any
+    first: tuple[int, Any]
+    second: tuple[int, Any]
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(outer: int, rows: int, columns: int, group: int) -> _Plan:
+    lanes = 1
+    while lanes < min(columns, _TILE):
+        lanes *= 2
+    slots, tiles = _THREADS // lanes, -(-columns // lanes)
+
+    def shared_out(least: int, most: int) -> tuple[int, int]:
+        """Pieces of the rows, and rows of a piece: at least `least` rows for each thread."""
+        pieces = min(-(-_BLOCKS * 2 // (tiles * outer)), -(-rows // (slots * least)), most)
+        each = -(-rows // max(pieces, 1))
+        return -(-rows // each), each
+
+    parts, part_rows = shared_out(EACH, _MOST_PARTS)
+    pieces, piece_rows = shared_out(4, 1 << 20)
+
+    def sizes(each: int) -> Any:
+        return np.array((rows, each, outer, columns, group, parts, lanes, tiles), _SIZES)
+
+    blocks = tiles * outer
+    return _Plan(
+        parts,
+        np.int64(part_rows),
+        (blocks * parts, sizes(part_rows)),
+        (blocks * pieces, sizes(piece_rows)),
+    )
+
+
+def normalized(
+    xp: Any,
+    x: Array,
+    scale: Array | None,
+    offset: Array | None,
+    dims: tuple[int, int, int],
+    epsilon: float,
+    group: int = 1,
+) -> tuple[Array, Array | None, Array | None] | None:
+    """(y, mean, variance), or `None` where the reference is to do it.
+
+    Args:
+        xp: CuPy.
+        x: array of a GPU.
+        scale: (columns,), of the dtype of `x`, or `None` for 1.
+        offset: likewise, or `None` for 0.
+        dims: (outer, rows, columns), into which `x` is reshaped.
+        epsilon: added to the variance.
+        group: neighbouring columns that have moments in common. Mean and variance are given where
+            each column has its own and there is one outer part, else `None`.
+    """
+    kernels = ready(xp, x.dtype, MOMENTS, APPLIED) if _fits(x, group, scale, offset) else None
+    if kernels is None:
+        return None
+    outer, _, columns = dims
+    plan = _plan(*dims, group)
+    x, scale, offset = (_packed(xp, a) for a in (x, scale, offset))
+    means, spreads = xp.empty((2, outer, plan.parts, columns), computed_in(x.dtype))
+    y = xp.empty(x.shape, x.dtype)
+    alone = outer == group == 1
+    mean, variance = (xp.empty(columns, x.dtype) if alone else None for _ in range(2))
+    blocks, sizes = plan.first
+    kernels[0](blocks, (x, means, spreads, sizes), _THREADS)
+    blocks, sizes = plan.second
+    number = computed_in(x.dtype)(epsilon)
+    given = (x, scale, offset, y, mean, variance, means, spreads, sizes, plan.part_rows, number)
+    kernels[1](blocks, given, _THREADS)
+    return y, mean, variance
+
+
+def normalized_gradient(
+    xp: Any,
+    g: Array,
+    x: Array,
+    scale: Array | None,
+    by_mean: Array | None,
+    by_variance: Array | None,
+    dims: tuple[int, int, int],
+    epsilon: float,
+    group: int = 1,
+) -> tuple[Array, Array, Array] | None:
+    """Gradients by x, scale and offset, or `None`; see `normalized`.
+
+    `by_mean` and `by_variance` are those by the moments, where they are given.
+    """
+    outer, _, columns = dims
+    alone = outer == group == 1
+    names = (PRODUCTS, BACK) if alone else (PRODUCTS, BACK, PARAMETERS)
+    fits = _fits(x, group, g, scale, by_mean, by_variance)
+    kernels = ready(xp, x.dtype, *names) if fits else None
+    if kernels is None:
+        return None
+    plan = _plan(*dims, group)
+    g, x, scale, by_mean, by_variance = (
+        _packed(xp, a) for a in (g, x, scale, by_mean, by_variance)
+    )
+    found = xp.empty((4, outer, plan.parts, columns), computed_in(x.dtype))
+    by_x = xp.empty(x.shape, x.dtype)
+    by_scale, by_offset = xp.empty(columns, x.dtype), xp.empty(columns, x.dtype)
+    number = computed_in(x.dtype)(epsilon)
+    blocks, sizes = plan.first
+    kernels[0](blocks, (g, x, found, sizes), _THREADS)
+    blocks, sizes = plan.second
+    vectors = (by_scale, by_offset) if alone else (None, None)
+    tail = (sizes, plan.part_rows, number)
+    given = (g, x, scale, by_mean, by_variance, by_x, *vectors, found, *tail)
+    kernels[1](blocks, given, _THREADS)
+    if not alone:
+        tiles = -(-columns // int(sizes["lanes"]))
+        kernels[2](tiles, (found, by_scale, by_offset, *tail), _THREADS)
+    return by_x, by_scale, by_offset
+
+
+def _fits(x: Array, group: int, *others: Array | None) -> bool:
+    same = all(a is None or a.dtype == x.dtype for a in others)
+    return bool(x.size) and same and group <= LARGEST_GROUP
+
+
+def _packed(xp: Any, a: Array | None) -> Array | None:
+    return None if a is None else xp.ascontiguousarray(a)

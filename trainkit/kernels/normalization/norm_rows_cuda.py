@@ -1,0 +1,279 @@
+"""Normalization of rows on a GPU: one launch forward, two back.
+
+Some threads, a power of two, share a row: each holds some of its elements in registers, so
+that the row is read once. Sums over them go by trees, first for the mean and then about it.
+Gradients by scale and offset are summed over the rows of a block in registers, and over the blocks
+by a second launch, in an order that depends on the sizes alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from trainkit.kernels.cuda.element_types import TypedKernel, computed_in, ready
+
+Array = Any
+
+EACH, EACH_BACK = 8, 4
+"""Elements of a row that a thread holds."""
+MOST_THREADS = 1024
+WIDEST, WIDEST_BACK = EACH * MOST_THREADS, EACH_BACK * MOST_THREADS
+"""Wider rows are left to the reference."""
+_BLOCK = 256
+_MOST_BLOCKS = 512
+_TILE = 32
+
+ROW_SUMS = """
+// The sums of a and b over the threads that share a row, which are `lanes`, a power of two.
+__device__ inline void row_sums(A* room, int lanes, A& a, A& b) {
+  for (int by = (lanes < 32 ? lanes : 32) / 2; by; by /= 2) {
+    a += __shfl_xor_sync(0xffffffffu, a, by);
+    b += __shfl_xor_sync(0xffffffffu, b, by);
+  }
+  if (lanes > 32) {
+    const int warps = lanes / 32, warp = threadIdx.x / 32, first = warp / warps * warps;
+    if (threadIdx.x % 32 == 0) {
+      room[2 * warp] = a;
+      room[2 * warp + 1] = b;
+    }
+    __syncthreads();
+    a = b = 0;
+    for (int i = first; i < first + warps; ++i) {
+      a += room[2 * i];
+      b += room[2 * i + 1];
+    }
+    __syncthreads();
+  }
+}
+"""
+
+FORWARD = TypedKernel(
+    "normalized_rows",
+    f"""{ROW_SUMS}
+#define EACH {EACH}
+extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows(
+    const T* __restrict__ x, const T* __restrict__ scale, const T* __restrict__ offset,
+    T* __restrict__ y, long long rows, int width, int lanes, int centred, A epsilon) {{
+  __shared__ A room[64];
+  const int slots = blockDim.x / lanes, slot = threadIdx.x / lanes, lane = threadIdx.x % lanes;
+  for (long long first = (long long)blockIdx.x * slots; first < rows;
+       first += (long long)gridDim.x * slots) {{
+    const bool is_row = first + slot < rows;
+    const long long start = (first + slot) * width;
+    A v[EACH], sum = 0, spread = 0, rest = 0;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {{
+      const int i = lane + k * lanes;
+      v[k] = is_row && i < width ? wide(x[start + i]) : (A)0;
+      sum += v[k];
+    }}
+    row_sums(room, lanes, sum, rest);
+    const A mean = centred ? sum / width : (A)0;
+    rest = 0;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {{
+      v[k] = lane + k * lanes < width ? v[k] - mean : (A)0;
+      spread += v[k] * v[k];
+      rest += v[k];
+    }}
+    row_sums(room, lanes, spread, rest);  // what rounding left of the mean
+    const A factor = 1 / SQRT(spread / width + epsilon), shift = centred ? rest / width : (A)0;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {{
+      const int i = lane + k * lanes;
+      if (is_row && i < width) {{
+        A a = (v[k] - shift) * factor;
+        if (scale) a *= wide(scale[i]);
+        if (offset) a += wide(offset[i]);
+        y[start + i] = narrow(a);
+      }}
+    }}
+  }}
+}}
+""",
+)
+
+BACK = TypedKernel(
+    "normalized_rows_back",
+    f"""{ROW_SUMS}
+#define EACH {EACH_BACK}
+extern "C" __global__ void __launch_bounds__({MOST_THREADS}) normalized_rows_back(
+    const T* __restrict__ g, const T* __restrict__ x, const T* __restrict__ scale,
+    T* __restrict__ by_x, A* __restrict__ parts, long long rows, int width, int lanes,
+    int centred, A epsilon) {{
+  __shared__ A room[64];
+  __shared__ A fold[{MOST_THREADS}];
+  const int slots = blockDim.x / lanes, slot = threadIdx.x / lanes, lane = threadIdx.x % lanes;
+  A by_scale[EACH], by_offset[EACH];
+#pragma unroll
+  for (int k = 0; k < EACH; ++k) by_scale[k] = by_offset[k] = 0;
+  for (long long first = (long long)blockIdx.x * slots; first < rows;
+       first += (long long)gridDim.x * slots) {{
+    const bool is_row = first + slot < rows;
+    const long long start = (first + slot) * width;
+    A v[EACH], h[EACH], sum = 0, level = 0, spread = 0, grad = 0;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {{
+      const int i = lane + k * lanes;
+      const bool is_here = is_row && i < width;
+      v[k] = is_here ? wide(x[start + i]) : (A)0;
+      h[k] = is_here ? wide(g[start + i]) : (A)0;
+      sum += v[k];
+      level += is_here && scale ? h[k] * wide(scale[i]) : h[k];
+    }}
+    row_sums(room, lanes, sum, level);
+    const A mean = centred ? sum / width : (A)0;
+    level = centred ? level / width : (A)0;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {{
+      const int i = lane + k * lanes;
+      const bool is_here = is_row && i < width;
+      v[k] = is_here ? v[k] - mean : (A)0;
+      spread += v[k] * v[k];
+      grad += is_here && scale ? h[k] * wide(scale[i]) * v[k] : h[k] * v[k];
+    }}
+    row_sums(room, lanes, spread, grad);
+    const A factor = 1 / SQRT(spread / width + epsilon);
+    grad *= factor / width;
+#pragma unroll
+    for (int k = 0; k < EACH; ++k) {{
+      const int i = lane + k * lanes;
+      if (is_row && i < width) {{
+        const A n = v[k] * factor;
+        by_scale[k] += h[k] * n;
+        by_offset[k] += h[k];
+        const A along = scale ? h[k] * wide(scale[i]) : h[k];
+        by_x[start + i] = narrow((along - level - n * grad) * factor);
+      }}
+    }}
+  }}
+#pragma unroll
+  for (int k = 0; k < 2 * EACH; ++k) {{
+    fold[threadIdx.x] = k < EACH ? by_scale[k % EACH] : by_offset[k % EACH];
+    __syncthreads();
+    const int i = lane + k % EACH * lanes;
+    if (slot == 0 && i < width) {{
+      A all = 0;
+      for (int s = 0; s < slots; ++s) all += fold[s * lanes + lane];
+      parts[((long long)(k / EACH) * gridDim.x + blockIdx.x) * width + i] = all;
+    }}
+    __syncthreads();
+  }}
+}}
+""",
+)
+
+SUMMED = TypedKernel(
+    "summed_parts",
+    f"""
+// (2, parts, width) summed over its parts; a block has {_TILE} columns.
+extern "C" __global__ void summed_parts(
+    const A* __restrict__ found, T* __restrict__ one, T* __restrict__ two, int parts, int width) {{
+  __shared__ A room[{_BLOCK}];
+  const int tiles = (width + {_TILE - 1}) / {_TILE}, lane = threadIdx.x % {_TILE};
+  const int slots = blockDim.x / {_TILE}, slot = threadIdx.x / {_TILE};
+  const int which = blockIdx.x / tiles, column = blockIdx.x % tiles * {_TILE} + lane;
+  A sum = 0;
+  if (column < width)
+    for (int p = slot; p < parts; p += slots)
+      sum += found[((long long)which * parts + p) * width + column];
+  room[threadIdx.x] = sum;
+  __syncthreads();
+  for (int half = slots / 2; half; half /= 2) {{
+    if (slot < half) room[threadIdx.x] += room[threadIdx.x + half * {_TILE}];
+    __syncthreads();
+  }}
+  if (slot == 0 && column < width) (which ? two : one)[column] = narrow(room[lane]);
+}}
+""",
+)
+
+
+@functools.lru_cache(maxsize=256)
+def _plan(
+    rows: int, width: int, each: int, dtype: Any, centred: bool, epsilon: float
+) -> tuple[int, int, tuple[Any, ...]]:
+    """Threads of a block, blocks, and the numbers that the kernels take."""
+    lanes = 8
+    while lanes * each < width:
+        lanes *= 2
+    threads = max(_BLOCK, lanes)
+    blocks = -(-rows // (threads // lanes))
+    numbers = (
+        np.int64(rows),
+        np.int32(width),
+        np.int32(lanes),
+        np.int32(centred),
+        computed_in(dtype)(epsilon),
+    )
+    return threads, blocks, numbers
+
+
+def normalized(
+    xp: Any,
+    x: Array,
+    scale: Array | None,
+    offset: Array | None,
+    width: int,
+    epsilon: float,
+    centred: bool = True,
+) -> Array | None:
+    """Each `width` elements by their own moments, or `None` where the reference is to do it.
+
+    Args:
+        xp: CuPy.
+        x: array of a GPU.
+        scale: of `width` elements, of the dtype of `x`, or `None` for 1.
+        offset: likewise, or `None` for 0.
+        width: of a row; rows lie one behind the other.
+        epsilon: added to the variance.
+        centred: whether the mean is taken away; else rows are divided by their root mean square.
+    """
+    if not x.size or width > WIDEST or _differ(x, scale, offset):
+        return None
+    kernels = ready(xp, x.dtype, FORWARD)
+    if kernels is None:
+        return None
+    threads, blocks, numbers = _plan(x.size // width, width, EACH, x.dtype, centred, epsilon)
+    y = xp.empty(x.shape, x.dtype)
+    x, scale, offset = (_packed(xp, a) for a in (x, scale, offset))
+    kernels[0](min(blocks, 1 << 16), (x, scale, offset, y, *numbers), threads)
+    return y
+
+
+def normalized_gradient(
+    xp: Any,
+    g: Array,
+    x: Array,
+    scale: Array | None,
+    width: int,
+    epsilon: float,
+    centred: bool = True,
+) -> tuple[Array, Array, Array] | None:
+    """Gradients by x, scale and offset, or `None`; see `normalized`."""
+    if not x.size or width > WIDEST_BACK or _differ(x, g, scale):
+        return None
+    kernels = ready(xp, x.dtype, BACK, SUMMED)
+    if kernels is None:
+        return None
+    threads, blocks, numbers = _plan(x.size // width, width, EACH_BACK, x.dtype, centred, epsilon)
+    blocks = min(blocks, _MOST_BLOCKS)
+    by_x = xp.empty(x.shape, x.dtype)
+    by_scale, by_offset = xp.empty(width, x.dtype), xp.empty(width, x.dtype)
+    parts = xp.empty((2, blocks, width), computed_in(x.dtype))
+    g, x, scale = (_packed(xp, a) for a in (g, x, scale))
+    kernels[0](blocks, (g, x, scale, by_x, parts, *numbers), threads)
+    given = (parts, by_scale, by_offset, np.int32(blocks), np.int32(width))
+    kernels[1](2 * -(-width // _TILE), given, _BLOCK)
+    return by_x, by_scale, by_offset
+
+
+def _differ(x: Array, *others: Array | None) -> bool:
+    return any(a is not None and a.dtype != x.dtype for a in others)
+
+
+def _packed(xp: Any, a: Array | None) -> Array | None:
+    return None if a is None else xp.ascontiguousarray(a)
