@@ -14,6 +14,7 @@ from trainkit.data.dataset import INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from trainkit.data.dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY
 from trainkit.data.dataset import Dataset
 from trainkit.data.node import DatasetOp, Leaves, Piped, Stage
+from trainkit.data.options import AutoShardPolicy as AutoShardPolicy
 from trainkit.data.options import AutotuneOptions as AutotuneOptions
 from trainkit.data.options import DistributeOptions as DistributeOptions
 from trainkit.data.options import OptimizationOptions as OptimizationOptions
@@ -21,6 +22,7 @@ from trainkit.data.options import ThreadingOptions as ThreadingOptions
 from trainkit.data.readers.csv_files import CsvDataset as CsvDataset
 from trainkit.data.readers.csv_files import make_csv_dataset as make_csv_dataset
 from trainkit.data.structure import DatasetSpec as DatasetStructure
+from trainkit.data.transformations.choosing import SHARD_HINT as SHARD_HINT
 from trainkit.data.transformations.choosing import SameElements
 from trainkit.records.writer import TFRecordWriter as _RecordWriter
 

@@ -86,6 +86,11 @@ class Stage:
 
     in_blocks = False
 
+    @property
+    def elements_passed(self) -> int | None:
+        """How many elements were given or passed over, where that is known without counting."""
+        return None
+
     def next(self) -> Leaves:
         """The next element; raises `StopIteration` behind the last."""
         raise NotImplementedError
@@ -138,6 +143,10 @@ class RowStage(Stage):
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.position = 0
+
+    @property
+    def elements_passed(self) -> int | None:
+        return self.position
 
     def next(self) -> Leaves:
         if self.position >= self.rows.count:

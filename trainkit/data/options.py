@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
+
+
+class AutoShardPolicy(enum.IntEnum):
+    """How a data set is divided among the replicas of a strategy.
+
+    Attributes:
+        OFF: not at all: each replica goes through all elements, which it may have chosen by
+            `shard` itself. Its batches are cut into as many pieces as there are replicas.
+        AUTO: `FILE` where files are read, as many as there are replicas or more, else `DATA`.
+        FILE: each replica reads files of its own.
+        DATA: each replica has its rows of each batch, so that the order and the batches are those
+            of one process.
+        HINT: `shard(SHARD_HINT, SHARD_HINT)` says where in the pipeline.
+
+    Example:
+        >>> options = tk.data.Options()
+        >>> policy = tk.data.experimental.AutoShardPolicy.DATA
+        >>> options.experimental_distribute.auto_shard_policy = policy
+        >>> dataset = tk.data.Dataset.range(4).batch(2).with_options(options)
+    """
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
 
 
 class Settings:
@@ -40,9 +67,25 @@ class AutotuneOptions(Settings):
 
 
 class DistributeOptions(Settings):
-    """How TensorFlow shares a pipeline among machines; here there is one."""
+    """How a pipeline is divided among the replicas of a strategy.
+
+    Attributes:
+        auto_shard_policy: an `AutoShardPolicy`; `None` acts as `AUTO`.
+        num_devices: not used; the strategy says it.
+    """
 
     _names = ("auto_shard_policy", "num_devices")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "auto_shard_policy" and value is not None:
+            try:
+                value = AutoShardPolicy(value)
+            except ValueError:
+                known = ", ".join(f"AutoShardPolicy.{policy.name}" for policy in AutoShardPolicy)
+                raise ValueError(
+                    f"auto_shard_policy must be one of {known}, got {value!r}"
+                ) from None
+        super().__setattr__(name, value)
 
 
 class OptimizationOptions(Settings):
@@ -77,7 +120,8 @@ class Options(Settings):
     """What TensorFlow's users say about how a pipeline runs.
 
     A data set keeps them and gives them back by `options()`. None of them changes an element: the
-    order is always that of the source, and threads are set by `tk.config.threading`.
+    order is always that of the source, and threads are set by `tk.config.threading`. Strategies
+    of several replicas look at `experimental_distribute.auto_shard_policy`.
 
     Attributes:
         autotune, experimental_distribute, experimental_optimization, experimental_service,

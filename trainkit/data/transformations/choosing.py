@@ -9,7 +9,7 @@ import numpy as np
 
 from trainkit.core import nest
 from trainkit.core.dtypes import int64
-from trainkit.core.errors import InvalidArgumentError
+from trainkit.core.errors import FailedPreconditionError, InvalidArgumentError
 from trainkit.core.tensor_spec import TensorSpec
 from trainkit.data import structure
 from trainkit.data.calling import Caller
@@ -91,6 +91,10 @@ class TakeStage(Piped):
         super().__init__(source)
         self.left = size
         self.in_blocks = source.in_blocks
+
+    @property
+    def elements_passed(self) -> int | None:
+        return self.source.elements_passed
 
     def next(self) -> Leaves:
         if self.left <= 0:
@@ -177,6 +181,10 @@ class SkipStage(Piped):
         self.pending = int(state["pending"])
 
 
+SHARD_HINT = -1
+"""For both numbers of `shard`: a strategy puts those of its replicas in their place."""
+
+
 class ShardNode(SameElements):
     """Every n-th element."""
 
@@ -184,6 +192,10 @@ class ShardNode(SameElements):
 
     def __init__(self, source: DatasetOp, shards: int, index: int) -> None:
         super().__init__(source)
+        self.hints = shards == index == SHARD_HINT
+        if self.hints:
+            self.shards, self.index = shards, index
+            return
         if shards < 1 or not 0 <= index < shards:
             raise InvalidArgumentError(
                 f"shard: index {index} of {shards} shards; the index must be in [0, "
@@ -193,13 +205,22 @@ class ShardNode(SameElements):
 
     def count(self) -> int:
         there = self.source.count()
+        if self.hints:
+            return UNKNOWN
         return there if there < 0 else len(range(self.index, there, self.shards))
 
     def rows(self) -> Rows | None:
-        rows = self.source.rows()
+        rows = None if self.hints else self.source.rows()
         return rows and WindowOfRows(rows, self.index, rows.count, self.shards)
 
     def stage(self) -> Stage:
+        if self.hints:
+            raise FailedPreconditionError(
+                "shard(SHARD_HINT, SHARD_HINT): a strategy says which shard this is; set "
+                "options().experimental_distribute.auto_shard_policy to AutoShardPolicy.HINT and "
+                "give the data set to strategy.experimental_distribute_dataset, or to fit of a "
+                "model that was made in its scope"
+            )
         rows = self.rows()
         return RowStage(rows) if rows else ShardStage(self.source.stage(), self.shards, self.index)
 
@@ -291,6 +312,17 @@ class RepeatStage(Stage):
             size -= len(part[0])
             parts.append(part)
         return join_blocks(parts) if parts else None
+
+    def skip(self, count: int) -> int:
+        left = count
+        while left and self.source is not None:
+            done = self.source.skip(left)
+            if done:
+                self.empty = False
+                left -= done
+            else:
+                self._again()
+        return count - left
 
     def state(self) -> dict[str, Any]:
         inner = {} if self.source is None else {"source": self.source.state()}

@@ -83,6 +83,10 @@ class MapStage(Piped):
         self.node = node
         self.in_blocks = in_blocks
 
+    @property
+    def elements_passed(self) -> int | None:
+        return self.source.elements_passed
+
     def next(self) -> Leaves:
         return self.node.caller.flat(self.source.next())
 

@@ -73,6 +73,38 @@ class ShuffleNode(DatasetOp):
         self.seed, self.iteration = int(arrays["seed"]), int(arrays["iteration"])
 
 
+class SameShuffleNode(ShuffleNode):
+    """The shuffle of another pipeline, whose passes it counts, over a source of as many elements.
+
+    Args:
+        node: the shuffle.
+        source: gives the elements.
+    """
+
+    _untracked = frozenset({"node"})
+    node: ShuffleNode
+
+    def __init__(self, node: ShuffleNode, source: DatasetOp) -> None:
+        self.__dict__["node"] = node
+        self.source, self.buffer_size, self.reshuffle = source, node.buffer_size, node.reshuffle
+
+    @property  # type: ignore[override]
+    def seed(self) -> int:
+        return self.node.seed
+
+    @seed.setter
+    def seed(self, value: int) -> None:
+        self.node.seed = value
+
+    @property  # type: ignore[override]
+    def iteration(self) -> int:
+        return self.node.iteration
+
+    @iteration.setter
+    def iteration(self, value: int) -> None:
+        self.node.iteration = value
+
+
 class _ShuffleStage(Stage):
     """What all passes over a shuffle share: which order, and the node's own count of passes."""
 
@@ -128,6 +160,10 @@ class PermutedStage(_RowsStage):
         self.position = 0
         self.order: Any = None
 
+    @property
+    def elements_passed(self) -> int | None:
+        return self.position
+
     def _indices(self, size: int) -> Any:
         if self.order is None:
             self.order = np.argsort(self.bits(0, self.rows.count))
@@ -163,6 +199,10 @@ class RowShuffleStage(_RowsStage):
         self.buffer, self.kept = buffer, list(buffer)
         self.drawn, self.used = drawn, used
         self.window = np.empty(0, np.int64)
+
+    @property
+    def elements_passed(self) -> int | None:
+        return self.drawn + self.used
 
     def _advance(self) -> None:
         """Work out the next window."""
