@@ -12,6 +12,7 @@ from trainkit.layers.base.config import without_trainable
 from trainkit.layers.base.input_spec import InputSpec
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.sampling import random
+from trainkit.ops.sampling.batch_rows import along_batch, at_once
 
 
 class _Noise(Layer):
@@ -202,7 +203,8 @@ class GaussianNoise(_Noise):
         if not training or not self.stddev:
             return inputs
         shape, dtype = ops.shape(inputs), inputs.dtype
-        return ops.add(inputs, random.normal(shape, 0.0, self.stddev, dtype, self.seed_generator))
+        seed = along_batch(self.seed_generator)
+        return ops.add(inputs, random.normal(shape, 0.0, self.stddev, dtype, seed))
 
 
 class GaussianDropout(_Noise):
@@ -232,7 +234,8 @@ class GaussianDropout(_Noise):
         if not training or not self.rate:
             return inputs
         stddev = math.sqrt(self.rate / max(1 - self.rate, 1e-7))
-        noise = random.normal(ops.shape(inputs), 1.0, stddev, inputs.dtype, self.seed_generator)
+        seed = along_batch(self.seed_generator)
+        noise = random.normal(ops.shape(inputs), 1.0, stddev, inputs.dtype, seed)
         return ops.multiply(inputs, noise)
 
 
@@ -278,10 +281,11 @@ class AlphaDropout(_Noise):
             return inputs
         rate, limit = self.rate, _ALPHA_PRIME
         scale = ((1 - rate) * (1 + rate * limit**2)) ** -0.5
-        shape = ops.shape(inputs)
+        shape, seed = ops.shape(inputs), along_batch(self.seed_generator)
         if self.noise_shape is not None:
             pairs = zip(shape, self.noise_shape, strict=True)
             shape = tuple(n if m is None else m for n, m in pairs)
-        kept = random.bernoulli_mask(shape, rate, 1.0, inputs.dtype, self.seed_generator)
+            seed = at_once(seed) if self.noise_shape[0] == 1 else seed
+        kept = random.bernoulli_mask(shape, rate, 1.0, inputs.dtype, seed)
         mixed = ops.add(ops.multiply(inputs, kept), ops.multiply(ops.subtract(1.0, kept), limit))
         return ops.add(ops.multiply(mixed, scale), -scale * limit * rate)

@@ -8,6 +8,7 @@ from trainkit import ops
 from trainkit.core.errors import InvalidArgumentError
 from trainkit.layers.augmentation.bounds import clipped, limits, value_range_of
 from trainkit.layers.augmentation.image_layer import ImageFrame, RandomImageLayer
+from trainkit.ops.sampling.batch_rows import at_once
 
 
 class RandomSharpness(RandomImageLayer):
@@ -108,7 +109,7 @@ class RandomGaussianBlur(RandomImageLayer):
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         chosen = self._chosen(frame, self.factor, seed)
-        sigma = self._uniform((2,), *self.sigma, seed, self.compute_dtype) + 1e-6
+        sigma = self._uniform((2,), *self.sigma, at_once(seed), self.compute_dtype) + 1e-6
         return {"should_apply_blur": chosen, "blur_factor": sigma}
 
     def _changed(self, images: Any, transformation: Any) -> Any:

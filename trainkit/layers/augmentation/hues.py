@@ -180,9 +180,7 @@ class RandomGrayscale(RandomImageLayer):
         if not training:
             return None
         frame = self._frame(data)
-        drawn = self._uniform(
-            (frame.batch, 1, 1, 1), 0.0, 1.0, self.generator if seed is None else seed
-        )
+        drawn = self._uniform((frame.batch, 1, 1, 1), 0.0, 1.0, self._source(frame, seed))
         return drawn < self.factor
 
     def transform_images(

@@ -13,6 +13,7 @@ from trainkit.layers.base.arguments import format_of, one_of
 from trainkit.layers.preprocessing.data_layer import DataLayer
 from trainkit.ops.images.box_formats import clip_to_image_size, convert_format
 from trainkit.ops.sampling import random
+from trainkit.ops.sampling.batch_rows import along_batch
 
 
 class ImageFrame(NamedTuple):
@@ -267,8 +268,12 @@ class RandomImageLayer(ImageLayer):
         if not training:
             return None
         frame = self._frame(data)
-        drawn = self._drawn(frame, self.generator if seed is None else seed)
-        return {"input_shape": frame.shape, **drawn}
+        return {"input_shape": frame.shape, **self._drawn(frame, self._source(frame, seed))}
+
+    def _source(self, frame: ImageFrame, seed: Any) -> Any:
+        """What the numbers of a transformation are drawn from: by rows, for a batch."""
+        source = self.generator if seed is None else seed
+        return source if len(frame.shape) == 3 else along_batch(source)
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         """The numbers of a transformation, drawn from `seed`."""

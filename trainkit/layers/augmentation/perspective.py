@@ -10,6 +10,7 @@ from trainkit.layers.augmentation.image_layer import ImageFrame, MovingLayer
 from trainkit.layers.base.arguments import share
 from trainkit.ops.images.box_formats import around, corner_points
 from trainkit.ops.images.resampling import homography
+from trainkit.ops.sampling.batch_rows import at_once
 
 
 class RandomPerspective(MovingLayer):
@@ -144,7 +145,7 @@ class RandomElasticTransform(MovingLayer):
         chosen = self._chosen(frame, self.factor, seed)
         strength = self._uniform((), *self.scale, seed, self.compute_dtype)
         # One seed for images and masks, which so drift alike.
-        words = self.backend.random.randint((2,), 0, 2**31 - 1, dtype="int32", seed=seed)
+        words = self.backend.random.randint((2,), 0, 2**31 - 1, dtype="int32", seed=at_once(seed))
         return {"apply_transform": chosen, "distortion_factor": strength, "seed": words}
 
     def _changed(self, images: Any, transformation: Any) -> Any:

@@ -16,6 +16,7 @@ from trainkit.layers.augmentation.light import RandomBrightness, RandomContrast
 from trainkit.layers.augmentation.tones import AutoContrast, RandomPosterization, Solarization
 from trainkit.layers.base.arguments import whole
 from trainkit.ops.images.box_formats import convert_format
+from trainkit.ops.sampling.batch_rows import at_once
 
 _MOVING = ("random_shear", "random_translation", "random_rotation")
 _LIGHT = (
@@ -147,7 +148,7 @@ class RandAugment(PolicyLayer):
 
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         picks = self.backend.random.randint(
-            (self.num_ops,), 0, len(self._names), dtype="int32", seed=seed
+            (self.num_ops,), 0, len(self._names), dtype="int32", seed=at_once(seed)
         )
         return {"layer_idxes": picks, "transforms": self._drawn_by_name(frame, seed)}
 
@@ -231,9 +232,8 @@ class AugMix(PolicyLayer):
     def _drawn(self, frame: ImageFrame, seed: Any) -> dict[str, Any]:
         draw = self.backend.random
         gamma = draw.gamma((self.num_chains,), self.alpha, seed=seed)
-        picks = draw.randint(
-            (self.num_chains, self.chain_depth), 0, len(self._names) + 1, dtype="int32", seed=seed
-        )
+        shape = (self.num_chains, self.chain_depth)
+        picks = draw.randint(shape, 0, len(self._names) + 1, dtype="int32", seed=at_once(seed))
         return {
             "chain_mixing_weights": gamma / ops.sum(gamma),
             "weight_sample": draw.beta((), self.alpha, self.alpha, seed=seed),

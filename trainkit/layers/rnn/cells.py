@@ -14,6 +14,7 @@ from trainkit.layers.base.arguments import keep, share, whole
 from trainkit.layers.base.layer import Layer
 from trainkit.ops.neural.recurrence import gru, lstm
 from trainkit.ops.sampling import random
+from trainkit.ops.sampling.batch_rows import along_batch
 
 
 class Cell(Layer):
@@ -63,9 +64,8 @@ class Cell(Layer):
         if masks is None or which not in masks:
             dims = ops.shape(x)
             shape = (dims[0], 1, *dims[2:]) if over_time else dims
-            mask = random.bernoulli_mask(
-                shape, rate, 1 / (1 - rate) if rate < 1 else 0.0, x.dtype, self.seed_generator
-            )
+            seed, scale = along_batch(self.seed_generator), 1 / (1 - rate) if rate < 1 else 0.0
+            mask = random.bernoulli_mask(shape, rate, scale, x.dtype, seed)
             if masks is not None:
                 masks[which] = mask
         else:

@@ -41,6 +41,7 @@ from trainkit.ops.math.elementwise import (
     subtract,
 )
 from trainkit.ops.math.reductions import mean
+from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.random import normal
 
 # ------------------------------------------------------------------ sliding sums
@@ -276,6 +277,7 @@ def elastic_transform(
     spread = _pair(sigma, "sigma", float, op)
     x, restore = batched(images, data_format, op)
     height, width = spatial(x, op)
+    seed = along_batch(seed) if len(as_tensor(images).shape) == 4 else seed
     noise = normal((shape(x)[0], height, width, 2), seed=seed, dtype="float32")
     size = 2 * int(3 * spread[0]) + 1
     moves = multiply(_blurred(multiply(noise, spread[0]), (size, size), spread), float(alpha))

@@ -20,7 +20,7 @@ from trainkit.core.shapes import Spec
 from trainkit.core.tensor import Tensor, convert_to_tensor
 from trainkit.ops.arrays.shaping import filled
 from trainkit.ops.sampling import philox
-from trainkit.ops.sampling.philox import unit_floats
+from trainkit.ops.sampling.philox import unit_floats, whole
 
 _F64 = np.float64
 
@@ -62,7 +62,7 @@ def _until_accepted(xp: ArrayModule, state: Array, count: int, propose: Any) -> 
 
 
 def _two_uniforms(xp: ArrayModule, state: Array, count: int) -> tuple[Array, Array, Array]:
-    flat, state = unit_floats(xp, state, 2 * count, _F64)
+    flat, state = unit_floats(xp, state, whole(2 * count), _F64)
     return flat[:count], 1.0 - flat[count:], state  # the second in (0, 1], so its log is finite
 
 
@@ -97,7 +97,7 @@ def philox_gamma(
     c = 1 / xp.sqrt(9 * d)
 
     def propose(state: Array, at: Array) -> Any:
-        x, state = philox.normal_floats(xp, state, at.size, _F64)
+        x, state = philox.normal_floats(xp, state, whole(at.size), _F64)
         _, u, state = _two_uniforms(xp, state, at.size)
         v = (1 + c[at] * x) ** 3
         safe = xp.where(v > 0, v, 1)
@@ -281,7 +281,7 @@ def philox_categorical(
     wide = logits.astype(_F64)
     shifted = xp.exp(wide - wide.max(axis=1, keepdims=True))
     cumulated = xp.cumsum(shifted, axis=1)
-    u, state = unit_floats(xp, state, rows * samples, _F64)
+    u, state = unit_floats(xp, state, whole(rows * samples), _F64)
     u = u.reshape(rows, samples) * cumulated[:, -1:]
     if rows <= samples:
         found = [xp.searchsorted(cumulated[i], u[i], side="right") for i in range(rows)]

@@ -9,8 +9,10 @@ from the CPU's in their last places, by how log, cos and sin are rounded.
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,51 +84,140 @@ def drawn_words(xp: ArrayModule, state: Array, count: int) -> tuple[Array, Array
     return found or (words(xp, state, count), advanced(xp, state, count))
 
 
-def advanced(xp: ArrayModule, state: Array, word_count: int) -> Array:
-    """The state after `word_count` words were drawn."""
-    blocks = xp.uint64(max(1, -(-word_count // rng.WORDS_PER_BLOCK)))
+class Part(NamedTuple):
+    """Which elements of a draw are wanted: all of them, or those of some rows of a batch.
+
+    Attributes:
+        first: number of the first one.
+        size: how many.
+        total: how many the whole draw has, after which the state stands.
+    """
+
+    first: int
+    size: int
+    total: int
+
+
+def whole(count: int) -> Part:
+    """All elements of a draw."""
+    return Part(0, count, count)
+
+
+def part_of(dims: tuple[int, ...], rows: tuple[int, int, int] | None) -> Part:
+    """The elements that an array with the sizes `dims` has of the draw for a global batch.
+
+    Args:
+        dims: the sizes; the first one is that of the rows, or a multiple, with the rows outermost.
+        rows: first row, how many, and how many the global batch has. Where the sizes are no
+            multiple of these, and for `None`, the array is the whole draw.
+    """
+    count = count_of(dims)
+    if rows is None or not dims or (rows[1] and dims[0] % rows[1]):
+        return whole(count)
+    start, size, total = rows
+    each = count // size if size else math.prod(dims[1:])
+    return Part(start * each, count, total * each)
+
+
+def _moved(xp: ArrayModule, state: Array, count: int) -> Array:
+    """The state `count` blocks further on."""
+    blocks = xp.uint64(count)
     new = state.copy()
     new[0:1] += blocks
     new[1:2] += (new[0:1] < blocks).astype(xp.uint64)
     return new
 
 
-def small_words(xp: ArrayModule, state: Array, count: int, kind: Any) -> tuple[Array, Array]:
-    """`count` integers of the whole range of the unsigned type `kind`, and the next state."""
+def advanced(xp: ArrayModule, state: Array, word_count: int) -> Array:
+    """The state after `word_count` words were drawn."""
+    return _moved(xp, state, max(1, -(-word_count // rng.WORDS_PER_BLOCK)))
+
+
+def _words_from(xp: ArrayModule, state: Array, first: int, count: int) -> Array:
+    """`count` words, from word `first` after the state on."""
+    block, inside = divmod(first, rng.WORDS_PER_BLOCK)
+    if block:
+        state = _moved(xp, state, block)
+    return drawn_words(xp, state, inside + count)[0][inside:]
+
+
+def _small_words_from(xp: ArrayModule, state: Array, first: int, count: int, kind: Any) -> Array:
     per_word = 8 // np.dtype(kind).itemsize
-    needed = -(-count // per_word)
-    raw, new = drawn_words(xp, state, needed)
-    return raw.view(kind)[:count], new
+    start, inside = divmod(first, per_word)
+    raw = _words_from(xp, state, start, -(-(inside + count) // per_word))
+    return raw.view(kind)[inside : inside + count]
 
 
-def unit_floats(xp: ArrayModule, state: Array, count: int, dtype: Any) -> tuple[Array, Array]:
-    """`count` floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
-    found = None if xp is np else random_gpu.uniform(xp, state, count, np.dtype(dtype))
-    if found is not None:
-        return found
+def small_words(xp: ArrayModule, state: Array, part: Part, kind: Any) -> tuple[Array, Array]:
+    """Integers of the whole range of the unsigned type `kind`, and the next state."""
+    per_word = 8 // np.dtype(kind).itemsize
+    needed = -(-part.total // per_word)
+    if part.size == part.total:
+        raw, new = drawn_words(xp, state, needed)
+        return raw.view(kind)[: part.size], new
+    found = _small_words_from(xp, state, part.first, part.size, kind)
+    return found, advanced(xp, state, needed)
+
+
+def _unit_floats_from(xp: ArrayModule, state: Array, first: int, count: int, dtype: Any) -> Array:
     if np.dtype(dtype) == np.float64:
-        raw = words(xp, state, count)
-        return (raw >> xp.uint64(11)) * (1.0 / (1 << 53)), advanced(xp, state, count)
-    halves, new = small_words(xp, state, count, np.uint32)
+        return (_words_from(xp, state, first, count) >> xp.uint64(11)) * (1.0 / (1 << 53))
+    halves = _small_words_from(xp, state, first, count, np.uint32)
     floats = (halves >> xp.uint32(8)).astype(xp.float32)
     floats *= xp.float32(1.0 / (1 << 24))
-    return floats, new
+    return floats
 
 
-def normal_floats(xp: ArrayModule, state: Array, count: int, dtype: Any) -> tuple[Array, Array]:
-    """`count` draws of the standard normal distribution, and the next state.
+def _after_floats(xp: ArrayModule, state: Array, total: int, dtype: Any) -> Array:
+    return advanced(xp, state, total if np.dtype(dtype) == np.float64 else (total + 1) // 2)
+
+
+def unit_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[Array, Array]:
+    """Floats in [0, 1), multiples of 2**-24 (2**-53 for float64), and the next state."""
+    if xp is not np and part.size == part.total:
+        found = random_gpu.uniform(xp, state, part.size, np.dtype(dtype))
+        if found is not None:
+            return found
+    floats = _unit_floats_from(xp, state, part.first, part.size, dtype)
+    return floats, _after_floats(xp, state, part.total, dtype)
+
+
+def normal_floats(xp: ArrayModule, state: Array, part: Part, dtype: Any) -> tuple[Array, Array]:
+    """Draws of the standard normal distribution, and the next state.
 
     Source: Box and Muller 1958, "A note on the generation of random normal deviates".
     """
-    found = None if xp is np else random_gpu.normal(xp, state, count, np.dtype(dtype))
-    if found is not None:
-        return found
-    half = (count + 1) // 2
-    flat, new = unit_floats(xp, state, 2 * half, dtype)
-    one, turn = flat.dtype.type(1), flat.dtype.type(2 * np.pi)
-    radius = xp.sqrt(-2 * xp.log(one - flat[:half]))
-    angle = turn * flat[half:]
-    return xp.concatenate([radius * xp.cos(angle), radius * xp.sin(angle)])[:count], new
+    half = (part.total + 1) // 2
+    if xp is not np and part.size == part.total:
+        drawn = random_gpu.normal(xp, state, part.size, np.dtype(dtype))
+        if drawn is not None:
+            return drawn
+    if part.size == part.total:
+        flat = _unit_floats_from(xp, state, 0, 2 * half, dtype)
+        radius, angle = _polar(xp, flat[:half], flat[half:])
+        found = xp.concatenate([radius * xp.cos(angle), radius * xp.sin(angle)])[: part.total]
+    else:
+        end = part.first + part.size
+        pieces = []
+        for first, last, offset, wave in (
+            (part.first, min(end, half), 0, xp.cos),
+            (max(part.first, half), end, half, xp.sin),
+        ):
+            size = max(0, last - first)
+            pairs = (
+                _unit_floats_from(xp, state, first - offset + start, size, dtype)
+                for start in (0, half)
+            )
+            radius, angle = _polar(xp, *pairs)
+            pieces.append(radius * wave(angle))
+        found = xp.concatenate(pieces)
+    return found, _after_floats(xp, state, 2 * half, dtype)
+
+
+def _polar(xp: ArrayModule, one: Array, two: Array) -> tuple[Array, Array]:
+    """Radius and angle of the pairs of normal numbers that pairs of uniform ones stand for."""
+    unit, turn = one.dtype.type(1), one.dtype.type(2 * np.pi)
+    return xp.sqrt(-2 * xp.log(unit - one)), turn * two
 
 
 def working(dtype: str) -> Any:
@@ -151,17 +242,34 @@ def _shaped(found: Any, dims: tuple[int, ...]) -> Any:
     return None if found is None else (found[0].reshape(dims), found[1])
 
 
+def _of_all(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of a GPU that draws for whole batches alone."""
+
+    @functools.wraps(kernel)
+    def tuned(*args: Any, rows: Any = None, **settings: Any) -> Any:
+        return kernel(*args, **settings) if rows is None else None
+
+    return tuned
+
+
 def _uniform_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
     dims = filled(shape, sizes)
     kind = dtypes.as_dtype(dtype).dtype
     return _shaped(random_gpu.uniform(xp, state, count_of(dims), kind), dims)
 
 
-@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_uniform_on_gpu,)))
-def philox_uniform(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
-    """Floats in [0, 1), and the next state."""
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_uniform_on_gpu),)))
+def philox_uniform(
+    xp: ArrayModule,
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    rows: tuple[int, int, int] | None = None,
+) -> Any:
+    """Floats in [0, 1), and the next state; with `rows` those of a part of a batch."""
     dims = filled(shape, sizes)
-    flat, new = unit_floats(xp, state, count_of(dims), working(dtype))
+    flat, new = unit_floats(xp, state, part_of(dims, rows), working(dtype))
     if dtype in ("float16", "bfloat16"):  # rounding up to 1 would leave the interval
         flat = xp.minimum(flat, np.float32(1 - 2.0 ** (-9 if dtype == "bfloat16" else -12)))
         step = np.float32(2.0 ** (8 if dtype == "bfloat16" else 11))
@@ -175,11 +283,18 @@ def _normal_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dty
     return _shaped(random_gpu.normal(xp, state, count_of(dims), kind), dims)
 
 
-@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_normal_on_gpu,)))
-def philox_normal(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str) -> Any:
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_normal_on_gpu),)))
+def philox_normal(
+    xp: ArrayModule,
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    rows: tuple[int, int, int] | None = None,
+) -> Any:
     """Draws of the standard normal distribution, and the next state."""
     dims = filled(shape, sizes)
-    flat, new = normal_floats(xp, state, count_of(dims), working(dtype))
+    flat, new = normal_floats(xp, state, part_of(dims, rows), working(dtype))
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
 
 
@@ -197,7 +312,7 @@ def _integers_on_gpu(
     return _shaped(random_gpu.integers(xp, state, count_of(dims), low, high, kind), dims)
 
 
-@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_integers_on_gpu,)))
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_integers_on_gpu),)))
 def philox_integers(
     xp: ArrayModule,
     state: Array,
@@ -206,6 +321,7 @@ def philox_integers(
     dtype: str,
     low: int,
     high: int,
+    rows: tuple[int, int, int] | None = None,
 ) -> Any:
     """Integers in [low, high), and the next state.
 
@@ -214,8 +330,7 @@ def philox_integers(
     Source: Lemire 2019, arXiv:1805.10941, without its rejection step.
     """
     dims = filled(shape, sizes)
-    count = count_of(dims)
-    raw, new = drawn_words(xp, state, count)
+    raw, new = small_words(xp, state, part_of(dims, rows), np.uint64)
     width = high - low
     offsets = raw if width == 1 << 64 else _times(xp, raw, width)[0]
     shifted = offsets + xp.uint64(low % (1 << 64))
@@ -271,7 +386,7 @@ def _mask_on_gpu(
     return _shaped(random_gpu.mask(xp, state, count_of(dims), _limit(rate), off, on), dims)
 
 
-@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_mask_on_gpu,)))
+@primitive(drawn, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_mask_on_gpu),)))
 def philox_mask(
     xp: ArrayModule,
     state: Array,
@@ -280,24 +395,27 @@ def philox_mask(
     dtype: str,
     rate: float,
     scale: float,
+    rows: tuple[int, int, int] | None = None,
 ) -> Any:
     """0 with probability `rate`, else `scale`, and the next state.
 
     Sixteen bits decide an element, so `rate` counts to the nearest multiple of 2**-16.
     """
-    kept, new = _kept(xp, state, filled(shape, sizes), rate)
+    kept, new = _kept(xp, state, filled(shape, sizes), rate, rows)
     wanted = dtypes.as_dtype(dtype).dtype
     return xp.multiply(kept, wanted.type(scale), dtype=wanted), new
 
 
-def _kept(xp: ArrayModule, state: Array, dims: Any, rate: float) -> tuple[Array, Array]:
-    raw, new = small_words(xp, state, count_of(dims), np.uint16)
+def _kept(xp: ArrayModule, state: Array, dims: Any, rate: float, rows: Any) -> tuple[Array, Array]:
+    raw, new = small_words(xp, state, part_of(dims, rows), np.uint16)
     limit = _limit(rate)
     kept = raw >= limit if limit < 65536 else xp.zeros(raw.shape, bool)
     return kept.reshape(dims), new
 
 
-def _kept_rule(state: Spec, *sizes: Any, shape: tuple[int | None, ...], rate: float) -> Any:
+def _kept_rule(
+    state: Spec, *sizes: Any, shape: tuple[int | None, ...], rate: float, rows: Any = None
+) -> Any:
     return Spec(shape, "bool"), Spec(state.shape, state.dtype)
 
 
@@ -307,10 +425,17 @@ def _kept_on_gpu(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate:
     return _shaped(found, dims)
 
 
-@primitive(_kept_rule, semantics=RANDOM, tuned=Tuned(on_gpu=(_kept_on_gpu,)))
-def philox_kept(xp: ArrayModule, state: Array, *sizes: Array, shape: Any, rate: float) -> Any:
+@primitive(_kept_rule, semantics=RANDOM, tuned=Tuned(on_gpu=(_of_all(_kept_on_gpu),)))
+def philox_kept(
+    xp: ArrayModule,
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    rate: float,
+    rows: tuple[int, int, int] | None = None,
+) -> Any:
     """False with probability `rate`, by the bits of `philox_mask`, and the next state."""
-    return _kept(xp, state, filled(shape, sizes), rate)
+    return _kept(xp, state, filled(shape, sizes), rate, rows)
 
 
 @primitive(
@@ -327,18 +452,39 @@ def philox_state(xp: ArrayModule, seed: Array) -> Array:
 
 @primitive(drawn, semantics=RANDOM)
 def philox_truncated_normal(
-    xp: ArrayModule, state: Array, *sizes: Array, shape: Any, dtype: str
+    xp: ArrayModule,
+    state: Array,
+    *sizes: Array,
+    shape: Any,
+    dtype: str,
+    rows: tuple[int, int, int] | None = None,
 ) -> Any:
-    """Standard normal draws within [-2, 2], others being drawn again, and the next state."""
+    """Standard normal draws within [-2, 2], others being drawn again, and the next state.
+
+    Which ones are drawn again depends on all of them, so a part is cut out of the whole draw.
+    """
     dims = filled(shape, sizes)
+    part, kind = part_of(dims, rows), working(dtype)
     found = None
     if xp is not np:
-        found = random_gpu.truncated_normal(xp, state, count_of(dims), np.dtype(working(dtype)))
-    flat, new = found or normal_floats(xp, state, count_of(dims), working(dtype))
+        found = random_gpu.truncated_normal(xp, state, part.total, np.dtype(kind))
+    flat, new = found or normal_floats(xp, state, whole(part.total), kind)
     while found is None:
         outside = xp.abs(flat) > 2
         count = int(outside.sum())
         if not count:
             break
-        flat[outside], new = normal_floats(xp, new, count, working(dtype))
+        flat[outside], new = normal_floats(xp, new, whole(count), kind)
+    flat = flat[part.first : part.first + part.size]
     return flat.reshape(dims).astype(dtypes.as_dtype(dtype).dtype, copy=False), new
+
+
+BY_ROWS = (
+    philox_uniform,
+    philox_normal,
+    philox_integers,
+    philox_mask,
+    philox_kept,
+    philox_truncated_normal,
+)
+"""The draws that know the setting `rows`."""

@@ -23,6 +23,7 @@ from trainkit.ops.core.dynamic_shapes import is_later
 from trainkit.ops.math.elementwise import add, cast, multiply
 from trainkit.ops.neural.dropout import dropped, serves
 from trainkit.ops.sampling import philox
+from trainkit.ops.sampling.batch_rows import AlongBatch, along_batch
 
 _WORD = (1 << 64) - 1
 
@@ -302,6 +303,8 @@ def generator_of(seed: Any) -> Any:
         return seed
     if is_tensor(seed) or isinstance(seed, list | tuple | np.ndarray):
         return stateless(seed)
+    if isinstance(seed, AlongBatch):
+        return seed.draws_of(generator_of(seed.seed))
     if hasattr(seed, "__index__"):
         return _Fixed(convert_to_tensor(_state_words(seed)))
     raise InvalidArgumentError(
@@ -519,11 +522,18 @@ def bernoulli_mask(
     return mask
 
 
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
 def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Tensor:
     """Set a random share `rate` of the elements to 0 and scale the others by 1 / (1 - rate).
 
     Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from
     overfitting".
+
+    In a replica that knows its rows of the global batch, the first axis is that of the batch and
+    the mask has these rows, unless the mask is the same for all.
 
     Args:
         inputs: floating tensor.
@@ -544,6 +554,8 @@ def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None)
     if not x.dtype.is_floating:
         raise InvalidArgumentError(f"dropout takes floats, got {x.dtype.name}")
     shape = shape_of(x)
+    if shape and (noise_shape is None or not _is_one(noise_shape[0])):
+        seed = along_batch(seed)
     if noise_shape is not None:
         shape = tuple(n if m is None else m for n, m in zip(shape, noise_shape, strict=True))
     scale = 1 / (1 - rate) if rate < 1 else 0.0

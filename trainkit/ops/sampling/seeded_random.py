@@ -28,6 +28,7 @@ from trainkit.ops.math.elementwise import cast as _cast
 from trainkit.ops.math.elementwise import divide as _divide
 from trainkit.ops.sampling import random as _random
 from trainkit.ops.sampling import random_draws as _random_draws
+from trainkit.ops.sampling.batch_rows import along_batch
 from trainkit.ops.sampling.random import Generator
 from trainkit.ops.sampling.random import stateless as _stateless
 
@@ -565,6 +566,7 @@ def dropout(
         return _random.dropout(x, float(rate), noise_shape=plain(noise_shape), seed=seed)
     x = convert_to_tensor(x)
     share = cast(convert_to_tensor(rate), x.dtype)
-    kept = uniform(shape_(x) if noise_shape is None else noise_shape, seed=seed)
+    shape = shape_(x) if noise_shape is None else noise_shape
+    kept = _random.uniform(shape, dtype="float32", seed=along_batch(_source(seed)))
     chosen = greater_equal(cast(kept, x.dtype), share)
     return where(chosen, divide(x, subtract(1.0, share)), zeros_like(x))  # type: ignore[no-any-return]
