@@ -11,6 +11,7 @@ from tests.null_driver.counting import counted
 from trainkit import kernels
 from trainkit.kernels.cuda.element_types import BY_DTYPE, TypedKernel
 from trainkit.ops.neural import fused_normalization as module
+from trainkit.ops.neural import recurrence
 
 FAMILIES = [
     importlib.import_module(module.name)
@@ -53,3 +54,30 @@ def test_normalization_takes_two_launches_each_way(dtype, over_batch, count):
     forward = launches(lambda: module.fused_normalization(x, v, v, **settings))
     back = launches(lambda: module.fused_normalization_gradient(x, x, v, None, None, **settings))
     assert (sum(forward.values()), sum(back.values())) == count, (forward, back)
+
+
+@DTYPES
+@pytest.mark.parametrize(("kind", "cells"), [("lstm", 1), ("gru", 1), ("gru_before", 2)])
+def test_a_recurrent_step_takes_a_product_and_a_kernel_each_way(dtype, kind, cells):
+    """What 12 steps take more than 2 do."""
+    gates = 4 if kind == "lstm" else 3
+
+    def taken(steps):
+        projected = tk.cast(np.ones((8, steps, gates * 16)), dtype)
+        h, kernel = tk.cast(np.ones((8, 16)), dtype), tk.cast(np.ones((16, gates * 16)), dtype)
+
+        def step():
+            with tk.GradientTape() as tape:
+                tape.watch(projected)
+                if kind == "lstm":
+                    y, _ = recurrence.lstm(projected, h, h, kernel)
+                else:
+                    y = recurrence.gru(projected, h, kernel, reset_after=kind == "gru")
+            tape.gradient(y, projected)
+
+        names = launches(step)
+        products = names.pop("cublasGemmStridedBatchedEx")
+        return products, sum(names.values())
+
+    (many, more), (few, less) = taken(12), taken(2)
+    assert (many - few, more - less) == (20 * cells, 20 * cells)

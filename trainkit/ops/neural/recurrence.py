@@ -25,7 +25,11 @@ from trainkit.core.dispatch.primitive import primitive
 from trainkit.core.errors import InvalidArgumentError, ShapeError
 from trainkit.core.shapes import Spec
 from trainkit.core.tensor import PRIMITIVES, Tensor
-from trainkit.kernels.recurrent import recurrent_reference, recurrent_tuned
+from trainkit.kernels.recurrent import (
+    recurrent_gpu,
+    recurrent_reference,
+    recurrent_tuned,
+)
 from trainkit.ops.arrays.concat_and_split import split, stack, unstack
 from trainkit.ops.arrays.creation import zeros_like
 from trainkit.ops.arrays.shaping import as_tensor
@@ -90,13 +94,18 @@ def _compiled_lstm(projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     return _widened(recurrent_tuned.lstm, projected, h, c, kernel)
 
 
+def _lstm_on_gpu(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
+    _check("lstm", 4, projected, (h, c), kernel)
+    return recurrent_gpu.lstm(xp, projected, h, c, kernel)
+
+
 @primitive(
     _lstm_rule,
     name="lstm",
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(_compiled_lstm),
+    tuned=Tuned(_compiled_lstm, on_gpu=(_lstm_on_gpu,)),
 )
 def _lstm(xp: ArrayModule, projected: Array, h: Array, c: Array, kernel: Array) -> Any:
     """Hidden states, memories and gates of all steps."""
@@ -116,12 +125,18 @@ def _compiled_lstm_gradient(
     return _widened(recurrent_tuned.lstm_gradient, by_hidden, by_memory, *kept)
 
 
+def _lstm_gradient_on_gpu(
+    xp: ArrayModule, by_hidden: Array, by_memory: Array | None, projected: Array, *kept: Array
+) -> Any:
+    return recurrent_gpu.lstm_gradient(xp, by_hidden, by_memory, *kept)
+
+
 @primitive(
     _lstm_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
-    tuned=Tuned(_compiled_lstm_gradient),
+    tuned=Tuned(_compiled_lstm_gradient, on_gpu=(_lstm_gradient_on_gpu,)),
 )
 def lstm_gradient(
     xp: ArrayModule,
@@ -210,13 +225,26 @@ def _compiled_gru(
     return _widened(recurrent_tuned.gru, projected, h, kernel, bias, reset_after=reset_after)
 
 
+def _gru_on_gpu(
+    xp: ArrayModule,
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    *,
+    reset_after: bool = True,
+) -> Any:
+    _check("gru", 3, projected, (h,), kernel, bias)
+    return recurrent_gpu.gru(xp, projected, h, kernel, bias, reset_after)
+
+
 @primitive(
     _gru_rule,
     name="gru",
     promotion=COMMON,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
-    tuned=Tuned(_compiled_gru),
+    tuned=Tuned(_compiled_gru, on_gpu=(_gru_on_gpu,)),
 )
 def _gru(
     xp: ArrayModule,
@@ -253,12 +281,25 @@ def _compiled_gru_gradient(
     return _widened(function, by_hidden, h, kernel, *kept, reset_after=reset_after)
 
 
+def _gru_gradient_on_gpu(
+    xp: ArrayModule,
+    by_hidden: Array,
+    projected: Array,
+    h: Array,
+    kernel: Array,
+    bias: Array | None,
+    *kept: Array,
+    reset_after: bool = True,
+) -> Any:
+    return recurrent_gpu.gru_gradient(xp, by_hidden, h, kernel, *kept, reset_after)
+
+
 @primitive(
     _gru_gradient_rule,
     semantics=COMPOSITE,
     lowering=Absent("a tuned kernel computes it as a whole"),
     export=GRADIENT_STEP,
-    tuned=Tuned(_compiled_gru_gradient),
+    tuned=Tuned(_compiled_gru_gradient, on_gpu=(_gru_gradient_on_gpu,)),
 )
 def gru_gradient(
     xp: ArrayModule,
